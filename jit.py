@@ -8,7 +8,7 @@ import os
 import pickle
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -20,16 +20,19 @@ from numba.core import cgutils, imputils, types
 from numba.core import serialize as _serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.datamodel.models import PointerModel
 from numba.core.runtime.nrt import rtsys
 from numba.core.types import FunctionType, WrapperAddressProtocol
 from numba.core.typing.templates import AttributeTemplate
 from numba.experimental.function_type import _get_wrapper_address
 from numba.extending import is_jitted
+from numba.np import arrayobj as _arrayobj
 
 # numba has no public way to keep compiled functions elsewhere, or an address beside a call: these parts are not public,
 # so pyproject.toml bounds its version, and tests/test_jit.py names the part that a new version lacks
 serialize: Any = _serialize  # numba states the types of some functions only
+arrayobj: Any = _arrayobj
 rebuild: Any = CompileResult._rebuild  # noqa: SLF001
 wrapper_address: Any = _get_wrapper_address
 
@@ -136,23 +139,43 @@ class FunctionAddress(WrapperAddressProtocol):
         return self.types
 
 
+@contextlib.contextmanager
+def indices_from_zero() -> Iterator[None]:
+    """Compile ``array[k]`` for ``k`` of 0 and more only: to look whether each is negative is a seventh of a replay."""
+
+    def take(context: Any, builder: Any, kind: Any, index: Any, _: Any) -> Any:
+        return context.cast(builder, index, kind, types.intp)
+
+    with global_compiler_lock:  # no other thread compiles meanwhile
+        usual = arrayobj.fix_integer_index
+        arrayobj.fix_integer_index = take
+        try:
+            yield
+        finally:
+            arrayobj.fix_integer_index = usual
+
+
 def compile_for(signature: Any, function: Any) -> None:
     """Compile a function for a signature and for no other, once, whichever threads ask for it."""
     with COMPILING:
         if not function.signatures:
-            function.compile(signature)
+            with contextlib.nullcontext() if function.targetoptions["_nrt"] else indices_from_zero():
+                function.compile(signature)
             function.disable_compile()
 
 
-def compiled(signature: Any = None, *, allocates: bool = True, **options: Any) -> Callable[[Any], Any]:
+def compiled(signature: Any = None, *, lean: bool = False, **options: Any) -> Callable[[Any], Any]:
     """A decorator that compiles a function: it runs without the interpreter's lock, and ours are kept on disk.
 
     A user's function is compiled by every process: what it was compiled from may be anything, e.g. a constant of
     another file or of the environment, and no cache would notice that it has changed.
+
+    A ``lean`` function makes no array, and takes no element by a negative index: it needs no counts of references, and
+    no test of indices.
     """
 
     def decorate(function: Any) -> Any:
-        untyped: Any = {"_nrt": allocates, **options}  # numba states no type for it
+        untyped: Any = {"_nrt": not lean, **options}  # numba states no type for it
         made: Any = njit(nogil=True, **untyped)(function)
         if is_jitted(made):  # not if numba is switched off
             if Path(function.__code__.co_filename).resolve() in sources():

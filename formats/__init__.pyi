@@ -36,6 +36,7 @@ from .tables import (
 from .toml import (
     SparseRecord as SparseRecord,
     Strict as Strict,
+    memoized as memoized,
     parse_toml as parse_toml,
     read_toml as read_toml,
     shown as shown,

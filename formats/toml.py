@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pydantic
 
@@ -40,6 +42,26 @@ class Strict(Checked):
 
     # a schema is built when a file first needs it: no command reads them all
     model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+Record = TypeVar("Record", bound=Strict)
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+def memoized(compute: Callable[Concatenate[Record, Given], Found]) -> Callable[Concatenate[Record, Given], Found]:
+    """A function of a record, which never changes: it computes once for each set of arguments."""
+    known: dict[tuple[Any, ...], Found] = {}  # while the record lives
+
+    @functools.wraps(compute)
+    def recall(record: Record, /, *args: Given.args, **given: Given.kwargs) -> Found:
+        key = id(record), args, *given.items()
+        if key not in known:
+            known[key] = compute(record, *args, **given)
+            weakref.finalize(record, known.pop, key, None)
+        return known[key]
+
+    return recall
 
 
 class SparseRecord(Strict):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from ..formats import SparseRecord, Strict
+from ..formats import SparseRecord, Strict, memoized
 
 MAX_WORK = 2**43
 """Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/model.md, Arithmetic)."""
@@ -193,6 +193,7 @@ class Network(Strict):
         return [layer.gemm for layer in self.layers if layer.gemm]
 
     @property
+    @memoized
     def macs(self) -> int:
         """Multiply-accumulates of one sample through every layer, heads included."""
         return sum(gemm.macs for gemm in self.gemms)

@@ -26,6 +26,9 @@ FAULTS = {
     TOO_NARROW: "named a variant that is too narrow for a request that it admits",
 }
 
+LONGEST_S = 1e300
+"""Most that a decision may delay a run."""
+
 PREEMPTS, MERGES = 1, 2
 """Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
 
@@ -284,7 +287,7 @@ def slow_each_other(clock, lanes, load, run_s):
     clock.slowdown = slowdown
 
 
-@compiled(_SIGNATURE, allocates=False)
+@compiled(_SIGNATURE, lean=True)
 def run_events(decide, work, device, rules, state, record, until_s, events):
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
@@ -382,7 +385,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                     continue
                 if answer.run < 1:
                     return NO_PROGRESS
-                if not (0 <= answer.variant < time_s.shape[0] and 0.0 <= answer.delay_s < math.inf):
+                if not (0 <= answer.variant < time_s.shape[0] and 0.0 <= answer.delay_s <= LONGEST_S):
                     return NO_SUCH_TABLE
                 if depth > 0 and answer.compact:
                     compact(lane, gather_s)
@@ -405,9 +408,9 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             # the next segment of the lane's top batch
             segment = segment_at[lane.segment]
             place = (lane.variant * segments + segment) * sizes + lane.places  # of this run among times and counts
-            lane.begin_s = now + delay_s + lane.wait_s
+            begin_s = now + delay_s + lane.wait_s
             clock.overhead_s += lane.wait_s
-            lane.end_s = lane.begin_s + times_s[place]
+            lane.begin_s, lane.end_s = begin_s, begin_s + times_s[place]
             counts[place] += 1
             lane.running, lane.slowed = 1, 0
             lane.left -= 1

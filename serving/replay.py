@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -16,7 +15,7 @@ import numpy as np
 from numba.extending import is_jitted
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, memoized
 from ..jit import FunctionAddress, compile_for
 from ..tables.latency import LatencyTable, Segments, SubNetEntry
 from ..traffic.rows import more
@@ -331,17 +330,11 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Req
     )
 
 
-_DEVICES: dict[tuple[int, bool], tuple[Segments, DeviceArrays]] = {}
-"""Tables as the event loop takes them, while they are in use: studies replay many short traces on one."""
-
-
+@memoized
 def _device(table: LatencyTable, *, by_layer: bool) -> tuple[Segments, DeviceArrays]:
-    key = id(table), by_layer
-    if key not in _DEVICES:
-        segments = table.segments(by_layer=by_layer)
-        _DEVICES[key] = segments, device_of(table, segments)
-        weakref.finalize(table, _DEVICES.pop, key, None)
-    return _DEVICES[key]
+    """A table as the event loop takes it: studies replay many short traces on one."""
+    segments = table.segments(by_layer=by_layer)
+    return segments, device_of(table, segments)
 
 
 def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:

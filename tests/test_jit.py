@@ -31,6 +31,7 @@ PARTS = {
     "numba.core.cgutils": ("alloca_once_value", "gep_inbounds", "get_null_value"),
     "numba.core.caching": ("NullCache.load_overload", "NullCache.save_overload", "NullCache.flush"),
     "numba.core.compiler": ("CompileResult._reduce", "CompileResult._rebuild"),
+    "numba.core.compiler_lock": ("global_compiler_lock",),
     "numba.core.datamodel.models": ("PointerModel",),
     "numba.core.imputils": ("impl_ret_untracked",),
     "numba.core.runtime.nrt": ("rtsys.initialize",),
@@ -38,6 +39,7 @@ PARTS = {
     "numba.core.types": ("CPointer", "FunctionType", "WrapperAddressProtocol.__wrapper_address__"),
     "numba.core.typing.templates": ("AttributeTemplate",),
     "numba.experimental.function_type": ("_get_wrapper_address",),
+    "numba.np.arrayobj": ("fix_integer_index",),
 }
 """Parts of numba that are not public and that jit.py uses."""
 
@@ -88,9 +90,17 @@ def test_a_function_that_was_kept_is_loaded_without_what_compiles():
 
 
 def test_a_function_that_makes_no_array_is_compiled_without_counts_of_references():
-    assert jit.compiled("i8(i8)", allocates=False)(double)(21) == 42
+    assert jit.compiled("i8(i8)", lean=True)(double)(21) == 42
     with pytest.raises(NumbaError, match="NRT required"):
-        jit.compiled("f8(i8)", allocates=False)(lambda n: np.zeros(n).sum())
+        jit.compiled("f8(i8)", lean=True)(lambda n: np.zeros(n).sum())
+
+
+def test_only_a_lean_function_takes_an_index_as_it_is():
+    numbers, signature = np.arange(3.0), "f8(f8[::1], i8)"
+    lean, usual = (jit.compiled(signature, lean=kind)(lambda values, k: values[k]) for kind in (True, False))
+    assert lean(numbers[1:], 1) == usual(numbers[1:], 1) == 2.0
+    assert lean(numbers[1:], -1) == 0.0  # what lies before
+    assert usual(numbers[1:], -1) == 2.0
 
 
 class Inner(NamedTuple):

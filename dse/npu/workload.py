@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...formats import memoized
 from ...models import Gemm, Layer, Network
 from .space import LayerKind
 
@@ -36,6 +37,7 @@ def fetched_shares(network: Network, room: int) -> list[float]:
     return shares
 
 
+@memoized
 def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance."""
     words = np.zeros(len(network.exits))

@@ -277,11 +277,10 @@ def compile_policy(decide: Decide) -> Decide:
     """Decorator of a policy's function.
 
     A user's function is compiled at once, so that a fault shows when its file is loaded; one of ours when a replay
-    first needs it (``replay.py``), since together they take half a minute.  Ours make no array, so that they need no
-    counts of references.
+    first needs it (``replay.py``), since together they take half a minute.  Ours are lean.
     """
     ours = decide.__module__.startswith(f"{__package__}.")
-    made: Decide = compiled(None if ours else DECIDE, allocates=not ours)(decide)
+    made: Decide = compiled(None if ours else DECIDE, lean=ours)(decide)
     return made
 
 
