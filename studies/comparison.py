@@ -50,9 +50,9 @@ class Standing(JsonRecord):
 
 
 class Lead(NamedTuple):
-    """The two contenders with the fewest violations at a point."""
+    """The contender with the fewest violations at a point, and the next one."""
 
-    first: str
+    first: str  # or several that have the same rate under every seed
     second: str
     less: Difference  # violation rate of the first, less that of the second, seed by seed
 
@@ -89,13 +89,14 @@ class PointResult(PointKeys):
 
     @property
     def lead(self) -> Lead | None:
-        """Who has the fewest violations, and by how much; ``None`` if the two are even, or there is one."""
-        ranked = sorted(self.contenders, key=lambda item: item.metrics["violation_rate"].mean)
-        if len(ranked) < 2:
+        """Who has the fewest violations, and by how much; ``None`` if all are alike."""
+        rates = {item.name: item.metrics["violation_rate"] for item in self.contenders}
+        first, *others = sorted(rates, key=lambda name: rates[name].mean)
+        alike = [first, *(name for name in others if rates[name].seeds == rates[first].seeds)]
+        following = next((name for name in others if name not in alike), None)
+        if following is None:
             return None
-        first, second = ranked[:2]
-        less = first.metrics["violation_rate"].less(second.metrics["violation_rate"])
-        return Lead(first.name, second.name, less) if less.mean else None
+        return Lead(", ".join(alike), following, rates[first].less(rates[following]))
 
     @property
     def objective(self) -> str:

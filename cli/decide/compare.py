@@ -173,7 +173,7 @@ def _leads(points: list[PointResult]) -> str:
     """Who has the fewest violations at each point, and how far the next one is."""
     rows = []
     for point in points:
-        cells = ["several alike", "", ""]
+        cells = ["all alike", "", ""]
         if (lead := point.lead) is not None:
             less = lead.less
             star = "*" if less.beyond_noise else " "

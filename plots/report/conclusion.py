@@ -21,7 +21,7 @@ def conclusions(report: Report) -> list[list[Node]]:
     many = len(report.sections) > 1
     lines = verdicts(report)
     for item in report.sections:
-        found = _of_design(item) if isinstance(item, ReportEntry) else _of_comparison(item.found)
+        found = _of_design(report, item) if isinstance(item, ReportEntry) else _of_comparison(item.found)
         lines += [[named(item.name), ": ", *line] if many else list(line) for line in found]
     return lines
 
@@ -33,37 +33,48 @@ def verdict_lines(report: Report) -> list[str]:
 
 def verdicts(report: Report) -> list[list[Node]]:
     """Which design and policy have the fewest violations, by how much, and which keep the requirements."""
-    ranked = report.ranked
-    lines = [_best(report, ranked[0])] if ranked else []
-    if len(ranked) > 1:
-        lines.append(_next(report, *ranked[:2]))
-    if ranked and not report.requirements:
+    ranked, many = report.ranked, len(report.designs) > 1
+    if not ranked:
+        return []
+    lines = [_best(report, ranked, many)]
+    if many:
+        leaders = [(shown, report.ranked_on(shown)[0]) for shown in report.designs if shown is not ranked[0][0]]
+        for shown, item in leaders:
+            lines.append(["On ", named(shown.name), " the best is ", *_apart(ranked[0], (shown, item), many)])
+    else:
+        lines += [["Next is ", *_apart(ranked[0], other, many)] for other in ranked[1:2]]
+    if not report.requirements:
         said = "No requirement was stated, so this page does not say whether the SLO is kept. "
         lines.append([f"{said}To state one, add e.g. --require 'violation_rate <= 5 %'."])
-    return lines + [_kept(report, index) for index in range(len(report.requirements))]
+    return lines + [_kept(report, index, many) for index in range(len(report.requirements))]
 
 
-def _under(report: Report, found: Served) -> list[Node]:
+def _under(found: Served, many: bool) -> list[Node]:
     """A policy, with its design where there are several."""
     shown, item = found
-    return [named(item.policy), *([" on ", named(shown.name)] if len(report.designs) > 1 else [])]
+    return [named(item.policy), *([" on ", named(shown.name)] if many else [])]
 
 
-def _best(report: Report, best: Served) -> list[Node]:
-    """The violations of the best, with their interval."""
+def _best(report: Report, ranked: Sequence[Served], many: bool) -> list[Node]:
+    """The violations of the first, with their interval."""
+    best = ranked[0]
     summary = best[1].summary
     rate, interval = PERCENT.number(summary.violation_rate), summary.violation_interval
     sure = "no interval"
     if interval is not None:
         sure = f"95 % interval {PERCENT.number(interval.low)} % to {PERCENT.number(interval.high)} %"
-    who = "The fewest violations are" if len(report.ranked) > 1 else "The violations are"
-    if report.requirements and report.kept:
+    who = "The fewest violations are" if len(ranked) > 1 else "The violations are"
+    if report.requirements and best[1].kept:
         who = "Of all that keep the requirements, the fewest violations are"
-    return [f"{who} under ", *_under(report, best), f": {rate} % of the requests ({sure})."]
+    alike = sum(
+        (item.kept, item.summary.violation_rate) == (best[1].kept, summary.violation_rate) for _, item in ranked
+    )
+    tied = f" Of {alike} with as few it has the shortest mean latency." if alike > 1 else ""
+    return [f"{who} under ", *_under(best, many), f": {rate} % of the requests ({sure}).{tied}"]
 
 
-def _next(report: Report, best: Served, other: Served) -> list[Node]:
-    """How far the best is from the next one, on the same requests."""
+def _apart(best: Served, other: Served, many: bool) -> list[Node]:
+    """Another policy, and how far the best is from it, on the same requests."""
     summaries = best[1].summary, other[1].summary
     found, rate = differences(best[1].replay, other[1].replay), PERCENT.number(summaries[1].violation_rate)
     unit = time_unit(max(summary.mean_latency_s for summary in summaries))
@@ -71,8 +82,8 @@ def _next(report: Report, best: Served, other: Served) -> list[Node]:
     apart = ", so this run does not tell the two apart" if found["violation_rate"].beyond_noise is False else ""
     latency = _span(found["mean_latency_s"], unit, unit.name, ("shorter", "longer"))
     return [
-        "Next is ", *_under(report, other), f" with {rate} %. On the same requests, violations under ",
-        *_under(report, best), f" are {violations}{apart}; the mean latency is {latency}.",
+        named(other[1].policy), f" with {rate} %. On the same requests, violations under ", *_under(best, many),
+        f" are {violations}{apart}; the mean latency is {latency}.",
     ]  # fmt: skip
 
 
@@ -86,21 +97,28 @@ def _span(change: Difference, unit: ChartUnit, name: str, words: tuple[str, str]
     return f"between {unit.number(-change.low)} {name} {words[0]} and {unit.number(change.high)} {words[1]}"
 
 
-def _kept(report: Report, index: int) -> list[Node]:
+def _kept(report: Report, index: int, many: bool) -> list[Node]:
     """Who keeps a requirement, and how certain that is."""
-    groups: dict[str, list[Node]] = {}
-    for found in report.ranked:
-        verdict = found[1].verdicts[index]
-        sure = {None: "", True: ", beyond doubt at 95 %,", False: ", but not beyond doubt at 95 %,"}[verdict.certain]
-        members = groups.setdefault(f"{'kept' if verdict.holds else 'not kept'}{sure} by ", [])
-        members += [*([", "] if members else []), *_under(report, found)]
+    parts: list[list[Node]] = []
+    for shown in report.designs:
+        groups: dict[str, list[Node]] = {}
+        for item in report.ranked_on(shown):
+            verdict = item.verdicts[index]
+            sure = {None: "", True: ", beyond doubt at 95 %,", False: ", but not beyond doubt at 95 %,"}[
+                verdict.certain
+            ]
+            members = groups.setdefault(f"{'kept' if verdict.holds else 'not kept'}{sure} by ", [])
+            members += [*([", "] if members else []), named(item.policy)]
+        for words, members in groups.items():
+            everyone = [f"all {len(shown.served)}"] if len(groups) == 1 < len(shown.served) else members
+            parts.append([words, *everyone, *([" on ", named(shown.name)] if many else [])])
     line: list[Node] = [f"Requirement {report.requirements[index].text}: "]
-    for words, members in groups.items():
-        line += [*(["; "] if len(line) > 1 else []), words, *members]
+    for part in sorted(parts, key=lambda part: str(part[0]).startswith("not")):
+        line += [*(["; "] if len(line) > 1 else []), *part]
     return [*line, "."]
 
 
-def _of_design(shown: ReportEntry) -> Iterator[Sequence[Node]]:
+def _of_design(report: Report, shown: ReportEntry) -> Iterator[Sequence[Node]]:
     if shown.design is not None and shown.fbcb is not None:
         found = explain(shown.design, shown.fbcb)
         for b in sorted({1, shown.table.b_max}):
@@ -110,6 +128,10 @@ def _of_design(shown: ReportEntry) -> Iterator[Sequence[Node]]:
             worst = max(shares, key=lambda cause: shares[cause])
             lost = f"; the largest loss is {worst.label}, with {100 * shares[worst]:.1f} %" if shares[worst] else ""
             yield [f"At batch {b}, {100 * made:.1f} % of the time makes MACs{lost}."]
+    ranked = [(shown, item) for item in report.ranked_on(shown)]
+    if len(report.designs) > 1 and len(ranked) > 1:  # of a single one the page says it already
+        yield _best(report, ranked, many=False)
+        yield ["Next is ", *_apart(*ranked[:2], many=False)]
     if shown.served:
         yield _shortest(shown.served)
 

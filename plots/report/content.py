@@ -34,6 +34,11 @@ class PolicyReplay:
     verdicts: list[RequirementVerdict] = field(default_factory=list)  # on the report's requirements
 
     @property
+    def kept(self) -> bool:
+        """True if every requirement holds."""
+        return all(verdict.holds for verdict in self.verdicts)
+
+    @property
     def policy(self) -> str:
         """Name of the row of tables and pictures."""
         return ", ".join(self.policies)
@@ -117,10 +122,14 @@ class Report:
         found = [(shown, item) for shown in self.designs for item in shown.served]
         return sorted(found, key=lambda pair: _badness(pair[1]))
 
+    def ranked_on(self, shown: ReportEntry) -> list[PolicyReplay]:
+        """Policies on one design, the best first."""
+        return sorted(shown.served, key=_badness)
+
     @property
     def kept(self) -> bool:
         """True unless there are requirements, and no policy keeps them all."""
-        return not self.requirements or all(item.holds for item in self.ranked[0][1].verdicts)
+        return not self.requirements or self.ranked[0][1].kept
 
     def record(self) -> dict[str, Any]:
         """Content of ``--json``."""
@@ -139,8 +148,7 @@ class Report:
 
 def _badness(item: PolicyReplay) -> tuple[bool, float, float]:
     """Of two policies the one with less of this is better."""
-    kept = all(verdict.holds for verdict in item.verdicts)
-    return not kept, item.summary.violation_rate, item.summary.mean_latency_s
+    return not item.kept, item.summary.violation_rate, item.summary.mean_latency_s
 
 
 def make_report(

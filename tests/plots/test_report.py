@@ -373,6 +373,47 @@ def test_requirements_are_judged_and_decide_who_is_best(fluidb: Run, long_report
     assert not any("kept, beyond doubt" in line and "not kept" not in line for line in conclusion(tmp_path / "r.html"))
 
 
+def test_of_several_designs_the_best_is_named_and_how_far_the_others_are(fluidb: Run, long_report, tmp_path):
+    path, _ = long_report
+    for name in ("tiny", "t.csv"):
+        (tmp_path / name).symlink_to(path.with_name(name))
+    for arguments in (["dse", TINY, POCKET, "--bandwidth", "0.8GB/s", "-o", "fast"], ["latency", "fast"]):
+        assert fluidb(*arguments).returncode == 0
+    done = fluidb("report", "tiny", "fast", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "250us", "--seed", 3,
+                  "--policy", "serial", "--policy", "fluid", "--require", "p99 <= 1s", "--json")  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    told, said = json.loads(done.stdout), conclusion(tmp_path / "r.html")
+    slow, fast, _ = ({item["policy"]: item for item in design["policies"]} for design in told["designs"])
+    best = min(fast, key=lambda name: fast[name]["violation_rate"])
+    leader = min(slow, key=lambda name: slow[name]["violation_rate"])
+    assert told["best"] == {"design": "fast", "policy": best}
+    assert fast[best]["violation_rate"] < slow[leader]["violation_rate"]
+    rate = f"{100 * slow[leader]['violation_rate']:.2f}"
+    change = slow[leader]["differences"]["violation_rate"]
+    fewer = f"{100 * change['low']:.2f} to {100 * change['high']:.2f} percentage points fewer"
+    expected = f"On tiny the best is {leader} with {rate} %. On the same requests, violations under {best} on fast are "
+    assert said[1] == said[2]
+    assert said[1].startswith(f"{expected}{fewer}; the mean latency is ")
+    within = [line for line in said if line.startswith("tiny: ")]
+    other = next(name for name in slow if name != leader)
+    assert any(f"Next is {other} with {100 * slow[other]['violation_rate']:.2f} %." in line for line in within)
+
+
+def test_requirements_that_all_or_none_keep_are_said_by_design(fluidb: Run, long_report, tmp_path):
+    path, _ = long_report
+    for name in ("tiny", "t.csv"):
+        (tmp_path / name).symlink_to(path.with_name(name))
+    done = fluidb("report", "tiny", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "1s", "--policy", "serial",
+                  "--policy", "fluid", "--require", "p99 <= 1s", "--require", "p99 < 1ns")  # fmt: skip
+    assert done.returncode == 1
+    said = conclusion(tmp_path / "r.html")
+    assert said[0].startswith("The fewest violations are under ")
+    assert said[0].endswith(" Of 4 with as few it has the shortest mean latency.")
+    for words, line in (("kept", "p99 <= 1s"), ("not kept", "p99 < 1ns")):
+        sure = f"{words}, beyond doubt at 95 %, by all 2 on tiny"
+        assert f"Requirement {line}: {sure}; {sure}." in said
+
+
 def test_pictures_show_what_their_tables_say(long_report):
     page = read(long_report[0])
     shown = tables(page)
