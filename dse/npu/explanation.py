@@ -85,13 +85,14 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
     found: list[list[list[Configuration]]] = []
     for gemm, kind, fetched in zip(work.gemms, work.kinds, work.fetched, strict=True):
-        layout = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].T[..., None]
-        rate = platform.words_per_cycle
+        layouts, rate = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]], platform.words_per_cycle
+        layout = layouts.T[..., None]
         cycles, words = kernels.gemm_cost(gemm, tiles[:, codes], layout, rate, plan.literal, fetched)
-        columns = np.broadcast_arrays(cycles, words, codes, layout[1], layout[0])
+        by_tiles = words if plan.literal else kernels.count_tile_words(gemm, tiles[:, codes], layouts, fetched)
+        columns = np.broadcast_arrays(cycles, by_tiles, codes, layout[1], layout[0], words)
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]
-        # fewer cycles are better, then fewer words, then the smaller code, then the smaller B_R
-        for taken, moved, code, B_R, b in sorted(zip(*(column.ravel().tolist() for column in columns), strict=True)):
+        # fewer cycles are better, then fewer words tile by tile, then the smaller code, then the smaller B_R
+        for taken, _, code, B_R, b, moved in sorted(zip(*(column.ravel().tolist() for column in columns), strict=True)):
             item = Configuration(K_NAMES[code], B_R, taken / platform.clock_hz, moved * platform.word_bits / 8)
             batches[b - 1].append(item)
         found.append(batches)

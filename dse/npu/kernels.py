@@ -69,6 +69,33 @@ def partial_words(R, P, C, T_P):
 
 
 @formula
+def tile_words(gemm, tile, layout, fetched=1.0):
+    """Words of one layer in one layout, counted tile by tile (docs/model.md, Ties).
+
+    A tile of columns may hold parts of samples side by side: it reads the inputs of each of them, and their rows share
+    the T_R rows of the buffer, so that the weights are read more often.
+    """
+    R, P, C, groups = gemm
+    T_R, _, T_C = tile
+    b, B_R, B_P, passes = layout
+    most, here, before, touched = 1, 1, -1.0, tiles_along(B_P * C, T_C)
+    for i in range(1, B_P):
+        begins_in = np.floor(i * C / T_C)
+        if i * C > begins_in * T_C:  # sample i begins within a tile, which holds the end of the one before it, too
+            here = here + 1 if begins_in == before else 2
+            most, before, touched = max(most, here), begins_in, touched + 1
+    missing = B_R * B_P - b // passes  # places of the last sample column that hold no sample
+    last = tiles_along(B_P * C, T_C) - np.floor((B_P - 1) * C / T_C)  # tiles that it lies in
+    columns = B_P * C
+    if T_C > C:  # each tile but the last has the weights of all columns, once
+        whole = tiles_along(columns, T_C) - 1
+        columns = whole * C + min(columns - whole * T_C, C)
+    inputs = R * P * (B_R * touched - missing * last)
+    weights = fetched * P * columns * tiles_along(B_R * R, max(np.floor(T_R / most), 1))
+    return groups * passes * (inputs + weights + b // passes * R * C)
+
+
+@formula
 def gemm_at(work, u):
     """R, P, C and groups of a layer, as a tuple."""
     return work.gemms[u, 0], work.gemms[u, 1], work.gemms[u, 2], work.gemms[u, 3]
@@ -142,11 +169,12 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
 def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, accesses):
     """Fill in the same cycles, words moved off chip, accesses to buffers, and the layouts of the last design.
 
-    Slower: designs are taken one by one.  On equal cycles fewer words win, then the smaller stacking code, then the
-    smaller B_R.
+    Slower: designs are taken one by one.  On equal cycles fewer words tile by tile win, then the smaller stacking code,
+    then the smaller B_R.
     Shapes: ``tiles`` (3, codes, D); ``cycles, words, accesses`` (D, S, B_max).
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
+    least = np.empty(batches)
     for d in range(tiles.shape[2]):
         for s in range(stages):
             for i in range(batches):
@@ -165,7 +193,13 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, a
                         (R, P, C, groups), tile, layout, words_per_cycle, plan.literal, work.fetched[u]
                     )
                     i, best = layout[0] - 1, choice.cycles[u, layout[0] - 1]
-                    if taken < best or (taken == best and moved < choice.words[u, i]):
+                    if taken > best:
+                        continue
+                    by_tiles = moved  # in Equation (1) as printed, samples side by side lie along P
+                    if not plan.literal:
+                        by_tiles = tile_words((R, P, C, groups), tile, layout, work.fetched[u])
+                    if taken < best or by_tiles < least[i]:
+                        least[i] = by_tiles
                         choice.codes[u, i], choice.B_R[u, i] = code, layout[1]
                         choice.cycles[u, i], choice.words[u, i] = taken, moved
                         # a resident weight is read where it stays, then written and read as others: three accesses
@@ -179,6 +213,18 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, a
                     words[d, s, i] += repeats * choice.words[u, i]
                     # each word is written to a buffer once and read once (docs/model.md, Energy)
                     accesses[d, s, i] += 2 * repeats * (choice.words[u, i] + choice.on_chip[u, i])
+
+
+@kernel
+def count_tile_words(gemm, tiles, layouts, fetched):
+    """:func:`tile_words` of each layout on each tile. Shapes: ``tiles`` (3, K), ``layouts`` (N, 4), returns (N, K)."""
+    found = np.empty((layouts.shape[0], tiles.shape[1]))
+    for n in range(layouts.shape[0]):
+        layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]
+        for j in range(tiles.shape[1]):
+            tile = tiles[0, j], tiles[1, j], tiles[2, j]
+            found[n, j] = tile_words((gemm[0], gemm[1], gemm[2], gemm[3]), tile, layout, fetched)
+    return found
 
 
 @kernel

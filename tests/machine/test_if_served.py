@@ -1,6 +1,6 @@
 """Networks that decide about their exits themselves: each request is answered as ONNX Runtime answers the whole graph.
 
-CI draws a few networks; `FLUIDB_GRAPHS=1000 pytest -n 0 tests/machine/test_deciding.py` draws more.
+CI draws a few networks; `FLUIDB_GRAPHS=1000 pytest -n 0 tests/machine/test_if_served.py` draws more.
 """
 
 from __future__ import annotations

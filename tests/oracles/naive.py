@@ -109,6 +109,36 @@ def layer_cost(
     return float(count * max(compute, words / words_per_cycle)), count * words
 
 
+def words_by_tiles(gemm: Gemm, tile: Tile, k: str, b: int, B_R: int, mode: str, stays: float = 0) -> float:
+    """Words of one layer, counted in a walk over its tiles; `tile` is before stacking.
+
+    Sample q*B_R + n stands at place n of the rows and q of the columns.  The samples that a tile of columns touches
+    share the rows of the input buffer.
+    """
+    R, P, C, count = gemm
+    if mode == "none" or (mode == "fc" and R != 1):
+        return b * words_by_tiles(gemm, tile, k, 1, 1, "row", stays)
+    if mode == "fc":
+        B_R = b
+    stacked = stack(*tile, k)
+    assert stacked is not None
+    T_R, T_P, T_C = stacked
+    columns = [(q, c) for q in range(ceil_div(b, B_R)) for c in range(C)]
+    tiles = [columns[start : start + T_C] for start in range(0, len(columns), T_C)]
+    rows = max(1, T_R // max(len({q for q, _ in part}) for part in tiles))
+    read_inputs = read_weights = written = 0
+    for part in tiles:
+        for top in range(0, B_R * R, rows):
+            block = range(top, min(top + rows, B_R * R))
+            held = {q: sum(q * B_R + row // R < b for row in block) for q, _ in part}
+            for begin in range(0, P, T_P):
+                depth = min(T_P, P - begin)
+                read_inputs += depth * sum(held.values())
+                read_weights += depth * len({c for _, c in part})
+            written += sum(held[q] for q, _ in part)
+    return count * (read_inputs + read_weights + written - (stays * read_weights if stays else 0))
+
+
 def choices(mode: str, b: int, R: int) -> list[int]:
     """The B_R that `mode` may choose from for `b` samples of a layer of `R` rows."""
     if mode in ("fluid", "eq1"):
@@ -125,16 +155,24 @@ def choices(mode: str, b: int, R: int) -> list[int]:
 def best(
     gemm: Gemm, tile: Tile, b: int, words_per_cycle: float, mode: str, stacking: bool, stays: float = 0
 ) -> tuple[float, float, str, int]:
-    """(cycles, words, k, B_R) of fewest cycles, then fewest words, then first k of `STACKS`, then smallest B_R."""
+    """(cycles, words, k, B_R) of fewest cycles, then fewest words by tiles, then first `STACKS`, then smallest B_R.
+
+    On equal cycles, of the B_R with equal B_P only the smallest counts.
+    """
     found: tuple[float, float, str, int] | None = None
+    least = float("inf")
     for k in STACKS if stacking else ("1",):
         for B_R in choices(mode, b, gemm[0]):
             cost = layer_cost(gemm, tile, k, b, B_R, words_per_cycle, mode, stays)
             if cost is None:
                 continue
             cycles, words = cost
-            if found is None or cycles < found[0] or (cycles == found[0] and words < found[1]):
-                found = (cycles, words, k, B_R)
+            larger = mode == "fluid" and any(ceil_div(b, less) == ceil_div(b, B_R) for less in range(1, B_R))
+            if found is not None and (cycles > found[0] or (cycles == found[0] and larger)):
+                continue
+            moved = words if mode == "eq1" else words_by_tiles(gemm, tile, k, b, B_R, mode, stays)
+            if found is None or cycles < found[0] or moved < least:
+                found, least = (cycles, words, k, B_R), moved
     assert found is not None  # k = 1 is always possible
     return found
 

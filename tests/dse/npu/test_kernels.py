@@ -40,6 +40,17 @@ def test_cost_of_a_layer_equals_plain_loops(gemm, tile, code, b, rate, mode, dat
     assert cost(gemm, tile, code, b, B_R, rate, mode) == naive.layer_cost(gemm, tile, K_NAMES[code], b, B_R, rate, mode)
 
 
+@given(any_gemm, tiles, st.integers(0, 2), batches, modes, st.data())
+def test_words_tile_by_tile_equal_a_walk_over_the_tiles(gemm, tile, code, b, mode, data):
+    mode = "fluid" if mode == "eq1" else mode
+    B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
+    shape = stacked(np.array([tile]))[:, code]
+    layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
+    if shape.all():
+        found = kernels.count_tile_words(np.array(gemm, dtype=float), shape, np.array([layout]), 1.0)
+        assert found == naive.words_by_tiles(gemm, tile, K_NAMES[code], b, B_R, mode)
+
+
 @given(huge_gemms, tiles, st.integers(0, 2), st.integers(1, 256), st.floats(1e-3, 1e4), modes)
 def test_cost_of_the_largest_layers_equals_plain_loops(gemm, tile, code, b, rate, mode):
     """Up to the bound that networks keep, where a product of int64 would have wrapped."""
