@@ -27,7 +27,6 @@ def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figur
         for index, (axes, item) in enumerate(zip(panels, requirements, strict=True)):
             _panel(axes, found, item, index)
         panels[-1].set_xlabel("arrival rate, requests/s")
-        figure.suptitle("linear up to twice the bound, logarithmic beyond it", fontsize=8)
         handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
         said = (
