@@ -84,7 +84,7 @@ def _style() -> Iterator[None]:
 def describe(figure: Figure, title: str, said: str) -> Figure:
     """Finish a figure: what was found is its title, and with what is drawn the text for screen readers in its file."""
     figure.set_label(f"{title}. {said}")
-    most = int(12 * figure.get_figwidth())  # characters in a line
+    most = int(13 * figure.get_figwidth())  # characters in a line
     figure.suptitle("\n".join(textwrap.fill(text, most) for text in (said, title)), fontsize=10)
     for axes in figure.axes:
         axes.get_xlim(), axes.get_ylim()  # limits that follow from the data are computed when they are asked for
@@ -100,9 +100,9 @@ def _mark(axis: Axis) -> None:
 
     low, high = sorted(axis.get_view_interval())
     scale, label = axis.get_scale(), axis.get_label_text()
-    mark = "logarithmic" if scale == "log" else ""
+    mark = "log scale" if scale == "log" else ""
     if scale == SymmetricalLogScale.name:
-        mark = f"linear to {axis.get_transform().linthresh:,.4g}, then logarithmic"
+        mark = f"linear to {axis.get_transform().linthresh:,.4g}, then log scale"
     named = isinstance(axis.get_major_formatter(), FixedFormatter)
     if scale == "linear" and not named and not -high <= 0.1 * (high - low) >= low:
         mark = "not from 0"

@@ -22,7 +22,7 @@ VERDICTS = {KEPT: (COLOURS[2], "o"), UNDECIDED: (COLOURS[4], "D"), NOT_KEPT: (CO
 
 def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figure:
     """Draw the required figures over the arrival rate, with their intervals, their bounds and the verdicts."""
-    with canvas(6.5, 1.2 + 2.5 * len(requirements)) as figure:
+    with canvas(6.5, 1.6 + 2.5 * len(requirements)) as figure:
         panels = figure.subplots(len(requirements), 1, sharex=True, squeeze=False)[:, 0]
         for index, (axes, item) in enumerate(zip(panels, requirements, strict=True)):
             _panel(axes, found, item, index)

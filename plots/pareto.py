@@ -44,15 +44,17 @@ def draw_front(front: Front, network: Network, platform: Board, options: SearchO
             budgets = np.quantile(takes[:, 1], BUDGETS)
             for rank, (colour, budget) in enumerate(zip(COLOURS, budgets, strict=False)):
                 inside = takes[:, 1] <= budget
+                within = best.accumulate(values[inside])
+                steps = [*np.flatnonzero(np.diff(within, prepend=np.nan) != 0).tolist(), len(within) - 1]
                 axes.step(
-                    takes[inside, 0], best.accumulate(values[inside]), where="post",
-                    color=colour, linewidth=0.8 + 1.2 * rank, zorder=9 - rank,  # thinner above: none is hidden
+                    takes[inside, 0][steps], within[steps], where="post", color=colour,
+                    linewidth=0.8 + 1.2 * rank, zorder=9 - rank,  # thinner above: none is hidden
                     label=f"best within {budget:,.3g} {scales[1].label}",
                 )  # fmt: skip
         knee = front.points[front.knee]
         axes.plot(
             takes[front.knee, 0], values[front.knee], "o", color=COLOURS[-1], fillstyle="none", linestyle="none",
-            label=f"knee {knee.tile}",
+            zorder=10, label=f"knee {knee.tile}",
         )  # fmt: skip
         if not goal.higher_is_better:  # the smallest designs need a thousand times as much as the best
             axes.set_yscale("log")

@@ -57,7 +57,7 @@ def _roofline(axes: Axes, found: Roofline, title: str) -> None:
         xscale="log", yscale="log", xlim=ends, xlabel="operations per off-chip byte", ylabel="throughput, GOP/s",
         title=title,
     )  # fmt: skip
-    axes.legend(loc="lower right")
+    axes.legend()
     for axis in (axes.xaxis, axes.yaxis):
         round_ticks(axis)
 
