@@ -42,7 +42,7 @@ GROUPS = {
     "Decide": (
         "decide",
         {
-            "compare": "Compare policies under the same traffic.",
+            "compare": "Compare policies under the same traffic, or designs.",
             "capacity": "Find the highest arrival rate that keeps requirements.",
             "thresholds": "Sweep the exit threshold: accuracy against latency.",
             "target": "Find the thresholds that meet a latency target.",

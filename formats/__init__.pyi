@@ -1,8 +1,10 @@
 from .arrays import Arrays as Arrays, open_arrays as open_arrays
 from .catalogue import Catalogue as Catalogue
+from .display import brief as brief, first_rows as first_rows
 from .errors import InputError as InputError
 from .near import did_you_mean as did_you_mean
 from .files import (
+    AnyPath as AnyPath,
     check_folder as check_folder,
     read_bytes as read_bytes,
     read_text as read_text,

@@ -15,6 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .errors import InputError
+from .files import AnyPath
 
 
 class Arrays:
@@ -88,12 +89,12 @@ class Arrays:
 
 
 @contextmanager
-def open_arrays(path: Path, missing: str = "") -> Iterator[Arrays]:
+def open_arrays(path: AnyPath, missing: str = "") -> Iterator[Arrays]:
     """Open an ``.npz`` file.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file.
     missing : str
         The fault if there is no such file, in place of the system's words.
@@ -109,13 +110,13 @@ def open_arrays(path: Path, missing: str = "") -> Iterator[Arrays]:
         If it cannot be read or is no whole ``.npz`` file.
     """
     try:
-        with path.open("rb") as file, warnings.catch_warnings():
+        with Path(path).open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
             if not zipfile.is_zipfile(file):
                 raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
-                yield Arrays(path, archive)
+                yield Arrays(Path(path), archive)
     except InputError:
         raise
     except OSError as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InputError
+from .files import AnyPath
 from .near import did_you_mean
 
 
@@ -34,12 +36,12 @@ class Catalogue:
         """Names of the shipped files, sorted."""
         return sorted(path.stem for path in self.folder.glob("*.toml"))
 
-    def find(self, name: str) -> Path:
+    def find(self, name: AnyPath) -> Path:
         """The file behind a name or a path.
 
         Parameters
         ----------
-        name : str
+        name : str or Path
             A shipped name, or the path of a TOML file.
 
         Returns
@@ -52,6 +54,7 @@ class Catalogue:
         InputError
             If there is none; the nearest shipped names are given.
         """
+        name = os.fspath(name)
         if name in self.names():
             return self.folder / f"{name}.toml"
         path = Path(name)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from .errors import InputError
+
+AnyPath = str | os.PathLike[str]
+"""The path of a file or of a folder, as a text or as an object."""
 
 MAX_BYTES = 16 * 2**20
 """A larger text file is refused: a file that a person wrote is far smaller."""
 
 
-def read_bytes(path: Path, max_bytes: int, hint: str = "", missing: str = "") -> bytes:
+def read_bytes(path: AnyPath, max_bytes: int, hint: str = "", missing: str = "") -> bytes:
     """A file, whole.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         An existing file.
     max_bytes : int
         Most bytes to read; a larger file is refused.
@@ -35,7 +39,7 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "", missing: str = "") ->
         If it cannot be read or is too large.
     """
     try:
-        with path.open("rb") as stream:
+        with Path(path).open("rb") as stream:
             raw = stream.read(max_bytes + 1)
     except OSError as error:
         if missing and isinstance(error, FileNotFoundError):
@@ -46,12 +50,12 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "", missing: str = "") ->
     return raw
 
 
-def read_text(path: Path) -> str:
+def read_text(path: AnyPath) -> str:
     """A text file, whole.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         An existing file.
 
     Returns
@@ -73,12 +77,12 @@ def read_text(path: Path) -> str:
         ) from error
 
 
-def check_folder(folder: Path, expected: str, otherwise: str) -> None:
+def check_folder(folder: AnyPath, expected: str, otherwise: str) -> None:
     """Refuse a folder to read that is none.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         The folder that the user named.
     expected : str
         Its expected content, for the fault.
@@ -90,5 +94,6 @@ def check_folder(folder: Path, expected: str, otherwise: str) -> None:
     InputError
         If it is a file, or not there.
     """
+    folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: expected {expected}, found {'a file' if folder.exists() else 'none'}; {otherwise}")

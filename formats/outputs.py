@@ -16,33 +16,36 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from .errors import InputError
+from .files import AnyPath
 
 HIDDEN = ".fluidb.*.part"
 """Names of unfinished outputs."""
 
 
-def place_of(path: Path) -> Path:
+def place_of(path: AnyPath) -> Path:
     """The same path without links and ``..`` on the way, which may lead elsewhere once something is renamed."""
+    path = Path(path)
     if path.name in ("", ".."):
         return Path(os.path.realpath(path))
     return Path(os.path.realpath(path.parent), path.name)
 
 
-def held(folder: Path) -> list[Path]:
+def held(folder: AnyPath) -> list[Path]:
     """Content of a folder, without files that another command is writing there."""
-    return sorted(path for path in folder.iterdir() if not path.match(HIDDEN))
+    return sorted(path for path in Path(folder).iterdir() if not path.match(HIDDEN))
 
 
-def tidy(folder: Path) -> None:
+def tidy(folder: AnyPath) -> None:
     """Remove the remains of killed commands in a folder, and put back folders that they had moved aside."""
-    for left in folder.glob(HIDDEN):
+    for left in Path(folder).glob(HIDDEN):
         with contextlib.suppress(OSError):  # of another user, or on a read-only disk: it does no harm
             descriptor = os.open(left, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its writer lives
                 for old in left.glob(f"{_ASIDE}/*"):
-                    if not os.path.lexists(folder / old.name):
-                        old.rename(folder / old.name)
+                    back = Path(folder, old.name)
+                    if not os.path.lexists(back):
+                        old.rename(back)
                 if left.is_dir():
                     shutil.rmtree(left)
                 else:
@@ -51,18 +54,18 @@ def tidy(folder: Path) -> None:
                 os.close(descriptor)
 
 
-def check_free(path: Path, force: bool, what: str = "output", *, apart: Iterable[Path | None] = ()) -> None:
+def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Iterable[AnyPath | None] = ()) -> None:
     """Refuse, before any work is done, an output that cannot be written.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         Destination.
     force : bool
         Whether the user allowed an existing output to be replaced.
     what : str
         Kind of the output, for the fault.
-    apart : iterable of Path or None
+    apart : iterable of str or Path or None
         The other files that the command reads or writes, which the output must not replace.
 
     Raises
@@ -71,7 +74,7 @@ def check_free(path: Path, force: bool, what: str = "output", *, apart: Iterable
         If ``path`` exists and ``force`` is false, if it is neither a regular file
         nor a folder, if it is one of ``apart``, or if its parent is no writable folder.
     """
-    place = place_of(path)
+    path, place = Path(path), place_of(path)
     for other in apart:
         if other is not None and (place == place_of(other) or _same(place, other)):
             raise InputError(f"{path}: expected another file than {other}, which this command uses too; choose another")
@@ -88,7 +91,7 @@ def check_free(path: Path, force: bool, what: str = "output", *, apart: Iterable
         raise InputError(f"{path}: the folder {parent} is not writable; choose another place")
 
 
-def _same(path: Path, other: Path) -> bool:
+def _same(path: Path, other: AnyPath) -> bool:
     """True if two names are those of one file."""
     with contextlib.suppress(OSError):
         return path.samefile(other)
@@ -96,13 +99,13 @@ def _same(path: Path, other: Path) -> bool:
 
 
 def check_own_folder(
-    folder: Path, force: bool, kind: str, mark: str, own: Collection[str], *, apart: Iterable[Path | None] = ()
+    folder: AnyPath, force: bool, kind: str, mark: str, own: Collection[str], *, apart: Iterable[AnyPath | None] = ()
 ) -> None:
     """Refuse, before any work is done, an output folder that is not fluidb's to write.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         Destination.
     force : bool
         Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
@@ -112,7 +115,7 @@ def check_own_folder(
         The file that tells a folder of this kind.
     own : collection of str
         All files that such a folder may hold.
-    apart : iterable of Path or None
+    apart : iterable of str or Path or None
         Files and folders that the command reads, which must not be replaced.
 
     Raises
@@ -120,11 +123,13 @@ def check_own_folder(
     InputError
         If the folder exists and may not be replaced, or its parent does not.
     """
+    folder = Path(folder)
     check_free(folder, force, "output folder")
     if not folder.exists():
         return
     for other in apart:
-        if other is not None and other.exists() and folder.resolve() in (other.resolve(), *other.resolve().parents):
+        read = None if other is None else Path(other).resolve()
+        if read is not None and read.exists() and folder.resolve() in (read, *read.parents):
             raise InputError(f"{folder}: expected another folder than that of {other}, which this command reads")
     if folder.is_dir():
         tidy(folder)
@@ -136,12 +141,12 @@ def check_own_folder(
         raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
 
 
-def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
+def check_resumable(folder: AnyPath, command: str, *, ours: bool) -> None:
     """Refuse, before any work is done, a folder in which a command cannot go on.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         Destination.
     command : str
         The command, for the fault.
@@ -153,6 +158,7 @@ def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
     InputError
         If it holds something else, or cannot be made.
     """
+    folder = Path(folder)
     if not folder.exists():
         check_free(folder, force=False)
         return
@@ -162,7 +168,7 @@ def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
         raise InputError(f"{folder}: exists already and is no folder of `{command}`; choose another name")
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: AnyPath) -> None:
     """Make a folder, and those above it, unless it is there.
 
     Raises
@@ -171,7 +177,7 @@ def make_folder(folder: Path) -> None:
         If the file system refuses.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error
 
@@ -282,12 +288,12 @@ def _sync(folder: Path) -> None:
             os.close(descriptor)
 
 
-def write_file(path: Path, content: str | bytes | Iterable[str | bytes], *, replace: bool) -> None:
+def write_file(path: AnyPath, content: str | bytes | Iterable[str | bytes], *, replace: bool) -> None:
     """Write a file completely, or leave the existing one unchanged.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         Destination.
     content : str, bytes or iterable of them
         Its whole content, in pieces where it is long; text is written as UTF-8.
@@ -299,6 +305,7 @@ def write_file(path: Path, content: str | bytes | Iterable[str | bytes], *, repl
     InputError
         If the file system refuses, or a file is in the way.
     """
+    path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: expected a file to write, found a folder; choose another name")
     place = place_of(path)
@@ -328,12 +335,12 @@ def _name_anew(partial: Path, path: Path) -> None:
         partial.replace(path)
 
 
-def write_directory(path: Path, files: Mapping[str, str | bytes], *, replace: bool = False) -> None:
+def write_directory(path: AnyPath, files: Mapping[str, str | bytes], *, replace: bool = False) -> None:
     """Write a folder completely, or leave the existing one unchanged.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         Destination.
     files : mapping of str to str or bytes
         The content of its files, by name.
@@ -346,6 +353,7 @@ def write_directory(path: Path, files: Mapping[str, str | bytes], *, replace: bo
     InputError
         If the file system refuses, or a folder is in the way.
     """
+    path = Path(path)
     place = place_of(path)
 
     def put() -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import pydantic
 
 from .errors import InputError
-from .files import read_bytes
+from .files import AnyPath, read_bytes
 from .outputs import write_file
 from .toml import Strict, validate
 
@@ -86,14 +86,14 @@ def _dump(content: dict[str, Any]) -> str:
     return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
-def write_table(table: Table, path: Path) -> None:
+def write_table(table: Table, path: AnyPath) -> None:
     """Write a table completely or not at all.
 
     Parameters
     ----------
     table : Table
         The table.
-    path : Path
+    path : str or Path
         Destination; an existing file is replaced.
 
     Raises
@@ -110,14 +110,14 @@ def table_text(table: Table) -> str:
     return _dump(content | {"sha256": _digest(content)})
 
 
-def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, command: str) -> AnyPrinted:
+def read_printed(model: type[AnyPrinted], path: AnyPath, schema: str, what: str, command: str) -> AnyPrinted:
     """Read what a command printed under ``--json``.
 
     Parameters
     ----------
     model : type
         The record that is read.
-    path : Path
+    path : str or Path
         The file.
     schema : str
         The output's schema.
@@ -140,7 +140,7 @@ def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, co
     )
 
 
-def _read_json(path: Path, schema: str, missing: str, broken: str, make: str) -> dict[str, Any]:
+def _read_json(path: AnyPath, schema: str, missing: str, broken: str, make: str) -> dict[str, Any]:
     """A JSON object of one schema; ``missing``, ``broken`` and ``make`` are texts for the fault of a bad file."""
     raw = read_bytes(path, MAX_BYTES, missing=missing)
     try:
@@ -165,7 +165,7 @@ def _check_depth(content: object) -> None:
     raise ValueError(f"nested more than {MAX_DEPTH} deep")
 
 
-def _whole(path: Path, schema: str, made_by: str) -> dict[str, Any]:
+def _whole(path: AnyPath, schema: str, made_by: str) -> dict[str, Any]:
     """A table's content with its checksum, refused if it is missing, damaged or of another layout."""
     again = f"make it again with `{made_by}`"
     content = _read_json(path, schema, f"not there; make it with `{made_by}`", "damaged", again)
@@ -174,14 +174,14 @@ def _whole(path: Path, schema: str, made_by: str) -> dict[str, Any]:
     return content
 
 
-def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
+def read_table(model: type[AnyTable], path: AnyPath, *inputs: Table) -> AnyTable:
     """Read a table, refusing one that is damaged, stale or of another layout.
 
     Parameters
     ----------
     model : type
         The table's class.
-    path : Path
+    path : str or Path
         Its file.
     *inputs : Table
         The tables it must have been computed from.
@@ -204,14 +204,14 @@ def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
     return table
 
 
-def check_beside(table: Table, path: Path, files: Mapping[str, tuple[str, str]]) -> None:
+def check_beside(table: Table, path: AnyPath, files: Mapping[str, tuple[str, str]]) -> None:
     """Refuse a table that is older than the tables beside it, without knowing what those hold.
 
     Parameters
     ----------
     table : Table
         The table that was read.
-    path : Path
+    path : str or Path
         Its file.
     files : mapping
         The file name of each table that it may name in ``inputs``, and the command that makes it, by schema.
@@ -225,9 +225,9 @@ def check_beside(table: Table, path: Path, files: Mapping[str, tuple[str, str]])
         if schema not in files:
             raise InputError(f"{path}: inputs: expected {', '.join(files)}, found {schema[:60]}")
         name, made_by = files[schema]
-        _check_input(table, path, schema, _whole(path.with_name(name), schema, made_by)["sha256"])
+        _check_input(table, path, schema, _whole(Path(path).with_name(name), schema, made_by)["sha256"])
 
 
-def _check_input(table: Table, path: Path, schema: str, digest: str) -> None:
+def _check_input(table: Table, path: AnyPath, schema: str, digest: str) -> None:
     if table.inputs.get(schema) != digest:
         raise InputError(f"{path}: stale (made from another {schema}); make it again with `{table.made_by}`")

@@ -8,13 +8,13 @@ import re
 import tomllib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pydantic
 
+from .display import brief
 from .errors import InputError
-from .files import read_text
+from .files import AnyPath, read_text
 from .near import did_you_mean
 
 if TYPE_CHECKING:  # a type checker sees the parameters of the records
@@ -42,6 +42,8 @@ class Strict(Checked):
 
     # a schema is built when a file first needs it: no command reads them all
     model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+    __repr__ = __str__ = brief
 
 
 Record = TypeVar("Record", bound=Strict)
@@ -176,7 +178,7 @@ def _kind(schema: object) -> str | None:
     return found and found[0]
 
 
-def validate(model: type[Model], data: object, path: Path) -> Model:
+def validate(model: type[Model], data: object, path: AnyPath) -> Model:
     """Check parsed data against a schema.
 
     Parameters
@@ -185,7 +187,7 @@ def validate(model: type[Model], data: object, path: Path) -> Model:
         A subclass of :class:`Strict`.
     data : object
         Output of a TOML or JSON parser.
-    path : Path
+    path : str or Path
         The file, for the faults.
 
     Returns
@@ -243,14 +245,14 @@ def toml_inline(value: object) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def read_toml(model: type[Model], path: Path) -> Model:
+def read_toml(model: type[Model], path: AnyPath) -> Model:
     """Read a TOML file against a schema.
 
     Parameters
     ----------
     model : type
         A subclass of :class:`Strict`.
-    path : Path
+    path : str or Path
         An existing file.
 
     Returns
@@ -266,12 +268,12 @@ def read_toml(model: type[Model], path: Path) -> Model:
     return validate(model, parse_toml(path), path)
 
 
-def parse_toml(path: Path) -> dict[str, Any]:
+def parse_toml(path: AnyPath) -> dict[str, Any]:
     """The content of a TOML file, against no schema yet.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         An existing file.
 
     Returns

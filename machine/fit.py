@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import AnyPath, InputError
 from ..traffic.columns import Number
 from ..traffic.reading import read_columns
 from ..traffic.rows import Tally
@@ -73,10 +73,10 @@ def fit_line(work: Floats, time_s: Floats) -> tuple[float, float]:
     return (slope, fixed) if fixed >= 0 else (float(work @ time_s / (work @ work)), 0.0)
 
 
-def fit_device(path: Path) -> DeviceFit:
+def fit_device(path: AnyPath) -> DeviceFit:
     """Fit rate and fixed time of a device to a sweep of convolutions."""
     missing = "expected a sweep of convolutions, found no such file; make one with `fluidb platforms sweep`"
-    tally = Tally(path, skip_blank=False, missing=missing, content="convolution")
+    tally = Tally(Path(path), skip_blank=False, missing=missing, content="convolution")
     found = read_columns(tally, COLUMNS, list(COLUMNS))
     tally.refuse()
     rows = zip(*(found[name].tolist() for name in Convolution._fields), strict=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dse.device.decisions import tabulate_decisions
-from ..formats import InputError, check_own_folder, table_text, write_directory
+from ..formats import AnyPath, InputError, check_own_folder, table_text, write_directory
 from ..models import Exit
 from ..platforms.device import MAX_BATCH
 from ..platforms.measured import MeasuredDevice
@@ -179,12 +179,12 @@ def _device(
     return MeasuredDevice.of({**content, "sources": sources}, times)
 
 
-def check_measured_folder(folder: Path, replace: bool) -> None:
+def check_measured_folder(folder: AnyPath, replace: bool) -> None:
     """Refuse, before any work is done, a folder that holds something else."""
     check_own_folder(folder, replace, "a measured device", DEVICE_FILE, MEASURED_FILES)
 
 
-def write_measurement(network: RealNetwork, found: Measurement, folder: Path, *, replace: bool = False) -> None:
+def write_measurement(network: RealNetwork, found: Measurement, folder: AnyPath, *, replace: bool = False) -> None:
     """Write the device, its times, its latency table, and the answers to the samples, whole or not at all."""
     check_measured_folder(folder, replace)
     rows = io.StringIO()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import AnyPath, InputError
 from ..serving.bound import least_violations
 from ..serving.inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from ..serving.metrics import summarise
@@ -69,9 +69,9 @@ def check_fits(network: RealNetwork, table: LatencyTable) -> None:
         raise InputError("expected a latency table with one lane, one variant and no stage that repeats")
 
 
-def read_measured(folder: Path) -> LatencyTable:
+def read_measured(folder: AnyPath) -> LatencyTable:
     """The latency table that `fluidb measure` wrote."""
-    if not (folder / LATENCY_FILE).is_file():
+    if not Path(folder, LATENCY_FILE).is_file():
         raise InputError(f"{folder}: expected the folder of a measured device, found no {LATENCY_FILE} there; "
                          "make one with `fluidb measure`")  # fmt: skip
     return read_latency(folder)

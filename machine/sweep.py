@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 
+from ..formats import AnyPath
 from ..traffic.trace import write_columns
 from .fit import Convolution
 from .needs import check_runtime
@@ -75,7 +75,7 @@ def _session(convolution: Convolution, threads: int) -> Callable[[], object]:
     return lambda: session.run(["y"], sample)
 
 
-def write_sweep(convolutions: Sequence[Convolution], seconds: Sequence[float], path: Path, *, replace: bool) -> None:
+def write_sweep(convolutions: Sequence[Convolution], seconds: Sequence[float], path: AnyPath, *, replace: bool) -> None:
     """Write a sweep as the CSV that :func:`fluidb.machine.fit.fit_device` reads."""
     columns = dict(zip(Convolution._fields, np.array(convolutions, dtype=np.int64).T, strict=True))
     write_columns({**columns, "seconds": np.array(seconds, dtype=np.float64)}, path, replace=replace)

@@ -6,9 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from pathlib import Path
 
-from ..formats import check_own_folder, write_directory
+from ..formats import AnyPath, check_own_folder, write_directory
 from ..formats.sources import made_with
 from .validation import Figures, Trial, Validation
 
@@ -17,7 +16,7 @@ PAGE, PICTURE, RUNS = "README.md", "validation.svg", "runs.csv"
 KINDS = ("real", "simulated", "replayed")
 
 
-def check_validation_folder(folder: Path, replace: bool) -> None:
+def check_validation_folder(folder: AnyPath, replace: bool) -> None:
     """Refuse, before any work is done, a folder that holds something else."""
     check_own_folder(folder, replace, "a page of `fluidb validate`", RUNS, {PAGE, PICTURE, RUNS})
 
@@ -29,7 +28,7 @@ def write_validation(
     tables: Iterable[str],
     command: str,
     picture: bytes,
-    folder: Path,
+    folder: AnyPath,
     *,
     replace: bool = False,
 ) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from ..formats import InputError, validate
+from ..formats import AnyPath, InputError, validate
 from .loader import build_network, head_of, lower_all, read_network_file
 from .network import Network
 from .schema import NAME_LENGTH, Candidates, NetworkFile, Op
@@ -21,7 +20,7 @@ class Candidate(NamedTuple):
     layers: tuple[Op, ...]  # bridge and head: all that an exit here computes beside the backbone
 
 
-def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
+def find_candidates(file: NetworkFile, path: AnyPath) -> list[Candidate]:
     """The exit candidates that a network's file states.
 
     The bridge of a candidate is a copy of the first block of every later region, so that the head reads a map of the
@@ -63,7 +62,7 @@ def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
     return found
 
 
-def _with_named_heads(file: NetworkFile, stated: Candidates, places: Iterable[int], path: Path) -> list[Candidate]:
+def _with_named_heads(file: NetworkFile, stated: Candidates, places: Iterable[int], path: AnyPath) -> list[Candidate]:
     """Candidates with a head that is made for the map that each reads."""
     shapes, _, faults = lower_all(file.layers, file.input.shape, f"{path}: layers")
     if faults:
@@ -75,7 +74,7 @@ def _with_named_heads(file: NetworkFile, stated: Candidates, places: Iterable[in
         raise InputError(f"{path}: candidates.{error}") from None
 
 
-def _own_head(file: NetworkFile, stated: Candidates, path: Path) -> Sequence[Op]:
+def _own_head(file: NetworkFile, stated: Candidates, path: AnyPath) -> Sequence[Op]:
     """The head of all candidates, as layers that read the output of the last block."""
     end = [op.name for op in file.layers].index(stated.blocks[-1])
     if stated.layers is not None:
@@ -85,7 +84,7 @@ def _own_head(file: NetworkFile, stated: Candidates, path: Path) -> Sequence[Op]
     return file.layers[end + 1 :]
 
 
-def _copied(ops: Sequence[Op], entry: str, source: str, path: Path, *, bridge: bool = False) -> list[Op]:
+def _copied(ops: Sequence[Op], entry: str, source: str, path: AnyPath, *, bridge: bool = False) -> list[Op]:
     """Copies of layers that read ``source`` instead of ``entry``; names in a bridge have a prefix."""
     prefix = "bridge." if bridge else ""
     names = {entry: source, "input": source} | {op.name: (prefix + op.name)[:NAME_LENGTH] for op in ops}
@@ -103,7 +102,7 @@ def _copied(ops: Sequence[Op], entry: str, source: str, path: Path, *, bridge: b
 
 
 def with_exits(
-    file: NetworkFile, path: Path, names: Sequence[str] | None = None, rates: Sequence[float] | None = None
+    file: NetworkFile, path: AnyPath, names: Sequence[str] | None = None, rates: Sequence[float] | None = None
 ) -> NetworkFile:
     """A network with exits at some of its candidates, instead of the exits that it has."""
     known = find_candidates(file, path)
@@ -148,7 +147,7 @@ def load_with_exits(name: str, names: Sequence[str] | None = None, rates: Sequen
     return build_network(with_exits(file, path, names, rates), path)
 
 
-def classes_of(file: NetworkFile, path: Path) -> int | None:
+def classes_of(file: NetworkFile, path: AnyPath) -> int | None:
     """How many classes the head of the first exit or candidate tells apart; unknown without a head.
 
     One value tells two classes apart.

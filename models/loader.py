@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from pathlib import Path
 
-from ..formats import Catalogue, InputError, parse_toml, validate
+from ..formats import AnyPath, Catalogue, InputError, parse_toml, validate
 from .heads import HEADS
 from .lowering import lower
 from .network import Exit, Layer, Network, Shape
@@ -58,7 +59,7 @@ def head_of(item: ExitFile | Candidates, source: Shape) -> list[Op]:
     return HEADS[item.head](source, item.classes)
 
 
-def _exit_positions(file: NetworkFile, path: Path) -> tuple[list[int], list[str]]:
+def _exit_positions(file: NetworkFile, path: AnyPath) -> tuple[list[int], list[str]]:
     """Return the index of the layer that each exit follows, in the order of the file, and the faults of the exits."""
     order = {op.name: index for index, op in enumerate(file.layers)}
     faults: list[str] = []
@@ -83,7 +84,7 @@ def layer_shapes(file: NetworkFile) -> dict[str, Shape]:
     return lower_all(file.layers, file.input.shape, "")[0]
 
 
-def build_network(file: NetworkFile, path: Path) -> Network:
+def build_network(file: NetworkFile, path: AnyPath) -> Network:
     """Lower a parsed network file."""
     positions, wrong = _exit_positions(file, path)
     stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
@@ -113,10 +114,11 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     return validate(Network, content, path)
 
 
-def read_network_file(name: str) -> tuple[NetworkFile, Path]:
+def read_network_file(name: AnyPath) -> tuple[NetworkFile, Path]:
     """The content of a network's file, and the file; of a SubNet, its SuperNet's file makes the content."""
     from .supernets.catalogue import find_subnet, not_a_network  # here, because most networks are no SubNets
 
+    name = os.fspath(name)
     found = find_subnet(name)
     if found is not None:
         return found
@@ -127,12 +129,12 @@ def read_network_file(name: str) -> tuple[NetworkFile, Path]:
     return validate(NetworkFile, data, path), path
 
 
-def load_network(name: str) -> Network:
+def load_network(name: AnyPath) -> Network:
     """Load a network that ships with fluidb, or one of your own.
 
     Parameters
     ----------
-    name : str
+    name : str or Path
         A shipped name (``fluidb models`` lists them), the path of a TOML file, or a SubNet as ``SUPERNET:SUBNET``.
 
     Returns

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import AnyPath, InputError
 from .loader import build_network, head_of, lower_all
 from .network import Exit, Shape
 from .schema import Conv, Flatten, GlobalPool, Join, Linear, Memory, NetworkFile, Op, Pool, View
@@ -215,7 +214,7 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
     return Chain(tuple(units), tuple(wholes[op.name] for op in ops[stop:]))
 
 
-def cut_into_rows(file: NetworkFile, path: Path) -> RowNetwork:
+def cut_into_rows(file: NetworkFile, path: AnyPath) -> RowNetwork:
     """Cut a network into units as small as it allows: a layer, or a residual block; ``path`` is for faults."""
     network = build_network(file, path)
     trunk = _chain(file.layers, file.input.shape, f"{path}: layers")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from ..formats import InputError, Strict, read_toml, validate
+from ..formats import AnyPath, InputError, Strict, read_toml, validate
 from .board import Board
 from .platform import NAME, plain_name
 
@@ -51,13 +51,14 @@ class _File(_Section):
 
 
 def import_platform(
-    path: Path,
+    path: AnyPath,
     *,
     name: str | None = None,
     clock_mhz: float | None = None,
     bandwidth_gb_s: float | None = None,
 ) -> Board:
     """Make a board from fpgaConvNet's description of it."""
+    path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found none")
     if name is not None and not re.fullmatch(NAME, name):

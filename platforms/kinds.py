@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from ..formats import Catalogue, InputError, parse_toml, validate
+from ..formats import AnyPath, Catalogue, InputError, parse_toml, validate
 from .accelerator import Accelerator
 from .board import Board
 from .by_stage import StagedDevice
@@ -25,12 +25,12 @@ KINDS: dict[str, type[Platform]] = {
 """Kinds by the name of their schema. To add a kind, write a module with its class and add a line here."""
 
 
-def kind_of(name: str) -> type[Platform]:
+def kind_of(name: AnyPath) -> type[Platform]:
     """The kind of a platform, by the schema that its file names; the rest of the file is not checked.
 
     Parameters
     ----------
-    name : str
+    name : str or Path
         A shipped name, or the path of a TOML file.
 
     Returns
@@ -64,17 +64,17 @@ AnyKind = TypeVar("AnyKind", bound=Platform)
 
 
 @overload
-def load_platform(name: str, bandwidth_gb_s: float | None = None) -> Board: ...
+def load_platform(name: AnyPath, bandwidth_gb_s: float | None = None) -> Board: ...
 @overload
-def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[AnyKind]) -> AnyKind: ...
+def load_platform(name: AnyPath, bandwidth_gb_s: float | None = None, *, kind: type[AnyKind]) -> AnyKind: ...
 
 
-def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[Platform] = Board) -> Platform:
+def load_platform(name: AnyPath, bandwidth_gb_s: float | None = None, *, kind: type[Platform] = Board) -> Platform:
     """Load a platform that ships with fluidb, or one of your own.
 
     Parameters
     ----------
-    name : str
+    name : str or Path
         A shipped name (``fluidb platforms`` lists them) or the path of a TOML file.
     bandwidth_gb_s : float, optional
         Replaces the off-chip bandwidth that the file of a board or an accelerator states.

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..formats import InputError, check_free, write_file
+from ..formats import AnyPath, InputError, check_free, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -53,9 +53,10 @@ def legible(text: str, most: int = 32) -> str:
 
 
 def check_picture(
-    path: Path, *, replace: bool, suffixes: tuple[str, ...] | None = SUFFIXES, apart: Iterable[Path | None] = ()
+    path: AnyPath, *, replace: bool, suffixes: tuple[str, ...] | None = SUFFIXES, apart: Iterable[AnyPath | None] = ()
 ) -> None:
     """Refuse a picture that cannot be written, before it is computed; no ``suffixes`` allow every name."""
+    path = Path(path)
     if suffixes is not None and path.suffix.lower() not in suffixes:
         raise InputError(f"{path}: expected a picture that ends in {' or '.join(suffixes)}, found {path.name}")
     if find_spec("matplotlib") is None:
@@ -131,9 +132,9 @@ def round_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def save(figure: Figure, path: Path, *, replace: bool) -> None:
+def save(figure: Figure, path: AnyPath, *, replace: bool) -> None:
     """Write a picture, ``.svg`` or ``.png``, whole or not at all; the same figure gives the same bytes."""
-    write_file(path, picture_bytes(figure, path.suffix.lower().lstrip(".")), replace=replace)
+    write_file(path, picture_bytes(figure, Path(path).suffix.lower().lstrip(".")), replace=replace)
 
 
 def picture_bytes(figure: Figure, kind: str) -> bytes:

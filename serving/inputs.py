@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..formats import InputError
+from ..formats import AnyPath, InputError
 from ..models import Exit
 from ..models.network import thresholds_of
 from ..tables.latency import LatencyTable, read_latency
@@ -18,7 +18,7 @@ from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, prepare
 from .scheduler import Scheduler, find_policy
 
-AnyTable = LatencyTable | Path
+AnyTable = LatencyTable | AnyPath
 """A latency table, or the folder that holds it."""
 
 AnyPolicy = Scheduler | str
@@ -61,9 +61,9 @@ class Requests:
 
     Attributes
     ----------
-    trace : Trace or Path
+    trace : Trace, str or Path
         The requests, or their file.
-    samples : Path, optional
+    samples : str or Path, optional
         File of confidences and answers to draw from, if the trace has none.
     slo_s : float, Distribution or Shares, optional
         Latency objective in seconds of all requests, or the distribution of their own ones, if the trace has none.
@@ -73,8 +73,8 @@ class Requests:
         Correlation with the depth of requests of the predictions that are drawn, if the trace has none.
     """
 
-    trace: Trace | Path
-    samples: Path | None = None
+    trace: Trace | AnyPath
+    samples: AnyPath | None = None
     slo_s: Objective | None = None
     seed: int = 0
     predict_depth: float | None = None
@@ -82,7 +82,7 @@ class Requests:
     @property
     def file(self) -> Path | None:
         """The file of the trace, if it has one."""
-        return self.trace.source if isinstance(self.trace, Trace) else self.trace
+        return self.trace.source if isinstance(self.trace, Trace) else Path(self.trace)
 
     def read(self, progress: Callable[[int, int], None] | None = None) -> Trace:
         """The trace, with the samples that its requests drew.

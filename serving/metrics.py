@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats import brief
 from ..traffic.traffic import places
 from .one_run import OneRun, nearest_rank
 from .outcome import Replay
@@ -157,6 +158,8 @@ class Summary:
     stages: list[StageSummary]
     exits: list[ExitSummary]
     subnets: SubNetSummary | None
+
+    __repr__ = brief
 
     def percentile(self, name: str) -> Percentile:
         """The percentile of a name, e.g. ``"p99"``."""

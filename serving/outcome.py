@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats import brief, first_rows
 from ..tables.latency import LatencyTable, Segments
 from ..traffic.request_columns import REQUEST_COLUMNS
 from ..traffic.traffic import Traffic
@@ -89,6 +90,9 @@ class Replay:
     lanes: int = 1
     overhead_s: float = 0.0
     runs: Runs | None = None
+
+    __repr__ = brief
+    _repr_html_ = first_rows
 
     @property
     def latency_s(self) -> NDArray[np.float64]:

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from operator import index
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import is_jitted
 from numpy.typing import NDArray
 
-from ..formats import InputError, memoized
+from ..formats import AnyPath, InputError, memoized
 from ..jit import FunctionAddress, compile_for
 from ..tables.latency import LatencyTable, Segments, SubNetEntry
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
 from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, DeviceArrays, Record, RequestArrays, Rules, State, begin, run_events
+from .inputs import AnyPolicy, as_scheduler
 from .outcome import Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
@@ -37,7 +37,7 @@ EVENTS = 2**20
 def simulate(
     table: LatencyTable,
     traffic: Traffic,
-    scheduler: Scheduler,
+    scheduler: AnyPolicy,
     *,
     until_s: float = math.inf,
     record: bool = False,
@@ -51,8 +51,8 @@ def simulate(
         Times of the design that serves it.
     traffic : Traffic
         Requests with their exits and objectives; see :func:`fluidb.traffic.prepare`.
-    scheduler : Scheduler
-        The policy, e.g. ``find_policy("fluid")``.
+    scheduler : Scheduler or str
+        The policy, e.g. ``"fluid"``.
     until_s : float
         Stop then; requests that arrived and have not returned stay unfinished.
     record : bool
@@ -70,6 +70,7 @@ def simulate(
     InputError
         If nothing arrives in time, or the policy broke its contract.
     """
+    scheduler = as_scheduler(scheduler)
     arrived = int(np.searchsorted(traffic.trace.arrival_s, until_s, side="left"))
     if arrived == 0:
         raise InputError(
@@ -401,14 +402,14 @@ def _whole_numbers(decide: Decide) -> Decide:
     return checked
 
 
-def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
+def write_requests(result: Replay, path: AnyPath, *, replace: bool = True) -> None:
     """Write the outcome of every request as CSV, whole or not at all; times that never came are empty.
 
     Parameters
     ----------
     result : Replay
         The replay.
-    path : Path
+    path : str or Path
         Destination.
     replace : bool
         Whether an existing file is replaced; else it is a fault.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..formats import brief
 from .bound import least_violations
 from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from .metrics import Summary, summarise
@@ -40,6 +41,8 @@ class ServeResult:
     unavoidable_violations: int
     requirements: list[RequirementVerdict]
 
+    __repr__ = brief
+
 
 def serve(
     table: AnyTable,
@@ -56,7 +59,7 @@ def serve(
 
     Parameters
     ----------
-    table : LatencyTable or Path
+    table : LatencyTable, str or Path
         Times of the design, or its folder.
     requests : Requests
         The requests.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, write_file
+from ..formats import AnyPath, InputError, write_file
 from ..formats.trace_events import PROCESS, Event, microseconds, slice_event, timeline_text, track_names
 from ..tables.latency import LatencyTable
 from .event_loop import MERGES, PREEMPTS
@@ -123,14 +122,14 @@ def timeline_events(replay: Replay) -> Iterator[Event]:
     yield from heapq.merge(arrivals, *ran, queue, in_flight, key=lambda event: float(event["ts"]))
 
 
-def write_timeline(replay: Replay, path: Path, *, replace: bool = True) -> None:
+def write_timeline(replay: Replay, path: AnyPath, *, replace: bool = True) -> None:
     """Write a timeline (``docs/file-formats.md``), whole or not at all.
 
     Parameters
     ----------
     replay : Replay
         The simulation, with every run: ``simulate(..., record=True)``.
-    path : Path
+    path : str or Path
         Destination.
     replace : bool
         Whether an existing file may be replaced.

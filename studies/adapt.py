@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..dse.exits.tabulate import goal_of
-from ..formats import InputError, read_table
+from ..formats import AnyPath, InputError, read_table
 from ..rules.exit_choice import Log, log_of
 from ..serving.adaptation import AdaptiveRun, Exits, Hardware, Observation, adapt
 from ..serving.inputs import AnyPolicy, as_scheduler
@@ -35,17 +35,17 @@ class AdaptationResult:
 
 
 def serve_adaptively(
-    folder: Path,
+    folder: AnyPath,
     trace: Trace,
-    samples: Path,
+    samples: AnyPath,
     policy: AnyPolicy,
     *,
     window: int = 100,
     slo_s: Objective | None = None,
     seed: int = 0,
     from_s: float | None = None,
-    then_samples: Path | None = None,
-    then_times: Path | None = None,
+    then_samples: AnyPath | None = None,
+    then_times: AnyPath | None = None,
 ) -> AdaptationResult:
     """Serve a trace with a plan, and let exits and thresholds follow."""
     if (from_s is None) != (then_samples is None and then_times is None):
@@ -56,7 +56,7 @@ def serve_adaptively(
     if scheduler.policy is not POLICIES["pame"]:
         raise InputError(f"policy: expected pame, whose exits are adapted, found {scheduler.spec}")
     plan, table = read_plan(folder), read_latency(folder)
-    times = read_table(InferenceTime, folder / TIMES_FILE)
+    times = read_table(InferenceTime, Path(folder, TIMES_FILE))
     if scheduler.lanes > table.lanes:
         raise InputError(f"policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}")
     if scheduler.b_max not in (None, plan.batch):
@@ -106,7 +106,7 @@ def serve_adaptively(
     return AdaptationResult(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
 
 
-def _fitting(path: Path, times: InferenceTime, measure: Measure) -> Samples:
+def _fitting(path: AnyPath, times: InferenceTime, measure: Measure) -> Samples:
     """Samples with answers at every candidate and at the end."""
     found = read_samples(path)
     if found.exits != len(times.candidates) + 1:

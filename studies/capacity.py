@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, AnyTable, as_scheduler, as_table
 from ..serving.metrics import QUANTILES, summarise
@@ -78,6 +78,14 @@ class Capacity:
     max_requests: int  # requests of a run at which a rate is left undecided
     requests_simulated: int  # in all probes together
     probes: list[Probe]  # every rate that was tried, in order of rate
+
+    __repr__ = brief
+    _repr_html_ = first_rows
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The rates that were tried as columns."""
+        names = ("rate_per_s", "requests", "verdict", "broken")
+        return {name: [getattr(probe, name) for probe in self.probes] for name in names}
 
 
 def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Columns = NO_COLUMNS) -> float:
@@ -247,7 +255,7 @@ def find_capacity(
 
     Parameters
     ----------
-    table : LatencyTable or Path
+    table : LatencyTable, str or Path
     Times of the design, or its folder.
     policy : Scheduler or str
     The policy.

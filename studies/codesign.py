@@ -11,6 +11,7 @@ from ..dse.npu.fbcb import FbcbTable
 from ..dse.npu.latency import tabulate_latency
 from ..dse.npu.search import SearchOptions, search
 from ..dse.npu.space import Tile
+from ..formats import brief
 from ..models import Network
 from ..platforms import Board
 from ..serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
@@ -46,6 +47,8 @@ class Codesign:
 
     rounds: list[Round]  # in order; designs differ from one to the next
     back_to: int  # 0-based round whose design the last round's traffic asks for
+
+    __repr__ = brief
 
     @property
     def settled(self) -> bool:

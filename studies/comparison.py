@@ -16,7 +16,7 @@ from pydantic import PlainSerializer
 
 from .. import __version__
 from ..dse.npu.space import Tile
-from ..formats import InputError, JsonRecord, check_resumable, read_printed, write_file
+from ..formats import AnyPath, InputError, JsonRecord, check_resumable, first_rows, read_printed, write_file
 from ..tables.latency import LatencyTable
 from .designs import DesignRequest
 from .estimates import Difference, Estimate
@@ -135,15 +135,30 @@ class Comparison(JsonRecord):
     contenders: list[ContenderRow]
     points: list[PointResult]  # the grid: cases, their latency objectives, their rates
 
+    _repr_html_ = first_rows
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The mean of every figure of each contender at each point as columns."""
+        standings = [(point, item) for point in self.points for item in point.contenders]
+        metrics = dict.fromkeys(name for _, item in standings for name in item.metrics)
+        return {
+            **{name: [getattr(point, name) for point, _ in standings] for name in ("case", "slo_s", "rate_per_s")},
+            "contender": [item.name for _, item in standings],
+            **{
+                name: [item.metrics[name].mean if name in item.metrics else None for _, item in standings]
+                for name in metrics
+            },
+        }
+
     def text(self) -> str:
         """As ``--json`` prints it."""
         return json.dumps({"schema": SCHEMA, **self.model_dump(mode="json")}, indent=1, allow_nan=False) + "\n"
 
 
-def check_folder(folder: Path, scenario: Scenario, *, force: bool) -> None:
+def check_folder(folder: AnyPath, scenario: Scenario, *, force: bool) -> None:
     """Refuse, before any work, a folder that is not ours, or without ``force`` one of another scenario."""
-    check_resumable(folder, "fluidb compare", ours=all((folder / name).is_dir() for name in (RUNS, DESIGNS)))
-    earlier = folder / COMPARE_FILE
+    check_resumable(folder, "fluidb compare", ours=all(Path(folder, name).is_dir() for name in (RUNS, DESIGNS)))
+    earlier = Path(folder, COMPARE_FILE)
     if force or not earlier.exists():
         return
     try:
@@ -156,7 +171,7 @@ def check_folder(folder: Path, scenario: Scenario, *, force: bool) -> None:
 
 def compare(
     scenario: Scenario,
-    folder: Path | None = None,
+    folder: AnyPath | None = None,
     *,
     threads: int | None = None,
     scheduler: str | None = None,
@@ -168,7 +183,7 @@ def compare(
     ----------
     scenario : Scenario
     The scenario.
-    folder : Path, optional
+    folder : str or Path, optional
     Keeps designs, finished runs and the outcome; damaged files are computed again.
     threads : int, optional
     Threads to use, by default all cores; the result does not depend on it.
@@ -177,7 +192,7 @@ def compare(
     progress : callable, optional
     Called with (searches and runs done, searches and runs in all).
     """
-    seeds, store = scenario.file.seeds, Store(folder)
+    seeds, store = scenario.file.seeds, Store(None if folder is None else Path(folder))
     grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
     tables = {point.site.keys.label: point.site.on for point in scenario.points}
     given = {label: ServingTable.of(on) for label, on in tables.items() if isinstance(on, LatencyTable)}
@@ -213,7 +228,7 @@ def compare(
         points=_points(scenario, runs, finished),
     )
     if folder is not None:
-        write_file(folder / COMPARE_FILE, found.text(), replace=True)
+        write_file(Path(folder, COMPARE_FILE), found.text(), replace=True)
     return found, reused
 
 
@@ -273,7 +288,7 @@ def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
     )
 
 
-def read_comparison(path: Path) -> Comparison:
+def read_comparison(path: AnyPath) -> Comparison:
     """Read the output of ``fluidb compare --json``, or the comparison in its folder."""
     return read_printed(Comparison, path, SCHEMA, "an earlier comparison", "fluidb compare SCENARIO --json")
 
@@ -307,7 +322,7 @@ class EarlierComparison(JsonRecord):
     better: list[FigureChange]
 
 
-def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
+def check_match(scenario: Scenario, earlier: Comparison, path: AnyPath) -> None:
     """Refuse, before any work is done, an earlier comparison of other points or contenders."""
     names = {item.name for item in scenario.contenders}
     here = {point.key: point for point in (_described(point, []) for point in scenario.points)}

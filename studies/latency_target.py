@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from ..formats import InputError
+from ..formats import AnyPath, InputError, brief
 from ..rules.exit_shares import least_of_shares, shares_of_best, shares_of_latest
 from ..serving.inputs import AnyTable, as_table
 from ..traffic.exits import decide
@@ -53,9 +52,11 @@ class TargetThresholds:
     chosen: TargetFigures  # on the half of the samples that chose
     checked: TargetFigures  # on the other half
 
+    __repr__ = brief
+
 
 def meet_target(
-    table: AnyTable, samples: Samples | Path, target_s: float, *, objective: Preference = "latest"
+    table: AnyTable, samples: Samples | AnyPath, target_s: float, *, objective: Preference = "latest"
 ) -> TargetThresholds:
     """Find the thresholds with which samples take a mean time of at most a target.
 
@@ -63,9 +64,9 @@ def meet_target(
 
     Parameters
     ----------
-    table : LatencyTable or Path
+    table : LatencyTable or str or Path
     Times of the network, or the folder with them; a sample runs alone.
-    samples : Samples or Path
+    samples : Samples or str or Path
     Its answers at every exit, or their file.
     target_s : float
     Largest mean time.
@@ -78,7 +79,7 @@ def meet_target(
             f"{latency.platform}: expected one time for each exit, found times by width, SubNet, state or step; their "
             "mean depends on the requests, so try thresholds with `fluidb thresholds`"
         )
-    found = read_samples(samples) if isinstance(samples, Path) else samples
+    found = samples if isinstance(samples, Samples) else read_samples(samples)
     last, half = len(latency.exits), len(found) // 2
     where = found.source or "samples"
     if found.exits != last or found.values > 1:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_
 
 from ..dse.npu.search import SearchOptions
 from ..dse.npu.space import Tile, check_fit
-from ..formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
+from ..formats import AnyPath, Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ..models import NETWORKS, Exit, Network, load_network
 from ..platforms import PLATFORMS, Board, load_platform
 from ..serving.scheduler import Scheduler, find_policy
@@ -387,7 +387,7 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     return site
 
 
-def load_scenario(name: str) -> Scenario:
+def load_scenario(name: AnyPath) -> Scenario:
     """Load a scenario that ships, or the TOML file of one, and everything it refers to.
 
     Paths in it start from the file's folder; every fault of a file has a line with its key.

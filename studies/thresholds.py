@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, brief, first_rows
 from ..serving.inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
@@ -42,6 +42,14 @@ class Sweep:
     points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
     measure: str = "confidence"  # of the thresholds: confidence or entropy
 
+    __repr__ = brief
+    _repr_html_ = first_rows
+
+    def columns(self) -> dict[str, list[float]]:
+        """The figures of each threshold as columns."""
+        names = ("threshold", "accuracy", "mean_latency_s", "p99_latency_s", "violation_rate", "pareto")
+        return {name: [getattr(point, name) for point in self.points] for name in names}
+
 
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Mark points that no other point beats, i.e. is as good in everything and better in something.
@@ -65,7 +73,7 @@ def sweep_thresholds(
 
     Parameters
     ----------
-    table : LatencyTable or Path
+    table : LatencyTable, str or Path
     Times of the design that serves them, or its folder.
     requests : Requests
     The requests, with confidences and answers.

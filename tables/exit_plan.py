@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import SparseRecord, Strict, Table, check_beside, check_folder, read_table
+from ..formats import AnyPath, SparseRecord, Strict, Table, check_beside, check_folder, read_table
 from ..platforms.device import MAX_BATCH
 from .latency import EXITS_FILE, LATENCY_FILE, MAX_S, Level, PlannedService
 
@@ -181,10 +181,10 @@ class ExitPlan(Table):
         return PlannedService(batch=self.batch, measure=self.measure, thresholds=levels)
 
 
-def read_plan(folder: Path) -> ExitPlan:
+def read_plan(folder: AnyPath) -> ExitPlan:
     """Read the plan of a folder."""
     check_folder(folder, "a folder with a plan of exits", "make one with `fluidb exits`")
-    path = folder / EXITS_FILE
+    path = Path(folder, EXITS_FILE)
     plan = read_table(ExitPlan, path)
     files = {
         InferenceTime.schema_name: (TIMES_FILE, InferenceTime.made_by),

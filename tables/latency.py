@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import InputError, SparseRecord, Table, check_beside, check_folder, read_table
+from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, first_rows, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..models.network import Words, thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
@@ -191,6 +191,8 @@ class LatencyTable(Table, SparseRecord):
     wake_up_s: SecondsOrNone | None = None
     planned: PlannedService | None = None
 
+    _repr_html_ = first_rows
+
     @model_validator(mode="after")
     def _every_stage(self) -> Self:
         if (self.stage_s is None) != bool(self.layers):
@@ -315,6 +317,14 @@ class LatencyTable(Table, SparseRecord):
             table[:, i, j] = stage_s[:, i:j].sum(axis=1)
         return table
 
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Time from each exit (0 is the input) to each later one, by variant and batch size, as columns."""
+        found = self.arrays()
+        variant, begin, end, batch = np.indices(found.shape).reshape(4, -1)
+        runs = (begin < end) & (batch > 0)
+        columns = {"variant": variant, "from_exit": begin, "to_exit": end, "batch": batch, "time_s": found.ravel()}
+        return {name: column[runs] for name, column in columns.items() if name != "variant" or self.variants > 1}
+
     def stage_array(self) -> NDArray[np.float64]:
         """Times of the stages in seconds; each from exit to exit, with the heads that run.
 
@@ -407,12 +417,12 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
     yield group
 
 
-def read_latency(folder: Path) -> LatencyTable:
+def read_latency(folder: AnyPath) -> LatencyTable:
     """Read the latency table of a folder, of a design or of a device.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         A design's folder, or that of a device.
 
     Returns
@@ -426,9 +436,9 @@ def read_latency(folder: Path) -> LatencyTable:
         If it is missing or damaged, or if a table in the folder that it was made from has changed.
     """
     check_folder(folder, "a folder with a latency table", "make one with `fluidb latency`")
-    path = folder / LATENCY_FILE
+    path = Path(folder, LATENCY_FILE)
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)
-    if table.planned is None and (folder / EXITS_FILE).exists():
+    if table.planned is None and Path(folder, EXITS_FILE).exists():
         raise InputError(f"{path}: does not say how to serve the plan beside it; make both again with `fluidb exits`")
     return table

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from ..formats import InputError, JsonRecord, read_printed
+from ..formats import AnyPath, InputError, JsonRecord, read_printed
 
 Launches = list[list[float]]
 """Runs of each stage with b = 1..b_max samples."""
@@ -39,7 +38,7 @@ class _Results(JsonRecord):
     stages: Annotated[list[_Stage], Field(min_length=1)]
 
 
-def read_launches(path: Path, b_max: int, network: str) -> Launches:
+def read_launches(path: AnyPath, b_max: int, network: str) -> Launches:
     """Read the runs of stages from the output of ``fluidb serve-sim --json``."""
     what, command = "the results of a simulation", "fluidb serve-sim ... --json"
     results = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command)

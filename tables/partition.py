@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ..formats import SparseRecord, Strict, Table, check_folder, read_table
+from ..formats import AnyPath, SparseRecord, Strict, Table, check_folder, read_table
 from ..models import Exit
 from ..models.schema import MAX_SIZE
 from ..platforms.cluster import MAX_MEMBERS, Cluster
@@ -246,7 +246,7 @@ class PartitionTable(Table):
         return [*self.wholes, *(gate for block in self.blocks for gate in block.gates)]
 
 
-def read_partition(folder: Path) -> PartitionTable:
+def read_partition(folder: AnyPath) -> PartitionTable:
     """Read the partition of a folder."""
     check_folder(folder, "the folder of a partition", f"make it with `{PartitionTable.made_by}`")
-    return read_table(PartitionTable, folder / PARTITION_FILE)
+    return read_table(PartitionTable, Path(folder, PARTITION_FILE))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import Strict, Table, read_table
+from ..formats import AnyPath, Strict, Table, read_table
 from ..models.supernets.schema import Accuracies
 from ..platforms import Accelerator
 from .latency import SUBGRAPHS_FILE
@@ -204,12 +204,12 @@ class SubGraphTable(Table):
         return subnets, subgraphs
 
 
-def read_subgraphs(folder: Path) -> SubGraphTable:
+def read_subgraphs(folder: AnyPath) -> SubGraphTable:
     """Read the SubGraphs of a folder that ``fluidb dse SUPERNET ACCELERATOR`` wrote.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         The folder.
 
     Returns
@@ -222,4 +222,4 @@ def read_subgraphs(folder: Path) -> SubGraphTable:
     InputError
         If it is missing or damaged.
     """
-    return read_table(SubGraphTable, folder / SUBGRAPHS_FILE)
+    return read_table(SubGraphTable, Path(folder, SUBGRAPHS_FILE))

@@ -258,7 +258,7 @@ def written_by(page: Path) -> set[str]:
     commands = [*re.findall(r"^ *(?:\$ )?fluidb .*", text, re.MULTILINE), *re.findall(r"`([^`]+)`", prose)]
     return {
         *re.findall(r"(?<!\S)(?:-o|--plot|--requests|--timeline) ([a-z][\w.-]*)", "\n".join(commands)),
-        *re.findall(r"^(?:write_\w+|save)\(.*Path\(\"(.+?)\"\)", text, re.MULTILINE),
+        *re.findall(r"^(?:write_\w+|save)\(.*\"(.+?)\"", text, re.MULTILINE),
         *re.findall(r"[Ss]ave this as\s`([\w.-]+)`", prose),
     }
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import AnyPath, InputError
 from .columns import Column, Number, collect, repeated
 from .measures import CONFIDENCE, MEASURES, Measure
 from .request_columns import REQUEST_COLUMNS
@@ -53,12 +53,12 @@ COLUMNS = {
 """Columns of a trace, in the order in which their faults are reported."""
 
 
-def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -> Trace:
+def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None) -> Trace:
     """Read a trace.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... or
         ``entropy_1``..., ``correct_1``... and those of ``REQUEST_COLUMNS``; ``-`` is standard input.
     progress : callable, optional
@@ -76,6 +76,7 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
         unsorted or a duplicate; each fault names its row.
     """
     missing = "expected a trace, found no such file; make one with `fluidb trace`"
+    path = Path(path)
     if path != STANDARD_INPUT:
         return _trace(Tally(path, skip_blank=False, missing=missing), progress)
     with NamedTemporaryFile(prefix="fluidb-") as file:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, open_arrays, write_file
+from ..formats import AnyPath, InputError, brief, open_arrays, write_file
 from .columns import Number
 from .measures import CONFIDENCE, MEASURES, Measure
 from .randomness import SAMPLES, stream
@@ -45,7 +45,7 @@ class Samples:
         V principal values instead of one: those by which it is judged whether the answer is good enough.
     correct : (N, E) ndarray of bool or float64
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
-    source : Path, optional
+    source : str or Path, optional
         Their file, for faults.
     width, predicted_depth, predicted_width : (N,) ndarray of float64, optional
         As a trace has them (:class:`.trace.Trace`).
@@ -60,6 +60,8 @@ class Samples:
     predicted_depth: NDArray[np.float64] | None = None
     predicted_width: NDArray[np.float64] | None = None
     measure: Measure = CONFIDENCE
+
+    __repr__ = brief
 
     def __len__(self) -> int:
         return len(self.correct)
@@ -131,12 +133,12 @@ class Samples:
         return replace(self, confidences=confidences, correct=correct)
 
 
-def read_samples(path: Path) -> Samples:
+def read_samples(path: AnyPath) -> Samples:
     """Read samples.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
         with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may have ``entropy`` for ``confidence``, and
         also ``width``, ``predicted_depth`` and ``predicted_width``.
@@ -152,6 +154,7 @@ def read_samples(path: Path) -> Samples:
         If it cannot be read, arrays or columns do not fit each other, or a
         value is out of range; each fault names its row.
     """
+    path = Path(path)
     numpys = path.suffix.lower() in (".npz", ".npy")  # one array alone is refused, as such
     read = _read_npz if numpys else _read_csv
     confidences, correct, measure, more = read(path)
@@ -235,7 +238,7 @@ def _outside(path: Path, name: str, expected: str, values: NDArray[Any], wrong: 
     return [f"{where}: expected {expected}, found {values[place]}{more}"]
 
 
-def write_samples(samples: Samples, path: Path, *, replace: bool = True) -> None:
+def write_samples(samples: Samples, path: AnyPath, *, replace: bool = True) -> None:
     """Write samples as ``.npz``, whole or not at all; the same samples always give the same bytes."""
     write_file(path, samples_bytes(samples), replace=replace)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from ..formats import write_file
+from ..formats import AnyPath, brief, first_rows, write_file
 from .measures import CONFIDENCE, Measure
 from .request_columns import REQUEST_COLUMNS
 
@@ -48,7 +50,7 @@ class Trace:
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool or float64, optional
         Whether the answer at exits 1..E is right; scores in [0, 1] if the requests drew samples of a dense task.
-    source : Path, optional
+    source : str or Path, optional
         The file that the exits, or confidences and answers, came from, for faults.
     steps : (N,) ndarray of int64, optional
         Runs of the last stage for each request that reaches it, where it repeats: words that a decoder writes.
@@ -75,6 +77,9 @@ class Trace:
     predicted_width: NDArray[np.float64] | None = None
     min_accuracy: NDArray[np.float64] | None = None
     measure: Measure = CONFIDENCE
+
+    __repr__ = brief
+    _repr_html_ = first_rows
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -134,14 +139,14 @@ class Trace:
         return float((gaps[1:] * gaps[:-1]).sum() / (gaps * gaps).sum())
 
 
-def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
+def write_trace(trace: Trace, path: AnyPath, *, replace: bool = True) -> None:
     """Write a trace, whole or not at all.
 
     Parameters
     ----------
     trace : Trace
         Requests.
-    path : Path
+    path : str or Path
         Destination.
     replace : bool
         Whether an existing file is replaced; else it is a fault.
@@ -154,20 +159,34 @@ def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
     write_columns(trace.columns(), path, replace=replace)
 
 
-def write_columns(columns: Mapping[str, NDArray[Any]], path: Path, *, replace: bool) -> None:
+def write_columns(columns: Mapping[str, NDArray[Any] | list[Any]], path: AnyPath, *, replace: bool) -> None:
     """Write columns as CSV, whole or not at all; a number that is not finite is left empty."""
+    arrays = [np.asarray(column) for column in columns.values()]
+    write_rows = _text_rows if any(array.dtype.kind == "U" for array in arrays) else _number_rows
 
     def pieces() -> Iterator[bytes]:
         yield ",".join(columns).encode() + b"\n"
-        for start in range(0, len(next(iter(columns.values()))), PIECE):
-            rows = zip(*(_cells(column[start : start + PIECE]) for column in columns.values()), strict=True)
-            yield to_json(list(rows))[2:-2].replace(b"],[", b"\n").replace(b'"', b"") + b"\n"
+        for start in range(0, len(arrays[0]), PIECE):
+            yield write_rows(list(zip(*(_cells(array[start : start + PIECE]) for array in arrays), strict=True)))
 
     write_file(path, pieces(), replace=replace)
 
 
+def _number_rows(rows: list[tuple[Any, ...]]) -> bytes:
+    """Rows of numbers, four times as fast as the module csv."""
+    return to_json(rows)[2:-2].replace(b"],[", b"\n").replace(b'"', b"") + b"\n"
+
+
+def _text_rows(rows: list[tuple[Any, ...]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
 def _cells(column: NDArray[Any]) -> list[Any]:
-    """Values for JSON: numbers, which it writes four times as fast as Python; as text those it writes otherwise."""
+    """Values for JSON: numbers, and as text those that it would write otherwise than Python."""
+    if column.dtype.kind == "U":
+        return list(column.tolist())
     values: list[Any] = (column.astype(np.int64) if column.dtype == np.bool_ else column).tolist()
     size = np.abs(column)
     for i in np.flatnonzero((size != 0) & ~((size >= _PLAIN[0]) & (size < _PLAIN[1]))).tolist():

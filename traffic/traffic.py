@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, brief
 from .distributions import Objective
 from .exits import check, chosen_thresholds, decide, draw
 from .measures import Threshold, show_threshold
@@ -41,6 +41,8 @@ class Traffic:
     slo_s: NDArray[np.float64]
     objective_s: float | None
     origin: str
+
+    __repr__ = brief
 
     def __len__(self) -> int:
         return len(self.trace)

@@ -1,4 +1,4 @@
-"""``fluidb compare``: policies side by side, over a scenario's grid."""
+"""``fluidb compare``: policies side by side over a scenario's grid, or designs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from ...studies.comparison import Comparison, EarlierComparison, FigureChange, PointResult
 
 _SHIPPED = "fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9"
-NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`)."
+NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`); or the folders of two designs or more."
 _AGAINST = "An earlier comparison (--json); exit code 1 if a figure got worse, beyond noise."
 
 
 def command(
-    scenario: Annotated[str, argument(NAMES)],
+    ctx: typer.Context,
+    compared: Annotated[list[str], argument(NAMES, "SCENARIO|DIR")],
     output: Annotated[Path | None, written("Keep every finished run here, and go on from those kept.")] = None,
     against: Annotated[Path | None, option(_AGAINST, "EARLIER.json")] = None,
     threads: Threads = None,
@@ -31,19 +32,23 @@ def command(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Compare policies under the same traffic.
+    """Compare policies under the same traffic, or designs.
 
     Each policy runs on the NPU that was searched for it, or on a latency table that
     the scenario names. Prints each contender's figures as the mean over seeds with its
     95 % interval, and the differences to the baseline, seed by seed. --force also
-    replaces another scenario's comparison in DIR; its runs stay.
+    replaces another scenario's comparison in DIR; its runs stay. Of designs, prints
+    what differs between them.
     """
     from ...plots.comparison import draw_comparison
     from ...studies import comparison
     from ...studies.scenario import load_scenario
 
+    if len(compared) > 1 or Path(compared[0]).is_dir():
+        _compare_designs(ctx, compared, as_json=as_json)
+        return
     picture.check()
-    loaded = load_scenario(scenario)
+    loaded = load_scenario(compared[0])
     if output is not None:
         comparison.check_folder(output, loaded, force=picture.force)
     earlier = None if against is None else comparison.read_comparison(against)
@@ -60,6 +65,19 @@ def command(
         note(f"wrote {picture.plot}")
     if held is not None and held.worse:
         raise typer.Exit(1)
+
+
+def _compare_designs(ctx: typer.Context, folders: list[str], *, as_json: bool) -> None:
+    from ...formats import InputError
+    from .designs import compare_designs
+
+    if len(folders) < 2:
+        raise InputError(f"{folders[0]}: expected a scenario, or two folders of designs, found one folder")
+    for parameter in ctx.command.params:
+        typed = getattr(ctx.get_parameter_source(str(parameter.name)), "name", "") == "COMMANDLINE"
+        if typed and parameter.name not in {"compared", "as_json"}:
+            raise InputError(f"{parameter.opts[0]}: an option with a scenario, found designs; leave it out")
+    compare_designs([Path(folder) for folder in folders], as_json=as_json)
 
 
 class _Column(NamedTuple):

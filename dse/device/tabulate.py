@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ...formats import InputError, check_own_folder, table_text, write_directory
+from ...formats import AnyPath, InputError, check_own_folder, table_text, write_directory
 from ...models import Layer, Network
 from ...platforms.by_stage import TimedDevice
 from ...platforms.device import AnalyticDevice, Device
@@ -106,7 +105,7 @@ class DeviceTables(NamedTuple):
         return sum_up(self.latency, self.decisions)
 
 
-def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> DeviceTables:
+def write_device(network: Network, device: Device, folder: AnyPath, *, replace: bool = False) -> DeviceTables:
     """Compute the latency table of a device and its decisions, and write both into a folder of their own or neither."""
     known = {LATENCY_FILE, DECISIONS_FILE}
     check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, known)

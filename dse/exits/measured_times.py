@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...formats import InputError
+from ...formats import AnyPath, InputError
 from ...platforms.device import MAX_BATCH, MAX_CELL_S
 from ...tables.exit_plan import InferenceTime, StageRow
 from ...traffic.columns import Number
@@ -16,7 +16,7 @@ from ...traffic.reading import read_columns
 from ...traffic.rows import Tally
 
 
-def read_measured_times(path: Path, network: str, candidates: Sequence[str]) -> InferenceTime:
+def read_measured_times(path: AnyPath, network: str, candidates: Sequence[str]) -> InferenceTime:
     """Read the time of every stage into which a network could be cut, for b = 1..b_max.
 
     Place 0 is the input, 1..K are the candidates, K + 1 is the end; a gather is from a candidate to itself.
@@ -30,6 +30,7 @@ def read_measured_times(path: Path, network: str, candidates: Sequence[str]) -> 
         "seconds": Number(np.float64, 1e-9, MAX_CELL_S, f"seconds, from 1e-9 to {MAX_CELL_S:g}"),
     }
     missing = "expected measured times of stages, found no such file"
+    path = Path(path)
     tally = Tally(path, skip_blank=False, missing=missing, content="stage at a batch size")
     found = read_columns(tally, columns, list(columns))
     tally.refuse()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import InputError, check_own_folder, read_table, table_text, write_directory
+from ...formats import AnyPath, InputError, check_own_folder, read_table, table_text, write_directory
 from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
@@ -48,7 +48,7 @@ class PlanResult(NamedTuple):
     unguarded: PlanFigures | None  # expected without the guard; None if there is no guard, or no exit without it
 
 
-def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable | InferenceTime:
+def times_of(file: NetworkFile, path: AnyPath, target: str) -> LatencyTable | InferenceTime:
     """The latency table of a network with an exit at each of its candidates, or times of all its possible stages."""
     place = Path(target)
     if place.is_dir():
@@ -62,7 +62,7 @@ def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable | Infer
 
 
 def plan_exits(
-    file: NetworkFile, path: Path, given: LatencyTable | InferenceTime, samples: Samples, goal: ExitGoal
+    file: NetworkFile, path: AnyPath, given: LatencyTable | InferenceTime, samples: Samples, goal: ExitGoal
 ) -> PlanResult:
     """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1)."""
     every = with_exits(file, path)
@@ -221,7 +221,7 @@ def _nearest_miss(
     )
 
 
-def write_plan(planned: PlanResult, folder: Path, *, replace: bool = False) -> None:
+def write_plan(planned: PlanResult, folder: AnyPath, *, replace: bool = False) -> None:
     """Write a plan into a folder of its own, whole or not at all."""
     check_plan_folder(folder, replace=replace)
     tables = {
@@ -235,6 +235,6 @@ def write_plan(planned: PlanResult, folder: Path, *, replace: bool = False) -> N
     write_directory(folder, files, replace=replace)
 
 
-def check_plan_folder(folder: Path, *, replace: bool, apart: Iterable[Path] = ()) -> None:
+def check_plan_folder(folder: AnyPath, *, replace: bool, apart: Iterable[AnyPath] = ()) -> None:
     """Refuse, before any work is done, a folder that a plan cannot be written to, or that holds one of ``apart``."""
     check_own_folder(folder, replace, "a plan of exits", EXITS_FILE, PLAN_FILES, apart=apart)

@@ -8,7 +8,16 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from ...formats import InputError, Table, check_folder, check_own_folder, read_table, table_text, write_directory
+from ...formats import (
+    AnyPath,
+    InputError,
+    Table,
+    check_folder,
+    check_own_folder,
+    read_table,
+    table_text,
+    write_directory,
+)
 from ...models import Network
 from ...models.network import Count
 from ...platforms import ENERGY_KEYS, LUT_KEYS, Board
@@ -110,13 +119,13 @@ def tabulate_design(
     return design, encode(names, choice.codes, choice.B_R).derived_from(design)
 
 
-def check_output(folder: Path, *, force: bool) -> None:
+def check_output(folder: AnyPath, *, force: bool) -> None:
     """Refuse an output folder that must not be written, before a search takes its time."""
     check_own_folder(folder, force, "a design", DESIGN_FILE, OWN_FILES)
 
 
 def write_design(
-    folder: Path,
+    folder: AnyPath,
     design: DesignTable,
     fbcb: FbcbTable,
     latency: Table | None = None,
@@ -128,7 +137,7 @@ def write_design(
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         Destination.
     design, fbcb
         Its tables.
@@ -150,12 +159,12 @@ def write_design(
     write_directory(folder, files, replace=replace)
 
 
-def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
+def read_design(folder: AnyPath) -> tuple[DesignTable, FbcbTable]:
     """Read a design's folder.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         As written by :func:`write_design`.
 
     Returns
@@ -174,15 +183,17 @@ def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
         SUBGRAPHS_FILE: "SubGraphs",
         LATENCY_FILE: "a latency table without one, as a device has",
     }
-    held = next((what for file, what in others.items() if (folder / file).exists()), None)
-    if held is not None and not (folder / DESIGN_FILE).exists():
+    held = next((what for file, what in others.items() if Path(folder, file).exists()), None)
+    if held is not None and not Path(folder, DESIGN_FILE).exists():
         raise InputError(
             f"{folder}: expected the folder of a design for a board, found {held}; search a design with `fluidb dse`, "
             f"or serve what is there with `fluidb serve-sim {folder}`"
         )
-    design = read_table(DesignTable, folder / DESIGN_FILE)
-    fbcb = read_table(FbcbTable, folder / FBCB_FILE, design)
+    design = read_table(DesignTable, Path(folder, DESIGN_FILE))
+    fbcb = read_table(FbcbTable, Path(folder, FBCB_FILE), design)
     names = [row.name for row in design.network.layers if row.gemm]
     if fbcb.b_max != design.options.b_max or [row.layer for row in fbcb.rows] != names:
-        raise InputError(f"{folder / FBCB_FILE}: expected the layers and batch sizes of {DESIGN_FILE}; make both again")
+        raise InputError(
+            f"{Path(folder, FBCB_FILE)}: expected the layers and batch sizes of {DESIGN_FILE}; make both again"
+        )
     return design, fbcb

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product, repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError, did_you_mean
+from ...formats import InputError, brief, did_you_mean, first_rows
 from ...models import Layer
 from . import kernels
 from .choices import Batching
@@ -54,6 +55,25 @@ class Explanation:
     candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, best first
     fixed: list[FixedConfiguration]
     mean_gop_s: float  # as configured
+
+    __repr__ = brief
+    _repr_html_ = first_rows
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Time, causes and choice of each layer and batch size as columns; a memory-only layer has no choice."""
+        choices: list[Sequence[tuple[str, int | str]]] = [
+            pairs or [("", "")] * self.time_s.shape[1] for pairs in self.chosen
+        ]
+        return {
+            "layer": [layer.name for layer in self.layers for _ in range(self.time_s.shape[1])],
+            "batch": list(range(1, self.time_s.shape[1] + 1)) * len(self.layers),
+            "k": [k for pairs in choices for k, _ in pairs],
+            "B_R": [B_R for pairs in choices for _, B_R in pairs],
+            "time_s": self.time_s.ravel().tolist(),
+            **{f"{cause.value}_s": part.ravel().tolist() for cause, part in self.parts_s.items()},
+            "bound": [cause.value for cause in self.bound.ravel()],
+            "dram_bytes": self.dram_bytes.ravel().tolist(),
+        }
 
     @property
     def best_fixed(self) -> FixedConfiguration | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...formats import InputError, write_table
+from ...formats import AnyPath, InputError, write_table
 from ...models import Network
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups
 from .costs import Cause, LayerCosts, layer_costs
@@ -73,12 +73,12 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
     return found
 
 
-def write_latency(folder: Path) -> LatencyTable:
+def write_latency(folder: AnyPath) -> LatencyTable:
     """Compute a design's latency table and put it beside the design.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         The design's folder.
 
     Returns
@@ -92,5 +92,5 @@ def write_latency(folder: Path) -> LatencyTable:
         If the design is missing, damaged or stale, or the file system refuses.
     """
     table = tabulate_latency(*read_design(folder))
-    write_table(table, folder / LATENCY_FILE)
+    write_table(table, Path(folder, LATENCY_FILE))
     return table

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError
+from ...formats import InputError, brief, first_rows
 from ...models import Network
 from ...platforms import LUT_KEYS, Board
 from .choices import Objective
@@ -74,6 +74,20 @@ class Front(NamedTuple):
     # value (compromise programming; Zeleny, 1973)
     knee: int
     designs_evaluated: int
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        return first_rows(self)
+
+    def columns(self) -> dict[str, list[float]]:
+        """The designs on the front as columns."""
+        return {
+            **{name: [getattr(point.tile, name) for point in self.points] for name in Tile._fields},
+            **{axis.value: [point.takes[i] for point in self.points] for i, axis in enumerate(self.over)},
+            **{name: [getattr(point, name) for point in self.points] for name in ("objective", "of_best")},
+        }
 
     def least(self, axis: int, of_best: float) -> FrontPoint:
         """Point with the least value on an axis, among those that reach a share of the best objective."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from ...formats import InputError, Strict
+from ...formats import InputError, Strict, brief, first_rows
 from ...models import Network
 from ...models.network import Count
 from ...platforms import Board
@@ -200,6 +200,16 @@ class SearchResult(NamedTuple):
     ranking: list[RankedDesign]
     designs_evaluated: int
     designs_ruled_out: int = 0
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        return first_rows(self)
+
+    def columns(self) -> dict[str, list[float]]:
+        """The ranking as columns."""
+        return {name: [getattr(design, name) for design in self.ranking] for name in RankedDesign.model_fields}
 
     @property
     def best(self) -> RankedDesign:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from ...formats import InputError, check_own_folder, table_text, write_directory
+from ...formats import AnyPath, InputError, check_own_folder, table_text, write_directory
 from ...models.rows import WholeLayer
 from ...platforms.cluster import Cluster
 from ...tables.latency import LATENCY_FILE, PARTITION_FILE, LatencyTable, LayerUse
@@ -126,7 +125,7 @@ def tabulate_latency(table: PartitionTable) -> LatencyTable:
 
 
 def write_partition(
-    folder: Path, table: PartitionTable, latency: LatencyTable | None = None, *, replace: bool = False
+    folder: AnyPath, table: PartitionTable, latency: LatencyTable | None = None, *, replace: bool = False
 ) -> LatencyTable:
     """Write a partition and its latency table, by default that for one image at a time, whole or not at all."""
     check_folder(folder, replace=replace)
@@ -136,7 +135,7 @@ def write_partition(
     return latency
 
 
-def check_folder(folder: Path, *, replace: bool, apart: Path | None = None) -> None:
+def check_folder(folder: AnyPath, *, replace: bool, apart: AnyPath | None = None) -> None:
     """Refuse, before any work is done, a folder that a partition cannot be written to, or the one that is read."""
     own = {PARTITION_FILE, LATENCY_FILE}
     check_own_folder(folder, replace, "a partition", PARTITION_FILE, own, apart=[apart])

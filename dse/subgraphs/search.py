@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...formats import InputError, check_own_folder, table_text, validate, write_directory
+from ...formats import AnyPath, InputError, check_own_folder, table_text, validate, write_directory
 from ...models import Exit
 from ...models.supernets import Family
 from ...models.supernets.layout import subnet_file
@@ -289,12 +289,12 @@ def _reuse(table: SubGraphTable) -> Reuse:
     )
 
 
-def check_subgraphs_folder(folder: Path, *, replace: bool) -> None:
+def check_subgraphs_folder(folder: AnyPath, *, replace: bool) -> None:
     """Refuse a folder that SubGraphs cannot be written to, before any work is done."""
     check_own_folder(folder, replace, "SubGraphs of a SuperNet", SUBGRAPHS_FILE, OWN_FILES)
 
 
-def write_subgraphs(table: SubGraphTable, folder: Path, *, replace: bool = False) -> None:
+def write_subgraphs(table: SubGraphTable, folder: AnyPath, *, replace: bool = False) -> None:
     """Write SubGraphs and their latency table into a folder of their own, whole or not at all."""
     check_subgraphs_folder(folder, replace=replace)
     files = {SUBGRAPHS_FILE: table_text(table), LATENCY_FILE: table_text(latency_table(table))}

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import InputError
+from ...formats import AnyPath, InputError
 from ..schema import NAME, NAME_LENGTH, NetworkFile
 from . import scalesim
 from .candidates import place_candidates
@@ -42,17 +42,17 @@ IMPORTERS: dict[str, NetworkImporter] = {
 """Every format, by the name that a user gives (``docs/import.md``)."""
 
 
-def detect_format(path: Path) -> str:
+def detect_format(path: AnyPath) -> str:
     """Find the format of a file from the end of its name."""
     for name, importer in IMPORTERS.items():
-        if path.suffix.lower() == importer.suffix:
+        if Path(path).suffix.lower() == importer.suffix:
             return name
     known = ", ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
     raise InputError(f"{path}: expected a name that ends in {known}, found another; state the format")
 
 
 def import_network(
-    path: Path,
+    path: AnyPath,
     format_name: str,
     *,
     name: str | None = None,
@@ -67,7 +67,7 @@ def import_network(
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file.
     format_name : str
         A key of ``IMPORTERS``.
@@ -94,6 +94,7 @@ def import_network(
     InputError
         If the format is unknown, the name is not allowed, or the file has faults; every fault has a line.
     """
+    path = Path(path)
     if format_name not in IMPORTERS:
         raise InputError(f'format: expected {", ".join(IMPORTERS)}, found "{format_name}"')
     if name is not None and not re.fullmatch(NAME, name):

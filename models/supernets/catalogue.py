@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import Catalogue, InputError, parse_toml, read_toml, validate
+from ...formats import AnyPath, Catalogue, InputError, parse_toml, read_toml, validate
 from ..schema import NetworkFile
 from .layout import subnet_file
 from .schema import Accuracies, SubNet, SubNetsFile, SuperNetFile
@@ -63,12 +63,12 @@ class Family(NamedTuple):
         raise InputError(f'{self.path}: expected one of its SubNets ({names}) or e.g. "d=0,e=0.2", found "{text}"')
 
 
-def load_family(name: str) -> Family:
+def load_family(name: AnyPath) -> Family:
     """Load a SuperNet, or a file of SubNets with the SuperNet that it names.
 
     Parameters
     ----------
-    name : str
+    name : str or Path
         A shipped name (``fluidb models`` lists them) or the path of a TOML file.
 
     Returns
@@ -81,6 +81,7 @@ def load_family(name: str) -> Family:
     InputError
         If it is unknown, no SuperNet, or has faults; every fault has a line.
     """
+    name = os.fspath(name)
     family, colon, _ = name.partition(":")
     if colon and not Path(name).exists():
         raise InputError(f"{name}: expected a SuperNet, found one of its SubNets; name {family}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...dse.npu.design import DesignTable, read_design
 from ...dse.npu.fbcb import FbcbTable
+from ...formats import AnyPath
 from ...serving import Replay, Scheduler, Summary, judge, simulate, summarise
 from ...serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
 from ...serving.requirements import Requirement, RequirementVerdict
@@ -152,13 +153,13 @@ def _badness(item: PolicyReplay) -> tuple[bool, float, float]:
 
 
 def make_report(
-    folders: Sequence[Path],
+    folders: Sequence[AnyPath],
     requests: Requests | None = None,
     policies: Sequence[AnyPolicy] = (),
     requirements: Sequence[Requirement] = (),
 ) -> Report:
     """Read the tables of a report, and simulate the requests, if any, on its designs under each policy."""
-    report = Report([_read_section(folder) for folder in folders], requests, list(requirements))
+    report = Report([_read_section(Path(folder)) for folder in folders], requests, list(requirements))
     if requests is not None:
         trace = requests.read()
         for shown in report.designs:

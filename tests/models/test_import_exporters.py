@@ -274,8 +274,13 @@ def test_a_perceptron_of_scikit_learn(tmp_path):
     assert network.macs == sum(weights.size for weights in model.coefs_)
 
 
-def test_a_dynamically_quantised_network_is_its_float_twin(tmp_path):
-    """Four exits, residual blocks: the scales, which ONNX Runtime adds, cost nothing."""
+@pytest.mark.parametrize("activation", ["before", "after"])
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_a_dynamically_quantised_network_is_its_float_twin(tmp_path, dynamo, activation):
+    """Four exits, residual blocks with gates: the scales, which ONNX Runtime adds, cost nothing.
+
+    A map is read as it is by the addition and changed by the products: by the activation before them, or quantised.
+    """
     quantization = library("onnxruntime.quantization")
     nn, torch = library("torch.nn"), library("torch")
 
@@ -284,18 +289,23 @@ def test_a_dynamically_quantised_network_is_its_float_twin(tmp_path):
             super().__init__()
             self.stem = nn.Conv2d(3, 8, 3, padding=1)
             self.blocks = nn.ModuleList(nn.Conv2d(8, 8, 3, padding=1) for _ in range(4))
+            self.gates = nn.ModuleList(nn.Sequential(nn.Conv2d(8, 2, 1), nn.ReLU(), nn.Conv2d(2, 8, 1), nn.Sigmoid())
+                                       for _ in range(4))  # fmt: skip
             self.convs = nn.ModuleList(nn.Conv2d(8, 4, 3) for _ in range(4))
             self.heads = nn.ModuleList(nn.Linear(4, 5) for _ in range(4))
 
         def forward(self, x):
             x, answers = self.stem(x).relu(), []
-            for block, conv, head in zip(self.blocks, self.convs, self.heads, strict=True):
-                x = (block(x) + x).relu()
-                answers.append(head(conv(x).relu().mean((2, 3))).softmax(1))
+            for block, gate, conv, head in zip(self.blocks, self.gates, self.convs, self.heads, strict=True):
+                made = block(x.relu() if activation == "before" else x)
+                x = x + made * gate(made.mean((2, 3), keepdim=True))
+                read = x.relu()
+                x = x if activation == "before" else read
+                answers.append(head(conv(read).relu().mean((2, 3))).softmax(1))
             return tuple(answers)
 
     path, twin = tmp_path / "net.onnx", tmp_path / "int8.onnx"
-    macs = export(path, FourExits(), torch.zeros(1, 3, 8, 8), dynamo=False, outputs=("a", "b", "c", "d"))
+    macs = export(path, FourExits(), torch.zeros(1, 3, 8, 8), dynamo=dynamo, outputs=("a", "b", "c", "d"))
     quantization.quantize_dynamic(path, twin)
     (file, network), (ours, quantised) = imported(path), imported(twin)
     assert len(ours.exits) == len(file.exits) == 3
@@ -306,3 +316,7 @@ def test_a_dynamically_quantised_network_is_its_float_twin(tmp_path):
         for item in (network, quantised)
     ]
     assert costs[0] == costs[1]
+    # a gate reads a map and writes 8 values; it is read with two maps, which are written as one
+    words = [sum(layer.memory_words for layer in network.layers if layer.stage == stage and layer.role == "backbone")
+             for stage in (1, 2, 3)]  # fmt: skip
+    assert words == [(512 + 8) + (512 + 8 + 512) + (3 * 512)] * 3

@@ -11,7 +11,7 @@ from fluidb.formats import InputError
 from fluidb.serving import Requests, find_policy, parse_requirement, serve, simulate, summarise
 from fluidb.studies import find_capacity, sweep_thresholds
 from fluidb.tables import read_latency
-from fluidb.traffic import draw_samples, poisson, prepare, read_samples, read_trace, write_trace
+from fluidb.traffic import Trace, draw_samples, poisson, prepare, read_samples, read_trace, write_trace
 
 SLO_S = 1e-3
 
@@ -56,7 +56,7 @@ def test_serve_is_simulate_and_its_figures(named: Requests, tiny_design: Path):
     table, held = read_latency(tiny_design), in_memory(named)
     required = [parse_requirement("accuracy >= 99 %"), parse_requirement("p99 <= 1s")]
     found = serve(tiny_design, named, "lazy", threshold=[0.5, 0.7], requirements=required, until_s=0.01, record=True)
-    assert not isinstance(held.trace, Path)
+    assert isinstance(held.trace, Trace)
     traffic = prepare(held.trace, [row.rate for row in table.exits], slo_s=SLO_S, threshold=[0.5, 0.7])
     replay = simulate(table, traffic, find_policy("lazy"), until_s=0.01, record=True)
     assert found.summary == summarise(replay)

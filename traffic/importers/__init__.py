@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...formats import InputError
+from ...formats import AnyPath, InputError
 from ..rows import Source, Tally, bare, objects, table
 from ..times import ISO, UNITS
 from ..trace import Trace
@@ -131,7 +131,7 @@ Vidur, https://github.com/microsoft/vidur, ``data/processed_traces/splitwise_cod
 
 
 def import_trace(
-    name: str, path: Path, options: ImportOptions | None = None, *, skip_bad: bool = False
+    name: str, path: AnyPath, options: ImportOptions | None = None, *, skip_bad: bool = False
 ) -> ImportedTrace:
     """Make a trace of a file that something else wrote."""
     options = options or ImportOptions()
@@ -142,7 +142,7 @@ def import_trace(
         if getattr(options, option) is not None and option not in importer.takes:
             users = [other for other, known in IMPORTERS.items() if option in known.takes]
             raise InputError(f"{option}: {name} has no use for it, only {' and '.join(users)}")
-    tally = Tally(path, skip_bad)
+    tally = Tally(Path(path), skip_bad)
     rows = importer.read(tally, options)
     trace, time_zero_s, out_of_order = arrange(rows, tally)
     zero = f"{np.datetime64(int(rows.times.min()), 'ns')}Z" if rows.stamped else f"{time_zero_s:,.9g} s in the file"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import KindOptions, PictureOptions, option
-from ...render import facts, ms, percent, percents, show, table
+from ...options import KindOptions, PictureOptions, option, written
+from ...render import facts, ms, note, percent, percents, show, table
 from ..problem import board_of
 from ..searches.board import ranking
 from . import Layer, Top
@@ -26,24 +26,33 @@ class DesignExplainOptions(KindOptions):
     batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None
     top: Top = 15
     layer: Layer = None
+    output: Annotated[Path | None, written("Write time, causes and choice by layer and batch as CSV.", "FILE")] = None
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the design of a folder."""
         from ....dse.npu.design import read_design
         from ....dse.npu.explanation import explain
-        from ....formats import InputError
+        from ....formats import InputError, check_free, together
         from ....plots.explain import draw_explanation
+        from ....traffic.trace import write_columns
 
+        if self.output is not None:
+            check_free(self.output, picture.force, apart=[picture.plot])
         design, fbcb = read_design(directory)
         b_max = design.options.b_max
         if self.batch is not None and self.batch > b_max:
             raise InputError(f"batch: expected 1 to {b_max}, the design's largest batch size, found {self.batch}")
         found = explain(design, fbcb)
         index = None if self.layer is None else found.index(self.layer)
-        picture.write(lambda: draw_explanation(found, self.batch or b_max))
+        with together():
+            if self.output is not None:
+                write_columns(found.columns(), self.output, replace=picture.force)
+            picture.write(lambda: draw_explanation(found, self.batch or b_max))
         text = _network(found, self.batch or b_max, self.top) if index is None else _layer(found, index)
         record = {"design": directory, **_record(found, index)}
         show(as_json, "fluidb.explain-output/2", record, text, picture.plot)
+        if self.output is not None:
+            note(f"wrote {self.output}")
 
 
 def _network(found: Explanation, b: int, top: int) -> Iterator[str]:

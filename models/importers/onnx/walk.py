@@ -71,13 +71,27 @@ def _arranges(node: Node, graph: Graph) -> bool:
     return node.op in ARRANGING or (node.op in GATHERS and node.inputs[1] in graph.constants)
 
 
+def _goes_value_by_value(node: Node, graph: Graph) -> bool:
+    """Tell if each value of the output depends on constants and on the value in the same place of the first input."""
+    first, *others = node.inputs
+    return (
+        node.op in ELEMENTWISE
+        and first not in graph.constants
+        and all(name in graph.constants for name in filter(None, others))
+        and graph.sizes[first] == graph.sizes[node.outputs[0]]
+    )
+
+
 def _written(graph: Graph) -> set[str]:
-    """Tensors that must be written: outputs, and those that a product, pool or concatenation reads."""
+    """Tensors that must be written: outputs, and those that a product, pool or concatenation reads.
+
+    Of values that are then only changed one by one, e.g. quantised, those before are written: others may read them too.
+    """
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
         if node.op in PRODUCTS | POOLS | JOINING or (needed & set(node.outputs) and is_average(node, graph)):
             needed |= set(node.inputs)
-        elif _arranges(node, graph) and needed & set(node.outputs):
+        elif needed & set(node.outputs) and (_arranges(node, graph) or _goes_value_by_value(node, graph)):
             needed.add(node.inputs[0])
     return needed - {""}
 

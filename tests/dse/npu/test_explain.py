@@ -179,7 +179,7 @@ def test_the_layouts_of_the_paper_s_design_suit_an_engine_that_runs_tile_by_tile
     choice = configure(network, board, tile, options)
     rate, took_s = board.words_per_cycle, 0.0
     for gemm, codes, B_R, cycles in zip(network.gemms, choice.codes, choice.B_R, choice.cycles, strict=True):
-        words = naive.words_by_tiles(tuple(gemm), tuple(tile), naive.STACKS[codes[7]], 8, B_R[7], "fluid")
+        words = naive.words_by_tiles(gemm, tile, naive.STACKS[codes[7]], 8, B_R[7], "fluid")
         took_s += max(cycles[7], words / rate) / board.clock_hz
     assert 1e3 * took_s == pytest.approx(365.5, abs=0.05)
     assert 1e3 * choice.cycles[:, 7].sum() / board.clock_hz == pytest.approx(364.5, abs=0.05)

@@ -1,0 +1,62 @@
+"""How results show themselves in Python: a short text, and in a notebook the first rows of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from itertools import islice
+from typing import Any
+
+FIRST = 10
+"""Rows that a notebook shows."""
+
+LONGEST = 300
+"""Characters of a record's text, about."""
+
+
+def brief(record: Any) -> str:
+    """A record in a line or two: the fields that it has, with sizes in place of long values."""
+    shown: list[str] = []
+    for name, value in _fields(record):
+        if value is not None:
+            shown.append(f"{name}={_value(value)}" if sum(map(len, shown)) < LONGEST else "...")
+        if shown[-1:] == ["..."]:
+            break
+    return f"{type(record).__name__}({', '.join(shown)})"
+
+
+def first_rows(record: Any) -> str:
+    """The first rows of a record's ``columns()`` as HTML, for a notebook."""
+    from html import escape
+
+    from tabulate import tabulate
+
+    columns = record.columns()
+    count = len(next(iter(columns.values())))
+    rows = list(islice(zip(*columns.values(), strict=True), FIRST))
+    shown = f"<p>the first {FIRST} of {count:,} rows</p>" if count > FIRST else ""
+    return f"<p>{escape(brief(record))}</p>{tabulate(rows, headers=list(columns), tablefmt='html')}{shown}"
+
+
+def _fields(record: Any) -> Iterator[tuple[str, Any]]:
+    kind = type(record)
+    for places in ("_fields", "model_fields", "__dataclass_fields__"):
+        for name in getattr(kind, places, ()):
+            yield name, getattr(record, name)
+
+
+def _value(value: Any) -> str:
+    """A value in a few words."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"<{' x '.join(f'{size:,}' for size in value.shape)} {value.dtype}>"
+    if next(_fields(value), None):
+        name = getattr(value, "name", None)
+        text = str(value) if isinstance(value, tuple) else ""  # a design is shown as it is printed
+        return (
+            text if text.startswith("<") else f"<{type(value).__name__}{f' {name}' if isinstance(name, str) else ''}>"
+        )
+    text = repr(value)
+    if len(text) <= 40:
+        return text
+    if isinstance(value, Sized) and not isinstance(value, str):
+        return f"<{len(value):,} items>"
+    return f"{text[:37]}..."
