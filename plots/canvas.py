@@ -96,14 +96,14 @@ def describe(figure: Figure, title: str, said: str) -> Figure:
 
 def _mark(axis: Axis) -> None:
     """Say in an axis' label that its scale is logarithmic, or that it begins far from 0."""
-    from matplotlib.scale import SymmetricalLogScale
+    from matplotlib.scale import SymmetricalLogTransform
     from matplotlib.ticker import FixedFormatter
 
     low, high = sorted(axis.get_view_interval())
     scale, label = axis.get_scale(), axis.get_label_text()
     mark = "log scale" if scale == "log" else ""
-    if scale == SymmetricalLogScale.name:
-        mark = f"linear to {axis.get_transform().linthresh:,.4g}, then log scale"
+    if isinstance(transform := axis.get_transform(), SymmetricalLogTransform):
+        mark = f"linear to {transform.linthresh:,.4g}, then log scale"
     named = isinstance(axis.get_major_formatter(), FixedFormatter)
     if scale == "linear" and not named and not -high <= 0.1 * (high - low) >= low:
         mark = "not from 0"

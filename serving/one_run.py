@@ -38,7 +38,7 @@ def requests_for(quantile: float) -> int:
     return math.ceil(RARE / min(quantile, 1 - quantile) - 1e-9)
 
 
-def _above(values: NDArray[np.float64] | float, others: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+def _above(values: Values | float, others: Values | float) -> NDArray[np.bool_]:
     """Mask of values that are larger by more than rounding, in which equal times differ as the clock advances."""
     return np.asarray(values) > np.multiply(others, 1 + ROUNDING)
 

@@ -26,6 +26,9 @@ _EVERY_BATCH = 8
 """Largest b_max for which every batch size is shown; beyond it, powers of two and b_max."""
 
 
+_MANY_EXITS = 8
+"""Exits that are drawn."""
+
 _MANY_PAIRS = 36
 """Pairs of exits that are shown: those of eight exits."""
 
@@ -276,17 +279,22 @@ def _exits(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Eleme
     points, rows = [], []
     for index, item in enumerate(served):
         exits, late = item.replay.traffic.exits, item.replay.violated
+        count = len(item.summary.exits)
+        drawn = {round(k * (count - 1) / max(_MANY_EXITS - 1, 1)) + 1 for k in range(_MANY_EXITS)}  # evenly spread
         for there in item.summary.exits:
             name = f"{item.policy}, exit {there.exit}"
             times = (there.mean_latency_s, there.p99_latency_s)
             cells = [f"{there.requests:,}", *("" if time_s is None else unit.number(time_s) for time_s in times)]
             if there.requests:
                 rate = float(late[exits == there.exit].mean())
-                points.append(ChartPoint(name, rate, f"{100 * rate:.2f} % of {there.requests:,}", series=index))
+                if there.exit in drawn:
+                    points.append(ChartPoint(name, rate, f"{100 * rate:.2f} % of {there.requests:,}", series=index))
             rows.append((name, [*cells, f"{100 * rate:.2f}" if there.requests else ""]))
     headers = ["policy, exit", "requests", f"mean {unit.name}", f"p99 {unit.name}", "violations %"]
     data = table("Requests by exit", headers, rows)
     remark = "Share of the requests that leave at each exit and are later than their SLO."
+    if len(served[0].summary.exits) > _MANY_EXITS:
+        remark += f" {_MANY_EXITS} exits are drawn, evenly spread."
     return figure(f"{ident}-exits", title, remark, charts.draw_bars(points), data)
 
 

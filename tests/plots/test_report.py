@@ -399,6 +399,36 @@ def test_of_several_designs_the_best_is_named_and_how_far_the_others_are(fluidb:
     assert any(f"Next is {other} with {100 * slow[other]['violation_rate']:.2f} %." in line for line in within)
 
 
+def test_of_many_exits_some_are_drawn(fluidb: Run, tmp_path):
+    """The latency table, the picture by exit and the numbers of stages stay as long as a screen."""
+    layers = "".join(f'  {{ name = "fc{k}", op = "linear", out = 10 }},\n' for k in range(20))
+    exits = "".join(
+        f'[[exits]]\nafter = "fc{k}"\nrate = 0.05\nlayers = [{{ name = "head", op = "linear", out = 10 }}]\n'
+        for k in range(19)
+    )
+    (tmp_path / "deep.toml").write_text(
+        'schema = "fluidb.network/1"\nname = "deep"\ntitle = "Deep"\n'
+        f"input = {{ height = 1, width = 1, channels = 10 }}\nlayers = [\n{layers}]\n{exits}"
+        '[sources]\nall = "made up for tests"\n'
+    )
+    for arguments in (
+        ["dse", "deep.toml", POCKET, "--b-max", 2, "-o", "deep"],
+        ["latency", "deep"],
+        ["trace", "poisson", "--rate", 1000, "--count", 400, "-o", "t.csv"],
+        ["report", "deep", "-o", "r.html", "--trace", "t.csv", "--slo", "1ms", "--policy", "serial"],
+    ):
+        assert fluidb(*arguments).returncode == 0
+    page = read(tmp_path / "r.html")
+    shown = tables(page)
+    caption = next(
+        name for name in shown if name.startswith("From the input to each exit (latency.json has every pair)")
+    )
+    assert len(shown[caption]) == 1 + 20
+    assert len(shown["Requests by exit"]) == 1 + 20
+    drawn = [node.text for node in page.all("text") if node.text.startswith("serial, exit ")]
+    assert drawn == [f"serial, exit {number}" for number in (1, 4, 6, 9, 12, 15, 17, 20)]
+
+
 def test_requirements_that_all_or_none_keep_are_said_by_design(fluidb: Run, long_report, tmp_path):
     path, _ = long_report
     for name in ("tiny", "t.csv"):
