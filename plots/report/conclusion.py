@@ -36,13 +36,13 @@ def verdicts(report: Report) -> list[list[Node]]:
     ranked, many = report.ranked, len(report.designs) > 1
     if not ranked:
         return []
-    lines = [_best(report, ranked, many)]
+    lines: list[list[Node]] = [_best(report, ranked, many)]
     if many:
         leaders = [(shown, report.ranked_on(shown)[0]) for shown in report.designs if shown is not ranked[0][0]]
         for shown, item in leaders:
             lines.append(["On ", named(shown.name), " the best is ", *_apart(ranked[0], (shown, item), many)])
     else:
-        lines += [["Next is ", *_apart(ranked[0], other, many)] for other in ranked[1:2]]
+        lines.extend(["Next is ", *_apart(ranked[0], other, many)] for other in ranked[1:2])
     if not report.requirements:
         said = "No requirement was stated, so this page does not say whether the SLO is kept. "
         lines.append([f"{said}To state one, add e.g. --require 'violation_rate <= 5 %'."])
@@ -52,7 +52,12 @@ def verdicts(report: Report) -> list[list[Node]]:
 def _under(found: Served, many: bool) -> list[Node]:
     """A policy, with its design where there are several."""
     shown, item = found
-    return [named(item.policy), *([" on ", named(shown.name)] if many else [])]
+    return [named(item.policy), *_on(shown, many)]
+
+
+def _on(shown: ReportEntry, many: bool) -> list[Node]:
+    """A design, where there are several."""
+    return [" on ", named(shown.name)] if many else []
 
 
 def _best(report: Report, ranked: Sequence[Served], many: bool) -> list[Node]:
@@ -110,8 +115,8 @@ def _kept(report: Report, index: int, many: bool) -> list[Node]:
             members = groups.setdefault(f"{'kept' if verdict.holds else 'not kept'}{sure} by ", [])
             members += [*([", "] if members else []), named(item.policy)]
         for words, members in groups.items():
-            everyone = [f"all {len(shown.served)}"] if len(groups) == 1 < len(shown.served) else members
-            parts.append([words, *everyone, *([" on ", named(shown.name)] if many else [])])
+            everyone: list[Node] = [f"all {len(shown.served)}"] if len(groups) == 1 < len(shown.served) else members
+            parts.append([words, *everyone, *_on(shown, many)])
     line: list[Node] = [f"Requirement {report.requirements[index].text}: "]
     for part in sorted(parts, key=lambda part: str(part[0]).startswith("not")):
         line += [*(["; "] if len(line) > 1 else []), *part]
@@ -131,7 +136,7 @@ def _of_design(report: Report, shown: ReportEntry) -> Iterator[Sequence[Node]]:
     ranked = [(shown, item) for item in report.ranked_on(shown)]
     if len(report.designs) > 1 and len(ranked) > 1:  # of a single one the page says it already
         yield _best(report, ranked, many=False)
-        yield ["Next is ", *_apart(*ranked[:2], many=False)]
+        yield ["Next is ", *_apart(ranked[0], ranked[1], many=False)]
     if shown.served:
         yield _shortest(shown.served)
 
