@@ -99,9 +99,10 @@ pictures: $(VENV)/ready
 	cd $(PICTURES) && $(abspath $(BIN))/fluidb dse resnet50 zc706 -o r50-zc706
 	cd $(PICTURES) && $(abspath $(BIN))/fluidb latency r50-zc706
 	cd $(PICTURES) && $(abspath $(BIN))/fluidb trace poisson --rate 15 --count 20000 --seed 1 -o t.csv
-	cd $(PICTURES) && $(abspath $(BIN))/fluidb report r50-zc706 -o r50-zc706.html --trace t.csv --slo 200ms
+	cd $(PICTURES) && $(abspath $(BIN))/fluidb report r50-zc706 -o r50-zc706.html --trace t.csv --slo 200ms \
+	  --require 'violation_rate <= 10 %'
 	$(BIN)/fluidb explain $(PICTURES)/r50-zc706 --batch 1 --plot docs/images/explain.svg --force
-	$(BIN)/fluidb pareto resnet50 pynq-z1 --plot docs/images/pareto.png --force
+	$(BIN)/fluidb pareto resnet50 pynq-z1 --plot docs/images/pareto.svg --force
 	$(BIN)/fluidb serve-sim $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms --plot docs/images/serve-sim.svg --force
 	$(BIN)/fluidb capacity $(PICTURES)/r50-zc706 --slo 200ms --require 'violation_rate <= 10 %' --count 2000 \
 	  --plot docs/images/capacity.svg --force
@@ -115,7 +116,7 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb models exits alexnet_cifar10 --at edgesp -o $(PICTURES)/net.toml
 	$(BIN)/fluidb dse $(PICTURES)/net.toml edgesp-a --devices 6 -o $(PICTURES)/six
 	$(BIN)/fluidb explain $(PICTURES)/six --plot docs/images/partition.svg --force
-	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=850,1100 \
+	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=850,900 \
 	  --screenshot=docs/images/report.png 'file://$(CURDIR)/$(PICTURES)/r50-zc706.html'
 
 clean:

@@ -1,8 +1,9 @@
 """Measure how often printed intervals contain the truth: ``make coverage``.
 
 At six loads of two networks, runs with different seeds are simulated as
-``serve-sim`` does, short ones and long ones.  The truth is the figure of all
-requests of the long runs together.  Writes ``intervals.json``, and the tables of
+``serve-sim`` does, short ones and long ones, and again under another policy for
+the differences.  The truth is the figure of all requests of the long runs
+together.  Writes ``intervals.json``, and the tables of
 ``docs/intervals.md`` from it.
 """
 
@@ -29,6 +30,8 @@ from fluidb.serving.metrics import QUANTILES
 from fluidb.serving.one_run import ROUNDING, OneRun, nearest_rank
 from fluidb.serving.statistics import Interval, mean_interval
 from fluidb.studies.capacity import saturation_rate
+from fluidb.studies.estimates import Difference
+from fluidb.studies.paired import differences
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson, prepare
 from numpy.typing import NDArray
@@ -41,7 +44,7 @@ SCHEMA = "fluidb.coverage/1"
 
 NETWORKS = {"resnet50": 0.2, "alexnet": 0.12}
 """Networks, and their latency objectives in seconds: the first gains little from batches, the second much."""
-BOARD, POLICY = "zc706", "fluid"
+BOARD, POLICY, OTHER = "zc706", "fluid", "fluid-slack"
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 """Arrival rates, as shares of the saturation rate."""
 NAMES = ("violation_rate", "mean", "p50", "p90", "p99")
@@ -55,8 +58,11 @@ KINDS = {
     "one": "one run (`serve-sim`)",
     "joined": f"{TOGETHER} runs as one (`capacity`)",
     "means": f"mean over {TOGETHER} runs (`compare`)",
+    "paired": "one run, less another policy's (`report`)",
 }
 """Data from which an interval is computed."""
+PAIRED = ("violation_rate", "mean")
+"""Figures whose differences have intervals."""
 
 
 class LoadPoint(NamedTuple):
@@ -70,12 +76,12 @@ class LoadPoint(NamedTuple):
         """Arrival rate."""
         return self.load * saturation_rate(table_of(self.network))
 
-    def run(self, count: int, seed: int) -> Replay:
+    def run(self, count: int, seed: int, policy: str = POLICY) -> Replay:
         """Simulate one run."""
         table = table_of(self.network)
         rates = [row.rate for row in table.exits]
         traffic = prepare(poisson(self.rate_per_s, count, seed), rates, slo_s=NETWORKS[self.network], seed=seed)
-        return simulate(table, traffic, find_policy(POLICY))
+        return simulate(table, traffic, find_policy(policy))
 
 
 @functools.cache
@@ -104,7 +110,8 @@ def judged(found: Sequence[Interval | None], truth: float) -> dict[str, float | 
     printed = [item for item in found if item is not None]
     if not printed:
         return {"printed": 0.0, "covered": None, "half_width": None}
-    inside = [item.low <= truth * (1 + ROUNDING) and truth <= item.high * (1 + ROUNDING) for item in printed]
+    rounding = ROUNDING * abs(truth)
+    inside = [item.low - rounding <= truth <= item.high + rounding for item in printed]
     half = float(np.median([item.high - item.low for item in printed])) / 2
     return {"printed": len(printed) / len(found), "covered": float(np.mean(inside)), "half_width": half}
 
@@ -115,9 +122,11 @@ def measure(point: LoadPoint, seeds: int, lengths: Sequence[int]) -> dict[str, A
     rows: list[dict[str, Any]] = []
     for length in lengths:
         latency_s, fresh = np.empty((seeds, length)), np.empty((seeds, length), dtype=np.bool_)
+        paired = []
         for seed in range(seeds):
-            replay = point.run(length, seed)
+            replay, other = point.run(length, seed), point.run(length, seed, OTHER)
             latency_s[seed], fresh[seed] = replay.latency_s, replay.fresh
+            paired.append(differences(replay, other))
         each = [OneRun(*run) for run in zip(latency_s, fresh, strict=True)]
         found = {"one": [intervals_of(run, slo_s) for run in each]}
         if length == min(lengths):
@@ -130,16 +139,28 @@ def measure(point: LoadPoint, seeds: int, lengths: Sequence[int]) -> dict[str, A
             for name, column in values.items()
         }
         worth = float(np.median([run.independent for run in each]))
-        rows.append({"requests": length, "independent_requests": worth, "intervals": found, "means": means})
+        rows.append(
+            {"requests": length, "independent_requests": worth, "intervals": found, "means": means, "paired": paired}
+        )
     truth = figures_of(latency_s.ravel(), slo_s)
+    less = {name: float(np.mean([item[FIGURES[name].key].mean for item in paired])) for name in PAIRED}
     for row in rows:
+        row["paired"] = {
+            name: judged([span(item[FIGURES[name].key]) for item in row["paired"]], less[name]) for name in PAIRED
+        }
         for kind, intervals in row.pop("intervals").items():
             row[kind] = {name: judged([item[name] for item in intervals], truth[name]) for name in NAMES}
     return {
         "network": point.network, "load": point.load, "rate_per_s": point.rate_per_s, "truth": truth,
+        "true_differences": less,
         "standard_error": {name: float(column.std(ddof=1)) / math.sqrt(seeds) for name, column in values.items()},
         "runs": rows,
     }  # fmt: skip
+
+
+def span(found: Difference) -> Interval | None:
+    """The interval of a difference."""
+    return None if found.low is None or found.high is None else Interval(found.low, found.high)
 
 
 def groups(seeds: int) -> Iterator[NDArray[np.int64]]:
@@ -176,7 +197,9 @@ def _rows(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _covered(run: dict[str, Any], at: int, kind: str, name: str) -> str:
-    found = [point["runs"][at][kind][name] for point in run["points"]]
+    found = [point["runs"][at][kind][name] for point in run["points"] if name in point["runs"][at][kind]]
+    if not found:
+        return ""
     shares = [item["covered"] for item in found if item["printed"] * run["seeds"] >= FEW]
     return f"{np.median(shares):.1%} ({min(shares):.1%})"
 

@@ -21,7 +21,7 @@ import numpy as np
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
 from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import PLATFORMS, Board, Platform, load_platform
-from fluidb.plots.canvas import canvas, save
+from fluidb.plots.canvas import canvas, describe, save
 from fluidb.serving import find_policy, simulate
 from fluidb.studies.capacity import saturation_rate
 from fluidb.tables import LatencyTable
@@ -159,13 +159,16 @@ def draw(grids: dict[str, list[GridCell]]) -> None:
             most = np.array([cell.most for cell in cells]).reshape(shape) / POINT
             image = axes.imshow(typical, origin="lower", aspect="auto", cmap="Blues_r", vmin=-30, vmax=0)
             for (row, column), value in np.ndenumerate(most):
-                ink = "white" if typical[row, column] < -18 else "black"
+                ink = "white" if typical[row, column] < -18 else "#111111"
                 axes.text(column, row, f"{value + 0:+.2f}", ha="center", va="center", fontsize=5.5, color=ink)
             axes.set_xticks(range(len(SLOS)), [f"{slo:g}" for slo in SLOS])
             axes.set_yticks(range(len(LOADS)), [f"{100 * load:g} %" for load in LOADS])
             axes.set(title=TRAFFIC[kind], xlabel="SLO, in times of one sample alone", ylabel="load")
             axes.grid(visible=False)
         figure.colorbar(image, ax=figure.axes, label="violations, difference in points (median)", shrink=0.9)
+        fewer, every = (sum(cell.typical < bound for cells in grids.values() for cell in cells) for bound in (0, 1e9))
+        said = f"fluid-slack has fewer violations than FluidB, in the median, in {fewer} of {every} cells."
+        describe(figure, "Violations of fluid-slack less those of FluidB; numbers: the largest difference", said)
         save(figure, PICTURE, replace=True)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -123,6 +123,19 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: boo
     return "\n\n".join(_table([[row[k] for k in (0, *part)] for row in cells], text=text) for part in parts)
 
 
+def spread(items: Sequence[_Item]) -> list[_Item]:
+    """All items of a few; of many some, evenly spread from the first to the last."""
+    if len(items) <= 2 * _FOLDED:
+        return list(items)
+    return [items[round(k * (len(items) - 1) / (_FOLDED - 1))] for k in range(_FOLDED)]
+
+
+def folded_table(headers: Sequence[str], rows: Sequence[Sequence[object]], where: str, total: int | None = None) -> str:
+    """A table that a screen holds, and where all rows are if it has not all of them."""
+    shown, total = spread(rows), total or len(rows)
+    return table(headers, shown) + (f"\n{len(shown)} of {total:,} rows; {where} has all" if len(shown) < total else "")
+
+
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of text for a page."""
     from tabulate import tabulate
@@ -132,6 +145,11 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 _GAP = "  "
 """The gap that tabulate puts between columns."""
+
+_FOLDED = 12
+"""Rows that stand for many; twice as many are shown as they are."""
+
+_Item = TypeVar("_Item")
 
 
 def _table(cells: Sequence[Sequence[str]], *, text: bool) -> str:

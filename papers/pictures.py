@@ -42,12 +42,26 @@ def _plain(value: float, _position: int) -> str:
     return f"{value:,.0f}"
 
 
-def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks) -> None:
-    for index, name in enumerate(_unique([row.of for row in rows])):
+def _equal(rows: list[Row]) -> dict[str, str]:
+    """By contender, its label; those with the same values everywhere have one, and are drawn once."""
+    values = {
+        name: repr([(row.quantity, row.at, row.x, row.ours, row.paper) for row in rows if row.of == name])
+        for name in _unique([row.of for row in rows])
+    }
+    together: dict[str, list[str]] = {}
+    for name, own in values.items():
+        together.setdefault(own, []).append(name)
+    return {names[0]: " = ".join(names) for names in together.values()}
+
+
+def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks, equal: dict[str, str]) -> None:
+    names = [name for name in _unique([row.of for row in rows]) if name in equal]
+    for index, name in enumerate(names):
         own = [row for row in rows if row.of == name]
         colour, style, mark = looks.get(name, PEAK if name == "peak" else (COLOURS[index % len(COLOURS)], "-", "o"))
         x, y = [row.x for row in own], [row.ours for row in own]
-        axes.plot(x, y, color=colour, linestyle=style, marker=mark, ms=3.5, lw=1.3, label=name)
+        width = 0.8 + 1.4 * (1 - index / len(names))  # thinner above: no line is hidden
+        axes.plot(x, y, color=colour, linestyle=style, marker=mark, ms=3.5, lw=width, label=equal[name])
         if own[0].low is not None:
             low, high = [row.low for row in own], [row.high for row in own]
             axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
@@ -131,7 +145,7 @@ def draw(item: Item, looks: Looks) -> Any:
     """Draw an item with at least one row: a figure with a panel for each quantity, place or cell."""
     drawn = [row for row in item.rows if row.x is not None] if item.axis else item.rows
     by_quantity = _groups(drawn, "quantity")
-    panel: Callable[[Any, list[Row]], None] = partial(_lines, axis=item.axis, looks=looks)
+    panel: Callable[[Any, list[Row]], None] = partial(_lines, axis=item.axis, looks=looks, equal=_equal(drawn))
     columns = 2
     if item.picture == "dots":
         groups, titles, panel = by_quantity, [""] * len(by_quantity), _dots
@@ -158,10 +172,48 @@ def draw(item: Item, looks: Looks) -> Any:
             axes.set_title(title)
         for axes in grid.flat[len(groups) :]:
             axes.remove()
+        _one_scale(grid.flat, groups)
         if item.picture == "dots":
             grid[0, 1].tick_params(labelleft=False)
         if item.picture not in ("bars", "matrix"):
             pairs = [pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
             legend = {label: handle for handle, label in pairs}
-            figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(5, len(legend)))
-        return describe(figure, legible(item.title, 80), f"{len(item.rows)} values of ours, beside the paper's.")
+            columns = int(13 * size[0] / (max(map(len, legend), default=0) + 8))  # of which the picture has room
+            figure.set_figheight(size[1] + 0.16 * -(-len(legend) // max(1, columns)))
+            figure.legend(
+                legend.values(), legend.keys(), loc="outside lower center", fontsize=8, ncols=max(1, min(5, columns))
+            )
+        return describe(figure, legible(item.title, 80), _said(item))
+
+
+def _one_scale(every: Any, groups: list[list[Row]]) -> None:
+    """Give panels of one quantity one scale, so that they can be compared by eye."""
+    for quantity in _unique([rows[0].quantity for rows in groups]):
+        panels = [axes for axes, rows in zip(every, groups, strict=False) if rows[0].quantity == quantity]
+        fields = [image for axes in panels for image in axes.images]
+        if fields:
+            ends = np.array([image.get_clim() for image in fields])
+            for image in fields:
+                image.set_clim(ends[:, 0].min(), ends[:, 1].max())
+        elif len(panels) > 1:
+            ends = np.array([axes.get_ylim() for axes in panels])
+            for axes in panels:
+                axes.set_ylim(ends[:, 0].min(), ends[:, 1].max())
+
+
+def _said(item: Item) -> str:
+    """What was found: the paper's statements that hold and its values, or else who has least and most."""
+    found = []
+    if item.claims:
+        holds = sum(claim.holds for claim in item.claims)
+        found.append(f"{holds} of {len(item.claims)} of the paper's statements hold")
+    for in_points, unit in ((False, "%"), (True, "points")):
+        off = [abs(row.difference) for row in item.rows if row.difference is not None and row.in_points == in_points]
+        if off:
+            found.append(f"{len(off)} of its values differ from ours by {np.median(off):.3g} {unit} in the median")
+    for quantity in () if found else _unique([row.quantity for row in item.rows])[:2]:
+        rows = [row for row in item.rows if row.quantity == quantity]
+        means = {name: np.mean([row.ours for row in rows if row.of == name]) for name in _unique([r.of for r in rows])}
+        least, most = min(means, key=lambda name: means[name]), max(means, key=lambda name: means[name])
+        found.append(f"{quantity}: on average least of {least}, most of {most}")
+    return f"{'; '.join(found)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +22,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 """Okabe and Ito's palette, which readers with colour blindness can tell apart."""
 
 STYLE: dict[Any, Any] = {
+    "axes.facecolor": "none",
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.constrained_layout.use": True,
+    "figure.facecolor": "none",
     "font.size": 9,
     "grid.alpha": 0.3,
     "legend.frameon": False,
@@ -33,6 +36,13 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "fluidb",  # the same identifiers in every run
     "text.parse_math": False,  # names come from files: a dollar in one starts no formula
 }
+
+
+INK = """\
+*{stroke-linejoin: round; stroke-linecap: butt}
+svg{color: #000; fill: currentColor}
+@media (prefers-color-scheme: dark){svg{color: #e0e0e0}}"""
+"""Style sheet of a file: text and axes are dark on a bright page, and bright on a dark one."""
 
 
 def legible(text: str, most: int = 32) -> str:
@@ -71,9 +81,32 @@ def _style() -> Iterator[None]:
 
 
 def describe(figure: Figure, title: str, said: str) -> Figure:
-    """Give a figure a title and a text for screen readers, which :func:`save` writes into the file."""
+    """Finish a figure: what was found is its title, and with what is drawn the text for screen readers in its file."""
     figure.set_label(f"{title}. {said}")
+    most = int(13 * figure.get_figwidth())  # characters in a line
+    figure.suptitle("\n".join(textwrap.fill(text, most) for text in (said, title)), fontsize=10)
+    for axes in figure.axes:
+        axes.get_xlim(), axes.get_ylim()  # limits that follow from the data are computed when they are asked for
+        _mark(axes.xaxis)
+        _mark(axes.yaxis)
     return figure
+
+
+def _mark(axis: Axis) -> None:
+    """Say in an axis' label that its scale is logarithmic, or that it begins far from 0."""
+    from matplotlib.scale import SymmetricalLogTransform
+    from matplotlib.ticker import FixedFormatter
+
+    low, high = sorted(axis.get_view_interval())
+    scale, label = axis.get_scale(), axis.get_label_text()
+    mark = "log scale" if scale == "log" else ""
+    if isinstance(transform := axis.get_transform(), SymmetricalLogTransform):
+        mark = f"linear to {transform.linthresh:,.4g}, then log scale"
+    named = isinstance(axis.get_major_formatter(), FixedFormatter)
+    if scale == "linear" and not named and not -high <= 0.1 * (high - low) >= low:
+        mark = "not from 0"
+    if label and mark:
+        axis.set_label_text(f"{label} ({mark})")
 
 
 def durations(longest_s: float) -> tuple[str, float]:
@@ -107,5 +140,11 @@ def picture_bytes(figure: Figure, kind: str) -> bytes:
     held = io.BytesIO()
     told = {"Title": figure.get_label()} if figure.get_label() else {}
     with _style():
-        figure.savefig(held, format=kind, metadata=told | {"Date" if kind == "svg" else "Software": None})
-    return held.getvalue()
+        ground = "none" if kind == "svg" else "white"  # pixels cannot follow the page
+        figure.savefig(
+            held, format=kind, facecolor=ground, metadata=told | {"Date" if kind == "svg" else "Software": None}
+        )
+    if kind == "png":
+        return held.getvalue()
+    text = held.getvalue().replace(b"#000000", b"currentColor")
+    return text.replace(b"*{stroke-linejoin: round; stroke-linecap: butt}", INK.encode(), 1)

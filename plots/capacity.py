@@ -22,12 +22,11 @@ VERDICTS = {KEPT: (COLOURS[2], "o"), UNDECIDED: (COLOURS[4], "D"), NOT_KEPT: (CO
 
 def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figure:
     """Draw the required figures over the arrival rate, with their intervals, their bounds and the verdicts."""
-    with canvas(6.5, 1.2 + 2.5 * len(requirements)) as figure:
+    with canvas(6.5, 1.6 + 2.5 * len(requirements)) as figure:
         panels = figure.subplots(len(requirements), 1, sharex=True, squeeze=False)[:, 0]
         for index, (axes, item) in enumerate(zip(panels, requirements, strict=True)):
             _panel(axes, found, item, index)
         panels[-1].set_xlabel("arrival rate, requests/s")
-        figure.suptitle("linear up to twice the bound, logarithmic beyond it", fontsize=8)
         handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
         said = (

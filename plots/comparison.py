@@ -19,27 +19,50 @@ COLUMNS = 4
 
 MARKERS = "osD^vPX"
 
+DRAWN = ("violation_rate", "p99_latency_s")
+"""Metrics of the picture."""
+
 
 def draw_comparison(found: Comparison) -> Figure:
     """Draw violations and p99 over the rate or the SLO, with intervals; a case of one point side by side."""
     series = _series(found.points)
     columns, bands = min(COLUMNS, len(series)), -(-len(series) // COLUMNS)
-    names = [item.name for item in found.contenders]
-    with canvas(max(2.6 * columns, 5.0), 4.6 * bands + 0.7) as figure:
-        grid = figure.subplots(2 * bands, columns, squeeze=False)
-        for index, points in enumerate(series):
-            row, column = 2 * (index // columns), index % columns
-            _panel(grid[row, column], points, "violation_rate", "violations, %", 100.0)
-            unit, per_s = durations(max(item.metrics["p99_latency_s"].mean for p in points for item in p.contenders))
-            _panel(grid[row + 1, column], points, "p99_latency_s", f"p99 latency, {unit}", per_s)
-            grid[row, column].set_title(_title(points), fontsize=8)
-        for index in range(len(series), columns * bands):
-            for row in (0, 1):
-                grid[2 * (index // columns) + row, index % columns].set_axis_off()
-        handles = grid[0, 0].get_legend_handles_labels()[0]
-        figure.legend(handles, list(map(legible, names)), loc="outside lower center", ncols=min(4, len(names)))
-        figure.suptitle(legible(found.title, 60), fontsize=11)
+    with canvas(max(2.6 * columns, 5.0), 4.6 * bands + 0.9) as figure:
+        grid = figure.subplots(2 * bands, columns, squeeze=False, sharey="row")
+        alike = _alike(found)
+        for band in range(bands):
+            drawn = series[band * columns : (band + 1) * columns]
+            every = [item for points in drawn for point in points for item in point.contenders]
+            unit, per_s = durations(max(item.metrics["p99_latency_s"].mean for item in every))
+            for row, (metric, label, scale) in enumerate(
+                (("violation_rate", "violations, %", 100.0), ("p99_latency_s", f"p99 latency, {unit}", per_s))
+            ):
+                cells = grid[2 * band + row]
+                for axes, points in zip(cells, drawn, strict=False):
+                    _panel(axes, points, metric, scale, alike)
+                    if row == 0:
+                        axes.set_title(_title(points), fontsize=8)
+                for axes in cells[len(drawn) :]:
+                    axes.set_axis_off()
+                means = [item.metrics[metric].mean for item in every]
+                if metric == "p99_latency_s" and max(means) > 20 * min(means):
+                    cells[0].set_yscale("log")  # an overloaded NPU's queue grows without end
+                    round_ticks(cells[0].yaxis)
+                else:
+                    cells[0].set_ylim(0, max(cells[0].get_ylim()[1], 1.0))
+                cells[0].set_ylabel(label)
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
         return describe(figure, f"Comparison: {legible(found.title, 60)}", _said(found))
+
+
+def _alike(found: Comparison) -> list[list[int]]:
+    """Contenders by their place; those with the same figures in the whole picture are together, and drawn once."""
+    groups: dict[str, list[int]] = {}
+    for place in range(len(found.contenders)):
+        figures = [point.contenders[place].metrics[key] for point in found.points for key in DRAWN]
+        groups.setdefault(repr([(item.mean, item.low, item.high) for item in figures]), []).append(place)
+    return list(groups.values())
 
 
 def _series(points: Sequence[PointResult]) -> list[list[PointResult]]:
@@ -63,42 +86,35 @@ def _title(points: Sequence[PointResult]) -> str:
     return f"{shared[0]}\n{', '.join(shared[1:])}"
 
 
-def _panel(axes: Axes, points: Sequence[PointResult], metric: str, label: str, scale: float) -> None:
+def _panel(axes: Axes, points: Sequence[PointResult], metric: str, scale: float, alike: list[list[int]]) -> None:
     over_rate = len({point.rate_per_s for point in points}) > 1
     contenders = points[0].contenders
-    for index, contender in enumerate(contenders):
+    for rank, places in enumerate(alike):  # thinner above: no line is hidden
+        index, name = places[0], " = ".join(legible(contenders[place].name) for place in places)
         values = [point.contenders[index].metrics[metric] for point in points]
         mean = scale * np.array([value.mean for value in values])
         ends = np.array([(value.low, value.high) for value in values], dtype=np.float64).T
         spread = np.nan_to_num(np.maximum(np.abs(scale * ends - mean), 0.0))
-        x: Sequence[float] = [index]
+        x: Sequence[float] = [rank]
         if len(points) > 1:
             x = [point.rate_per_s or 0.0 if over_rate else 1e3 * (point.slo_s or 0.0) for point in points]
-            aside = 0.012 * (max(x) - min(x)) * (index - (len(contenders) - 1) / 2)  # intervals stay apart
+            aside = 0.012 * (max(x) - min(x)) * (rank - (len(alike) - 1) / 2)  # intervals stay apart
             x = [value + aside for value in x]
         axes.errorbar(
             x, mean, spread, color=COLOURS[index % len(COLOURS)], marker=MARKERS[index % len(MARKERS)], markersize=4,
-            linewidth=1.2, capsize=2, label=legible(contender.name),
+            linewidth=0.8 + 1.6 * (1 - rank / len(alike)), elinewidth=1, capsize=2, label=name,
         )  # fmt: skip
     if len(points) > 1:
         axes.set_xlabel("requests/s" if over_rate else "SLO, ms")
     else:
-        axes.set_xticks(range(len(contenders)), [""] * len(contenders))
-        axes.set_xlim(-0.6, len(contenders) - 0.4)
-    means = [item.metrics[metric].mean for point in points for item in point.contenders]
-    if metric == "p99_latency_s" and max(means) > 20 * min(means):
-        axes.set_yscale("log")  # an overloaded NPU's queue grows without end
-        round_ticks(axes.yaxis)
-    else:
-        axes.set_ylim(0, max(axes.get_ylim()[1], 1.0))
-    axes.set_ylabel(label)
+        axes.set_xticks(range(len(alike)), [""] * len(alike))
+        axes.set_xlim(-0.6, len(alike) - 0.4)
 
 
 def _said(found: Comparison) -> str:
     """Number of points at which each contender has the fewest violations, in words."""
-    fewest = [
-        min(point.contenders, key=lambda item: item.metrics["violation_rate"].mean).name for point in found.points
-    ]
-    ranked = sorted({name: fewest.count(name) for name in fewest}.items(), key=lambda pair: -pair[1])
-    counts = "; ".join(f"{legible(name)} at {count}" for name, count in ranked)
+    leads = [point.lead for point in found.points]
+    names = ["all alike" if lead is None else lead.first for lead in leads]
+    ranked = sorted({name: names.count(name) for name in names}.items(), key=lambda pair: -pair[1])
+    counts = "; ".join(f"{legible(name, 60)} at {count}" for name, count in ranked)
     return f"Fewest violations at {len(found.points)} points: {counts}. Intervals are at 95 %, over the seeds."

@@ -31,15 +31,20 @@ def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     with canvas(max(3.6 * columns, 5.0), 3.2 * rows + 0.5) as figure:
-        figure.suptitle(title, fontsize=11)
         every = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, draw in zip(every, panels, strict=False):
             draw(axes)
         for axes in every[len(panels) :]:
             axes.set_axis_off()
-        ideal = ", ".join(str(row.ideal_batch) for row in found.variants)
-        said = f"{len(drawn)} of {len(found.points)} maps of decisions. Ideal batch sizes, the widest first: {ideal}."
-        return describe(figure, f"Where splitting pays: {title}", said)
+        ideal = sorted({row.ideal_batch for row in found.variants})
+        spread = str(ideal[0]) if len(ideal) == 1 else f"{ideal[0]} to {ideal[-1]}"
+        said = f"Ideal batch: {spread}."
+        if found.points:
+            maps = [len(row.after_exits) * len(row.variants) for row in found.points]  # alike, so stated once
+            pays = sum(count * int(row.map().sum()) for count, row in zip(maps, found.points, strict=True))
+            pairs = sum(maps) * max(found.b_max * (found.b_max - 1) // 2, 1)
+            said = f"Splitting pays for {100 * pays / pairs:.1f} % of the pairs of b and E. {said}"
+        return describe(figure, f"Where splitting pays: {title}; {len(drawn)} of {len(found.points)} maps", said)
 
 
 def _some(count: int) -> list[int]:

@@ -25,7 +25,7 @@ def draw_devices(found: Sequence[Study]) -> Figure:
         above.legend()
         below.plot(counts, [item.communication_bytes / 1e6 for item in every], marker="^", color=COLOURS[3])
         below.set(xlabel="devices", ylabel="sent, MB", ylim=(0, None), xticks=counts)
-        figure.suptitle(f"{every[0].network} over {every[0].cluster.name}, rule {every[0].options.rule}")
         best = min(every, key=lambda item: item.average_s)
         said = f"The least average time is {1e3 * best.average_s:.4g} ms, with {len(best.devices)} devices."
-        return describe(figure, "Average time and data sent over the number of devices", said)
+        where = f"{every[0].network} over {every[0].cluster.name}, rule {every[0].options.rule}"
+        return describe(figure, f"Average time and data sent over the number of devices, {where}", said)

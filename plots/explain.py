@@ -37,7 +37,6 @@ def draw_explanation(found: Explanation, b: int) -> Figure:
     with canvas(width, 7.2) as figure:
         above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
         title = f"{legible(design.network.name)} on {legible(design.platform.name)}, {design.tile}"
-        above.suptitle(title, fontsize=11)
         roofline, causes = above.subplots(1, 2)
         _roofline(roofline, found, b)
         _causes(causes, found)

@@ -41,16 +41,20 @@ def draw_front(front: Front, network: Network, platform: Board, options: SearchO
             norm = LogNorm(takes[:, 1].min(), takes[:, 1].max())
             dots = axes.scatter(takes[:, 0], values, c=takes[:, 1], cmap="viridis_r", norm=norm, **style)
             figure.colorbar(dots, ax=axes, label=scales[1].label, format=plain)
-            for colour, budget in zip(COLOURS, np.quantile(takes[:, 1], BUDGETS), strict=False):
+            budgets = np.quantile(takes[:, 1], BUDGETS)
+            for rank, (colour, budget) in enumerate(zip(COLOURS, budgets, strict=False)):
                 inside = takes[:, 1] <= budget
+                within = best.accumulate(values[inside])
+                steps = [*np.flatnonzero(np.diff(within, prepend=np.nan) != 0).tolist(), len(within) - 1]
                 axes.step(
-                    takes[inside, 0], best.accumulate(values[inside]), where="post", linewidth=1.5,
-                    color=colour, label=f"best within {budget:,.3g} {scales[1].label}",
+                    takes[inside, 0][steps], within[steps], where="post", color=colour,
+                    linewidth=0.8 + 1.2 * rank, zorder=9 - rank,  # thinner above: none is hidden
+                    label=f"best within {budget:,.3g} {scales[1].label}",
                 )  # fmt: skip
         knee = front.points[front.knee]
         axes.plot(
             takes[front.knee, 0], values[front.knee], "o", color=COLOURS[-1], fillstyle="none", linestyle="none",
-            label=f"knee {knee.tile}",
+            zorder=10, label=f"knee {knee.tile}",
         )  # fmt: skip
         if not goal.higher_is_better:  # the smallest designs need a thousand times as much as the best
             axes.set_yscale("log")
@@ -59,7 +63,6 @@ def draw_front(front: Front, network: Network, platform: Board, options: SearchO
         axes.set_xlabel(scales[0].label)
         axes.set_ylabel(f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}")
         where = f"{legible(network.name)} on {legible(platform.name)}"
-        axes.set_title(where)
         axes.legend()
         said = (
             f"{len(values):,} designs; the knee is {knee.tile}, with {100 * knee.of_best:.1f} % of the best objective."

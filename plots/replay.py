@@ -31,14 +31,13 @@ def draw_replay(replay: Replay, title: str = "") -> Figure:
         above, below = right.subplots(2, 1, sharex=True)
         _over_time(above, below, replay)
         heading = f"{legible(replay.table.network)} on {legible(replay.table.platform)}"
-        figure.suptitle(f"{heading}, {legible(title)}" if title else heading, fontsize=11)
         latency_s, violations = np.sort(replay.latency_s), float(replay.violated.mean())
         p50, p99 = (nearest_rank(latency_s, QUANTILES[name]) for name in ("p50", "p99"))
         said = (
             f"{len(latency_s):,} requests; half take up to {1e3 * p50:,.4g} ms, 99 % up to {1e3 * p99:,.4g} ms; "
             f"{100 * violations:.2f} % are later than their SLO."
         )
-        return describe(figure, f"Latency of {heading}", said)
+        return describe(figure, f"Latency of {heading}" + (f", {legible(title)}" if title else ""), said)
 
 
 def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -44,7 +44,6 @@ def draw_samples(found: Sequence[ExitDescription], title: str) -> Figure:
         for axes in (shares, accuracies, *others):
             axes.set_ylim(-0.02, 1.02)
             axes.legend(fontsize=7)
-        figure.suptitle(legible(title, 60))
         said = (
             f"{len(found)} exits; accuracy {found[0].accuracy:.3g} at the first, {found[-1].accuracy:.3g} at the last."
         )

@@ -26,7 +26,6 @@ def draw_roofline(found: Roofline) -> Figure:
         axes = figure.subplots(1, count)
         subnet, state = table.subnets[found.subnet].name, table.subgraphs[found.state].name
         title = f"{legible(table.supernet)} on {legible(table.accelerator.name)}"
-        figure.suptitle(title, fontsize=11)
         _roofline(axes[0], found, f"layers of SubNet {legible(subnet)}")
         _times(axes[1], table, found.state)
         if table.sizes:
@@ -58,7 +57,7 @@ def _roofline(axes: Axes, found: Roofline, title: str) -> None:
         xscale="log", yscale="log", xlim=ends, xlabel="operations per off-chip byte", ylabel="throughput, GOP/s",
         title=title,
     )  # fmt: skip
-    axes.legend(loc="lower right")
+    axes.legend()
     for axis in (axes.xaxis, axes.yaxis):
         round_ticks(axis)
 

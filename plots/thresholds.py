@@ -35,7 +35,6 @@ def draw_thresholds(found: Sweep) -> Figure:
             axes.set_xlim(left=0)
         panels[0].set_ylabel("accuracy, %")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        figure.suptitle(f"thresholds {found.points[0].threshold:g} to {found.points[-1].threshold:g}", fontsize=11)
         said = (
             f"{len(found.points)} thresholds; accuracy from {accuracy.min():.2f} % to {accuracy.max():.2f} %, mean "
             f"latency from {per_s * latency_s.min():.4g} to {per_s * latency_s.max():.4g} {unit}. "

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from .statistics import Interval, share_interval, student_t
 
+Values = NDArray[np.float64] | NDArray[np.bool_]
+
 PARTS = 10
 """Parts that give the variance: few, because they must be long; Student's t with 9 degrees of freedom is 2.26."""
 
@@ -36,7 +38,7 @@ def requests_for(quantile: float) -> int:
     return math.ceil(RARE / min(quantile, 1 - quantile) - 1e-9)
 
 
-def _above(values: NDArray[np.float64] | float, others: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+def _above(values: Values | float, others: Values | float) -> NDArray[np.bool_]:
     """Mask of values that are larger by more than rounding, in which equal times differ as the clock advances."""
     return np.asarray(values) > np.multiply(others, 1 + ROUNDING)
 
@@ -65,6 +67,7 @@ class OneRun:
         self.latency_s = latency_s
         self.ordered_s = np.sort(latency_s)
         self._count = len(latency_s)
+        self._fresh = fresh
         self._at_once = at_once
         self.independent = self._told = 1.0 if at_once else float(self._count)
         if at_once or self._count < LEAST:
@@ -84,16 +87,28 @@ class OneRun:
             return self._too_short(LEAST, self._told)
         if not math.isfinite(self.ordered_s[-1]):
             return RunInterval(None, 0)
-        count, mean = self._count, float(self.latency_s.mean())
-        excess = _excess(self.latency_s, self._starts)
-        square = float((excess**2).sum())
-        if square == 0.0:
-            return RunInterval(Interval(mean, mean), 0)
         least = float(self.latency_s.var()) / self.independent
-        error = math.sqrt(max(PARTS / (PARTS - 1) * square / count**2, least))
-        skewness, t = float((excess**3).sum()) / square**1.5, self._t
-        low, high = mean - _unskewed(t, skewness) * error, mean - _unskewed(-t, skewness) * error
+        low, high = _mean_of_parts(self.latency_s, self._starts, self._t, least)
         return RunInterval(Interval(max(0.0, low), high), 0)
+
+    def less(self, other: OneRun, own: Values, others: Values) -> RunInterval:
+        """The mean over requests of ``own`` less ``others``, which each has in this run and in another one: paired.
+
+        What happens to both runs, such as a burst of arrivals, is in no difference.
+        """
+        if other.independent < min(LEAST, self.independent):
+            return other._too_short(LEAST, other._told)
+        if self.independent < LEAST:
+            return self._too_short(LEAST, self._told)
+        differences = own.astype(np.float64) - others
+        differ, shares = _above(own, others) | _above(others, own), own.dtype == np.bool_
+        if not np.isfinite(differences).all() or not (shares or differ.any()):
+            return RunInterval(None, 0)
+        # a few requests that differ may be one event, so they are bounded as if they were more
+        square = float((differences[differ] ** 2).mean()) if differ.any() else 1.0
+        starts = part_starts(self._fresh & other._fresh, PARTS)
+        least = square * RARE / min(self.independent, other.independent) ** 2
+        return RunInterval(_mean_of_parts(differences, starts, max(self._t, other._t), least), 0)
 
     def share(self, chosen: NDArray[np.bool_]) -> RunInterval:
         """The share of requests with a property: Wilson's interval, with the number of independent requests."""
@@ -155,6 +170,16 @@ def _excess(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[n
     sizes = np.diff(starts, append=len(values))
     sums: NDArray[np.float64] = np.add.reduceat(values, starts)
     return sums - float(values.mean()) * sizes
+
+
+def _mean_of_parts(values: NDArray[np.float64], starts: NDArray[np.int64], t: float, least: float) -> Interval:
+    """Student's interval of a mean, corrected for skewness, from its parts; its variance is at least ``least``."""
+    count, mean = len(values), float(values.mean())
+    excess = _excess(values, starts)
+    square = float((excess**2).sum())
+    skewness = float((excess**3).sum()) / square**1.5 if square else 0.0
+    error = math.sqrt(max(PARTS / (PARTS - 1) * square / count**2, least))
+    return Interval(mean - _unskewed(t, skewness) * error, mean - _unskewed(-t, skewness) * error)
 
 
 def _unskewed(t: float, skewness: float) -> float:

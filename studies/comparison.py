@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import PlainSerializer
 
@@ -49,6 +49,14 @@ class Standing(JsonRecord):
     differences: dict[str, Difference] | None
 
 
+class Lead(NamedTuple):
+    """The contender with the fewest violations at a point, and the next one."""
+
+    first: str  # or several that have the same rate under every seed
+    second: str
+    less: Difference  # violation rate of the first, less that of the second, seed by seed
+
+
 @with_columns
 class PointKeys(JsonRecord):
     """A point of the grid: its keys, and the columns that are drawn there."""
@@ -78,6 +86,17 @@ class PointResult(PointKeys):
         """The key by which two points are matched."""
         drawn = (getattr(self, name) for name in DRAWN)
         return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *drawn
+
+    @property
+    def lead(self) -> Lead | None:
+        """Who has the fewest violations, and by how much; ``None`` if all are alike."""
+        rates = {item.name: item.metrics["violation_rate"] for item in self.contenders}
+        first, *others = sorted(rates, key=lambda name: rates[name].mean)
+        alike = [first, *(name for name in others if rates[name].seeds == rates[first].seeds)]
+        following = next((name for name in others if name not in alike), None)
+        if following is None:
+            return None
+        return Lead(", ".join(alike), following, rates[first].less(rates[following]))
 
     @property
     def objective(self) -> str:

@@ -8,19 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import JsonRecord
-from ..serving.statistics import mean_interval, welch_interval
+from ..serving.statistics import Interval, mean_interval, welch_interval
 
 ROUNDING = 1e-9
 """A difference below this share of the figures is rounding, whatever its interval."""
 
 
 class Difference(JsonRecord):
-    """A figure less another one; ``beyond_noise`` if the 95 % interval (``None`` with one seed) excludes 0."""
+    """A figure less another one; ``beyond_noise`` if the 95 % interval (``None`` where there is none) excludes 0."""
 
     mean: float
     low: float | None
     high: float | None
     beyond_noise: bool | None
+
+    @classmethod
+    def of(cls, mean: float, interval: Interval | None, size: float) -> Difference:
+        """The difference of two figures that are at most ``size`` together."""
+        if interval is None:
+            return cls(mean=mean, low=None, high=None, beyond_noise=None)
+        beyond = (interval.low > 0 or interval.high < 0) and abs(mean) > ROUNDING * size
+        return cls(mean=mean, low=interval.low, high=interval.high, beyond_noise=beyond)
 
 
 class Estimate(JsonRecord):
@@ -59,8 +67,4 @@ class Estimate(JsonRecord):
         others = np.array([other.seeds[seed] for seed in (self.seeds if paired else other.seeds)])
         interval = mean_interval(values - others) if paired else welch_interval(values, others)
         mean = float((values - others).mean() if paired else values.mean() - others.mean())
-        if interval is None:
-            return Difference(mean=mean, low=None, high=None, beyond_noise=None)
-        size = float(np.abs(values).max() + np.abs(others).max())
-        beyond = (interval.low > 0 or interval.high < 0) and abs(mean) > ROUNDING * size
-        return Difference(mean=mean, low=interval.low, high=interval.high, beyond_noise=beyond)
+        return Difference.of(mean, interval, float(np.abs(values).max() + np.abs(others).max()))

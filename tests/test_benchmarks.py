@@ -202,7 +202,7 @@ def test_the_page_of_intervals_shows_its_file():
     assert part in measured.PAGE.read_text()
     shares = [
         found["covered"]
-        for point in run["points"] for row in point["runs"] for kind in ("one", "joined") if kind in row
+        for point in run["points"] for row in point["runs"] for kind in ("one", "joined", "paired") if kind in row
         for found in row[kind].values() if found["printed"] * run["seeds"] >= measured.FEW
     ]  # fmt: skip
     assert len(shares) > 120

@@ -102,6 +102,7 @@ def test_the_page_prints_what_it_says(tmp_path, page, run):
 def test_the_page_on_decisions_prints_what_it_says(tmp_path):
     """All but the scenarios: those of the page have a test of their own, and those that ship take minutes."""
     page = "docs/compare.md"
+    run_shell(blocks("README.md", "sh")[1], tmp_path)
     commands = [block for block in blocks(page, "sh") if "fluidb compare" not in block]
     printed = run_shell("".join(commands), tmp_path)
     assert printed.count("holds by") == 2
@@ -228,12 +229,33 @@ def test_a_paper_is_added_as_the_page_says(tmp_path):
         (tmp_path / name).write_text(text)
     printed = run_shell(blocks("docs/extend.md", "sh")[1], tmp_path, run_fluidb)
     assert "FluidB is faster than SERIAL" in printed
-    made = {path.name for path in (tmp_path / "mine" / "toy").iterdir()}
+    made = {path.name for path in (tmp_path / "toy" / "toy").iterdir()}
     assert made == {
         *("README.md", ".kept"),
         *(f"{name}.{kind}" for name in ("throughput", "light") for kind in ("csv", "svg")),
     }
-    assert "| throughput | b = 8 | resnet50 on zc706 | 250 GOP/s |" in (tmp_path / "mine/toy/README.md").read_text()
+    assert "| throughput | b = 8 | resnet50 on zc706 | 250 GOP/s |" in (tmp_path / "toy/toy/README.md").read_text()
+
+
+def written_by(page: Path) -> set[str]:
+    """Names of the files and folders that the examples of a page write, and of those that its reader saves."""
+    text = page.read_text()
+    prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    commands = [*re.findall(r"^ *(?:\$ )?fluidb .*", text, re.MULTILINE), *re.findall(r"`([^`]+)`", prose)]
+    return {
+        *re.findall(r"(?<!\S)(?:-o|--plot|--requests|--timeline) ([a-z][\w.-]*)", "\n".join(commands)),
+        *re.findall(r"^(?:write_\w+|save)\(.*\"(.+?)\"", text, re.MULTILINE),
+        *re.findall(r"[Ss]ave this as\s`([\w.-]+)`", prose),
+    }
+
+
+def test_no_two_pages_write_the_same_file_or_folder():
+    """Who follows one page and then another meets no `exists already`."""
+    pages = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+    names = [(name, page.name) for page in pages for name in sorted(written_by(page))]
+    assert len(names) > 80
+    first = dict(reversed(names))
+    assert [(name, page, first[name]) for name, page in names if first[name] != page] == []
 
 
 def test_links_between_pages_lead_somewhere():
@@ -344,7 +366,9 @@ def test_times_of_tensorrt_become_a_device(tmp_path, monkeypatch, capsys):
         runs = [timed_run(100.0, 50.0), timed_run(200.0, stage + batch), timed_run(210.0, stage + batch + 1)]
         Path(f"s{stage}b{batch}.json").write_text(json.dumps(runs))
     exec(read, {})
-    assert call_fluidb("trace", "poisson", "--rate", 20, "--count", 50, "-o", "t.csv", cwd=tmp_path).returncode == 0
+    assert (
+        call_fluidb("trace", "poisson", "--rate", 20, "--count", 50, "-o", "digits.csv", cwd=tmp_path).returncode == 0
+    )
     run_shell(blocks("docs/real-device.md", "sh")[2], tmp_path)
     times_s = load_platform("gpu.toml", kind=MeasuredDevice).times_s
     assert times_s == [[[(stage + batch + 0.5) / 1000 for batch in (1, 2)] for stage in (1, 2, 3, 4)]]

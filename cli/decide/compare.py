@@ -98,6 +98,10 @@ class _Column(NamedTuple):
         return self.number(value, sign) + half
 
 
+_POINTS = _Column("", 1e2, 2)
+"""Differences of shares, in percentage points."""
+
+
 def _columns(longest_s: float) -> dict[str, _Column]:
     """The display of each figure, by its name: in microseconds where no latency reaches 10 ms."""
     from ...serving.figures import SHOWN_IN
@@ -182,6 +186,20 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     yield table(["contender", *headings], figures)
     if differences:
         yield table([f"less {baseline}", *headings], differences)
+        yield _leads(points)
+
+
+def _leads(points: list[PointResult]) -> str:
+    """Who has the fewest violations at each point, and how far the next one is."""
+    rows = []
+    for point in points:
+        cells = ["all alike", "", ""]
+        if (lead := point.lead) is not None:
+            less = lead.less
+            star = "*" if less.beyond_noise else " "
+            cells = [lead.first, lead.second, f"{_POINTS.mean(less.mean, less.low, less.high, '+')} {star}"]
+        rows.append((cells[0], *_where(point), *cells[1:]))
+    return table(["fewest violations", "SLO ms", "req/s", "next", "difference, points"], rows)
 
 
 def _where(point: PointResult | FigureChange) -> tuple[str, str]:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import AsJson, Force, Policies, PredictDepth, Slo, argument, objective, option, written
-from ..render import facts, ms, percent, show, table
+import typer
+
+from ..options import AsJson, Force, Policies, PredictDepth, Required, Slo, argument, objective, option, written
+from ..render import facts, ms, percent, printable, show, table
 
 if TYPE_CHECKING:
     from ...plots.report import Report
@@ -23,6 +25,7 @@ def command(
     slo: Slo = None,
     seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
     predict_depth: PredictDepth = None,
+    require: Required = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -34,6 +37,7 @@ def command(
     from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import MAX_SERIES, make_report, report_text
+    from ...serving import parse_requirement
     from ...serving.inputs import Requests
     from ...serving.policies import FOR_ONE_NETWORK
     from ...studies.comparison import COMPARE_FILE
@@ -43,7 +47,7 @@ def command(
     check_picture(output, replace=force, suffixes=None, apart=[trace, *tables])
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")
-    needing = {"policy": policy, "slo": slo, "seed": seed, "predict_depth": predict_depth}
+    needing = {"policy": policy, "slo": slo, "seed": seed, "predict_depth": predict_depth, "require": require}
     for name, given in needing.items():
         if trace is None and given is not None:
             raise InputError(f"{name}: would change nothing without a trace; add a trace or leave it out")
@@ -56,14 +60,18 @@ def command(
     requests = None
     if trace is not None:
         requests = Requests(trace=trace, slo_s=objective(slo), seed=seed or 0, predict_depth=predict_depth)
-    report = make_report(directories, requests, specs)
+    report = make_report(directories, requests, specs, [parse_requirement(text) for text in require or []])
     if trace is not None and not report.designs:
         raise InputError("trace: would change nothing without a design; add a design's folder or leave it out")
     write_file(output, report_text(report), replace=force)
     show(as_json, "fluidb.report-output/2", {"output": output, **report.record()}, _text(report), output)
+    if not report.kept:
+        raise typer.Exit(1)
 
 
 def _text(report: Report) -> Iterator[str]:
+    from ...plots.report import verdict_lines
+
     rows: list[tuple[object, ...]] = []
     for shown in report.designs:
         about = (shown.name, shown.table.network, shown.table.platform, shown.design.tile if shown.design else "-")
@@ -73,5 +81,7 @@ def _text(report: Report) -> Iterator[str]:
         yield table(
             ["design", "network", "platform", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows
         )
+    if report.designs and report.requests:
+        yield "\n".join(map(printable, verdict_lines(report)))
     if report.comparisons:
         yield facts((item.name, f"{item.found.title}, {len(item.found.points)} points") for item in report.comparisons)

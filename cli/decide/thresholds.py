@@ -11,7 +11,7 @@ from ..options import (
     objective_record,
     tried_thresholds,
 )
-from ..render import facts, ms, percent, progress, show, table
+from ..render import facts, ms, percent, progress, show, spread, table
 
 
 def command(
@@ -48,10 +48,11 @@ def command(
         "points": found.points,
     }
     origin = requests.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
+    exits = spread([(index, f"{index + 1} {name}") for index, name in enumerate(found.exits)])
     rows = [
         (
             f"{point.threshold:g}",
-            *(percent(share, 1) for share in point.exit_shares),
+            *(percent(point.exit_shares[index], 1) for index, _ in exits),
             percent(point.accuracy),
             ms(point.mean_latency_s),
             ms(point.p99_latency_s),
@@ -60,9 +61,12 @@ def command(
         )
         for point in found.points
     ]
-    names = [f"{index} {name}" for index, name in enumerate(found.exits, 1)]
     text = [
         facts({"policy": found.policy, "requests": f"{found.requests:,}", found.measure: str(origin)}),
-        table(["threshold", *names, "accuracy", "mean latency", "p99", "violations", "best"], rows),
+        table(
+            ["threshold", *(name for _, name in exits), "accuracy", "mean latency", "p99", "violations", "best"], rows
+        ),
     ]
+    if len(exits) < len(found.exits):
+        text.append(f"{len(exits)} of {len(found.exits)} exits; --json has all")
     show(as_json, "fluidb.thresholds-output/1", record, text, picture.plot)

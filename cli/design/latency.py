@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..names import DEVICE, NETWORK, named
 from ..options import AsJson, PictureOptions, argument, written
-from ..render import percent, show, table
+from ..render import folded_table, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.device.decisions import DecisionPoint, RuleScore, SplitRule
     from ...tables import LatencyTable
     from ...tables.decisions import DecisionTable
+
+
+_MANY_PAIRS = 36
+"""Pairs of exits that are shown: those of eight exits."""
 
 
 def command(
@@ -80,17 +84,22 @@ def _rows(made: LatencyTable) -> Iterator[dict[str, Any]]:
 
 
 def _times(made: LatencyTable) -> str:
-    """Times from exit to exit; of a table with several variants only those of whole passes."""
+    """Times from exit to exit; of a table with many exits those from the input, of several variants whole passes."""
+    from ...tables.latency import LATENCY_FILE
+
     names, last = ["input", *(row.name for row in made.exits)], len(made.exits)
     batches = [b for b in range(1, made.b_max + 1) if made.b_max <= 32 or b & (b - 1) == 0 or b == made.b_max]
+    pairs = [(0, last)] if made.variants > 1 else list(combinations(range(last + 1), 2))
+    shown = pairs if len(pairs) <= _MANY_PAIRS else [(i, j) for i, j in pairs if i == 0]
     rows = []
     for variant, times_s in enumerate(made.arrays()):
-        for i, j in [(0, last)] if made.variants > 1 else combinations(range(last + 1), 2):
+        for i, j in shown:
             label = f"{i} {names[i]} -> {j} {names[j]}" + (f", {_variant(made, variant)}" if made.variants > 1 else "")
             rows.append((label, *(f"{1e3 * times_s[i, j, b]:.2f}" for b in batches)))
     steps = made.exits[-1].steps
     repeats = f", one of up to {steps} steps of the last stage" if steps > 1 else ""
-    return table([f"time in ms from exit to exit{repeats}", *(f"b={b}" for b in batches)], rows)
+    headers = [f"time in ms from exit to exit{repeats}", *(f"b={b}" for b in batches)]
+    return folded_table(headers, rows, LATENCY_FILE, len(pairs) * made.variants)
 
 
 def _variant(made: LatencyTable, number: int) -> str:

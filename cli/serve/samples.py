@@ -10,7 +10,7 @@ import typer
 
 from ..names import NETWORK, named, offering
 from ..options import AsJson, Force, PictureOptions, ThresholdsTried, argument, flat, option, tried_thresholds, written
-from ..render import facts, percent, show, table
+from ..render import facts, folded_table, percent, show
 
 if TYPE_CHECKING:
     from ...traffic.description import ExitDescription
@@ -126,9 +126,9 @@ def _tables(found: list[ExitDescription], thresholds: Sequence[Threshold]) -> li
         (number, percent(item.accuracy), *cells)
         for number, (item, cells) in enumerate(zip(found, sure, strict=True), 1)
     ]
-    text = [table(["exit", "accuracy", *names], rows)]
+    text = [folded_table(["exit", "accuracy", *names], rows, "--json")]
     known = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
     for title, key in (("leave at", "exit_share"), ("accuracy of them", "accuracy")):
         cells = [(number, *(percent(getattr(row, key), 1) for row in item.thresholds)) for number, item in known]
-        text.append(table([title, *map(show_threshold, thresholds)], cells))
+        text.append(folded_table([title, *map(show_threshold, thresholds)], cells, "--json"))
     return text

@@ -23,7 +23,19 @@ from ..options import (
     objective_record,
     option,
 )
-from ..render import bounds, facts, megabytes, ms, outcomes, percent, progress, quantity, show, table
+from ..render import (
+    bounds,
+    facts,
+    folded_table,
+    megabytes,
+    ms,
+    outcomes,
+    percent,
+    progress,
+    quantity,
+    show,
+    table,
+)
 
 if TYPE_CHECKING:
     from ...serving.serve import ServeResult
@@ -164,7 +176,8 @@ def text_of(found: ServeResult) -> Iterator[str]:
         )
         for row, there, stage in zip(latency.exits, summary.exits, summary.stages, strict=True)
     ]
-    yield table(["exit", "requests", "share", "latency", *accuracy, "runs", "samples", latency.machine], cells)
+    headers = ["exit", "requests", "share", "latency", *accuracy, "runs", "samples", latency.machine]
+    yield folded_table(headers, cells, "--json")
 
 
 def _subnets(found: SubNetSummary, returned: int) -> Iterator[str]:

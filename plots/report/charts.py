@@ -58,6 +58,10 @@ def time_unit(longest_s: float) -> ChartUnit:
     return ChartUnit(name, per_s, {"us": 1, "ms": 2, "s": 3}[name])
 
 
+PERCENT = ChartUnit("%", 1e2, 2)
+"""Shares."""
+
+
 class ChartPoint(NamedTuple):
     """A value with its name."""
 
@@ -115,10 +119,13 @@ def draw_heatmap(
             said = f"{layers[column]}, batch {batches[row]}: {100 * value:.1f} %"
             tag = _tag("cell", fill_opacity=f"{value:.3f}", title=said)
             sheet.add_patch(Rectangle((_LEFT + width * column, top + 16 * row), width, 15, gid=tag))
+        free = 0.0
         for number, start in enumerate(np.flatnonzero(np.diff(stage, prepend=0)).tolist(), 1):
             x = _LEFT + width * start
             sheet.plot([x, x], [top - 14, bottom], gid=_tag("cut"))
-            _write(sheet, x + 4, top - 6, f"stage {number}" if number == 1 else str(number), "tick")
+            if x >= free:  # numbers do not overlap
+                _write(sheet, x + 4, top - 6, f"stage {number}" if number == 1 else str(number), "tick")
+                free = x + (50 if number == 1 else 22)
         _write(sheet, _LEFT, bottom + 14, f"{len(layers)} layers, in execution order", "tick")
         for step in range(5):
             tag = _tag("cell", fill_opacity=f"{step / 4:g}")

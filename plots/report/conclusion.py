@@ -9,22 +9,121 @@ import numpy as np
 from ...dse.npu.costs import Cause
 from ...dse.npu.explanation import explain
 from ...studies.comparison import Comparison
-from .charts import time_unit
-from .content import PolicyReplay, Report, ReportEntry
+from ...studies.estimates import Difference
+from ...studies.paired import differences
+from .charts import PERCENT, ChartUnit, time_unit
+from .content import PolicyReplay, Report, ReportEntry, Served
 from .markup import Node, named
 
 
 def conclusions(report: Report) -> list[list[Node]]:
-    """A line for each conclusion, in the order of the sections."""
+    """A line for each conclusion: what holds for the whole page, then the sections in their order."""
     many = len(report.sections) > 1
-    lines: list[list[Node]] = []
+    lines = verdicts(report)
     for item in report.sections:
-        found = _of_design(item) if isinstance(item, ReportEntry) else _of_comparison(item.found)
+        found = _of_design(report, item) if isinstance(item, ReportEntry) else _of_comparison(item.found)
         lines += [[named(item.name), ": ", *line] if many else list(line) for line in found]
     return lines
 
 
-def _of_design(shown: ReportEntry) -> Iterator[Sequence[Node]]:
+def verdict_lines(report: Report) -> list[str]:
+    """What holds for the whole page, as plain text."""
+    return ["".join(node if isinstance(node, str) else node.text or "" for node in line) for line in verdicts(report)]
+
+
+def verdicts(report: Report) -> list[list[Node]]:
+    """Which design and policy have the fewest violations, by how much, and which keep the requirements."""
+    ranked, many = report.ranked, len(report.designs) > 1
+    if not ranked:
+        return []
+    lines: list[list[Node]] = [_best(report, ranked, many)]
+    if many:
+        leaders = [(shown, report.ranked_on(shown)[0]) for shown in report.designs if shown is not ranked[0][0]]
+        for shown, item in leaders:
+            lines.append(["On ", named(shown.name), " the best is ", *_apart(ranked[0], (shown, item), many)])
+    else:
+        lines.extend(["Next is ", *_apart(ranked[0], other, many)] for other in ranked[1:2])
+    if not report.requirements:
+        said = "No requirement was stated, so this page does not say whether the SLO is kept. "
+        lines.append([f"{said}To state one, add e.g. --require 'violation_rate <= 5 %'."])
+    return lines + [_kept(report, index, many) for index in range(len(report.requirements))]
+
+
+def _under(found: Served, many: bool) -> list[Node]:
+    """A policy, with its design where there are several."""
+    shown, item = found
+    return [named(item.policy), *_on(shown, many)]
+
+
+def _on(shown: ReportEntry, many: bool) -> list[Node]:
+    """A design, where there are several."""
+    return [" on ", named(shown.name)] if many else []
+
+
+def _best(report: Report, ranked: Sequence[Served], many: bool) -> list[Node]:
+    """The violations of the first, with their interval."""
+    best = ranked[0]
+    summary = best[1].summary
+    rate, interval = PERCENT.number(summary.violation_rate), summary.violation_interval
+    sure = "no interval"
+    if interval is not None:
+        sure = f"95 % interval {PERCENT.number(interval.low)} % to {PERCENT.number(interval.high)} %"
+    who = "The fewest violations are" if len(ranked) > 1 else "The violations are"
+    if report.requirements and best[1].kept:
+        who = "Of all that keep the requirements, the fewest violations are"
+    alike = sum(
+        (item.kept, item.summary.violation_rate) == (best[1].kept, summary.violation_rate) for _, item in ranked
+    )
+    tied = f" Of {alike} with as few it has the shortest mean latency." if alike > 1 else ""
+    return [f"{who} under ", *_under(best, many), f": {rate} % of the requests ({sure}).{tied}"]
+
+
+def _apart(best: Served, other: Served, many: bool) -> list[Node]:
+    """Another policy, and how far the best is from it, on the same requests."""
+    summaries = best[1].summary, other[1].summary
+    found, rate = differences(best[1].replay, other[1].replay), PERCENT.number(summaries[1].violation_rate)
+    unit = time_unit(max(summary.mean_latency_s for summary in summaries))
+    violations = _span(found["violation_rate"], PERCENT, "percentage points", ("fewer", "more"))
+    apart = ", so this run does not tell the two apart" if found["violation_rate"].beyond_noise is False else ""
+    latency = _span(found["mean_latency_s"], unit, unit.name, ("shorter", "longer"))
+    return [
+        named(other[1].policy), f" with {rate} %. On the same requests, violations under ", *_under(best, many),
+        f" are {violations}{apart}; the mean latency is {latency}.",
+    ]  # fmt: skip
+
+
+def _span(change: Difference, unit: ChartUnit, name: str, words: tuple[str, str]) -> str:
+    """A difference in words, with the ends of its interval."""
+    if change.low is None or change.high is None:
+        return f"{unit.number(abs(change.mean))} {name} {words[change.mean > 0]} (no interval)"
+    if change.low > 0 or change.high < 0:
+        low, high = sorted((abs(change.low), abs(change.high)))
+        return f"{unit.number(low)} to {unit.number(high)} {name} {words[change.mean > 0]}"
+    return f"between {unit.number(-change.low)} {name} {words[0]} and {unit.number(change.high)} {words[1]}"
+
+
+def _kept(report: Report, index: int, many: bool) -> list[Node]:
+    """Who keeps a requirement, and how certain that is."""
+    parts: list[list[Node]] = []
+    for shown in report.designs:
+        groups: dict[str, list[Node]] = {}
+        for item in report.ranked_on(shown):
+            verdict = item.verdicts[index]
+            sure = {None: "", True: ", beyond doubt at 95 %,", False: ", but not beyond doubt at 95 %,"}[
+                verdict.certain
+            ]
+            members = groups.setdefault(f"{'kept' if verdict.holds else 'not kept'}{sure} by ", [])
+            members += [*([", "] if members else []), named(item.policy)]
+        for words, members in groups.items():
+            everyone: list[Node] = [f"all {len(shown.served)}"] if len(groups) == 1 < len(shown.served) else members
+            parts.append([words, *everyone, *_on(shown, many)])
+    line: list[Node] = [f"Requirement {report.requirements[index].text}: "]
+    for part in sorted(parts, key=lambda part: str(part[0]).startswith("not")):
+        line += [*(["; "] if len(line) > 1 else []), *part]
+    return [*line, "."]
+
+
+def _of_design(report: Report, shown: ReportEntry) -> Iterator[Sequence[Node]]:
     if shown.design is not None and shown.fbcb is not None:
         found = explain(shown.design, shown.fbcb)
         for b in sorted({1, shown.table.b_max}):
@@ -34,27 +133,12 @@ def _of_design(shown: ReportEntry) -> Iterator[Sequence[Node]]:
             worst = max(shares, key=lambda cause: shares[cause])
             lost = f"; the largest loss is {worst.label}, with {100 * shares[worst]:.1f} %" if shares[worst] else ""
             yield [f"At batch {b}, {100 * made:.1f} % of the time makes MACs{lost}."]
+    ranked = [(shown, item) for item in report.ranked_on(shown)]
+    if len(report.designs) > 1 and len(ranked) > 1:  # of a single one the page says it already
+        yield _best(report, ranked, many=False)
+        yield ["Next is ", *_apart(ranked[0], ranked[1], many=False)]
     if shown.served:
-        yield _fewest(shown.served)
         yield _shortest(shown.served)
-
-
-def _fewest(served: Sequence[PolicyReplay]) -> list[Node]:
-    """The policy with the fewest violations, and a comparison of its interval with that of the next one."""
-    first, *others = sorted(served, key=lambda item: item.summary.violation_rate)
-    rate = f" has {100 * first.summary.violation_rate:.2f} % violations"
-    if not others:
-        return [named(first.policy), f"{rate}."]
-    second = others[0]
-    own, next_ones = first.summary.violation_interval, second.summary.violation_interval
-    if own is None or next_ones is None:
-        apart = "the run is too short for an interval"
-    elif own.high < next_ones.low:
-        apart = "their intervals do not meet"
-    else:
-        apart = "their intervals overlap, so this run does not tell them apart"
-    then = f"; {100 * second.summary.violation_rate:.2f} %: {apart}."
-    return [named(first.policy), f"{rate}, the fewest. Next is ", named(second.policy), then]
 
 
 def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
@@ -73,7 +157,13 @@ def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
 
 
 def _of_comparison(found: Comparison) -> Iterator[Sequence[Node]]:
-    """Numbers of points at which a contender has fewer or more violations than the baseline, beyond noise."""
+    """Who has the fewest violations at how many points, and against the baseline; beyond noise where seeds tell."""
+    leads = [point.lead for point in found.points]
+    for name in dict.fromkeys(lead.first for lead in leads if lead):
+        own = [lead for lead in leads if lead and lead.first == name]
+        sure = sum(lead.less.beyond_noise is True for lead in own)
+        counts = f" at {len(own)} of {len(leads)} points, at {sure} of these beyond noise."
+        yield ["The fewest violations are those of ", named(name), counts]
     for item in found.contenders:
         if item.name == found.baseline:
             continue
@@ -83,6 +173,6 @@ def _of_comparison(found: Comparison) -> Iterator[Sequence[Node]]:
             for other in point.contenders
             if other.name == item.name and other.differences
         ]
-        sure = np.array([change.mean if change.beyond_noise else 0.0 for change in changes])
-        counts = f" at {(sure < 0).sum()} of {len(sure)} points and more at {(sure > 0).sum()}, beyond noise."
+        below = np.array([change.mean if change.beyond_noise else 0.0 for change in changes])
+        counts = f" at {(below < 0).sum()} of {len(below)} points and more at {(below > 0).sum()}, beyond noise."
         yield [named(item.name), " has fewer violations than ", named(found.baseline), counts]

@@ -7,12 +7,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...dse.npu.design import DesignTable, read_design
 from ...dse.npu.fbcb import FbcbTable
 from ...formats import AnyPath
-from ...serving import Replay, Scheduler, Summary, simulate, summarise
+from ...serving import Replay, Scheduler, Summary, judge, simulate, summarise
 from ...serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
+from ...serving.requirements import Requirement, RequirementVerdict
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
+from ...studies.paired import differences
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
 from ...traffic import Traffic
 
@@ -22,12 +26,37 @@ OPENING_PASSES = 20
 
 @dataclass(frozen=True, slots=True)
 class PolicyReplay:
-    """A policy's replay of the trace on a design."""
+    """A replay of the trace on a design."""
 
-    policy: str
+    policies: list[str]  # under each of which every request fares the same
     replay: Replay
     summary: Summary
     opening: Replay  # the first moments again, with every run recorded
+    verdicts: list[RequirementVerdict] = field(default_factory=list)  # on the report's requirements
+
+    @property
+    def kept(self) -> bool:
+        """True if every requirement holds."""
+        return all(verdict.holds for verdict in self.verdicts)
+
+    @property
+    def policy(self) -> str:
+        """Name of the row of tables and pictures."""
+        return ", ".join(self.policies)
+
+    def record(self, best: PolicyReplay) -> list[dict[str, Any]]:
+        """Content of ``--json`` for each of the policies."""
+        return [
+            {
+                "policy": policy,
+                "same_as": None if policy == self.policies[0] else self.policies[0],
+                "exits_from": self.replay.traffic.origin,
+                **asdict(self.summary),
+                **({"requirements": self.verdicts} if self.verdicts else {}),
+                "differences": None if self is best else differences(self.replay, best.replay),
+            }
+            for policy in self.policies
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +67,9 @@ class ReportEntry:
     table: LatencyTable
     design: DesignTable | None = None  # if it is an NPU that was searched, as is fbcb
     fbcb: FbcbTable | None = None
-    served: list[PolicyReplay] = field(default_factory=list)  # one for each policy; none without a trace
+    served: list[PolicyReplay] = field(default_factory=list)  # none without a trace
 
-    def record(self) -> dict[str, Any]:
+    def record(self, best: PolicyReplay | None) -> dict[str, Any]:
         """Content of ``--json`` for this section."""
         design = self.design
         searched = design and {
@@ -54,11 +83,12 @@ class ReportEntry:
             "network": self.table.network,
             "platform": self.table.platform,
             **(searched or {}),
-            "policies": [
-                {"policy": item.policy, "exits_from": item.replay.traffic.origin, **asdict(item.summary)}
-                for item in self.served
-            ],
+            "policies": [policy for item in self.served if best for policy in item.record(best)],
         }
+
+
+Served = tuple[ReportEntry, PolicyReplay]
+"""A replay, and the design or device that it ran on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +105,7 @@ class Report:
 
     sections: list[ReportEntry | ComparisonFolder]  # in the order of the page
     requests: Requests | None = None  # that were simulated, if any
+    requirements: list[Requirement] = field(default_factory=list)  # on every policy
 
     @property
     def designs(self) -> list[ReportEntry]:
@@ -86,30 +117,56 @@ class Report:
         """Sections that show a comparison."""
         return [item for item in self.sections if isinstance(item, ComparisonFolder)]
 
+    @property
+    def ranked(self) -> list[Served]:
+        """Designs and policies, the best first: those that keep all requirements before others, by violations."""
+        found = [(shown, item) for shown in self.designs for item in shown.served]
+        return sorted(found, key=lambda pair: _badness(pair[1]))
+
+    def ranked_on(self, shown: ReportEntry) -> list[PolicyReplay]:
+        """Policies on one design, the best first."""
+        return sorted(shown.served, key=_badness)
+
+    @property
+    def kept(self) -> bool:
+        """True unless there are requirements, and no policy keeps them all."""
+        return not self.requirements or self.ranked[0][1].kept
+
     def record(self) -> dict[str, Any]:
         """Content of ``--json``."""
-        slo_s = self.requests and self.requests.slo_s
+        slo_s, ranked = self.requests and self.requests.slo_s, self.ranked
+        first, best = ranked[0] if ranked else (None, None)
         return {
             "trace": self.requests and self.requests.file,
             "slo_s": slo_s if isinstance(slo_s, float) else None,
-            "designs": [item.record() for item in self.designs],
+            "best": first and best and {"design": first.name, "policy": best.policies[0]},
+            "designs": [item.record(best) for item in self.designs],
             "comparisons": [
                 {"folder": item.name, "scenario_sha256": item.found.scenario_sha256} for item in self.comparisons
             ],
         }
 
 
+def _badness(item: PolicyReplay) -> tuple[bool, float, float]:
+    """Of two policies the one with less of this is better."""
+    return not item.kept, item.summary.violation_rate, item.summary.mean_latency_s
+
+
 def make_report(
-    folders: Sequence[AnyPath], requests: Requests | None = None, policies: Sequence[AnyPolicy] = ()
+    folders: Sequence[AnyPath],
+    requests: Requests | None = None,
+    policies: Sequence[AnyPolicy] = (),
+    requirements: Sequence[Requirement] = (),
 ) -> Report:
     """Read the tables of a report, and simulate the requests, if any, on its designs under each policy."""
-    report = Report([_read_section(Path(folder)) for folder in folders], requests)
+    report = Report([_read_section(Path(folder)) for folder in folders], requests, list(requirements))
     if requests is not None:
         trace = requests.read()
         for shown in report.designs:
             table = shown.table
             traffic = requests.traffic(trace, [row.rate for row in table.exits], as_thresholds(None, table, trace))
-            shown.served.extend(serve(table, traffic, [as_scheduler(policy, table) for policy in policies]))
+            schedulers = [as_scheduler(policy, table) for policy in policies]
+            shown.served.extend(serve(table, traffic, schedulers, requirements))
     return report
 
 
@@ -122,13 +179,26 @@ def _read_section(folder: Path) -> ReportEntry | ComparisonFolder:
     return ReportEntry(str(folder), read_latency(folder), design, fbcb)
 
 
-def serve(table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler]) -> list[PolicyReplay]:
-    """Serve the same traffic under several policies, one after another."""
+def serve(
+    table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler], requirements: Sequence[Requirement] = ()
+) -> list[PolicyReplay]:
+    """Serve the same traffic under several policies, one after another; those under which all is the same once."""
     # no policy sees the future, so a replay that stops early begins like the whole one
     opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.pass_s()[0, 1])
-    found = []
+    found: list[PolicyReplay] = []
     for policy in policies:
         replay = simulate(table, traffic, policy)
+        summary = summarise(replay)
+        same = next((item for item in found if item.summary == summary and _fares_the_same(item.replay, replay)), None)
+        if same is not None:
+            same.policies.append(policy.spec)
+            continue
         opening = simulate(table, traffic, policy, until_s=opening_s, record=True)
-        found.append(PolicyReplay(policy.spec, replay, summarise(replay), opening))
+        found.append(PolicyReplay([policy.spec], replay, summary, opening, [judge(it, summary) for it in requirements]))
     return found
+
+
+def _fares_the_same(replay: Replay, other: Replay) -> bool:
+    """True if every request has the same outcome in both."""
+    columns = other.columns()
+    return all(np.array_equal(values, columns[name]) for name, values in replay.columns().items())

@@ -33,11 +33,12 @@ def report_text(report: Report) -> str:
         links = (element("a", named(item.name), href=f"#section-{n}") for n, item in enumerate(sections, 1))
         parts.append(element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Sections"))
     if len(report.designs) > 1:
-        parts.append(_section("overview", "At a glance", [_overview(report.designs)]))
+        parts.append(_section("overview", "At a glance", [_overview(report)]))
+    best = next(iter(report.ranked), None)
     for number, item in enumerate(sections, 1):
         ident = f"section-{number}"
         if isinstance(item, ReportEntry):
-            body = [*design_parts(ident, item), *policy_parts(ident, item)]
+            body = [*design_parts(ident, item), *policy_parts(ident, item, best)]
         else:
             body = comparison_parts(ident, item.found)
         parts.append(_section(ident, named(item.name), body))
@@ -86,9 +87,15 @@ def _served(report: Report) -> list[Node]:
     return ["Serving ", named(str(file)), figures, f"exits from {', '.join(origins)}."]
 
 
-def _overview(designs: Sequence[ReportEntry]) -> Element:
+def _overview(report: Report) -> Element:
+    designs = report.designs
     headers = ["design", "network", "platform", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
     rows = [(shown.name, [shown.table.network, shown.table.platform, *_searched(shown.design)]) for shown in designs]
+    if designs[0].served:
+        headers += ["best policy", "its violations %"]
+        for (_, cells), shown in zip(rows, designs, strict=True):
+            best = report.ranked_on(shown)[0]
+            cells += [best.policy, f"{100 * best.summary.violation_rate:.2f}"]
     return table("Designs", headers, rows)
 
 

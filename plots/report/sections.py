@@ -15,16 +15,22 @@ from ...dse.npu.objectives import OBJECTIVES
 from ...serving.figures import FIGURES, SHOWN_IN
 from ...studies.comparison import Comparison, PointResult
 from ...studies.estimates import Difference, Estimate
+from ...studies.paired import differences
 from ...tables.latency import LatencyTable
 from . import charts
-from .charts import ChartPoint, ChartUnit, time_unit
-from .content import PolicyReplay, ReportEntry
+from .charts import PERCENT, ChartPoint, ChartUnit, time_unit
+from .content import PolicyReplay, ReportEntry, Served
 from .markup import Node, element, figure, figures, named, table
 
 _EVERY_BATCH = 8
 """Largest b_max for which every batch size is shown; beyond it, powers of two and b_max."""
 
-_PERCENT = ChartUnit("%", 1e2, 2)
+
+_MANY_EXITS = 8
+"""Exits that are drawn."""
+
+_MANY_PAIRS = 36
+"""Pairs of exits that are shown: those of eight exits."""
 
 
 def design_parts(ident: str, shown: ReportEntry) -> list[Element]:
@@ -140,14 +146,17 @@ def _latency(latency: LatencyTable, batches: Sequence[int]) -> Element:
     times_s = latency.array()
     unit = time_unit(float(times_s[:, :, -1].max()))
     ends = ["input", *(row.name for row in latency.exits)]
+    pairs, caption = list(combinations(range(len(ends)), 2)), "From exit to exit"
+    if len(pairs) > _MANY_PAIRS:
+        pairs, caption = pairs[: len(latency.exits)], "From the input to each exit (latency.json has every pair)"
     rows = []
-    for i, j in combinations(range(len(ends)), 2):
+    for i, j in pairs:
         name = element("span", named(ends[i]), " to ", named(ends[j]))
         rows.append((name, [unit.number(times_s[i, j, b]) for b in batches]))
-    return table(f"From exit to exit, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
+    return table(f"{caption}, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
 
 
-def policy_parts(ident: str, shown: ReportEntry) -> list[Element]:
+def policy_parts(ident: str, shown: ReportEntry, best: Served | None) -> list[Element]:
     """Figures with intervals, distributions and first moments of a design's policies; none without a trace."""
     if not shown.served:
         return []
@@ -157,6 +166,8 @@ def policy_parts(ident: str, shown: ReportEntry) -> list[Element]:
         "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %; they "
         "account for requests that depend on each other, and a run that is too short for one says so."
     )
+    if any(len(item.policies) > 1 for item in shown.served):
+        note += " Policies in one row, with commas between, gave every request the same outcome."
     drawn = [
         _tail(ident, shown.served, unit, slo_s),
         _violations(ident, shown.served),
@@ -164,7 +175,8 @@ def policy_parts(ident: str, shown: ReportEntry) -> list[Element]:
         _exits(ident, shown.served, unit),
         _opening(ident, shown.served, shown.table),
     ]
-    return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
+    tables = [_policies(shown.served, unit), *_to_the_best(shown, best, unit)]
+    return [element("h3", "Policies"), *tables, element("p", note, class_="note"), figures(drawn)]
 
 
 def _policies(served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
@@ -194,6 +206,26 @@ def _policies(served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
     return table("Policies under the same requests", headers, rows)
 
 
+def _to_the_best(shown: ReportEntry, best: Served | None, unit: ChartUnit) -> Iterator[Element]:
+    """How far each policy is from the best of the page, request by request."""
+    if best is None:
+        return
+    rows = []
+    for item in shown.served:
+        if item is not best[1]:
+            found = differences(item.replay, best[1].replay)
+            cells = _difference(PERCENT, found["violation_rate"]) + _difference(unit, found["mean_latency_s"])
+            rows.append((item.policy, cells))
+    if rows:
+        ends = ["95 % from", "to", "beyond noise"]
+        headers = ["policy", "violations, points", *ends, f"mean {unit.name}", *ends]
+        yield table(f"Less {best[1].policy} on {best[0].name}, on the same requests", headers, rows)
+
+
+def _difference(unit: ChartUnit, change: Difference) -> list[str]:
+    return [*_numbers(unit, change), {True: "yes", False: "no", None: ""}[change.beyond_noise]]
+
+
 def _with_intervals(
     name: str, served: Sequence[PolicyReplay], unit: ChartUnit
 ) -> tuple[list[ChartPoint], list[tuple[str, list[str]]]]:
@@ -221,11 +253,11 @@ def _tail(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit, slo_s: fl
 
 def _violations(ident: str, served: Sequence[PolicyReplay]) -> Element:
     title = "Violations"
-    points, rows = _with_intervals("violation_rate", served, _PERCENT)
+    points, rows = _with_intervals("violation_rate", served, PERCENT)
     counts = [f"{item.summary.violations:,}" for item in served]
     rows = [(policy, [count, *cells]) for (policy, cells), count in zip(rows, counts, strict=True)]
     data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
-    drawn = charts.draw_intervals(points, _PERCENT.short, None)
+    drawn = charts.draw_intervals(points, PERCENT.short, None)
     remark = "Share of requests later than their SLO, with its 95 % interval, %."
     return figure(f"{ident}-violations", title, remark, drawn, data)
 
@@ -247,17 +279,22 @@ def _exits(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Eleme
     points, rows = [], []
     for index, item in enumerate(served):
         exits, late = item.replay.traffic.exits, item.replay.violated
+        count = len(item.summary.exits)
+        drawn = {round(k * (count - 1) / max(_MANY_EXITS - 1, 1)) + 1 for k in range(_MANY_EXITS)}  # evenly spread
         for there in item.summary.exits:
             name = f"{item.policy}, exit {there.exit}"
             times = (there.mean_latency_s, there.p99_latency_s)
             cells = [f"{there.requests:,}", *("" if time_s is None else unit.number(time_s) for time_s in times)]
             if there.requests:
                 rate = float(late[exits == there.exit].mean())
-                points.append(ChartPoint(name, rate, f"{100 * rate:.2f} % of {there.requests:,}", series=index))
+                if there.exit in drawn:
+                    points.append(ChartPoint(name, rate, f"{100 * rate:.2f} % of {there.requests:,}", series=index))
             rows.append((name, [*cells, f"{100 * rate:.2f}" if there.requests else ""]))
     headers = ["policy, exit", "requests", f"mean {unit.name}", f"p99 {unit.name}", "violations %"]
     data = table("Requests by exit", headers, rows)
     remark = "Share of the requests that leave at each exit and are later than their SLO."
+    if len(served[0].summary.exits) > _MANY_EXITS:
+        remark += f" {_MANY_EXITS} exits are drawn, evenly spread."
     return figure(f"{ident}-exits", title, remark, charts.draw_bars(points), data)
 
 
@@ -296,7 +333,7 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
         parts.append(
             figures([
                 _contenders(where, "Mean latency", point, "mean_latency_s", time_unit(longest_s), found.baseline),
-                _contenders(where, "Violations", point, "violation_rate", _PERCENT, found.baseline),
+                _contenders(where, "Violations", point, "violation_rate", PERCENT, found.baseline),
                 *(_contenders(where, *subnets, found.baseline) for subnets in _of_subnets(point)),
             ])
         )  # fmt: skip
@@ -322,10 +359,10 @@ def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: C
         half = "" if bounds is None else f" ±{unit.number((bounds[1] - bounds[0]) / 2)}"
         points.append(ChartPoint(item.name, value.mean, f"{unit.number(value.mean)}{half} {unit.name}", bounds))
         change = (item.differences or {}).get(metric)
-        differences = [""] * 4
+        cells = [""] * 4
         if change is not None:
-            differences = [*_numbers(unit, change), {True: "yes", False: "no", None: ""}[change.beyond_noise]]
-        rows.append((item.name, [*_numbers(unit, value), *differences]))
+            cells = _difference(unit, change)
+        rows.append((item.name, [*_numbers(unit, value), *cells]))
     headers = ["contender", "mean", "95 % from", "to", f"less {baseline}", "95 % from", "to", "beyond noise"]
     data = table(f"{title}, {unit.name}", headers, rows)
     drawn = charts.draw_intervals(points, unit.short, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import json
 import os
 import pty
@@ -190,6 +191,45 @@ def approximately(value: object) -> object:
     if isinstance(value, list):
         return [approximately(item) for item in value]
     return pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
+
+
+def test_a_network_of_many_exits_has_short_tables(fluidb: Run, tmp_path: Path) -> None:
+    """What matters is not behind a thousand rows; all rows are in the files."""
+
+    def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+    layers = "".join(f'  {{ name = "fc{k}", op = "linear", out = 10 }},\n' for k in range(40))
+    exits = "".join(
+        f'[[exits]]\nafter = "fc{k}"\nrate = 0.02\nlayers = [{{ name = "head", op = "linear", out = 10 }}]\n'
+        for k in range(39)
+    )
+    (tmp_path / "deep.toml").write_text(
+        'schema = "fluidb.network/1"\nname = "deep"\ntitle = "Deep"\n'
+        f"input = {{ height = 1, width = 1, channels = 10 }}\nlayers = [\n{layers}]\n{exits}"
+        '[sources]\nall = "made up for tests"\n'
+    )
+    made = printed(fluidb("latency", "deep.toml", "v100-tensorrt", "-o", "deep"))
+    times = made[2 : made.index("12 of 820 rows; latency.json has all")]
+    reached = [int(re.match(r"0 input -> (\d+) ", row)[1]) for row in times]  # type: ignore[index]
+    assert (len(reached), reached[0], reached[-1]) == (12, 1, 40)
+    assert {later - earlier for earlier, later in itertools.pairwise(reached)} == {3, 4}
+    assert len(made) < 40
+    whole = read_latency(tmp_path / "deep").array()
+    for row, number in zip(times, reached, strict=True):
+        assert row.split()[5] == f"{1e3 * whole[0, number, 1]:.2f}"
+    assert (
+        fluidb("samples", "generate", "imagenet", "--network", "deep.toml", "--count", 50, "-o", "s.npz").returncode
+        == 0
+    )
+    assert printed(fluidb("samples", "show", "s.npz")).count("12 of 40 rows; --json has all") == 3
+    assert fluidb("trace", "poisson", "--rate", 100, "--count", 50, "-o", "t.csv").returncode == 0
+    asked = ["deep", "--trace", "t.csv", "--slo", "1s", "--samples", "s.npz"]
+    assert printed(fluidb("serve-sim", *asked))[-1] == "12 of 40 rows; --json has all"
+    tried = printed(fluidb("thresholds", *asked))
+    assert max(map(len, tried)) < 250
+    assert tried[-1] == "12 of 40 exits; --json has all"
 
 
 def test_a_seed_draws_other_exits(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:

@@ -100,3 +100,26 @@ def test_a_matrix_has_a_field_for_each_pair(tmp_path):
     text = (tmp_path / "m.svg").read_text()
     for word in ("H1", "H2", "samples", "time, %"):
         assert word in text
+
+
+def test_a_picture_of_lines_has_one_scale_and_names_those_that_are_equal():
+    """Its title is what was found; a legend of long names has as many columns as the picture has room for."""
+    names = ["A", "B", "C", *(f"a contender with a name of fifty letters, number {k}" for k in range(5))]
+    rows = [
+        Row("violations", name, at, "%", 10.0 * x * (1 + names.index(name) // 2), x=x)
+        for name in names for at in ("here", "there") for x in (1.0, 2.0 + (at == "there"))
+    ]  # fmt: skip
+    figure = draw(Item("m", "M", [], rows, "rate"), {})
+    here, there = figure.axes
+    assert here.get_ylim() == there.get_ylim()
+    drawn = [line.get_label() for line in here.lines]
+    assert drawn[0] == "A = B"
+    assert len(drawn) == 4
+    assert figure.get_suptitle().startswith(f"violations: on average least of A, most of {names[-2]}.")
+    (legend,) = figure.legends
+    assert legend._ncols == 1
+    printed = [Row("violations", "A", "here", "%", 3.0, paper=1.0), Row("latency", "A", "here", "ms", 3.0, paper=4.0)]
+    found = draw(Item("m", "M", [], printed, picture="bars"), {}).get_suptitle()
+    assert found.startswith(
+        "1 of its values differ from ours by 25 % in the median; 1 of its values differ from ours by 2"
+    )

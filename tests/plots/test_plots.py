@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import DUEL, Run, lines, table_of, trace_of, traffic_of
+from builders import DUEL, Run, edited_scenario, lines, table_of, trace_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.plots import canvas, check_picture, describe, save
 from fluidb.plots.capacity import draw_capacity
@@ -21,6 +21,7 @@ from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, FigureE
 from fluidb.studies.thresholds import Sweep, ThresholdPoint
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.image import imread
 
 
 def draw(path, *, replace=False):
@@ -73,6 +74,42 @@ def test_a_picture_says_what_it_shows(tmp_path):
         save(figure, tmp_path / name, replace=False)
     assert "<title>Latency of a &lt;net&gt;. Half take $1$ ms.</title>" in (tmp_path / "a.svg").read_text()
     assert b"Half take $1$ ms." in (tmp_path / "a.png").read_bytes()
+
+
+def test_what_was_found_is_the_title_and_axes_say_their_scale():
+    with canvas(4, 2) as figure:
+        plain, log, cut, both, bare = figure.subplots(1, 5)
+        plain.set(ylabel="a", xlabel="time", xlim=(0.4, 9), ylim=(0, 3))
+        log.set(ylabel="b", yscale="log", ylim=(1, 10))
+        cut.set(ylabel="c", ylim=(70, 80))
+        cut.set_xlabel("place")
+        cut.set_xticks([4, 5], ["four", "five"])
+        both.set(ylabel="d", ylim=(0, 900))
+        both.set_yscale("symlog", linthresh=20)
+        bare.set(ylim=(70, 80))
+        describe(figure, "Latency", "Half take 1 ms.")
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "a", "b (log scale)", "c (not from 0)", "d (linear to 20, then log scale)", ""
+    ]  # fmt: skip
+    assert (plain.get_xlabel(), cut.get_xlabel()) == ("time", "place")
+    assert figure.get_suptitle() == "Half take 1 ms.\nLatency"
+
+
+def test_a_vector_picture_follows_the_page_and_pixels_have_a_ground(tmp_path):
+    """No white box on a dark page: nothing white is filled, and what is black takes the colour of the page's text."""
+    with canvas(3, 2) as figure:
+        axes = figure.subplots()
+        axes.plot([0, 1], color="black")
+        describe(figure, "Title", "Found.")
+    for name in ("a.svg", "a.png"):
+        save(figure, tmp_path / name, replace=False)
+    text = (tmp_path / "a.svg").read_text()
+    assert "prefers-color-scheme: dark" in text
+    assert "stroke: currentColor" in text
+    for colour in ("#000000", "#ffffff"):
+        assert colour not in text
+    pixels = imread(tmp_path / "a.png")
+    assert pixels[0, 0].tolist() == [1, 1, 1, 1]
 
 
 def served_at(arrivals: list[float], finishes: list[float], starts: list[float], exits: list[int]) -> Replay:
@@ -169,7 +206,9 @@ def test_thresholds_fill_and_name_what_no_other_beats():
 def test_a_comparison_shows_every_contender_at_every_point_with_its_interval():
     found, _ = compare(load_scenario(str(DUEL)))
     figure: Any = draw_comparison(found)
-    rates = [axes for axes in figure.axes if axes.get_ylabel() == "violations, %"]
+    rates = [axes for axes in figure.axes if axes.get_title()]
+    assert next(axes.get_ylabel() for axes in figure.axes if axes.get_ylabel()) == "violations, %"
+    assert len({axes.get_ylim() for axes in rates}) == 1
     assert [axes.get_title() for axes in rates] == [
         "light and heavy\nSLO 0.4 ms", "light and heavy\nSLO 2 ms", "tiny on pocket at 0.8GB/s\nSLO 1 ms, its trace"
     ]  # fmt: skip
@@ -182,6 +221,23 @@ def test_a_comparison_shows_every_contender_at_every_point_with_its_interval():
             ends = np.array([segment[:, 1] for segment in bars.lines[2][0].get_segments()])
             assert ends == pytest.approx(100 * np.array([(value.low, value.high) for value in values]), abs=1e-9)
     assert "Fewest violations at 5 points" in str(figure.get_label())
+
+
+def test_contenders_that_are_alike_are_one_line(tmp_path):
+    """And panels in a row have one scale and unit."""
+    name = 'name = "fluid", policy = "fluid:call=1us", engine = { b_max = 2, weights = [1.0, 2.0] } },'
+    found, _ = compare(
+        load_scenario(str(edited_scenario(tmp_path, (name, f"{name}\n  {{ {name.replace('fluid', 'twin', 1)}"))))
+    )
+    figure: Any = draw_comparison(found)
+    for axes in (figure.axes[0], figure.axes[3]):
+        labels = [bars.get_label() for bars in axes.containers]
+        assert labels == ["one by one", "waits", "fluid = twin"]
+        widths = [bars.lines[0].get_linewidth() for bars in axes.containers]
+        assert widths == sorted(widths, reverse=True)
+        assert len(set(widths)) == 3
+    assert len({axes.get_ylim() for axes in figure.axes[3:6]}) == 1
+    assert [axes.get_ylabel().split(",")[0] for axes in figure.axes] == ["violations", "", "", "p99 latency", "", ""]
 
 
 def test_the_commands_draw_what_they_found(fluidb: Run, tmp_path, tiny_design):

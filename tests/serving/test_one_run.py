@@ -53,6 +53,74 @@ def assert_covered(found: list[Interval | None], truth: float) -> None:
     assert np.median([item.high - item.low for item in printed]) < truth  # else they would say nothing
 
 
+def two_queues(count: int, seeds: int) -> list[tuple[OneRun, OneRun]]:
+    """The same customers at a server, and at one that is 5 % faster."""
+    draws = np.random.default_rng(4)
+    gap, work = draws.exponential(1 / 0.7, (count, seeds)), draws.exponential(1.0, (count, seeds))
+    runs = []
+    for times in (work, 0.95 * work):
+        wait, waits = np.zeros(seeds), np.empty((count, seeds))
+        for i in range(count):
+            waits[i] = wait
+            wait = np.maximum(0.0, wait + times[i] - gap[i])
+        runs.append([OneRun(*run) for run in zip((waits + times).T, (waits == 0).T, strict=True)])
+    return list(zip(*runs, strict=True))
+
+
+def test_as_many_paired_intervals_as_promised_hold_the_difference_of_two_M_M_1_queues():
+    """Latency is exponential with mean 1/(1/work - rate); the two runs alone do not tell the servers apart."""
+    runs = two_queues(10_000, 150)
+    means, late_s = (1 / (1 - 0.7), 1 / (1 / 0.95 - 0.7)), 5.0
+    assert_covered([one.less(two, one.latency_s, two.latency_s).interval for one, two in runs], means[0] - means[1])
+    rates = [math.exp(-late_s / mean) for mean in means]
+    found = [one.less(two, one.latency_s > late_s, two.latency_s > late_s).interval for one, two in runs]
+    assert_covered(found, rates[0] - rates[1])
+    alone = [(one.mean().interval, two.mean().interval) for one, two in runs]
+    assert np.mean([one is not None and two is not None and two.high < one.low for one, two in alone]) < 0.2
+    assert np.mean([item is not None and item.low > 0 for item in found]) > 0.9
+
+
+def test_a_paired_interval_by_hand():
+    """Sums of ten equal parts, in loops; the ends are where Hall's cubic takes Student's t."""
+    draws = np.random.default_rng(7)
+    own, others = draws.exponential(2.0, 5000), draws.exponential(1.0, 5000)
+    one, two = (OneRun(values, np.ones(5000, dtype=bool)) for values in (own, others))
+    low, high = one.less(two, own, others).interval or (math.nan, math.nan)
+    differences = [float(a - b) for a, b in zip(own, others, strict=True)]
+    mean = sum(differences) / 5000
+    excess = [sum(differences[k : k + 500]) - 500 * mean for k in range(0, 5000, 500)]
+    square = sum(value**2 for value in excess)
+    error, lag = math.sqrt(10 / 9 * square) / 5000, sum(value**3 for value in excess) / square**1.5 / 6
+    t = 2.262 * math.sqrt(1 + LEAST / min(one.independent, two.independent))
+    for end, wanted in ((low, t), (high, -t)):
+        x = (mean - end) / error
+        assert x + 2 * lag * x**2 + 4 / 3 * lag**2 * x**3 + lag == pytest.approx(wanted)
+
+
+def test_a_few_requests_that_differ_may_be_one_event():
+    latency_s = np.random.default_rng(5).random(5000)
+    run = OneRun(latency_s, ALONE)
+    none = run.less(run, ~ALONE, ~ALONE).interval
+    assert none
+    assert -0.01 < none.low == -none.high < -2 * math.sqrt(RARE) / 5000
+    assert run.less(run, latency_s, latency_s) == (None, 0)  # nothing says how large a difference would be
+    slower_s = latency_s.copy()
+    slower_s[2500] += 1.0
+    rare = OneRun(slower_s, ALONE).less(run, slower_s, latency_s).interval
+    assert rare
+    assert rare.low < 0 < 1 / 5000 < rare.high
+
+
+def test_a_difference_needs_two_runs_that_are_long_enough():
+    latency_s = np.random.default_rng(0).random(5000)
+    run, few = OneRun(latency_s, ALONE), OneRun(np.repeat(latency_s[:5], 1000), ALONE)
+    assert few.independent < LEAST < run.independent
+    needed = few.mean().more_requests_needed
+    assert run.less(few, run.latency_s, few.latency_s) == few.less(run, few.latency_s, run.latency_s) == (None, needed)
+    late_s = np.where(np.arange(5000) < 50, np.inf, latency_s)
+    assert run.less(OneRun(late_s, ALONE), latency_s, late_s) == (None, 0)
+
+
 def test_a_heavy_queue_is_worth_few_requests_and_says_how_many_more():
     """The mean of M/M/1 waits at 0.95 varies as that of about 1,500 times fewer independent ones (Whitt, 1989)."""
     runs = [OneRun(*run) for run in zip(*queues(0.95, 10_000, 40), strict=True)]

@@ -181,6 +181,35 @@ def test_means_intervals_and_differences_by_hand(outcome: Comparison) -> None:
     assert {True, False} == set(marks)
 
 
+def test_the_fewest_violations_by_hand(fluidb: Run, tmp_path: Path) -> None:
+    """Contenders that are alike lead together, and the next one differs from them seed by seed."""
+    both = [f'name = "{name}", policy = "{policy}", engine = {{ b_max = 2, weights = [1.0, 2.0] }} }},'
+            for name, policy in (("fluid", "fluid:call=1us"), ("twin", "fluid:call=1us"))]  # fmt: skip
+    path = edited_scenario(tmp_path, (both[0], f"{both[0]}\n  {{ {both[1]}"))
+    found, _ = compare(load_scenario(str(path)))
+    rows = re.findall(r"^(.*?)  +\S+ +\S+  +(.*?)  +([-+]\d+\.\d\d) ±(\d+\.\d\d) ?(\*?) *$",
+                      fluidb("compare", path).stdout, re.MULTILINE)  # fmt: skip
+    told = 0
+    for point in found.points:
+        rates = {item.name: [item.metrics["violation_rate"].seeds[seed] for seed in ("3", "1", "2")]
+                 for item in point.contenders}  # fmt: skip
+        ranked = sorted(rates, key=lambda name: sum(rates[name]))
+        first = [name for name in ranked if rates[name] == rates[ranked[0]]]
+        if len(first) == len(ranked):
+            assert point.lead is None
+            continue
+        second = next(name for name in ranked if name not in first)
+        paired = np.array(rates[first[0]]) - np.array(rates[second])
+        half = 4.303 * paired.std(ddof=1) / np.sqrt(3)
+        assert point.lead is not None
+        assert point.lead[:2] == (", ".join(first), second)
+        assert (point.lead.less.mean, point.lead.less.high) == pytest.approx((paired.mean(), paired.mean() + half))
+        star = "*" if half < abs(paired.mean()) else ""
+        assert (*point.lead[:2], f"{100 * paired.mean():+.2f}", f"{100 * half:.2f}", star) in rows
+        told += len(first) > 1
+    assert told > 0
+
+
 def test_a_single_seed_has_the_intervals_of_its_run_if_that_is_long_enough(tmp_path: Path) -> None:
     found, _ = compare(load_scenario(str(edited_scenario(tmp_path, ("[3, 1, 2]", "[3]")))))
     for estimate in found.points[0].contenders[1].metrics.values():

@@ -1,0 +1,20 @@
+"""Differences of two replays of the same requests, taken request by request (``docs/intervals.md``)."""
+
+from __future__ import annotations
+
+from ..serving.one_run import OneRun
+from ..serving.outcome import Replay
+from .estimates import Difference
+
+
+def differences(replay: Replay, other: Replay) -> dict[str, Difference]:
+    """The violation rate and the mean latency of a replay, less those of another one."""
+    run, another = (OneRun(item.latency_s, item.fresh, at_once=item.traffic.trace.at_once) for item in (replay, other))
+    found = {}
+    for key, own, others in (
+        ("violation_rate", replay.violated, other.violated),
+        ("mean_latency_s", replay.latency_s, other.latency_s),
+    ):
+        means = float(own.mean()), float(others.mean())
+        found[key] = Difference.of(means[0] - means[1], run.less(another, own, others).interval, sum(means))
+    return found
