@@ -1,7 +1,8 @@
-"""PAME while its load changes: exits and thresholds follow a sliding window of batches (PAME, Section 7.6).
+"""PAME while its load changes: exits and thresholds follow it (PAME, Section 7.6).
 
-Between events of the event loop, when enough batches have returned, the adapter looks at the last of them and may
-change the exits and thresholds of new batches.  A batch in flight keeps its own.
+Between events of the event loop the adapter counts the batches that have returned.  When there is evidence that the
+load is not the one that exits were chosen for, it judges the batches since then, and may change the exits of new
+batches.  A batch in flight keeps its own.  Evidence and choice take batches as they ran: their samples and sizes.
 """
 
 from __future__ import annotations
@@ -9,14 +10,27 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..formats import InputError
-from ..rules.exit_choice import NEARLY, ExitChoice, ExitGoal, Floats, Ints, Log, choose_exits
+from ..rules.exit_choice import (
+    NEARLY,
+    ExitChoice,
+    ExitGoal,
+    Floats,
+    Ints,
+    Log,
+    Passage,
+    choose_exits,
+    kept_thresholds,
+    run_exits,
+)
+from ..traffic.randomness import SAMPLES, stream
 from .event_loop import DeviceArrays, RequestArrays, Rules
+from .evidence import Evidence, on_mean, on_share
 from .policies.interface import VARIANT
 from .replay import play, requests_of
 from .scheduler import Scheduler
@@ -25,10 +39,28 @@ EVENTS = 256
 """Instants of the event loop between two looks at the batches that have returned."""
 
 VARIANTS = 4
-"""Sets of exits that are kept at once. Each needs a whole window of batches before the next one, and at most two
-batches are in flight, so that none of these runs on a set that is overwritten."""
+"""Sets of exits that are kept at once. Each needs a window of batches before the next one, unless hardware changes, and
+at most two batches are in flight, so that none of these runs on a set that is overwritten."""
 
-Cause = Literal["precision", "slow batches", "hardware"]
+FALSE_ALARM = 1e-6
+"""False alarms in a batch, on average, where the load does not change."""
+
+PRECISION_STAKES = (0.25, 0.75)
+"""Shares of the stake on each sample that loses: the first gains soonest where little precision is missing."""
+
+SLOW_ODDS = (2.0, 4.0)
+"""Factors by which slow batches are more frequent than allowed, in a bet on them."""
+
+LEAVING_ODDS = (0.77, 1.3)
+"""Factors of the odds to leave, in a bet that fewer or more samples do: 6 to 7 points where half of them leave."""
+
+DEVIATIONS = 3.0
+"""Standard deviations by which a load may differ by chance from that of the plan."""
+
+DRAWN = 1000
+"""Batches of each size that are drawn from the log of the plan, to see how many of them it makes slow."""
+
+Cause = Literal["precision", "slow batches", "load", "hardware"]
 
 
 class Exits(NamedTuple):
@@ -49,10 +81,11 @@ class Change(NamedTuple):
     """A change of exits or thresholds, and its cause."""
 
     request: int  # requests that had started before it; all later ones are served by the new exits
-    time_s: float  # when the last batch of the window had returned
-    cause: Cause  # precision below eta, slow batches above tau_l, or other hardware
-    precision: float  # of the window, as a share of that of the network without exits
-    slow_share: float  # share of batches of the window that took longer than without exits
+    time_s: float  # when the last batch that it is judged by had returned
+    since: int  # first request of the batches that it is judged by
+    cause: Cause  # precision below eta, slow batches above what is allowed, other samples, or other hardware
+    precision: float  # of these batches, as a share of that of the network without exits
+    slow_share: float  # share of them that take longer than without exits, if they run alone
     exits: Exits  # those of all later batches
 
 
@@ -80,11 +113,11 @@ class AdaptiveRun:
     finish_s: Floats
     exit: Ints  # (N,): the candidate at which it left, or K + 1 for the end
     changes: list[Change]  # every change, in order of time
-    whole_s: Floats  # (b_max + 1,): time of a batch without exits, on the hardware of the beginning
+    whole_s: Floats  # (N,): time of its batch without exits, on the hardware on which it ran
 
     def starts(self) -> Ints:
         """The first request of every batch, and the number of requests behind them."""
-        return np.append(np.flatnonzero(np.diff(self.start_s, prepend=-1.0)), len(self.start_s))
+        return batch_starts(self.start_s)
 
     def blocks(self, log: Log, batches: int) -> list[tuple[int, Observation]]:
         """Observations of blocks of ``batches``, by the last request; a shorter block at the end is left out."""
@@ -94,24 +127,27 @@ class AdaptiveRun:
 
     def observe(self, log: Log, starts: Ints | None = None) -> Observation:
         """Observation of consecutive batches, by their first requests; by default of all."""
-        return observe(
-            log, self.start_s, self.finish_s, self.exit, self.starts() if starts is None else starts, self.whole_s
+        starts = self.starts() if starts is None else starts
+        rows = np.arange(starts[0], starts[-1])
+        took_s = self.finish_s[rows] - self.start_s[rows]
+        batch_s = np.maximum.reduceat(took_s, starts[:-1] - starts[0])
+        slow = batch_s > self.whole_s[starts[:-1]] * (1 + NEARLY)
+        return Observation(
+            precision=_precision(log.scores[rows, self.exit[rows] - 1], log.scores[rows, -1]),
+            slow_share=float(slow.mean()),
+            average_s=float(took_s.mean()),
+            tail_s=float(batch_s.mean()),
         )
 
 
-def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observation:
-    """Observation of consecutive batches."""
-    rows = np.arange(starts[0], starts[-1])
-    took_s = finish_s[rows] - start_s[rows]
-    batch_s = np.maximum.reduceat(took_s, starts[:-1] - starts[0])
-    own = log.scores[rows, -1].sum()
-    slow = batch_s > whole_s[np.diff(starts)] * (1 + NEARLY)
-    return Observation(
-        precision=float(log.scores[rows, exit_of[rows] - 1].sum() / own) if own else 1.0,
-        slow_share=float(slow.mean()),
-        average_s=float(took_s.mean()),
-        tail_s=float(batch_s.mean()),
-    )
+def batch_starts(start_s: Floats) -> Ints:
+    """The first request of every batch, and the number of requests behind them."""
+    return np.append(np.flatnonzero(np.diff(start_s, prepend=-1.0)), len(start_s))
+
+
+def _precision(scores: Floats, own: Floats) -> float:
+    """Sum of scores as a share of that of the network's own answers."""
+    return float(scores.sum() / own.sum()) if own.any() else 1.0
 
 
 def gathers(stage_s: Floats) -> Floats:
@@ -119,30 +155,50 @@ def gathers(stage_s: Floats) -> Floats:
     return np.diagonal(stage_s).T
 
 
-@dataclass(slots=True)
+class _Batches(NamedTuple):
+    """Consecutive batches that have returned."""
+
+    log: Log  # the answers to their requests
+    sizes: Ints
+
+
 class _Adapter:
-    """Looks at batches that have returned, and changes the exits of new ones."""
+    """Counts batches that have returned, and changes the exits of new ones."""
 
-    log: Log
-    past: Log
-    goal: ExitGoal
-    window: int
-    hardware: list[Hardware]
-    stage_s: Floats
-    work: RequestArrays
-    device: DeviceArrays
-    rules: Rules
-    exits: Exits
-    changes: list[Change] = field(default_factory=list)
-    profiled: bool = True  # whether exits were chosen for the hardware of now
-    since: int = 0  # first request that started after the last change
-    done: int = 0  # all before this one have returned
-    looked: int = 0  # the same, when it was looked at last
+    def __init__(
+        self, log: Log, past: Log, goal: ExitGoal, window: int, hardware: list[Hardware], stage_s: Floats,
+        work: RequestArrays, device: DeviceArrays, rules: Rules, plan: Exits,
+    ) -> None:  # fmt: skip
+        self.log, self.past, self.goal, self.window, self.hardware = log, past, goal, window, hardware
+        self.work, self.device, self.rules = work, device, rules
+        self.stage_s = stage_s
+        self.plan = plan  # its exits tell loads apart
+        self.first = plan  # exits for the load of the plan, on the hardware of now
+        self.normal = self.leaving = self._leaving(_Batches(past, np.array([len(past.scores)])))
+        self.other: _Batches | None = None  # those that exits were chosen for, if the load is not that of the plan
+        self.kept = kept_thresholds(past, goal)
+        self.allowed = np.array([goal.slow, *(self._slow_at(size) for size in range(1, goal.batch + 1))])
+        self.changes: list[Change] = []
+        self.eras = [(0, stage_s[0, -1])]  # first request, and the times of the whole network from then on
+        self.profiled = True  # whether exits were chosen for the hardware of now
+        self.done = 0  # all requests before this one have returned
+        self.begin(plan)
 
-    def install(self, exits: Exits) -> None:
-        """Let new batches run with these exits, in a variant of their own."""
-        variant = (int(self.rules.memory[-1]) + 1) % VARIANTS
+    def _slow_at(self, size: int) -> float:
+        """Share of batches of a size that may be slow: what is asked for, or what the plan makes of its own log."""
+        rows = stream(0, SAMPLES).integers(len(self.past.scores), size=DRAWN * size)
+        batches = _Batches(self.past.part(rows), np.full(DRAWN, size))
+        slow = float(self._slow(batches, self._run(batches, self.plan)).mean())
+        return min(max(self.goal.slow, slow + DEVIATIONS * math.sqrt(slow * (1 - slow) / DRAWN)), 1 - 1 / DRAWN)
+
+    def begin(self, exits: Exits) -> None:
+        """Let new batches run with these exits, in a variant of their own, and count from there."""
+        self.since = int(np.searchsorted(self.work.requests.start_s, math.inf))  # requests start in order of arrival
+        self.starts = [self.since]
+        bets = len(PRECISION_STAKES) + len(SLOW_ODDS) + len(LEAVING_ODDS) * len(self.plan.places) + 1
+        self.evidence = Evidence(bets, FALSE_ALARM)
         self.exits = exits
+        variant = (int(self.rules.memory[-1]) + 1) % VARIANTS
         self.rules.memory[-1] = variant
         self.device.time_s[variant] = self._segments(exits.places)
         thresholds = self.rules.thresholds.reshape(VARIANTS, self.log.candidates)
@@ -160,73 +216,137 @@ class _Adapter:
         return time_s
 
     def look(self, returned: int) -> None:
-        """Judge the last window of batches, if enough have returned since the last change."""
+        """Count the batches that have returned, and change exits if there is reason to."""
         requests: Any = self.work.requests
         waiting = np.isinf(requests.finish_s[self.done : returned + 1])
         self.done += int(waiting.argmax()) if waiting.any() else len(waiting)
-        if self.done == self.looked:
-            return
-        self.looked = self.done
-        if self.hardware and requests.finish_s[self.done - 1] >= self.hardware[0].from_s:
+        if self.hardware and self.done and requests.finish_s[self.done - 1] >= self.hardware[0].from_s:
             self.stage_s, self.profiled = self.hardware.pop(0).stage_s, False
             self.device.time_s[int(self.rules.memory[-1])] = self._segments(self.exits.places)
             self.device.gather_s[:] = gathers(self.stage_s)[:, : self.device.gather_s.shape[1]]
-        starts = self._window()
-        if starts is None:
-            return
-        found = observe(self.log, requests.start_s, requests.finish_s, self.work.exit_of, starts, self.stage_s[0, -1])
-        cause, exits = self._judge(found, self.log.part(slice(int(starts[0]), int(starts[-1]))))
-        if cause is None:
-            return
-        self.since = int(np.searchsorted(requests.start_s, math.inf))  # requests start in order of arrival
-        if exits != self.exits:
-            now_s = float(requests.finish_s[starts[0] : starts[-1]].max())
-            self.changes.append(Change(self.since, now_s, cause, found.precision, found.slow_share, exits))
-            self.install(exits)
+            self.eras.append((int(np.searchsorted(requests.start_s, math.inf)), self.stage_s[0, -1]))
+        if self.window:
+            self._count()
+        if len(self.starts) > 1:
+            self._judge()
 
-    def _window(self) -> Ints | None:
-        """First requests of the last batches that returned, and of the next; ``None`` if they are too few."""
-        requests: Any = self.work.requests
-        start_s, done = requests.start_s, self.done
-        first = max(self.since, done - (self.window + 1) * self.goal.batch)
-        known = first == self.since  # else its batch may have begun before
-        starts = first + np.flatnonzero(np.diff(start_s[first:done], prepend=-1.0 if known else start_s[first]))
-        if done == len(start_s) or start_s[done] != start_s[done - 1]:
-            starts = np.append(starts, done)  # the last of them has returned as a whole
-        return None if len(starts) <= self.window else starts[-self.window - 1 :]
+    def _count(self) -> None:
+        """Count the batches that have returned since the last look."""
+        start_s, last = self.work.requests.start_s, self.starts[-1]
+        starts = last + np.flatnonzero(np.diff(start_s[last : self.done], prepend=-1.0))
+        if self.done == len(start_s) or start_s[self.done] != start_s[self.done - 1]:
+            starts = np.append(starts, self.done)  # the last of them has returned as a whole
+        if len(starts) < 2:
+            return
+        batches = self._batches(starts)
+        run, first = self._run(batches, self.exits), self._run(batches, self.first)
+        lost = self.goal.precision * batches.log.scores[:, -1] - run.scores
+        gains = [self._by_batch(on_mean(lost, stake), batches) for stake in PRECISION_STAKES]
+        slow, allowed = self._slow(batches, run), self.allowed[batches.sizes]
+        gains += [on_share(slow, 1.0, allowed, odds) for odds in SLOW_ODDS]
+        for leaving, moving in zip(self.leaving, self._run(batches, self.plan).moving, strict=True):
+            gains += [on_share(batches.sizes - moving, batches.sizes, leaving, odds) for odds in LEAVING_ODDS]
+        ahead = first.scores - self.goal.precision * batches.log.scores[:, -1]
+        gains.append(self._by_batch(on_mean(ahead, PRECISION_STAKES[0]), batches) * (self.exits != self.first))
+        self.evidence.add(np.array(gains))
+        self.starts += starts[1:].tolist()
 
-    def _judge(self, found: Observation, recent: Log) -> tuple[Cause | None, Exits]:
-        """Cause of a change, and the exits that then hold: precision comes first (PAME, Section 7.6)."""
-        if found.precision < self.goal.precision and self.exits.places:
-            return "precision", self._stricter(recent)
+    def _judge(self) -> None:
+        """Change exits if there is evidence for another load, or if there is other hardware."""
+        found = self.evidence.found(self.window)
         if not self.profiled:
-            self.profiled = True  # the inference-time matrix is new, the batching patterns stay
-            return "hardware", Exits.of(choose_exits(self.past, self.stage_s, self.goal))
-        if found.slow_share > self.goal.slow and self.exits.places:
-            self.past = recent  # the batching patterns are new, the inference-time matrix stays
-            return "slow batches", self._later(recent)
-        return None, self.exits
+            self.profiled = True
+            batches = self._batches(self.starts[-1 - self.window :])
+            self.first = self._choose(self._of_plan(batches.sizes), self.goal, None)
+            exits = self.first if self.other is None else self._choose_other(self.other, by_chance=True)
+            self._change("hardware", self.starts[-1 - self.window :], exits)
+        elif found.size:
+            bet = int(found[0])
+            known = np.cumsum([len(PRECISION_STAKES), len(SLOW_ODDS)])
+            cause: Cause = ("precision", "slow batches", "load")[int(np.searchsorted(known, bet, side="right"))]
+            starts = self.starts[int(self.evidence.since[bet]) :]
+            batches = self._batches(starts)
+            if self._as_planned(batches):
+                self.other, self.leaving, exits = None, self.normal, self.first
+            elif bet == len(self.evidence.gain) - 1:
+                self.evidence.forget(bet)  # precise enough for the plan, and yet another load
+                return
+            else:
+                self.other, self.leaving = batches, self._leaving(batches)
+                exits = self._choose_other(batches, by_chance=cause != "precision")
+                if cause == "load" and not exits.places:
+                    exits = self.exits  # without exits a batch takes longest, and these may be good enough
+            self._change(cause, starts, exits)
 
-    def _stricter(self, recent: Log) -> Exits:
-        """A threshold one step higher at the exit whose answers lost most; other exits if it has no step left."""
-        lost = []
-        alive = np.ones(len(recent.scores), dtype=np.bool_)
-        for place, confidence, column in zip(*self.exits, strict=True):
-            leaves = alive & (recent.confidences[:, place - 1, column] >= confidence)
-            lost.append(float((recent.scores[leaves, -1] - recent.scores[leaves, place - 1]).sum()))
-            alive &= ~leaves
-        worst = int(np.argmax(lost))
-        steps = [step for step in self.goal.confidences if step > self.exits.confidences[worst]]
-        if not steps:
-            return self._later(recent)
-        confidences = list(self.exits.confidences)
-        confidences[worst] = steps[0]
-        return self.exits._replace(confidences=tuple(confidences))
+    def _change(self, cause: Cause, starts: Sequence[int], exits: Exits) -> None:
+        """Begin to count anew, with other exits where they are others."""
+        if exits != self.exits:
+            batches = self._batches(starts)
+            run = self._run(batches, self.exits)
+            now_s = float(self.work.requests.finish_s[starts[0] : starts[-1]].max())
+            precision = _precision(run.scores, batches.log.scores[:, -1])
+            slow = float(self._slow(batches, run).mean())
+            started = int(np.searchsorted(self.work.requests.start_s, math.inf))
+            self.changes.append(Change(started, now_s, starts[0], cause, precision, slow, exits))
+        self.begin(exits)
 
-    def _later(self, recent: Log) -> Exits:
-        """Exits and thresholds chosen anew for the window, at or behind the first exit of now."""
-        allowed = range(self.exits.places[0], self.log.candidates + 1)
-        return Exits.of(choose_exits(recent, self.stage_s, self.goal, allowed))
+    def _as_planned(self, batches: _Batches) -> bool:
+        """Whether the load may be that of the plan: who leaves, precision and slow batches differ at most by chance."""
+        count, run = len(batches.log.scores), self._run(batches, self.first)
+        spread = self.normal * (1 - self.normal) * (1 / count + 1 / len(self.past.scores))
+        lost = self.goal.precision * batches.log.scores[:, -1] - run.scores
+        slow, allowed = self._slow(batches, run), self.allowed[batches.sizes]
+        return bool(
+            np.all(np.abs(self._leaving(batches) - self.normal) <= DEVIATIONS * np.sqrt(spread))
+            and lost.sum() <= DEVIATIONS * math.sqrt(count) * lost.std()
+            and (slow - allowed).sum() <= DEVIATIONS * math.sqrt((allowed * (1 - allowed)).sum())
+        )
+
+    def _choose_other(self, batches: _Batches, *, by_chance: bool) -> Exits:
+        """Exits for another load; thresholds must keep the precision with the guard on the log of the plan, too.
+
+        Few batches may miss it by chance, by a standard deviation.
+        """
+        own, missed = batches.log.scores[:, -1], 0.0
+        if by_chance and own.any():
+            lost = self.goal.precision * own - self._run(batches, self.exits).scores
+            missed = float(lost.std() / math.sqrt(len(own)) / own.mean())
+        goal = replace(self.goal, guard=None, precision=self.goal.precision - missed)
+        return self._choose(batches, goal, self.kept)
+
+    def _choose(self, batches: _Batches, goal: ExitGoal, kept: Any) -> Exits:
+        goal = replace(goal, slow=float(self.allowed[batches.sizes].mean()))
+        return Exits.of(choose_exits(batches.log, self.stage_s, goal, kept, batches.sizes))
+
+    def _of_plan(self, sizes: Ints) -> _Batches:
+        """The log of the plan in batches of these sizes, again and again."""
+        samples = len(self.past.scores)
+        sizes = np.tile(sizes, -(-samples // int(sizes.sum())))
+        sizes = sizes[: max(1, int(np.searchsorted(np.cumsum(sizes), samples, side="right")))]
+        return _Batches(self.past.part(slice(0, int(sizes.sum()))), sizes)
+
+    def _batches(self, starts: Sequence[int] | Ints) -> _Batches:
+        return _Batches(self.log.part(slice(int(starts[0]), int(starts[-1]))), np.diff(starts))
+
+    def _run(self, batches: _Batches, exits: Exits) -> Passage:
+        return run_exits(batches.log, self.stage_s, batches.sizes, zip(*exits, strict=True))
+
+    def _slow(self, batches: _Batches, run: Passage) -> Any:
+        return run.batch_s > self.stage_s[0, -1, batches.sizes] * (1 + NEARLY)
+
+    def _by_batch(self, values: Floats, batches: _Batches) -> Floats:
+        sums: Floats = np.add.reduceat(values, np.cumsum(batches.sizes) - batches.sizes)
+        return sums
+
+    def _leaving(self, batches: _Batches) -> Floats:
+        """Share of samples that leave at each exit of the plan or before; never all or none."""
+        count = len(batches.log.scores)
+        left = np.zeros(count, dtype=np.bool_)
+        shares = []
+        for place, confidence, column in zip(*self.plan, strict=True):
+            left |= batches.log.confidences[:, place - 1, column] >= confidence
+            shares.append((left.sum() + 0.5) / (count + 1))
+        return np.array(shares)
 
 
 def adapt(
@@ -271,7 +391,7 @@ def adapt(
         log,
         past,
         goal,
-        window or count + 1,
+        window,
         sorted(hardware, key=lambda item: item.from_s),
         stage_s,
         work,
@@ -279,9 +399,13 @@ def adapt(
         rules,
         exits,
     )
-    adapter.install(exits)
     run = play(
         replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, control=adapter.look, events=EVENTS
     )
     served = run.work.requests
-    return AdaptiveRun(served.start_s, served.finish_s, run.work.exit_of, adapter.changes, stage_s[0, -1])
+    starts = batch_starts(served.start_s)
+    firsts, whole_s = zip(*adapter.eras, strict=True)
+    era = np.searchsorted(firsts, starts[:-1], side="right") - 1
+    sizes = np.diff(starts)
+    ran_whole_s = np.repeat(np.array(whole_s)[era, sizes], sizes)
+    return AdaptiveRun(served.start_s, served.finish_s, run.work.exit_of, adapter.changes, ran_whole_s)

@@ -27,6 +27,7 @@ def command(
     policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame",
     window: Annotated[int, option(WINDOW, min=0)] = 100,
     start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None,
+    until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None,
     then_samples: Annotated[Path | None, option(THEN, "FILE")] = None,
     then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None,
     slo: Slo = None,
@@ -44,7 +45,8 @@ def command(
 
     found = serve_adaptively(
         plan, read_trace(trace), samples, policy, window=window, slo_s=objective(slo), seed=seed,
-        from_s=duration(start, "from"), then_samples=then_samples, then_times=then_times,
+        from_s=duration(start, "from"), until_s=duration(until, "until"),
+        then_samples=then_samples, then_times=then_times,
     )  # fmt: skip
     latency_s = found.served.finish_s - found.arrival_s
     record = {
@@ -58,7 +60,7 @@ def command(
             {**change._asdict(), "exits": _exits(found, change.exits)} for change in found.served.changes
         ],
     }  # fmt: skip
-    show(as_json, "fluidb.adapt-output/1", record, _text(found, policy, float(latency_s.mean())))
+    show(as_json, "fluidb.adapt-output/2", record, _text(found, policy, float(latency_s.mean())))
 
 
 def _exits(found: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
