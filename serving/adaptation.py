@@ -57,10 +57,15 @@ LEAVING_ODDS = (0.77, 1.3)
 DEVIATIONS = 3.0
 """Standard deviations by which a load may differ by chance from that of the plan."""
 
+COST = 0.1
+"""Share of the average latency that a change may cost where neither precision nor times are shown to be too bad."""
+
 DRAWN = 1000
 """Batches of each size that are drawn from the log of the plan, to see how many of them it makes slow."""
 
 Cause = Literal["precision", "slow batches", "load", "hardware"]
+KNOWN: tuple[Cause, ...] = ("precision",) * len(PRECISION_STAKES) + ("slow batches",) * len(SLOW_ODDS)
+"""What the first bets are on; the others are on who leaves."""
 
 
 class Exits(NamedTuple):
@@ -174,14 +179,18 @@ class _Adapter:
         self.stage_s = stage_s
         self.plan = plan  # its exits tell loads apart
         self.first = plan  # exits for the load of the plan, on the hardware of now
-        self.normal = self.leaving = self._leaving(_Batches(past, np.array([len(past.scores)])))
-        self.other: _Batches | None = None  # those that exits were chosen for, if the load is not that of the plan
+        self.normal = self.leaving = self._leaving(past)
+        self.other: int | None = (
+            None  # the first batch of another load than that of the plan, since which one is served
+        )
+        self.again = 0  # batches of it at which exits are chosen again
         self.kept = kept_thresholds(past, goal)
         self.allowed = np.array([goal.slow, *(self._slow_at(size) for size in range(1, goal.batch + 1))])
         self.changes: list[Change] = []
         self.eras = [(0, stage_s[0, -1])]  # first request, and the times of the whole network from then on
         self.profiled = True  # whether exits were chosen for the hardware of now
         self.done = 0  # all requests before this one have returned
+        self.starts = [0]  # first requests of the batches that were counted, and of the next one
         self.begin(plan)
 
     def _slow_at(self, size: int) -> float:
@@ -192,11 +201,10 @@ class _Adapter:
         return min(max(self.goal.slow, slow + DEVIATIONS * math.sqrt(slow * (1 - slow) / DRAWN)), 1 - 1 / DRAWN)
 
     def begin(self, exits: Exits) -> None:
-        """Let new batches run with these exits, in a variant of their own, and count from there."""
-        self.since = int(np.searchsorted(self.work.requests.start_s, math.inf))  # requests start in order of arrival
-        self.starts = [self.since]
-        bets = len(PRECISION_STAKES) + len(SLOW_ODDS) + len(LEAVING_ODDS) * len(self.plan.places) + 1
-        self.evidence = Evidence(bets, FALSE_ALARM)
+        """Let new batches run with these exits, in a variant of their own, and begin all bets anew."""
+        started = self._started()
+        bets = len(KNOWN) + len(LEAVING_ODDS) * len(self.plan.places)
+        self.evidence = Evidence(bets, FALSE_ALARM, len(self.starts) - 1)
         self.exits = exits
         variant = (int(self.rules.memory[-1]) + 1) % VARIANTS
         self.rules.memory[-1] = variant
@@ -205,7 +213,11 @@ class _Adapter:
         thresholds[variant] = math.inf
         for place, confidence, column in zip(*exits, strict=True):
             thresholds[variant, place - 1] = confidence
-            self.work.confidences[self.since :, place - 1] = self.log.confidences[self.since :, place - 1, column]
+            self.work.confidences[started:, place - 1] = self.log.confidences[started:, place - 1, column]
+
+    def _started(self) -> int:
+        """Requests that have started: they do in order of arrival."""
+        return int(np.searchsorted(self.work.requests.start_s, math.inf))
 
     def _segments(self, places: Sequence[int]) -> Floats:
         """Time of each segment, from candidate to candidate: that of a stage is in its first one."""
@@ -224,7 +236,7 @@ class _Adapter:
             self.stage_s, self.profiled = self.hardware.pop(0).stage_s, False
             self.device.time_s[int(self.rules.memory[-1])] = self._segments(self.exits.places)
             self.device.gather_s[:] = gathers(self.stage_s)[:, : self.device.gather_s.shape[1]]
-            self.eras.append((int(np.searchsorted(requests.start_s, math.inf)), self.stage_s[0, -1]))
+            self.eras.append((self._started(), self.stage_s[0, -1]))
         if self.window:
             self._count()
         if len(self.starts) > 1:
@@ -232,87 +244,101 @@ class _Adapter:
 
     def _count(self) -> None:
         """Count the batches that have returned since the last look."""
-        start_s, last = self.work.requests.start_s, self.starts[-1]
+        start_s, last, counted = self.work.requests.start_s, self.starts[-1], len(self.starts) - 1
         starts = last + np.flatnonzero(np.diff(start_s[last : self.done], prepend=-1.0))
         if self.done == len(start_s) or start_s[self.done] != start_s[self.done - 1]:
             starts = np.append(starts, self.done)  # the last of them has returned as a whole
         if len(starts) < 2:
             return
-        batches = self._batches(starts)
-        run, first = self._run(batches, self.exits), self._run(batches, self.first)
-        lost = self.goal.precision * batches.log.scores[:, -1] - run.scores
-        gains = [self._by_batch(on_mean(lost, stake), batches) for stake in PRECISION_STAKES]
-        slow, allowed = self._slow(batches, run), self.allowed[batches.sizes]
-        gains += [on_share(slow, 1.0, allowed, odds) for odds in SLOW_ODDS]
-        for leaving, moving in zip(self.leaving, self._run(batches, self.plan).moving, strict=True):
-            gains += [on_share(batches.sizes - moving, batches.sizes, leaving, odds) for odds in LEAVING_ODDS]
-        ahead = first.scores - self.goal.precision * batches.log.scores[:, -1]
-        gains.append(self._by_batch(on_mean(ahead, PRECISION_STAKES[0]), batches) * (self.exits != self.first))
-        self.evidence.add(np.array(gains))
         self.starts += starts[1:].tolist()
+        batches = self._batches(counted)
+        sizes, run = batches.sizes, self._run(batches, self.exits)
+        lost = self.goal.precision * batches.log.scores[:, -1] - run.scores
+        first = np.cumsum(sizes) - sizes
+        gains = [np.add.reduceat(on_mean(lost, stake), first) for stake in PRECISION_STAKES]
+        gains += [on_share(self._slow(batches, run), 1.0, self.allowed[sizes], odds) for odds in SLOW_ODDS]
+        for leaving, moving in zip(self.leaving, self._run(batches, self.plan).moving, strict=True):
+            gains += [on_share(sizes - moving, sizes, leaving, odds) for odds in LEAVING_ODDS]
+        self.evidence.add(np.array(gains))
 
     def _judge(self) -> None:
-        """Change exits if there is evidence for another load, or if there is other hardware."""
+        """Change exits if there is evidence for another load, more is known of it, or there is other hardware."""
+        counted = len(self.starts) - 1
         found = self.evidence.found(self.window)
         if not self.profiled:
             self.profiled = True
-            batches = self._batches(self.starts[-1 - self.window :])
-            self.first = self._choose(self._of_plan(batches.sizes), self.goal, None)
-            exits = self.first if self.other is None else self._choose_other(self.other, by_chance=True)
-            self._change("hardware", self.starts[-1 - self.window :], exits)
+            recent = max(0, counted - self.window)
+            self.first = self._choose(self._of_plan(self._batches(recent).sizes), self.goal, None)
+            self._change("hardware", recent, self.first if self.other is None else self._choose_other(self.other))
         elif found.size:
             bet = int(found[0])
-            known = np.cumsum([len(PRECISION_STAKES), len(SLOW_ODDS)])
-            cause: Cause = ("precision", "slow batches", "load")[int(np.searchsorted(known, bet, side="right"))]
-            starts = self.starts[int(self.evidence.since[bet]) :]
-            batches = self._batches(starts)
-            if self._as_planned(batches):
-                self.other, self.leaving, exits = None, self.normal, self.first
-            elif bet == len(self.evidence.gain) - 1:
-                self.evidence.forget(bet)  # precise enough for the plan, and yet another load
-                return
-            else:
-                self.other, self.leaving = batches, self._leaving(batches)
-                exits = self._choose_other(batches, by_chance=cause != "precision")
-                if cause == "load" and not exits.places:
-                    exits = self.exits  # without exits a batch takes longest, and these may be good enough
-            self._change(cause, starts, exits)
+            since = int(self.evidence.since[bet])
+            self._follow(
+                "load" if bet >= len(KNOWN) else KNOWN[bet],
+                since,
+                since if self.exits == self.first else counted - self.window,
+            )
+        elif self.other is not None and counted - self.other >= self.again:
+            self._follow("load", self.other, self.evidence.begin)
 
-    def _change(self, cause: Cause, starts: Sequence[int], exits: Exits) -> None:
-        """Begin to count anew, with other exits where they are others."""
+    def _follow(self, cause: Cause, since: int, recent: int) -> None:
+        """Go back to the plan if the recent batches are as it expects; else choose exits for those of another load.
+
+        They are chosen again when twice as many of its batches are known.
+        """
+        if self._as_planned(recent):
+            self.other, self.leaving = None, self.normal
+            self._change(cause, recent, self.first)
+        else:
+            self.other, self.again = since, 2 * (len(self.starts) - 1 - since)
+            self.leaving = self._leaving(self._batches(since).log)
+            self._change(cause, since, self._choose_other(since))
+
+    def _change(self, cause: Cause, since: int, exits: Exits) -> None:
+        """Begin all bets anew, with other exits where they are others."""
         if exits != self.exits:
-            batches = self._batches(starts)
+            starts, batches = self.starts[since:], self._batches(since)
             run = self._run(batches, self.exits)
             now_s = float(self.work.requests.finish_s[starts[0] : starts[-1]].max())
             precision = _precision(run.scores, batches.log.scores[:, -1])
             slow = float(self._slow(batches, run).mean())
-            started = int(np.searchsorted(self.work.requests.start_s, math.inf))
-            self.changes.append(Change(started, now_s, starts[0], cause, precision, slow, exits))
+            self.changes.append(Change(self._started(), now_s, starts[0], cause, precision, slow, exits))
         self.begin(exits)
 
-    def _as_planned(self, batches: _Batches) -> bool:
-        """Whether the load may be that of the plan: who leaves, precision and slow batches differ at most by chance."""
-        count, run = len(batches.log.scores), self._run(batches, self.first)
-        spread = self.normal * (1 - self.normal) * (1 / count + 1 / len(self.past.scores))
-        lost = self.goal.precision * batches.log.scores[:, -1] - run.scores
+    def _as_planned(self, since: int) -> bool:
+        """Whether the load may be that of the plan: as many leave, and its exits are good enough."""
+        batches = self._batches(since)
+        spread = self.normal * (1 - self.normal) * (1 / len(batches.log.scores) + 1 / len(self.past.scores))
+        alike = np.abs(self._leaving(batches.log) - self.normal) <= DEVIATIONS * np.sqrt(spread)
+        return bool(alike.all()) and self._may_do(batches, self.first, 1.0)
+
+    def _may_do(self, batches: _Batches, exits: Exits, deviations: float) -> bool:
+        """Whether exits miss precision and times on these batches by no more than some standard deviations."""
+        run = self._run(batches, exits)
         slow, allowed = self._slow(batches, run), self.allowed[batches.sizes]
-        return bool(
-            np.all(np.abs(self._leaving(batches) - self.normal) <= DEVIATIONS * np.sqrt(spread))
-            and lost.sum() <= DEVIATIONS * math.sqrt(count) * lost.std()
-            and (slow - allowed).sum() <= DEVIATIONS * math.sqrt((allowed * (1 - allowed)).sum())
-        )
+        most = deviations * math.sqrt((allowed * (1 - allowed)).sum())
+        precision = _precision(run.scores, batches.log.scores[:, -1])
+        least = self.goal.precision - deviations * self._chance(batches.log, run)
+        return precision >= least and bool((slow - allowed).sum() <= most)
 
-    def _choose_other(self, batches: _Batches, *, by_chance: bool) -> Exits:
-        """Exits for another load; thresholds must keep the precision with the guard on the log of the plan, too.
+    def _chance(self, log: Log, run: Passage) -> float:
+        """Standard deviation of the precision of samples."""
+        own = log.scores[:, -1]
+        lost = self.goal.precision * own - run.scores
+        return float(lost.std() / math.sqrt(len(own)) / own.mean()) if own.any() else 0.0
 
-        Few batches may miss it by chance, by a standard deviation.
+    def _choose_other(self, since: int) -> Exits:
+        """Exits for another load: those of now, if others cost more and these may do.
+
+        Thresholds must keep the precision with the guard on the log of the plan, too. What these batches miss may be
+        chance, up to a standard deviation.
         """
-        own, missed = batches.log.scores[:, -1], 0.0
-        if by_chance and own.any():
-            lost = self.goal.precision * own - self._run(batches, self.exits).scores
-            missed = float(lost.std() / math.sqrt(len(own)) / own.mean())
-        goal = replace(self.goal, guard=None, precision=self.goal.precision - missed)
-        return self._choose(batches, goal, self.kept)
+        batches = self._batches(since)
+        run = self._run(batches, self.exits)
+        goal = replace(self.goal, guard=None, precision=self.goal.precision - self._chance(batches.log, run))
+        exits = self._choose(batches, goal, self.kept)
+        costly = self._run(batches, exits).summed_s > (1 + COST) * run.summed_s
+        return self.exits if costly and self._may_do(batches, self.exits, DEVIATIONS) else exits
 
     def _choose(self, batches: _Batches, goal: ExitGoal, kept: Any) -> Exits:
         goal = replace(goal, slow=float(self.allowed[batches.sizes].mean()))
@@ -325,8 +351,10 @@ class _Adapter:
         sizes = sizes[: max(1, int(np.searchsorted(np.cumsum(sizes), samples, side="right")))]
         return _Batches(self.past.part(slice(0, int(sizes.sum()))), sizes)
 
-    def _batches(self, starts: Sequence[int] | Ints) -> _Batches:
-        return _Batches(self.log.part(slice(int(starts[0]), int(starts[-1]))), np.diff(starts))
+    def _batches(self, since: int) -> _Batches:
+        """The batches that were counted, from one on."""
+        starts = self.starts[since:]
+        return _Batches(self.log.part(slice(starts[0], starts[-1])), np.diff(starts))
 
     def _run(self, batches: _Batches, exits: Exits) -> Passage:
         return run_exits(batches.log, self.stage_s, batches.sizes, zip(*exits, strict=True))
@@ -338,15 +366,11 @@ class _Adapter:
         sums: Floats = np.add.reduceat(values, np.cumsum(batches.sizes) - batches.sizes)
         return sums
 
-    def _leaving(self, batches: _Batches) -> Floats:
+    def _leaving(self, log: Log) -> Floats:
         """Share of samples that leave at each exit of the plan or before; never all or none."""
-        count = len(batches.log.scores)
-        left = np.zeros(count, dtype=np.bool_)
-        shares = []
-        for place, confidence, column in zip(*self.plan, strict=True):
-            left |= batches.log.confidences[:, place - 1, column] >= confidence
-            shares.append((left.sum() + 0.5) / (count + 1))
-        return np.array(shares)
+        run = self._run(_Batches(log, np.ones(len(log.scores), dtype=np.int64)), self.plan)
+        left: Floats = (run.leaves.cumsum(axis=0) > 0).sum(axis=1) + 0.5
+        return left / (len(log.scores) + 1)
 
 
 def adapt(

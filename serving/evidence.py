@@ -18,11 +18,11 @@ Floats = NDArray[np.float64]
 class Evidence:
     """Gains of several bets."""
 
-    def __init__(self, bets: int, false_alarm: float) -> None:
+    def __init__(self, bets: int, false_alarm: float, batches: int = 0) -> None:
         self.enough = math.log(bets / false_alarm)  # all together raise as many false alarms as one alone may
         self.gain = np.zeros(bets)  # logarithm of the stake
-        self.since = np.zeros(bets, dtype=np.int64)  # the first batch that counts
-        self.batches = 0
+        self.since = np.full(bets, batches)  # the first batch that counts
+        self.begin = self.batches = batches
 
     def add(self, gains: Floats) -> None:
         """Count batches. Shapes: ``gains`` (bets, batches), logarithms of the factors."""
@@ -33,10 +33,6 @@ class Evidence:
         self.since = np.where(lost.any(axis=1), self.batches + last, self.since)
         self.gain = path[:, -1] - least[:, -1]
         self.batches += gains.shape[1]
-
-    def forget(self, bet: int) -> None:
-        """Begin a bet anew."""
-        self.gain[bet], self.since[bet] = 0.0, self.batches
 
     def found(self, fewest: int) -> NDArray[np.int64]:
         """Bets that gained enough, on at least so many batches."""
