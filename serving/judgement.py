@@ -99,7 +99,7 @@ class Judge:
 
     def __init__(self, log: Log, past: Log, goal: ExitGoal, window: int, stage_s: Floats, plan: Exits) -> None:
         self.log, self.past, self.goal, self.window, self.stage_s = log, past, goal, window, stage_s
-        self.plan = plan  # its exits tell loads apart
+        self.plan, self.planned_s = plan, stage_s  # its exits tell loads apart
         self.first = plan  # exits for the load of the plan, on the hardware of now
         self.normal = self.leaving = self._leaving(past)
         self.other: int | None = None  # the batch since which the load is not that of the plan
@@ -152,7 +152,9 @@ class Judge:
         if not self.profiled:
             self.profiled = True
             recent = max(0, counted - self.window)
-            self.first = self._choose(self._of_plan(self._batches(recent).sizes), self.goal, None)
+            self.first = self.plan
+            if not np.array_equal(self.stage_s, self.planned_s):
+                self.first = self._choose(self._of_plan(self._batches(recent).sizes), self.goal, None)
             exits = self.first if self.other is None else self._choose_other(self.other, *KNOWN)
             return self._verdict("hardware", recent, exits)
         if found.size:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SAMPLES = "The log that the plan was chosen by; requests draw from it."
 POLICY = "pame with its parameters (`fluidb docs policies`)."
-WINDOW = "Batches that are looked at together; 0 adapts nothing."
+WINDOW = "Fewest batches that exits are chosen from; 0 adapts nothing."
 THEN = "From --from on, requests draw from these samples."
 TIMES = "From --from on, the hardware takes these inference times."
 
@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Replay a trace while exits and thresholds follow the load.
 
-    Over a sliding window of batches: precision below what is kept raises a
-    threshold; too many slow batches, or other hardware, choose exits anew
-    (PAME, Section 7.6). Every change is printed.
+    Where there is evidence that precision, slow batches or the samples that leave
+    are not those of the plan, exits are chosen anew, as for other hardware; the
+    plan comes back with its load (PAME, Section 7.6). Every change is printed.
     """
     from ...studies.adapt import serve_adaptively
     from ...traffic import read_trace
@@ -85,7 +85,7 @@ def _text(found: AdaptationResult, policy: str, mean_latency_s: float) -> Iterat
             "average latency": f"{ms(mean_latency_s)}, of which {ms(whole.average_s)} in a batch",
             "last of a batch": f"{ms(whole.tail_s)} after its start, on average",
             "precision": f"{percent(whole.precision)} of that without exits, {percent(found.plan.precision)} to keep",
-            "slow batches": f"{percent(whole.slow_share)}, at most {percent(found.plan.slow)}",
+            "slow batches": f"{percent(whole.slow_share)}, at most {percent(whole.slow_allowed)} of these sizes",
             "changes": f"{len(changes)}",
         }
     )
