@@ -43,12 +43,17 @@ LEAVING_ODDS = (0.77, 1.3)
 DEVIATIONS = 3.0
 """Standard deviations by which a load may differ by chance from that of the plan."""
 
-COST = 0.1
-"""Share of the average latency that a change may cost without proof that the exits of now are not good enough."""
 
-NEW, KNOWN = (1.0, 3.0), (0.0, 1.0)
-"""For a load that is new, and when more of it is known: standard deviations of the precision that a choice may miss, as
-few batches miss it by chance; and those beyond which exits of now are shown not to be good enough."""
+class Doubt(NamedTuple):
+    """Room for chance where exits are chosen for another load."""
+
+    missed: float  # standard deviations by which a choice may miss the precision on the batches it is made from
+    enough: float  # those beyond which exits of now are shown to miss precision or times
+    cost: float  # until then others are taken that cost less than this share of the average latency more
+
+
+NEW, KNOWN = Doubt(1.0, 3.0, 0.1), Doubt(0.0, 1.0, -0.1)
+"""A load that is new, of which few batches are known; and later, when others must be shown to be better."""
 
 DRAWN = 1000
 """Batches of each size that are drawn from the log of the plan, to see how many of them it makes slow."""
@@ -155,7 +160,7 @@ class Judge:
             self.first = self.plan
             if not np.array_equal(self.stage_s, self.planned_s):
                 self.first = self._choose(self._of_plan(self._batches(recent).sizes), self.goal, None)
-            exits = self.first if self.other is None else self._choose_other(self.other, *KNOWN)
+            exits = self.first if self.other is None else self._choose_other(self.other, KNOWN)
             return self._verdict("hardware", recent, exits)
         if found.size:
             bet = int(found[0])
@@ -166,7 +171,7 @@ class Judge:
             return self._follow("load", self.other, self.evidence.begin, KNOWN)
         return None
 
-    def _follow(self, cause: Cause, since: int, recent: int, chance: tuple[float, float]) -> Verdict:
+    def _follow(self, cause: Cause, since: int, recent: int, doubt: Doubt) -> Verdict:
         """Go back to the plan if recent batches are as it expects; else choose exits for another load.
 
         They are chosen again when twice as many of its batches are known.
@@ -176,7 +181,7 @@ class Judge:
             return self._verdict(cause, recent, self.first)
         self.other, self.again = since, 2 * (self.counted - since)
         self.leaving = self._leaving(self._batches(since).log)
-        return self._verdict(cause, since, self._choose_other(since, *chance))
+        return self._verdict(cause, since, self._choose_other(since, doubt))
 
     def _verdict(self, cause: Cause, since: int, exits: Exits) -> Verdict:
         batches = self._batches(since)
@@ -206,18 +211,17 @@ class Judge:
         lost = self.goal.precision * own - run.scores
         return float(lost.std() / math.sqrt(len(own)) / own.mean()) if own.any() else 0.0
 
-    def _choose_other(self, since: int, missing: float, enough: float) -> Exits:
-        """Exits for another load: those of now, if others cost more and these miss little.
+    def _choose_other(self, since: int, doubt: Doubt) -> Exits:
+        """Exits for another load: those of now, if they may do and others cost more.
 
-        Thresholds must keep the precision with the guard on the log of the plan, too. On these batches they may miss
-        it by so many standard deviations, and exits of now by ``enough``.
+        Thresholds must keep the precision with the guard on the log of the plan, too.
         """
         batches = self._batches(since)
         run = self._run(batches, self.exits)
-        least = self.goal.precision - missing * self._chance(batches.log, run)
+        least = self.goal.precision - doubt.missed * self._chance(batches.log, run)
         exits = self._choose(batches, replace(self.goal, guard=None, precision=least), self.kept)
-        costly = self._run(batches, exits).summed_s > (1 + COST) * run.summed_s
-        return self.exits if costly and self._may_do(batches, self.exits, enough) else exits
+        costly = self._run(batches, exits).summed_s > (1 + doubt.cost) * run.summed_s
+        return self.exits if costly and self._may_do(batches, self.exits, doubt.enough) else exits
 
     def _choose(self, batches: Batches, goal: ExitGoal, kept: Any) -> Exits:
         goal = replace(goal, slow=float(self.allowed[batches.sizes].mean()))
