@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..rules.exit_choice import (
     NEARLY,
@@ -45,15 +46,14 @@ DEVIATIONS = 3.0
 
 
 class Doubt(NamedTuple):
-    """Room for chance where exits are chosen for another load."""
+    """What keeps the exits of now, where others are chosen for another load."""
 
-    missed: float  # standard deviations by which a choice may miss the precision on the batches it is made from
-    enough: float  # those beyond which exits of now are shown to miss precision or times
-    cost: float  # until then others are taken that cost less than this share of the average latency more
+    deviations: float  # standard deviations beyond which they are shown to miss precision or times
+    cost: float  # until then they stay if others take longer than they do, by at least this share of the latency
 
 
-NEW, KNOWN = Doubt(1.0, 3.0, 0.1), Doubt(0.0, 1.0, -0.1)
-"""A load that is new, of which few batches are known; and later, when others must be shown to be better."""
+NEW, KNOWN = Doubt(3.0, 0.1), Doubt(1.0, -0.1)
+"""Of a load of which few batches are known; and later, when others must be shown to be better."""
 
 DRAWN = 1000
 """Batches of each size that are drawn from the log of the plan, to see how many of them it makes slow."""
@@ -212,18 +212,22 @@ class Judge:
         return float(lost.std() / math.sqrt(len(own)) / own.mean()) if own.any() else 0.0
 
     def _choose_other(self, since: int, doubt: Doubt) -> Exits:
-        """Exits for another load: those of now, if they may do and others cost more.
+        """Exits for another load, or those of now.
 
-        Thresholds must keep the precision with the guard on the log of the plan, too.
+        While it is new, thresholds must keep the precision with the guard on the log of the plan, and may miss it on
+        these few batches by a standard deviation. Later they are chosen by its own batches alone, as those of a plan.
         """
         batches = self._batches(since)
         run = self._run(batches, self.exits)
-        least = self.goal.precision - doubt.missed * self._chance(batches.log, run)
-        exits = self._choose(batches, replace(self.goal, guard=None, precision=least), self.kept)
-        costly = self._run(batches, exits).summed_s > (1 + doubt.cost) * run.summed_s
-        return self.exits if costly and self._may_do(batches, self.exits, doubt.enough) else exits
+        goal, kept = self.goal, None
+        if doubt is NEW:
+            least = goal.precision - self._chance(batches.log, run)
+            goal, kept = replace(goal, guard=None, precision=least), self.kept
+        exits = self._choose(batches, goal, kept)
+        longer = self._run(batches, exits).summed_s > (1 + doubt.cost) * run.summed_s
+        return self.exits if longer and self._may_do(batches, self.exits, doubt.deviations) else exits
 
-    def _choose(self, batches: Batches, goal: ExitGoal, kept: Any) -> Exits:
+    def _choose(self, batches: Batches, goal: ExitGoal, kept: NDArray[np.bool_] | None) -> Exits:
         goal = replace(goal, slow=float(self.allowed[batches.sizes].mean()))
         return Exits.of(choose_exits(batches.log, self.stage_s, goal, kept, batches.sizes))
 
