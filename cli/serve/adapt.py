@@ -85,7 +85,8 @@ def _text(found: AdaptationResult, policy: str, mean_latency_s: float) -> Iterat
             "average latency": f"{ms(mean_latency_s)}, of which {ms(whole.average_s)} in a batch",
             "last of a batch": f"{ms(whole.tail_s)} after its start, on average",
             "precision": f"{percent(whole.precision)} of that without exits, {percent(found.plan.precision)} to keep",
-            "slow batches": f"{percent(whole.slow_share)}, at most {percent(whole.slow_allowed)} of these sizes",
+            "slow batches": f"{percent(whole.slow_share)}, at most {percent(found.plan.slow)}, or "
+            f"{percent(whole.slow_allowed)} of batches of these sizes",
             "changes": f"{len(changes)}",
         }
     )
