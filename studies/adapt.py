@@ -11,8 +11,9 @@ import numpy as np
 from ..dse.exits.tabulate import goal_of
 from ..formats import InputError, read_table
 from ..rules.exit_choice import Log, log_of
-from ..serving.adaptation import AdaptiveRun, Exits, Hardware, Observation, adapt
+from ..serving.adaptation import AdaptiveRun, Hardware, Observation, adapt
 from ..serving.inputs import AnyPolicy, as_scheduler
+from ..serving.judgement import Exits
 from ..serving.policies import POLICIES
 from ..tables.exit_plan import TIMES_FILE, ExitPlan, InferenceTime, read_plan
 from ..tables.latency import read_latency

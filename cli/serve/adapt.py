@@ -10,7 +10,7 @@ from ..options import AsJson, Seed, Slo, TraceFile, argument, duration, objectiv
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
-    from ...serving.adaptation import Exits
+    from ...serving.judgement import Exits
     from ...studies.adapt import AdaptationResult
 
 SAMPLES = "The log that the plan was chosen by; requests draw from it."

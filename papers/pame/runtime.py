@@ -11,7 +11,8 @@ import numpy as np
 
 from ...rules.exit_choice import NEARLY, ExitGoal, Log, choose_exits, replay_exits
 from ...serving import find_policy
-from ...serving.adaptation import Exits, Observation, adapt
+from ...serving.adaptation import Observation, adapt
+from ...serving.judgement import Exits
 from ..lab import Lab, row
 from ..rows import CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED

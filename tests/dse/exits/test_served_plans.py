@@ -19,7 +19,8 @@ from fluidb.dse.exits.tabulate import goal_of
 from fluidb.formats import read_table, toml
 from fluidb.rules.exit_choice import log_of
 from fluidb.serving import Requests, find_policy, serve
-from fluidb.serving.adaptation import Exits, adapt
+from fluidb.serving.adaptation import adapt
+from fluidb.serving.judgement import Exits
 from fluidb.tables import read_latency
 from fluidb.tables.exit_plan import ExitPlan, InferenceTime, read_plan
 from fluidb.traffic import Samples, Trace, read_samples, read_trace, write_trace
