@@ -84,10 +84,10 @@ def test_answers_that_are_surer_than_right_need_a_stricter_threshold():
     assert later.precision > GOAL.precision > fixed.precision
 
 
-@pytest.mark.parametrize("spec", ["pame:timeout=0", "pame:timeout=3ms"])
-def test_evidence_is_that_of_plain_loops(spec):
+@pytest.mark.parametrize(("spec", "surer"), [("pame:timeout=0", 1.0), ("pame:timeout=3ms", 0.6)])
+def test_evidence_and_first_choice_are_those_of_plain_loops(spec, surer):
     """Batches are full, or as large as requests happened to arrive."""
-    log = joined(drawn(1, 50), drawn(2, 300, overconfidence=1.0))
+    log = joined(drawn(1, 50), drawn(2, 300, overconfidence=surer))
     arrival_s = poisson(500, len(log.scores), 1).arrival_s if "ms" in spec else np.zeros(len(log.scores))
     found = adapt(log, arrival_s, STAGE_S, GOAL, FOUND, PAST, find_policy(spec), window=WINDOW)
     change, starts = found.changes[0], found.starts().tolist()
