@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
@@ -39,10 +39,11 @@ class Evidence:
         return np.flatnonzero((self.gain >= self.enough) & (self.batches - self.since >= fewest))
 
 
-def on_share(hits: Floats, of: Floats, share: Floats | float, odds: float) -> Floats:
+def on_share(hits: ArrayLike, of: ArrayLike, share: Floats | float, odds: float) -> Floats:
     """Gains of a bet that the odds of a hit have changed by a factor."""
     other = odds * share / (1 - share + odds * share)
-    gains: Floats = hits * np.log(other / share) + (of - hits) * np.log((1 - other) / (1 - share))
+    hit, number = np.asarray(hits, dtype=np.float64), np.asarray(of, dtype=np.float64)
+    gains: Floats = hit * np.log(other / share) + (number - hit) * np.log((1 - other) / (1 - share))
     return gains
 
 

@@ -59,8 +59,8 @@ DRAWN = 1000
 """Batches of each size that are drawn from the log of the plan, to see how many of them it makes slow."""
 
 Cause = Literal["precision", "slow batches", "load", "hardware"]
-BETS_ON: tuple[Cause, ...] = ("precision",) * len(PRECISION_STAKES) + ("slow batches",) * len(SLOW_ODDS)
-"""The first bets; all others are on who leaves."""
+BETS_ON: tuple[Cause, ...] = ("precision", "precision", "slow batches", "slow batches")
+"""The first bets, one for each stake and factor above; all others are on who leaves."""
 
 
 class Exits(NamedTuple):

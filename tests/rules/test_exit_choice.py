@@ -124,7 +124,8 @@ def test_a_choice_by_batches_of_any_size_is_that_of_plain_loops(problem, data) -
     """Of thresholds that are allowed, as those that keep the precision on another log are."""
     samples, times, goal = problem
     log, other = log_of(samples), log_of(samples[slice(0, max(1, len(samples) // 2))])
-    counts, kept, sizes = log.counts.tolist(), kept_thresholds(other, goal), []
+    counts, kept = log.counts.tolist(), kept_thresholds(other, goal)
+    sizes: list[int] = []
     while sum(sizes) < len(samples):
         sizes.append(data.draw(st.integers(1, min(goal.batch, len(samples) - sum(sizes)))))
     allowed = {
@@ -165,7 +166,7 @@ def keeps(samples: list[dict[str, list[Any]]], place: int, confidence: float, co
     """Whether one exit keeps the precision."""
     last = len(samples[0]["scores"])
     total = sum(naive.score_of(sample, [(place, confidence, count)], last) for sample in samples)
-    return total > goal.searched * sum(sample["scores"][-1] for sample in samples)
+    return bool(total > goal.searched * sum(sample["scores"][-1] for sample in samples))
 
 
 def chain_of(choice: ExitChoice) -> list[tuple[int, float, int]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import shlex
 from pathlib import Path
 
 import naive_adaptation as naive
+import numpy as np
 import pytest
 from builders import Run, blocks, call_fluidb, lines
 from fluidb.formats import read_table, write_table
@@ -67,6 +69,10 @@ def test_the_record_names_units_and_every_change(folder: Path) -> None:
     assert still["changes"] == []
 
 
+def stage(times: np.ndarray, a: int, b: int, size: int) -> float:
+    return float(times[a, b, size])
+
+
 def test_slow_batches_of_other_hardware_are_judged_by_its_times(folder: Path) -> None:
     """Batch by batch, in plain loops: the exits of the plan on both, and every batch alone."""
     plan, log = read_plan(folder / "plan101"), read_samples(folder / "log101.npz")
@@ -79,10 +85,8 @@ def test_slow_batches_of_other_hardware_are_judged_by_its_times(folder: Path) ->
     chain, end, slow, ran_on = [(item.place, item.confidence) for item in plan.exits], len(both[0]) - 1, 0, [0, 0]
     for begin, behind in itertools.pairwise(found.starts()):
         took_s = found.finish_s[begin:behind].max() - found.start_s[begin]
-        alone = [
-            naive.took(found.exit[begin:behind].tolist(), chain, lambda a, b, n, t=times: t[a, b, n], end)
-            for times in both
-        ]
+        left = found.exit[begin:behind].tolist()
+        alone = [naive.took(left, chain, functools.partial(stage, times), end) for times in both]
         hardware = int(abs(took_s - alone[1]) < abs(took_s - alone[0]))
         ran_on[hardware] += 1
         slow += took_s > both[hardware][0, end, behind - begin] * (1 + 1e-9)
