@@ -120,7 +120,7 @@ class Judge:
         rows = stream(0, SAMPLES).integers(len(self.past.scores), size=DRAWN * size)
         batches = Batches(self.past.part(rows), np.full(DRAWN, size))
         slow = float(self._slow(batches, self._run(batches, self.plan)).mean())
-        return min(max(self.goal.slow, slow + DEVIATIONS * math.sqrt(slow * (1 - slow) / DRAWN)), 1 - 1 / DRAWN)
+        return min(max(self.goal.slow, slow + DEVIATIONS * math.sqrt(slow * (1 - slow) / DRAWN)), 1.0)
 
     def serve(self, exits: Exits) -> None:
         """Judge these exits from now on: all bets begin anew."""
@@ -145,7 +145,9 @@ class Judge:
         lost = self.goal.precision * batches.log.scores[:, -1] - run.scores
         first = np.cumsum(sizes) - sizes
         gains = [np.add.reduceat(on_mean(lost, stake), first) for stake in PRECISION_STAKES]
-        gains += [on_share(self._slow(batches, run), 1.0, self.allowed[sizes], odds) for odds in SLOW_ODDS]
+        allowed, slow = self.allowed[sizes], self._slow(batches, run)
+        most = np.where(allowed < 1, allowed, 0.5)  # where all may be slow, there is no bet
+        gains += [on_share(slow, 1, most, odds) * (allowed < 1) for odds in SLOW_ODDS]
         for leaving, moving in zip(self.leaving, self._run(batches, self.plan).moving, strict=True):
             gains += [on_share(sizes - moving, sizes, leaving, odds) for odds in LEAVING_ODDS]
         self.evidence.add(np.array(gains))

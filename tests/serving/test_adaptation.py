@@ -191,6 +191,21 @@ def test_an_unchanged_load_changes_nothing_however_small_its_batches_are(rate, s
         assert whole.slow_share > 10 * GOAL.slow
 
 
+def test_batches_of_which_all_may_be_slow_are_no_evidence():
+    """Requests come alone, and the exit makes every batch of one slow."""
+    slow = STAGE_S.copy()
+    slow[:, 1:-1, 1] += slow[0, -1, 1]
+    count = 60_000
+    log = PAST.part(np.random.default_rng(0).integers(len(PAST.scores), size=count))
+    found = adapt(log, np.arange(count) * 1.0, slow, GOAL, FOUND, PAST, find_policy("pame:timeout=0"))
+    assert found.changes == []
+    assert (found.observe(log).slow_share, found.observe(log).slow_allowed) == (1.0, 1.0)
+
+
+def test_without_an_exit_no_load_is_another_one():
+    assert served(joined(drawn(1, 50), drawn(2, 100, overconfidence=-1.0)), Exits((), (), ())).changes == []
+
+
 def test_other_hardware_is_chosen_for_by_the_log_of_the_plan():
     """Backbone four times as quick, exits as slow as before: the exit does not pay any more where it stood."""
     quick = 0.25 * STAGE_S
