@@ -165,6 +165,26 @@ def test_the_plan_returns_with_its_load(other):
     assert found.changes[-1].request > 800 * BATCH
 
 
+def test_another_load_is_found_again_after_the_plan_has_returned():
+    parts = [drawn(1, 300), drawn(2, 500, overconfidence=-1.0), drawn(3, 1000), drawn(4, 300, overconfidence=-1.0)]
+    changes = served(joined(*parts)).changes
+    assert changes[-2].exits == FOUND
+    assert changes[-1].exits != FOUND
+    assert 1800 * BATCH < changes[-1].request < 1950 * BATCH
+
+
+def test_the_plan_returns_with_its_hardware():
+    """Not what would be chosen for it now."""
+    plan, quick = Exits((5,), (0.9,), (0,)), 0.25 * STAGE_S
+    quick[:, 1:-1] += 0.004 * (quick[:, 1:-1] > 0)
+    goal = replace(GOAL, slow=0.5)
+    hardware = [Hardware(0.5, quick), Hardware(1.5, STAGE_S)]
+    log = drawn(4, 250)
+    found = adapt(log, np.zeros(len(log.scores)), STAGE_S, goal, plan, PAST, find_policy("pame:timeout=0"), window=20,
+                  hardware=hardware)  # fmt: skip
+    assert [change.exits == plan for change in found.changes] == [False, True]
+
+
 def test_more_of_a_load_is_judged_by_twice_as_many_batches():
     changes = served(joined(drawn(1, 100), drawn(2, 1500, difficulty=2.0))).changes
     assert len(changes) > 1

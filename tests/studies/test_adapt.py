@@ -69,6 +69,17 @@ def test_the_record_names_units_and_every_change(folder: Path) -> None:
     assert still["changes"] == []
 
 
+def test_other_hardware_lasts_until_it_is_said_to(folder: Path) -> None:
+    options = ["--policy", "pame:timeout=20ms", "--from", "6s", "--until", "12s", "--then-times"]
+    shown = call_fluidb(*OWN, *options, "other/inference_time.json", "--json", cwd=folder).stdout
+    there, back = json.loads(shown)["changes"]
+    assert (there["cause"], back["cause"]) == ("hardware", "hardware")
+    assert 6 < there["time_s"] < 12 < back["time_s"]
+    (first,) = read_plan(folder / "plan101").exits
+    assert [item["after"] for item in back["exits"]] == [first.after]
+    assert there["exits"] != back["exits"]
+
+
 def stage(times: np.ndarray, a: int, b: int, size: int) -> float:
     return float(times[a, b, size])
 
