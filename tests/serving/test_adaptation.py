@@ -17,7 +17,7 @@ from fluidb.platforms import Device, load_platform
 from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, kept_thresholds, log_of, replay_exits
 from fluidb.serving import find_policy
 from fluidb.serving.adaptation import AdaptiveRun, Change, Hardware, adapt
-from fluidb.serving.judgement import FALSE_ALARM, Exits
+from fluidb.serving.judgement import FALSE_ALARM, Exits, Judge, Verdict
 from fluidb.traffic import poisson
 from fluidb.traffic.answers import PRESETS, draw_answers
 
@@ -166,11 +166,27 @@ def test_the_plan_returns_with_its_load(other):
 
 
 def test_another_load_is_found_again_after_the_plan_has_returned():
-    parts = [drawn(1, 300), drawn(2, 500, overconfidence=-1.0), drawn(3, 1000), drawn(4, 300, overconfidence=-1.0)]
+    parts = [drawn(1, 300), drawn(2, 500, overconfidence=0.6), drawn(3, 1000), drawn(2, 500, overconfidence=0.6)]
     changes = served(joined(*parts)).changes
     assert changes[-2].exits == FOUND
     assert changes[-1].exits != FOUND
-    assert 1800 * BATCH < changes[-1].request < 1950 * BATCH
+    assert changes[-1].cause == "load"
+    assert changes[-1].request > 1800 * BATCH
+
+
+def test_the_load_of_the_plan_is_no_evidence_once_it_has_returned(monkeypatch):
+    """Of 1,000 batches of it only the first ones are judged anew."""
+    judged, verdict = [], Judge.judge
+
+    def judge(self: Judge) -> Verdict | None:
+        found = verdict(self)
+        if found is not None:
+            judged.append(self.counted)
+        return found
+
+    monkeypatch.setattr(Judge, "judge", judge)
+    served(joined(drawn(1, 300), drawn(2, 500, overconfidence=-1.0), drawn(3, 1000)))
+    assert 800 < judged[-1] < 1100
 
 
 def test_the_plan_returns_with_its_hardware():
@@ -217,7 +233,7 @@ def test_batches_of_which_all_may_be_slow_are_no_evidence():
     slow[:, 1:-1, 1] += slow[0, -1, 1]
     count = 60_000
     log = PAST.part(np.random.default_rng(0).integers(len(PAST.scores), size=count))
-    found = adapt(log, np.arange(count) * 1.0, slow, GOAL, FOUND, PAST, find_policy("pame:timeout=0"))
+    found = adapt(log, np.arange(count, dtype=np.float64), slow, GOAL, FOUND, PAST, find_policy("pame:timeout=0"))
     assert found.changes == []
     assert (found.observe(log).slow_share, found.observe(log).slow_allowed) == (1.0, 1.0)
 
