@@ -14,7 +14,8 @@ from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.rules.exit_choice import ExitGoal, choose_exits, log_of
 from fluidb.serving import Replay, find_policy, simulate
-from fluidb.serving.adaptation import EVENTS, Exits, adapt
+from fluidb.serving.adaptation import EVENTS, adapt
+from fluidb.serving.judgement import Exits
 from fluidb.traffic import poisson, prepare
 from fluidb.traffic.answers import PRESETS, draw_answers
 from rounds import BenchmarkTable, Entrant, take_turns, timed

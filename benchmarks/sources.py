@@ -24,6 +24,8 @@ BESIDE = (
     "dse/subgraphs/search.py",
     "rules/exit_choice.py",
     "serving/adaptation.py",
+    "serving/evidence.py",
+    "serving/judgement.py",
     "serving/replay.py",
 )
 """Files that call the compiled functions, or are measured themselves."""

@@ -8,7 +8,7 @@ candidates, K + 1 is the end of the network.  T(a, a, B) is the time to gather B
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -46,7 +46,7 @@ class Log(NamedTuple):
         """Candidates, K; the end is not counted."""
         return int(self.confidences.shape[1])
 
-    def part(self, rows: slice) -> Log:
+    def part(self, rows: slice | Ints) -> Log:
         """The log of some samples."""
         return Log(self.confidences[rows], self.scores[rows], self.counts)
 
@@ -130,6 +130,16 @@ class ExitChoice:
     ended: Literal["none left", "all leave"]  # the two terminations of Section 6.4
 
 
+class Passage(NamedTuple):
+    """Samples of a log that ran through exits in batches, each of which runs alone."""
+
+    leaves: NDArray[np.bool_]  # (E, N), who leaves at each exit
+    scores: Floats  # (N,), of the answers
+    moving: Ints  # (E, batches), samples of each batch that move on behind each exit
+    batch_s: Floats  # (batches,), time of each
+    summed_s: float  # times of all samples in whole batches, from the start of their batch
+
+
 class LogReplay(NamedTuple):
     """Figures of a log that ran through chosen exits in whole batches, one after the other."""
 
@@ -176,30 +186,25 @@ def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
 
 
 def find_setting(
-    log: Log, candidate: int, levels: NDArray[np.uint8], alive: NDArray[np.bool_], goal: ExitGoal, settled: Floats
+    log: Log,
+    candidate: int,
+    levels: NDArray[np.uint8],
+    alive: NDArray[np.bool_],
+    goal: ExitGoal,
+    settled: Floats,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
-    Shapes: ``levels`` (N, K, M), ``alive`` (N,), ``settled`` (N,), the scores of the answers so far.
+    Shapes: ``levels`` (N, K, M), ``alive`` (N,), ``settled`` (N,), the scores of the answers so far, ``allowed``
+    (K, M, T).
     """
-    scores, end, number = log.scores[:, candidate - 1], log.scores[:, -1], len(goal.confidences)
-    own = end.sum()
-    gained = (scores - settled)[alive]
-    before = settled - goal.searched * end  # by sample; must stay positive on average
-    spread = (before[alive] + gained) ** 2 - before[alive] ** 2 if goal.guard == "bound" else None
-
-    def leaving(level: NDArray[np.uint8], weights: Floats | None = None) -> Floats:
-        """Sum over samples that leave, by threshold."""
-        return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
-
+    own = log.scores[:, -1].sum()
     best: tuple[tuple[float, ...], Setting, bool] | None = None
     for column in range(levels.shape[2]):
-        level = levels[:, candidate - 1, column][alive]
-        exits, total = leaving(level), settled.sum() + leaving(level, gained)
-        squares = None if spread is None else (before**2).sum() + leaving(level, spread)
-        margin = precision_margin(total, squares, end, goal)
+        exits, total, margin = by_threshold(log, candidate, column, levels, alive, goal, settled)
         for at, confidence in enumerate(goal.confidences):
-            if not exits[at]:
+            if not exits[at] or (allowed is not None and not allowed[candidate - 1, column, at]):
                 continue
             setting = Setting(confidence, column, int(exits[at]), float(total[at] / own) if own else 0.0)
             kept = bool(margin[at] > 0)
@@ -209,6 +214,42 @@ def find_setting(
     if best is None:  # no sample reaches even the lowest threshold
         return Setting(goal.confidences[0], 0, 0, float(settled.sum() / own) if own else 0.0), False
     return best[1], best[2]
+
+
+def by_threshold(
+    log: Log,
+    candidate: int,
+    column: int,
+    levels: NDArray[np.uint8],
+    alive: NDArray[np.bool_],
+    goal: ExitGoal,
+    settled: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """By threshold: samples that leave at a candidate, summed scores of all answers, and the margin of these."""
+    end, number, level = log.scores[:, -1], len(goal.confidences), levels[:, candidate - 1, column][alive]
+    gained = (log.scores[:, candidate - 1] - settled)[alive]
+
+    def leaving(weights: Floats | None = None) -> Floats:
+        """Sum over samples that leave."""
+        return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
+
+    squares, total = None, settled.sum() + leaving(gained)
+    if goal.guard == "bound":
+        before = settled - goal.searched * end  # by sample; must stay positive on average
+        squares = (before**2).sum() + leaving((before[alive] + gained) ** 2 - before[alive] ** 2)
+    return leaving(), total, precision_margin(total, squares, end, goal)
+
+
+def kept_thresholds(log: Log, goal: ExitGoal) -> NDArray[np.bool_]:
+    """Whether each threshold of each candidate keeps the precision where it is the only exit.
+
+    Shapes: returns (K, M, T).
+    """
+    levels, everyone = levels_of(log, goal.confidences), np.ones(len(log.scores), dtype=np.bool_)
+    kept = np.zeros((*levels.shape[1:], len(goal.confidences)), dtype=np.bool_)
+    for at, column in np.ndindex(kept.shape[:2]):
+        kept[at, column] = by_threshold(log, at + 1, column, levels, everyone, goal, log.scores[:, -1])[2] > 0
+    return kept
 
 
 def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: ExitGoal) -> Floats:
@@ -221,8 +262,13 @@ def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: E
     return least
 
 
-def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
-    """Samples of each whole batch that move on; the last batch is left out if it is not whole."""
+def moving_on(staying: NDArray[np.bool_], batch: int | Ints) -> Ints:
+    """Samples of each batch that move on, by the size of each.
+
+    With one size for all, the last batch is left out if it is not whole.
+    """
+    if not isinstance(batch, int):
+        return np.add.reduceat(staying, np.cumsum(batch) - batch, dtype=np.int64)
     whole = len(staying) // batch
     return np.asarray(staying[: whole * batch].reshape(whole, batch).sum(axis=1), dtype=np.int64)
 
@@ -284,20 +330,29 @@ def exceeded_by(sizes: Ints, share: float) -> int:
     return int(some[max(math.ceil((1 - share) * len(some) - NEARLY), 1) - 1]) if len(some) else 0
 
 
-def choose_exits(log: Log, stage_s: Floats, goal: ExitGoal, allowed: Collection[int] | None = None) -> ExitChoice:
+def choose_exits(
+    log: Log,
+    stage_s: Floats,
+    goal: ExitGoal,
+    allowed: NDArray[np.bool_] | None = None,
+    sizes: Ints | None = None,
+) -> ExitChoice:
     """Choose exits one after the other, each with its thresholds (Sections 6.1 to 6.4).
 
-    Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).
+    Of the thresholds of every candidate only those that are ``allowed`` are tried. Batches are whole, or of ``sizes``,
+    which together have all samples of the log.
+
+    Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1), ``allowed`` (K, M, T), ``sizes`` (batches,).
     """
     levels = levels_of(log, goal.confidences)
     alive = np.ones(len(log.scores), dtype=np.bool_)
     settled = log.scores[:, -1].copy()
     steps: list[ChoiceStep] = []
     taken: list[CandidateVerdict] = []
-    after, batch = 0, goal.batch
+    after, batch, cut = 0, goal.batch, goal.batch if sizes is None else sizes
     ended: Literal["none left", "all leave"] = "none left"
     while batch:
-        step = _step(log, levels, stage_s, goal, alive, settled, after, batch, allowed)
+        step = _step(log, levels, stage_s, goal, alive, settled, after, batch, allowed, cut)
         steps.append(step)
         found = step.taken
         if found is None:
@@ -307,7 +362,7 @@ def choose_exits(log: Log, stage_s: Floats, goal: ExitGoal, allowed: Collection[
         leaves = alive & (levels[:, after - 1, found.setting.column] > goal.confidences.index(found.setting.confidence))
         settled[leaves] = log.scores[leaves, after - 1]
         alive &= ~leaves
-        reaching = moving_on(alive, goal.batch)
+        reaching = moving_on(alive, cut)
         if not reaching.any():
             ended = "all leave"
             break
@@ -332,30 +387,32 @@ def _step(
     settled: Floats,
     after: int,
     batch: int,
-    allowed: Collection[int] | None,
+    allowed: NDArray[np.bool_] | None,
+    cut: int | Ints,
 ) -> ChoiceStep:
     """Judge every candidate behind an exit, and take the best."""
     limit_s = float(stage_s[after, -1, batch])
-    reaching = moving_on(alive, goal.batch)
+    reaching = moving_on(alive, cut)
     verdicts = []
     for candidate in range(after + 1, log.candidates + 1):
-        if allowed is not None and candidate not in allowed:
-            continue
-        setting, kept = find_setting(log, candidate, levels, alive, goal, settled)
+        setting, kept = find_setting(log, candidate, levels, alive, goal, settled, allowed)
         if not kept:
             verdicts.append(CandidateVerdict(candidate, "imprecise", setting))
             continue
         at = goal.confidences.index(setting.confidence)
-        moving = moving_on(alive & (levels[:, candidate - 1, setting.column] <= at), goal.batch)
+        moving = moving_on(alive & (levels[:, candidate - 1, setting.column] <= at), cut)
         row = time_row(stage_s, after, candidate, batch, goal.width, goal.bins)
         pattern = pattern_row(moving, goal.width, goal.bins)
         outcome: Outcome = "longer"
-        if after == 0:
+        to_it_s = stage_s[after, candidate, reaching]
+        with_it_s = to_it_s + rest_of(stage_s, candidate, reaching, moving)
+        slow = float(np.mean(with_it_s > stage_s[after, -1, reaching] * (1 + NEARLY)))
+        if after == 0 and isinstance(cut, int):
             slow = slow_share(row, pattern, limit_s)
             value_s = average_latency(row, pattern, bin_sizes(goal.width, goal.bins, batch), batch)
+        elif after == 0:
+            value_s = float(((reaching - moving) @ to_it_s + moving @ with_it_s) / reaching.sum())  # Equation 2
         else:
-            with_it = stage_s[after, candidate, reaching] + rest_of(stage_s, candidate, reaching, moving)
-            slow = float(np.mean(with_it > stage_s[after, -1, reaching] * (1 + NEARLY)))
             most = min(exceeded_by(moving, goal.slow), batch)
             value_s = float(stage_s[after, candidate, batch] + rest_of(stage_s, candidate, batch, most))  # Equation 3
             if value_s >= (1 - goal.gain) * limit_s:
@@ -370,6 +427,37 @@ def _step(
     return ChoiceStep(after, batch, limit_s, tuple(verdicts))
 
 
+def run_exits(log: Log, stage_s: Floats, batch: int | Ints, exits: Iterable[tuple[int, float, int]]) -> Passage:
+    """Run a log through exits (candidate, confidence, column) in batches; survivors are compacted (Section 4.2).
+
+    Batches are whole, or of the sizes ``batch``.
+
+    Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).
+    """
+    alive = np.ones(len(log.scores), dtype=np.bool_)
+    scores = log.scores[:, -1].copy()
+    reaching = moving_on(alive, batch)
+    clock_s, summed_s = np.zeros(len(reaching)), 0.0
+    at, moving, left = 0, [], []
+    for candidate, confidence, column in exits:
+        leaves = alive & (log.confidences[:, candidate - 1, column] >= confidence)
+        scores[leaves] = log.scores[leaves, candidate - 1]
+        alive &= ~leaves
+        stay = moving_on(alive, batch)
+        clock_s = clock_s + stage_s[at, candidate, reaching]
+        summed_s += float(((reaching - stay) * clock_s).sum())
+        clock_s = clock_s + gathering(stage_s, candidate, reaching, stay)
+        left.append(leaves)
+        moving.append(stay)
+        at, reaching = candidate, stay
+    clock_s = clock_s + stage_s[at, -1, reaching]
+    summed_s += float((reaching * clock_s).sum())
+    return Passage(
+        np.array(left, dtype=np.bool_).reshape(len(left), len(alive)), scores,
+        np.array(moving, dtype=np.int64).reshape(len(left), len(clock_s)), clock_s, summed_s,
+    )  # fmt: skip
+
+
 def replay_exits(
     log: Log,
     stage_s: Floats,
@@ -377,35 +465,19 @@ def replay_exits(
     exits: Sequence[int],
     settings: Sequence[Setting],
 ) -> LogReplay:
-    """Run a log through exits in whole batches, each of which runs alone; survivors are compacted (Section 4.2).
+    """Figures of a log that runs through exits in whole batches.
 
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).
     """
-    alive = np.ones(len(log.scores), dtype=np.bool_)
-    score = log.scores[:, -1].copy()
-    reaching = moving_on(alive, batch)
-    clock_s, summed_s = np.zeros(len(reaching)), 0.0
-    at, moving, shares = 0, [], []
-    for candidate, setting in zip(exits, settings, strict=True):
-        leaves = alive & (log.confidences[:, candidate - 1, setting.column] >= setting.confidence)
-        score[leaves] = log.scores[leaves, candidate - 1]
-        alive &= ~leaves
-        stay = moving_on(alive, batch)
-        clock_s = clock_s + stage_s[at, candidate, reaching]
-        summed_s += float(((reaching - stay) * clock_s).sum())
-        clock_s = clock_s + gathering(stage_s, candidate, reaching, stay)
-        shares.append(leaves.mean())
-        moving.append(stay)
-        at, reaching = candidate, stay
-    clock_s = clock_s + stage_s[at, -1, reaching]
-    summed_s += float((reaching * clock_s).sum())
-    original_s, own = float(stage_s[0, -1, batch]), log.scores[:, -1].sum()
+    chain = [(place, setting.confidence, setting.column) for place, setting in zip(exits, settings, strict=True)]
+    found = run_exits(log, stage_s, batch, chain)
+    original_s, own, shares = float(stage_s[0, -1, batch]), log.scores[:, -1].sum(), found.leaves.mean(axis=1)
     return LogReplay(
-        average_s=summed_s / (len(clock_s) * batch),
-        tail_s=float(clock_s.mean()),
+        average_s=found.summed_s / (len(found.batch_s) * batch),
+        tail_s=float(found.batch_s.mean()),
         original_s=original_s,
-        slow_share=float(np.mean(clock_s > original_s * (1 + NEARLY))),
-        precision=float(score.sum() / own) if own else 1.0,
-        exit_shares=np.array([*shares, alive.mean()]),
-        moving=np.array(moving, dtype=np.int64).reshape(len(exits), len(clock_s)),
+        slow_share=float(np.mean(found.batch_s > original_s * (1 + NEARLY))),
+        precision=float(found.scores.sum() / own) if own else 1.0,
+        exit_shares=np.append(shares, (~found.leaves.any(axis=0)).mean()),
+        moving=found.moving,
     )

@@ -1,7 +1,7 @@
-"""PAME while its load changes: exits and thresholds follow a sliding window of batches (PAME, Section 7.6).
+"""PAME while its load changes: exits and thresholds follow it (PAME, Section 7.6).
 
-Between events of the event loop, when enough batches have returned, the adapter looks at the last of them and may
-change the exits and thresholds of new batches.  A batch in flight keeps its own.
+Between events of the event loop a judge counts the batches that have returned, and may change the exits of new ones.  A
+batch in flight keeps its own.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..formats import InputError
-from ..rules.exit_choice import NEARLY, ExitChoice, ExitGoal, Floats, Ints, Log, choose_exits
+from ..rules.exit_choice import NEARLY, ExitGoal, Floats, Ints, Log
 from .event_loop import DeviceArrays, RequestArrays, Rules
+from .judgement import Cause, Exits, Judge, precision_of
 from .policies.interface import VARIANT
 from .replay import play, requests_of
 from .scheduler import Scheduler
@@ -25,34 +26,20 @@ EVENTS = 256
 """Instants of the event loop between two looks at the batches that have returned."""
 
 VARIANTS = 4
-"""Sets of exits that are kept at once. Each needs a whole window of batches before the next one, and at most two
-batches are in flight, so that none of these runs on a set that is overwritten."""
-
-Cause = Literal["precision", "slow batches", "hardware"]
-
-
-class Exits(NamedTuple):
-    """Candidates that are exits, and the thresholds of samples that leave there."""
-
-    places: tuple[int, ...]  # candidates, counted from 1, in order of depth
-    confidences: tuple[float, ...]  # confidence threshold of each
-    columns: tuple[int, ...]  # place of its count threshold in ``Log.counts``
-
-    @classmethod
-    def of(cls, choice: ExitChoice) -> Exits:
-        """The exits of a choice."""
-        settings = choice.settings
-        return cls(choice.exits, tuple(item.confidence for item in settings), tuple(item.column for item in settings))
+"""Sets of exits that are kept at once. Each needs a window of batches before the next one, unless hardware changes, and
+at most two batches are in flight, so that none of these runs on a set that is overwritten."""
 
 
 class Change(NamedTuple):
     """A change of exits or thresholds, and its cause."""
 
     request: int  # requests that had started before it; all later ones are served by the new exits
-    time_s: float  # when the last batch of the window had returned
-    cause: Cause  # precision below eta, slow batches above tau_l, or other hardware
-    precision: float  # of the window, as a share of that of the network without exits
-    slow_share: float  # share of batches of the window that took longer than without exits
+    time_s: float  # when the last batch that it is judged by had returned
+    cause: Cause  # precision below eta, slow batches above what is allowed, other samples, or other hardware
+    judged_from: int  # first request of the batches that it is judged by, and of the next one
+    judged_to: int
+    precision: float  # of these batches, as a share of that of the network without exits
+    slow_share: float  # share of them that take longer than without exits, if they run alone
     exits: Exits  # those of all later batches
 
 
@@ -68,6 +55,7 @@ class Observation(NamedTuple):
 
     precision: float  # as in :class:`Change`
     slow_share: float
+    slow_allowed: float  # the share that may be slow, of batches of these sizes
     average_s: float  # from the start of a batch: mean latency of a sample, and mean over batches of the last sample's
     tail_s: float
 
@@ -80,11 +68,12 @@ class AdaptiveRun:
     finish_s: Floats
     exit: Ints  # (N,): the candidate at which it left, or K + 1 for the end
     changes: list[Change]  # every change, in order of time
-    whole_s: Floats  # (b_max + 1,): time of a batch without exits, on the hardware of the beginning
+    whole_s: Floats  # (N,): time of its batch without exits, on the hardware on which it ran
+    allowed: Floats  # (N,): share of the batches of this size that may be slow
 
     def starts(self) -> Ints:
         """The first request of every batch, and the number of requests behind them."""
-        return np.append(np.flatnonzero(np.diff(self.start_s, prepend=-1.0)), len(self.start_s))
+        return batch_starts(self.start_s)
 
     def blocks(self, log: Log, batches: int) -> list[tuple[int, Observation]]:
         """Observations of blocks of ``batches``, by the last request; a shorter block at the end is left out."""
@@ -94,24 +83,23 @@ class AdaptiveRun:
 
     def observe(self, log: Log, starts: Ints | None = None) -> Observation:
         """Observation of consecutive batches, by their first requests; by default of all."""
-        return observe(
-            log, self.start_s, self.finish_s, self.exit, self.starts() if starts is None else starts, self.whole_s
+        starts = self.starts() if starts is None else starts
+        rows = np.arange(starts[0], starts[-1])
+        took_s = self.finish_s[rows] - self.start_s[rows]
+        batch_s = np.maximum.reduceat(took_s, starts[:-1] - starts[0])
+        slow = batch_s > self.whole_s[starts[:-1]] * (1 + NEARLY)
+        return Observation(
+            precision=precision_of(log.scores[rows, self.exit[rows] - 1], log.scores[rows, -1]),
+            slow_share=float(slow.mean()),
+            slow_allowed=float(self.allowed[starts[:-1]].mean()),
+            average_s=float(took_s.mean()),
+            tail_s=float(batch_s.mean()),
         )
 
 
-def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observation:
-    """Observation of consecutive batches."""
-    rows = np.arange(starts[0], starts[-1])
-    took_s = finish_s[rows] - start_s[rows]
-    batch_s = np.maximum.reduceat(took_s, starts[:-1] - starts[0])
-    own = log.scores[rows, -1].sum()
-    slow = batch_s > whole_s[np.diff(starts)] * (1 + NEARLY)
-    return Observation(
-        precision=float(log.scores[rows, exit_of[rows] - 1].sum() / own) if own else 1.0,
-        slow_share=float(slow.mean()),
-        average_s=float(took_s.mean()),
-        tail_s=float(batch_s.mean()),
-    )
+def batch_starts(start_s: Floats) -> Ints:
+    """The first request of every batch, and the number of requests behind them."""
+    return np.append(np.flatnonzero(np.diff(start_s, prepend=-1.0)), len(start_s))
 
 
 def gathers(stage_s: Floats) -> Floats:
@@ -119,114 +107,79 @@ def gathers(stage_s: Floats) -> Floats:
     return np.diagonal(stage_s).T
 
 
-@dataclass(slots=True)
 class _Adapter:
-    """Looks at batches that have returned, and changes the exits of new ones."""
+    """Lets new batches run with the exits that a judge wants."""
 
-    log: Log
-    past: Log
-    goal: ExitGoal
-    window: int
-    hardware: list[Hardware]
-    stage_s: Floats
-    work: RequestArrays
-    device: DeviceArrays
-    rules: Rules
-    exits: Exits
-    changes: list[Change] = field(default_factory=list)
-    profiled: bool = True  # whether exits were chosen for the hardware of now
-    since: int = 0  # first request that started after the last change
-    done: int = 0  # all before this one have returned
-    looked: int = 0  # the same, when it was looked at last
+    def __init__(
+        self, judge: Judge, window: int, hardware: list[Hardware], work: RequestArrays, device: DeviceArrays,
+        rules: Rules,
+    ) -> None:  # fmt: skip
+        self.judge, self.window, self.hardware = judge, window, hardware
+        self.work, self.device, self.rules = work, device, rules
+        self.changes: list[Change] = []
+        self.eras = [(0, judge.stage_s[0, -1])]  # first request, and the times of the whole network from then on
+        self.done = 0  # all requests before this one have returned
+        self.install(judge.plan)
 
     def install(self, exits: Exits) -> None:
         """Let new batches run with these exits, in a variant of their own."""
+        started, log = self._started(), self.judge.log
         variant = (int(self.rules.memory[-1]) + 1) % VARIANTS
-        self.exits = exits
         self.rules.memory[-1] = variant
         self.device.time_s[variant] = self._segments(exits.places)
-        thresholds = self.rules.thresholds.reshape(VARIANTS, self.log.candidates)
+        thresholds = self.rules.thresholds.reshape(VARIANTS, log.candidates)
         thresholds[variant] = math.inf
         for place, confidence, column in zip(*exits, strict=True):
             thresholds[variant, place - 1] = confidence
-            self.work.confidences[self.since :, place - 1] = self.log.confidences[self.since :, place - 1, column]
+            self.work.confidences[started:, place - 1] = log.confidences[started:, place - 1, column]
+
+    def _started(self) -> int:
+        """Requests that have started: they do in order of arrival."""
+        return int(np.searchsorted(self.work.requests.start_s, math.inf))
 
     def _segments(self, places: Sequence[int]) -> Floats:
         """Time of each segment, from candidate to candidate: that of a stage is in its first one."""
-        ends = [0, *places, self.log.candidates + 1]
         time_s: Floats = np.zeros_like(self.device.time_s[0])
-        for begin, end in itertools.pairwise(ends):
-            time_s[begin] = self.stage_s[begin, end][: time_s.shape[1]]
+        for begin, end in itertools.pairwise([0, *places, len(time_s)]):
+            time_s[begin] = self.judge.stage_s[begin, end][: time_s.shape[1]]
         return time_s
 
     def look(self, returned: int) -> None:
-        """Judge the last window of batches, if enough have returned since the last change."""
+        """Let the judge count the batches that have returned, and serve the exits that it wants."""
         requests: Any = self.work.requests
         waiting = np.isinf(requests.finish_s[self.done : returned + 1])
         self.done += int(waiting.argmax()) if waiting.any() else len(waiting)
-        if self.done == self.looked:
+        if self.hardware and self.done and requests.finish_s[self.done - 1] >= self.hardware[0].from_s:
+            self.judge.run_on(self.hardware.pop(0).stage_s)
+            self.device.time_s[int(self.rules.memory[-1])] = self._segments(self.judge.exits.places)
+            self.device.gather_s[:] = gathers(self.judge.stage_s)[:, : self.device.gather_s.shape[1]]
+            self.eras.append((self._started(), self.judge.stage_s[0, -1]))
+        if self.window == 0:
             return
-        self.looked = self.done
-        if self.hardware and requests.finish_s[self.done - 1] >= self.hardware[0].from_s:
-            self.stage_s, self.profiled = self.hardware.pop(0).stage_s, False
-            self.device.time_s[int(self.rules.memory[-1])] = self._segments(self.exits.places)
-            self.device.gather_s[:] = gathers(self.stage_s)[:, : self.device.gather_s.shape[1]]
-        starts = self._window()
-        if starts is None:
+        starts = self._returned(self.judge.starts[-1])
+        if len(starts) > 1:
+            self.judge.count(starts)
+        verdict = self.judge.judge() if self.judge.counted else None
+        if verdict is None:
             return
-        found = observe(self.log, requests.start_s, requests.finish_s, self.work.exit_of, starts, self.stage_s[0, -1])
-        cause, exits = self._judge(found, self.log.part(slice(int(starts[0]), int(starts[-1]))))
-        if cause is None:
-            return
-        self.since = int(np.searchsorted(requests.start_s, math.inf))  # requests start in order of arrival
-        if exits != self.exits:
-            now_s = float(requests.finish_s[starts[0] : starts[-1]].max())
-            self.changes.append(Change(self.since, now_s, cause, found.precision, found.slow_share, exits))
-            self.install(exits)
+        if verdict.exits != self.judge.exits:
+            first, end = verdict.starts[0], verdict.starts[-1]
+            now_s = float(requests.finish_s[first:end].max())
+            self.changes.append(
+                Change(
+                    self._started(), now_s, verdict.cause, first, end, verdict.precision, verdict.slow_share,
+                    verdict.exits,
+                )
+            )  # fmt: skip
+            self.install(verdict.exits)
+        self.judge.serve(verdict.exits)
 
-    def _window(self) -> Ints | None:
-        """First requests of the last batches that returned, and of the next; ``None`` if they are too few."""
-        requests: Any = self.work.requests
-        start_s, done = requests.start_s, self.done
-        first = max(self.since, done - (self.window + 1) * self.goal.batch)
-        known = first == self.since  # else its batch may have begun before
-        starts = first + np.flatnonzero(np.diff(start_s[first:done], prepend=-1.0 if known else start_s[first]))
-        if done == len(start_s) or start_s[done] != start_s[done - 1]:
-            starts = np.append(starts, done)  # the last of them has returned as a whole
-        return None if len(starts) <= self.window else starts[-self.window - 1 :]
-
-    def _judge(self, found: Observation, recent: Log) -> tuple[Cause | None, Exits]:
-        """Cause of a change, and the exits that then hold: precision comes first (PAME, Section 7.6)."""
-        if found.precision < self.goal.precision and self.exits.places:
-            return "precision", self._stricter(recent)
-        if not self.profiled:
-            self.profiled = True  # the inference-time matrix is new, the batching patterns stay
-            return "hardware", Exits.of(choose_exits(self.past, self.stage_s, self.goal))
-        if found.slow_share > self.goal.slow and self.exits.places:
-            self.past = recent  # the batching patterns are new, the inference-time matrix stays
-            return "slow batches", self._later(recent)
-        return None, self.exits
-
-    def _stricter(self, recent: Log) -> Exits:
-        """A threshold one step higher at the exit whose answers lost most; other exits if it has no step left."""
-        lost = []
-        alive = np.ones(len(recent.scores), dtype=np.bool_)
-        for place, confidence, column in zip(*self.exits, strict=True):
-            leaves = alive & (recent.confidences[:, place - 1, column] >= confidence)
-            lost.append(float((recent.scores[leaves, -1] - recent.scores[leaves, place - 1]).sum()))
-            alive &= ~leaves
-        worst = int(np.argmax(lost))
-        steps = [step for step in self.goal.confidences if step > self.exits.confidences[worst]]
-        if not steps:
-            return self._later(recent)
-        confidences = list(self.exits.confidences)
-        confidences[worst] = steps[0]
-        return self.exits._replace(confidences=tuple(confidences))
-
-    def _later(self, recent: Log) -> Exits:
-        """Exits and thresholds chosen anew for the window, at or behind the first exit of now."""
-        allowed = range(self.exits.places[0], self.log.candidates + 1)
-        return Exits.of(choose_exits(recent, self.stage_s, self.goal, allowed))
+    def _returned(self, last: int) -> list[int]:
+        """First requests of the batches from ``last`` on that have returned, and of the next one."""
+        start_s = self.work.requests.start_s
+        starts = (last + np.flatnonzero(np.diff(start_s[last : self.done], prepend=-1.0))).tolist()
+        whole = self.done == len(start_s) or start_s[self.done] != start_s[self.done - 1]
+        return [*starts, self.done] if whole else starts
 
 
 def adapt(
@@ -267,21 +220,17 @@ def adapt(
     memory = np.zeros(VARIANTS * candidates + policy.memory)
     settings = scheduler.settings(None if isinstance(slo_s, np.ndarray) else slo_s)
     rules = Rules(settings, memory, memory[: -policy.memory], goal.batch, scheduler.call_s)
-    adapter = _Adapter(
-        log,
-        past,
-        goal,
-        window or count + 1,
-        sorted(hardware, key=lambda item: item.from_s),
-        stage_s,
-        work,
-        device,
-        rules,
-        exits,
-    )
-    adapter.install(exits)
+    judge = Judge(log, past, goal, window, stage_s, exits)
+    adapter = _Adapter(judge, window, sorted(hardware, key=lambda item: item.from_s), work, device, rules)
     run = play(
         replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, control=adapter.look, events=EVENTS
     )
     served = run.work.requests
-    return AdaptiveRun(served.start_s, served.finish_s, run.work.exit_of, adapter.changes, stage_s[0, -1])
+    starts = batch_starts(served.start_s)
+    firsts, whole_s = zip(*adapter.eras, strict=True)
+    era = np.searchsorted(firsts, starts[:-1], side="right") - 1
+    sizes = np.diff(starts)
+    return AdaptiveRun(
+        served.start_s, served.finish_s, run.work.exit_of, adapter.changes,
+        np.repeat(np.array(whole_s)[era, sizes], sizes), np.repeat(judge.allowed[sizes], sizes),
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import numpy as np
 from ..dse.exits.tabulate import goal_of
 from ..formats import AnyPath, InputError, read_table
 from ..rules.exit_choice import Log, log_of
-from ..serving.adaptation import AdaptiveRun, Exits, Hardware, Observation, adapt
+from ..serving.adaptation import AdaptiveRun, Hardware, Observation, adapt
 from ..serving.inputs import AnyPolicy, as_scheduler
+from ..serving.judgement import Exits
 from ..serving.policies import POLICIES
 from ..tables.exit_plan import TIMES_FILE, ExitPlan, InferenceTime, read_plan
 from ..tables.latency import read_latency
@@ -44,10 +46,13 @@ def serve_adaptively(
     slo_s: Objective | None = None,
     seed: int = 0,
     from_s: float | None = None,
+    until_s: float | None = None,
     then_samples: AnyPath | None = None,
     then_times: AnyPath | None = None,
 ) -> AdaptationResult:
     """Serve a trace with a plan, and let exits and thresholds follow."""
+    if until_s is not None and not until_s > (math.inf if from_s is None else from_s):
+        raise InputError(f"until: expected a time after that of from, found {until_s:g} s")
     if (from_s is None) != (then_samples is None and then_times is None):
         raise InputError(
             "from: expected a time, and samples or inference times that hold from then on, found only one of them"
@@ -66,40 +71,40 @@ def serve_adaptively(
         )
     measure = MEASURES[plan.measure]
     logged = _fitting(samples, times, measure)
-    changed = int(np.searchsorted(trace.arrival_s, np.inf if from_s is None else from_s))
-    first = logged.draw(changed, seed)
-    second = (logged if then_samples is None else _fitting(then_samples, times, measure)).draw(
-        len(trace) - changed, seed
-    )
-    if second.values != first.values:
-        raise InputError(
-            f"{then_samples}: expected {first.values} values of an answer as before, found {second.values}"
-        )
+    changed, back = np.searchsorted(trace.arrival_s, [np.inf if at is None else at for at in (from_s, until_s)])
+    first = logged.draw(len(trace), seed)
+    other = logged if then_samples is None else _fitting(then_samples, times, measure)
+    if other.values != first.values:
+        raise InputError(f"{then_samples}: expected {first.values} values of an answer as before, found {other.values}")
+    then = other.draw(back - changed, seed)
+    parts = first[slice(0, changed)], then, first[slice(back, None)]
     log = log_of(
         Samples(
-            np.concatenate([part.confidences[:, : part.exits - 1] for part in (first, second)]),
-            np.concatenate([first.correct, second.correct]),
+            np.concatenate([part.confidences[:, : part.exits - 1] for part in parts]),
+            np.concatenate([part.correct for part in parts]),
         )
     )
-    hardware = []
+    hardware, stage_s = [], times.array()[..., : plan.batch + 1]
     if then_times is not None:
         assert from_s is not None
-        other = read_table(InferenceTime, then_times)
-        if (other.candidates, other.b_max >= plan.batch) != (times.candidates, True):
+        changed_times = read_table(InferenceTime, then_times)
+        if (changed_times.candidates, changed_times.b_max >= plan.batch) != (times.candidates, True):
             raise InputError(
                 f"{then_times}: expected times at the {len(times.candidates)} candidates of {times.network} up to a "
-                f"batch of {plan.batch}, found {len(other.candidates)} of {other.network} up to {other.b_max}"
+                f"batch of {plan.batch}, found {len(changed_times.candidates)} of {changed_times.network} up "
+                f"to {changed_times.b_max}"
             )
-        hardware.append(Hardware(from_s, other.array()[..., : plan.batch + 1]))
+        hardware.append(Hardware(from_s, changed_times.array()[..., : plan.batch + 1]))
+        if until_s is not None:
+            hardware.append(Hardware(until_s, stage_s))
     counts = log.counts.tolist()
     exits = Exits(
         tuple(item.place for item in plan.exits),
         tuple(measure.to_array(item.confidence) for item in plan.exits),
         tuple(counts.index(item.count) for item in plan.exits),
     )
-    past = log_of(logged[slice(0, len(logged) // 2)])
     served = adapt(
-        log, trace.arrival_s, times.array()[..., : plan.batch + 1], goal_of(plan), exits, past, scheduler,
+        log, trace.arrival_s, stage_s, goal_of(plan), exits, log_of(logged), scheduler,
         window=window, slo_s=objectives(slo_s, len(trace), seed), hardware=hardware, load=table.load,
         wake_up_s=table.wake_up_s or 0.0,
     )  # fmt: skip

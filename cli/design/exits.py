@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...dse.exits.search import PlanResult
     from ...tables.exit_plan import PlanStep
 
-GUARD = "Protect the precision on other samples: keep a higher one, e.g. 99.5%; or bound, for 95 % confidence."
+GUARD = "Protects the precision on other samples: bound (95 % confidence), a higher one to keep, e.g. 99.5%, or none."
 TARGET = "A device, a folder with times of the network with all its candidates, or measured times of all stages."
 
 
@@ -25,7 +25,7 @@ def command(
     batch: Annotated[int, option("Samples of a batch.")],
     precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%",
     slow: Annotated[str, option("Share of batches that may take longer than without exits.", "SHARE")] = "2%",
-    guard: Annotated[str | None, option(GUARD, "SHARE|bound")] = None,
+    guard: Annotated[str, option(GUARD, "bound|SHARE|none")] = "bound",
     gain: Annotated[str, option("Share of the rest of its time that a later exit must save.", "SHARE")] = "2%",
     thresholds: ThresholdsTried = None,
     output: Annotated[Path | None, written("The folder to write.")] = None,
@@ -52,7 +52,7 @@ def command(
         precision=_share(precision, "precision"),
         slow=_share(slow, "slow", "2%"),
         gain=_share(gain, "gain", "2%"),
-        guard="bound" if guard == "bound" else _share(guard, "guard"),
+        guard={"bound": "bound", "none": None}[guard] if guard in ("bound", "none") else _share(guard, "guard"),
         confidences=log.measure.searched if tried is None else tried,
     )
     file, path = read_network_file(network)
@@ -65,10 +65,10 @@ def command(
     show(as_json, "fluidb.exits-output/1", _record(planned, output), text, output, then)
 
 
-def _share(text: str | None, name: str, example: str = "99%") -> Any:
+def _share(text: str, name: str, example: str = "99%") -> Any:
     from ...formats.quantities import parse_quantity
 
-    return None if text is None else parse_quantity(text, {"%": 1.0}, name, example, zero=True) / 100
+    return parse_quantity(text, {"%": 1.0}, name, example, zero=True) / 100
 
 
 def _record(planned: PlanResult, output: Path | None) -> dict[str, Any]:

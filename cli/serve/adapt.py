@@ -10,12 +10,12 @@ from ..options import AsJson, Seed, Slo, TraceFile, argument, duration, objectiv
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
-    from ...serving.adaptation import Exits
+    from ...serving.judgement import Exits
     from ...studies.adapt import AdaptationResult
 
 SAMPLES = "The log that the plan was chosen by; requests draw from it."
 POLICY = "pame with its parameters (`fluidb docs policies`)."
-WINDOW = "Batches that are looked at together; 0 adapts nothing."
+WINDOW = "Fewest batches that exits are chosen from; 0 adapts nothing."
 THEN = "From --from on, requests draw from these samples."
 TIMES = "From --from on, the hardware takes these inference times."
 
@@ -27,6 +27,7 @@ def command(
     policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame",
     window: Annotated[int, option(WINDOW, min=0)] = 100,
     start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None,
+    until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None,
     then_samples: Annotated[Path | None, option(THEN, "FILE")] = None,
     then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None,
     slo: Slo = None,
@@ -35,16 +36,17 @@ def command(
 ) -> None:
     """Replay a trace while exits and thresholds follow the load.
 
-    Over a sliding window of batches: precision below what is kept raises a
-    threshold; too many slow batches, or other hardware, choose exits anew
-    (PAME, Section 7.6). Every change is printed.
+    Where there is evidence that precision, slow batches or the samples that leave
+    are not those of the plan, exits are chosen anew, as for other hardware; the
+    plan comes back with its load (PAME, Section 7.6). Every change is printed.
     """
     from ...studies.adapt import serve_adaptively
     from ...traffic import read_trace
 
     found = serve_adaptively(
         plan, read_trace(trace), samples, policy, window=window, slo_s=objective(slo), seed=seed,
-        from_s=duration(start, "from"), then_samples=then_samples, then_times=then_times,
+        from_s=duration(start, "from"), until_s=duration(until, "until"),
+        then_samples=then_samples, then_times=then_times,
     )  # fmt: skip
     latency_s = found.served.finish_s - found.arrival_s
     record = {
@@ -58,7 +60,7 @@ def command(
             {**change._asdict(), "exits": _exits(found, change.exits)} for change in found.served.changes
         ],
     }  # fmt: skip
-    show(as_json, "fluidb.adapt-output/1", record, _text(found, policy, float(latency_s.mean())))
+    show(as_json, "fluidb.adapt-output/2", record, _text(found, policy, float(latency_s.mean())))
 
 
 def _exits(found: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
@@ -83,7 +85,8 @@ def _text(found: AdaptationResult, policy: str, mean_latency_s: float) -> Iterat
             "average latency": f"{ms(mean_latency_s)}, of which {ms(whole.average_s)} in a batch",
             "last of a batch": f"{ms(whole.tail_s)} after its start, on average",
             "precision": f"{percent(whole.precision)} of that without exits, {percent(found.plan.precision)} to keep",
-            "slow batches": f"{percent(whole.slow_share)}, at most {percent(found.plan.slow)}",
+            "slow batches": f"{percent(whole.slow_share)}, at most {percent(found.plan.slow)}, or "
+            f"{percent(whole.slow_allowed)} of batches of these sizes",
             "changes": f"{len(changes)}",
         }
     )

@@ -310,7 +310,7 @@ def pame_fig17(lab: Lab) -> Item:
     parts = _parts(task, place)
     shares: dict[str, list[float]] = {"exit": [], "check": [], "movement": []}
     for seed in lab.first(SEEDS):
-        found = rehearse(task, seed, lab, ExitGoal(batch=batch), allowed=[place])
+        found = rehearse(task, seed, lab, ExitGoal(batch=batch), only=place)
         moving = found.judged.moving[0] if found.choice.exits else np.full(1, batch)
         some = moving[moving > 0]
         model_s = task.stage_s[0, place, batch] - parts["check"][batch]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
+
+import numpy as np
 
 from ...dse.device.tabulate import tabulate_device
 from ...dse.exits.stage_times import stage_times
@@ -97,9 +98,12 @@ def halves(task: PaperTask, seed: int, lab: Lab) -> tuple[Log, Log]:
     return log.part(slice(0, count)), log.part(slice(count, 2 * count))
 
 
-def rehearse(task: PaperTask, seed: int, lab: Lab, goal: ExitGoal, allowed: Sequence[int] | None = None) -> Rehearsal:
+def rehearse(task: PaperTask, seed: int, lab: Lab, goal: ExitGoal, only: int | None = None) -> Rehearsal:
     """Choose by one half of a log, and judge by the other."""
     past, fresh = halves(task, seed, lab)
+    allowed = np.full((past.candidates, len(past.counts), len(goal.confidences)), only is None)
+    if only is not None:
+        allowed[only - 1] = True
     choice = choose_exits(past, task.stage_s, goal, allowed)
     judged = replay_exits(fresh, task.stage_s, goal.batch, choice.exits, choice.settings)
     return Rehearsal(choice, judged, past, fresh)

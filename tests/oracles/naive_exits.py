@@ -27,8 +27,11 @@ def score_of(sample, chain, last):
     return sample["scores"][last - 1]
 
 
-def find_thresholds(log, chain, candidate, grid, counts, eta, guard, last):
-    """Section 6.2: of the pairs that keep Q > eta * Q_ori, the one with the highest exit rate."""
+def find_thresholds(log, chain, candidate, grid, counts, eta, guard, last, allowed=None):
+    """Section 6.2: of the pairs that keep Q > eta * Q_ori, the one with the highest exit rate.
+
+    ``allowed`` are the (candidate, confidence, count) that are tried, if not all.
+    """
     own = sum(sample["scores"][-1] for sample in log)
     passing, best = [], None
     for count in counts:
@@ -38,7 +41,7 @@ def find_thresholds(log, chain, candidate, grid, counts, eta, guard, last):
                 for sample in log
                 if not any(leaves(sample, *exit_) for exit_ in chain)
             )
-            if out == 0:
+            if out == 0 or (allowed is not None and (candidate, confidence, count) not in allowed):
                 continue
             scores = [score_of(sample, [*chain, (candidate, confidence, count)], last) for sample in log]
             margin = sum(scores) - eta * own
@@ -56,13 +59,16 @@ def find_thresholds(log, chain, candidate, grid, counts, eta, guard, last):
     return confidence, count, out, total / own
 
 
+def batches_of(log, n):
+    """Whole batches of n samples; or batches of the sizes n, which have all samples."""
+    if isinstance(n, int):
+        return [log[start : start + n] for start in range(0, len(log) - n + 1, n)]
+    return [log[end - size : end] for size, end in zip(n, itertools.accumulate(n), strict=True)]
+
+
 def moving_by_batch(log, chain, n):
-    """Number of samples of each whole batch that pass all exits of a chain."""
-    found = []
-    for start in range(0, len(log) - n + 1, n):
-        batch = log[start : start + n]
-        found.append(sum(not any(leaves(sample, *exit_) for exit_ in chain) for sample in batch))
-    return found
+    """Number of samples of each batch that pass all exits of a chain."""
+    return [sum(not any(leaves(sample, *exit_) for exit_ in chain) for sample in batch) for batch in batches_of(log, n)]
 
 
 def quantile(sizes, tau):
@@ -81,8 +87,11 @@ def behind(T, place, N, stays, some_leave):
     return T(place, N, stays) + (T(place, place, stays) if some_leave else 0.0)
 
 
-def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", guard=None):
-    """Sections 6.1 to 6.4.  Returns the chain of exits, and the fate of each candidate by step."""
+def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", guard=None, sizes=None, allowed=None):
+    """Sections 6.1 to 6.4.  Returns the chain of exits, and the fate of each candidate by step.
+
+    Batches are whole, or of ``sizes``; then slow batches and the average are those of every single batch.
+    """
     N = K + 1
     searched = guard if isinstance(guard, float) else eta
     h = math.ceil(n / v)
@@ -93,21 +102,29 @@ def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", gua
         limit = T(a, N, n_in)
         step: dict[int, Any] = {}
         best = None
-        reach = moving_by_batch(log, chain, n)
+        reach = moving_by_batch(log, chain, sizes or n)
         for i in range(a + 1, K + 1):
-            found = find_thresholds(log, chain, i, grid, counts, searched, guard, N)
+            found = find_thresholds(log, chain, i, grid, counts, searched, guard, N, allowed)
             if found is None:
                 step[i] = ("imprecise",)
                 continue
             confidence, count, _, _ = found
-            b = moving_by_batch(log, [*chain, (i, confidence, count)], n)
+            b = moving_by_batch(log, [*chain, (i, confidence, count)], sizes or n)
             C, t = [0] * (h + 1), []
             for size in b:
                 C[math.ceil(size / v)] += 1
             for j in range(h + 1):
                 n_j = min(j * v, n_in)
                 t.append(T(a, i, n_in) + behind(T, i, N, n_j, n_j < n_in or v > 1))  # a wider bin: some may have left
-            if a == 0:
+            if a == 0 and sizes:
+                late, value = 0, 0.0
+                for size, after in zip(sizes, b, strict=True):
+                    time = T(0, i, size) + behind(T, i, N, after, after < size)
+                    late += time > T(0, N, size) * (1 + 1e-9)
+                    value += (size - after) * T(0, i, size) + after * time
+                slow, value = late / len(b), value / len(log)
+                outcome = "slow" if slow > tau + 1e-9 else "longer"
+            elif a == 0:
                 slow = sum(c for c, time in zip(C, t, strict=True) if time > limit * (1 + 1e-9)) / len(b)
                 value = sum(  # Equation 2
                     ((n - min(j * v, n)) * t[0] + min(j * v, n) * t[j]) * C[j] for j in range(h + 1)
@@ -133,7 +150,7 @@ def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", gua
         step[best] = ("taken", *step[best][1:])
         confidence, count = step[best][1][:2]
         chain = [*chain, (best, confidence, count)]
-        b = moving_by_batch(log, chain, n)
+        b = moving_by_batch(log, chain, sizes or n)
         if not any(b):
             return chain, steps, "all leave"
         if posterior == "observed":
@@ -147,11 +164,11 @@ def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", gua
 
 
 def replay(log, T, K, n, chain):
-    """Run whole batches through a chain of exits.  Returns average, tail, share of slow batches and precision."""
+    """Run batches through a chain of exits.  Returns average, tail, share of slow batches and precision."""
     N = K + 1
-    latencies, tails = [], []
-    for start in range(0, len(log) - n + 1, n):
-        there, clock, a = log[start : start + n], 0.0, 0
+    latencies, tails, slow = [], [], []
+    for batch in batches_of(log, n):
+        there, clock, a = batch, 0.0, 0
         for exit_ in chain:
             if there:
                 clock += T(a, exit_[0], len(there))
@@ -164,11 +181,10 @@ def replay(log, T, K, n, chain):
             clock += T(a, N, len(there))
         latencies += [clock] * len(there)
         tails.append(clock)
-    t_0 = T(0, N, n)
-    slow = sum(tail > t_0 * (1 + 1e-9) for tail in tails) / len(tails)
+        slow.append(clock > T(0, N, len(batch)) * (1 + 1e-9))
     own = sum(sample["scores"][-1] for sample in log)
     precision = sum(score_of(sample, chain, N) for sample in log) / own
-    return sum(latencies) / len(latencies), sum(tails) / len(tails), slow, precision
+    return sum(latencies) / len(latencies), sum(tails) / len(tails), sum(slow) / len(slow), precision
 
 
 def best_chain(replayed, K, grid, eta, tau):

@@ -13,6 +13,7 @@ from fluidb.dse.exits.stage_times import stage_times
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.rules.exit_choice import (
+    ExitChoice,
     ExitGoal,
     Log,
     average_latency,
@@ -20,10 +21,12 @@ from fluidb.rules.exit_choice import (
     count_thresholds,
     exceeded_by,
     find_setting,
+    kept_thresholds,
     levels_of,
     log_of,
     pattern_row,
     replay_exits,
+    run_exits,
     slow_share,
 )
 from fluidb.traffic import Samples
@@ -114,6 +117,60 @@ def test_choice_and_replay_are_those_of_plain_loops(problem) -> None:
     done = replay_exits(log, times, goal.batch, found.exits, found.settings)
     expected_replay = naive.replay(plain(samples), lambda a, b, B: float(times[a, b, B]), K, goal.batch, chain)
     assert (done.average_s, done.tail_s, done.slow_share, done.precision) == pytest.approx(expected_replay)
+
+
+@given(problems(), st.data())
+def test_a_choice_by_batches_of_any_size_is_that_of_plain_loops(problem, data) -> None:
+    """Of thresholds that are allowed, as those that keep the precision on another log are."""
+    samples, times, goal = problem
+    log, other = log_of(samples), log_of(samples[slice(0, max(1, len(samples) // 2))])
+    counts, kept = log.counts.tolist(), kept_thresholds(other, goal)
+    sizes: list[int] = []
+    while sum(sizes) < len(samples):
+        sizes.append(data.draw(st.integers(1, min(goal.batch, len(samples) - sum(sizes)))))
+    allowed = {
+        (place, confidence, count)
+        for place in range(1, log.candidates + 1)
+        for confidence in GRID
+        for count in counts
+        if keeps(plain(samples)[: len(other.scores)], place, confidence, count, goal)
+    }
+    assert allowed == {
+        (int(at) + 1, GRID[level], counts[column]) for at, column, level in zip(*np.nonzero(kept), strict=True)
+    }
+    found = choose_exits(log, times, goal, kept, np.array(sizes))
+    chain, steps, ended = naive.choose(
+        plain(samples), lambda a, b, B: float(times[a, b, B]), log.candidates, goal.batch, goal.width, goal.precision,
+        goal.slow, goal.gain, GRID, counts, goal.posterior, goal.guard, sizes, allowed,
+    )  # fmt: skip
+    assert found.ended == ended
+    assert [
+        (place, item.confidence, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)
+    ] == chain
+    for step, (_, _, expected) in zip(found.steps, steps, strict=True):
+        for item in step.verdicts:
+            outcome, *rest = expected[item.candidate]
+            assert item.outcome == outcome
+            if rest:
+                assert (item.slow_share, item.value_s) == pytest.approx(tuple(rest[-2:]))
+    done = run_exits(log, times, np.array(sizes), chain_of(found))
+    average_s, tail_s, slow, precision = naive.replay(
+        plain(samples), lambda a, b, B: float(times[a, b, B]), log.candidates, sizes, chain
+    )
+    assert (done.summed_s / len(samples), done.batch_s.mean()) == pytest.approx((average_s, tail_s))
+    assert (done.batch_s > times[0, -1, sizes] * (1 + 1e-9)).mean() == slow
+    assert done.scores.sum() / log.scores[:, -1].sum() == pytest.approx(precision)
+
+
+def keeps(samples: list[dict[str, list[Any]]], place: int, confidence: float, count: int, goal: ExitGoal) -> bool:
+    """Whether one exit keeps the precision."""
+    last = len(samples[0]["scores"])
+    total = sum(naive.score_of(sample, [(place, confidence, count)], last) for sample in samples)
+    return bool(total > goal.searched * sum(sample["scores"][-1] for sample in samples))
+
+
+def chain_of(choice: ExitChoice) -> list[tuple[int, float, int]]:
+    return [(place, item.confidence, item.column) for place, item in zip(choice.exits, choice.settings, strict=True)]
 
 
 @given(problems())

@@ -330,10 +330,13 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     for name, planned, samples in zip("ce", by, (drawn(), as_entropies(drawn(), 2)), strict=True):
         write_plan(planned, tmp_path / name)
         write_samples(samples, tmp_path / f"{name}.npz")
-    fluidb("trace", "poisson", "--rate", 500, "--count", 2000, "-o", "t.csv")
+    surer = draw_answers(PRESETS["glue"], 11, 4000, seed=5, overconfidence=2.0)
+    write_samples(surer, tmp_path / "c-then.npz")
+    write_samples(as_entropies(surer, 2), tmp_path / "e-then.npz")
+    fluidb("trace", "poisson", "--rate", 500, "--count", 4000, "-o", "t.csv")
     adapted = [
-        json.loads(fluidb("adapt", name, "--trace", "t.csv", "--samples", f"{name}.npz", "--window", 20,
-                          "--policy", "pame:timeout=10ms", "--json").stdout)
+        json.loads(fluidb("adapt", name, "--trace", "t.csv", "--samples", f"{name}.npz", "--window", 20, "--from", "2s",
+                          "--then-samples", f"{name}-then.npz", "--policy", "pame:timeout=10ms", "--json").stdout)
         for name in "ce"
     ]  # fmt: skip
     changes = [found.pop("changes") for found in adapted]
@@ -366,7 +369,8 @@ def test_measured_times_of_all_stages_give_the_plan_of_the_device(fluidb: Run, f
     fluidb("trace", "poisson", "--rate", 300, "--count", 300, "-o", "requests.csv")
     for target in ("t.csv", "t.json"):
         found = tmp_path / target.replace(".", "-")
-        done = fluidb("exits", BERT[0], target, "--samples", "log.npz", "--batch", 16, "-o", found)
+        common = ["--samples", "log.npz", "--batch", 16, "--guard", "none", "-o", found]
+        done = fluidb("exits", BERT[0], target, *common)
         assert (done.returncode, done.stderr) == (0, "")
         assert read_plan(found).exits == read_plan(folder).exits
         assert read_plan(found).expected == read_plan(folder).expected

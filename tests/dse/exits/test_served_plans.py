@@ -19,7 +19,8 @@ from fluidb.dse.exits.tabulate import goal_of
 from fluidb.formats import read_table, toml
 from fluidb.rules.exit_choice import log_of
 from fluidb.serving import Requests, find_policy, serve
-from fluidb.serving.adaptation import Exits, adapt
+from fluidb.serving.adaptation import adapt
+from fluidb.serving.judgement import Exits
 from fluidb.tables import read_latency
 from fluidb.tables.exit_plan import ExitPlan, InferenceTime, read_plan
 from fluidb.traffic import Samples, Trace, read_samples, read_trace, write_trace
@@ -115,7 +116,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made: Path = tmp_path_factory.mktemp("plans")
     (made / "mygpu.toml").write_text(blocks("docs/your-own.md", "toml")[2])
     write_samples(draw_answers(PRESETS["imagenet"], 15, 2000, seed=1), made / "log.npz")
-    log = ["--samples", "log.npz", "--batch"]
+    log = ["--samples", "log.npz", "--guard", "none", "--batch"]
     for command in (
         ["exits", "resnet50", "mygpu.toml", *log, 12, "-o", "plan"],
         ["exits", "resnet50", "rtx-2080-ti", *log, 16, "-o", "other"],

@@ -1,0 +1,52 @@
+"""Evidence that a load is not what it was: bets against it, whose gain is the evidence.
+
+A bet on batch after batch multiplies its stake by a factor whose mean is at most 1 while the load is what it was. It
+begins anew whenever it has lost (CUSUM). Then it reaches 1/a, of however many bets one, at most once in 1/a batches on
+average, however often it is looked at (Shin, Ramdas and Rinaldo, 2024).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Evidence:
+    """Gains of several bets."""
+
+    def __init__(self, bets: int, false_alarm: float, batches: int = 0) -> None:
+        self.enough = math.log(bets / false_alarm)  # all together raise as many false alarms as one alone may
+        self.gain = np.zeros(bets)  # logarithm of the stake
+        self.since = np.full(bets, batches)  # the first batch that counts
+        self.begin = self.batches = batches
+
+    def add(self, gains: Floats) -> None:
+        """Count batches. Shapes: ``gains`` (bets, batches), logarithms of the factors."""
+        path = self.gain[:, None] + np.cumsum(gains, axis=1)
+        least = np.minimum(np.minimum.accumulate(path, axis=1), 0.0)
+        lost = path == least
+        last = gains.shape[1] - np.argmax(lost[:, ::-1], axis=1)
+        self.since = np.where(lost.any(axis=1), self.batches + last, self.since)
+        self.gain = path[:, -1] - least[:, -1]
+        self.batches += gains.shape[1]
+
+    def found(self, fewest: int) -> NDArray[np.int64]:
+        """Bets that gained enough, on at least so many batches."""
+        return np.flatnonzero((self.gain >= self.enough) & (self.batches - self.since >= fewest))
+
+
+def on_share(hits: ArrayLike, of: ArrayLike, share: Floats | float, odds: float) -> Floats:
+    """Gains of a bet that the odds of a hit have changed by a factor."""
+    other = odds * share / (1 - share + odds * share)
+    hit, number = np.asarray(hits, dtype=np.float64), np.asarray(of, dtype=np.float64)
+    gains: Floats = hit * np.log(other / share) + (number - hit) * np.log((1 - other) / (1 - share))
+    return gains
+
+
+def on_mean(values: Floats, stake: float) -> Floats:
+    """Gains of a bet that the mean of values from -1 to 1 is above 0."""
+    return np.log1p(stake * values)
