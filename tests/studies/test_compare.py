@@ -649,7 +649,7 @@ def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> N
     (tmp_path / "mine.toml").write_text(mine)
     assert fluidb("compare", "mine.toml", "-o", "mine").returncode == 0
     (tmp_path / "buffer.toml").write_text(buffer)
-    assert fluidb("dse", "ofa_mobilenet_v3", "sushi-zcu104", "-o", "mbv3").returncode == 0
+    assert fluidb("dse", "ofa_mobilenet_v3", "sushi-zcu104", "-o", "supernet").returncode == 0
     assert fluidb("compare", "buffer.toml", "-o", "buffer").returncode == 0
 
 
