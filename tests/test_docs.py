@@ -229,12 +229,12 @@ def test_a_paper_is_added_as_the_page_says(tmp_path):
         (tmp_path / name).write_text(text)
     printed = run_shell(blocks("docs/extend.md", "sh")[1], tmp_path, run_fluidb)
     assert "FluidB is faster than SERIAL" in printed
-    made = {path.name for path in (tmp_path / "toy" / "toy").iterdir()}
+    made = {path.name for path in (tmp_path / "toy-results" / "toy").iterdir()}
     assert made == {
         *("README.md", ".kept"),
         *(f"{name}.{kind}" for name in ("throughput", "light") for kind in ("csv", "svg")),
     }
-    assert "| throughput | b = 8 | resnet50 on zc706 | 250 GOP/s |" in (tmp_path / "toy/toy/README.md").read_text()
+    assert "| throughput | b = 8 | resnet50 on zc706 | 250 GOP/s |" in (tmp_path / "toy-results/toy/README.md").read_text()
 
 
 def written_by(page: Path) -> set[str]:

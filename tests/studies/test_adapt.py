@@ -17,7 +17,7 @@ from fluidb.studies.adapt import serve_adaptively
 from fluidb.tables.exit_plan import InferenceTime, read_plan
 from fluidb.traffic import read_samples, read_trace
 
-OWN = ["adapt", "plan101", "--trace", "t.csv", "--samples", "log101.npz"]
+OWN = ["adapt", "plan101", "--trace", "busy.csv", "--samples", "log101.npz"]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_slow_batches_of_other_hardware_are_judged_by_its_times(folder: Path) ->
     plan, log = read_plan(folder / "plan101"), read_samples(folder / "log101.npz")
     both = [read_table(InferenceTime, folder / name / "inference_time.json").array() for name in ("plan101", "other")]
     found = serve_adaptively(
-        folder / "plan101", read_trace(folder / "t.csv"), folder / "log101.npz", "pame", window=0, slo_s=0.1,
+        folder / "plan101", read_trace(folder / "busy.csv"), folder / "log101.npz", "pame", window=0, slo_s=0.1,
         from_s=6.0, then_times=folder / "other/inference_time.json",
     ).served  # fmt: skip
     assert len(log) == 10_000
@@ -150,5 +150,5 @@ def test_a_fault_is_one_line(folder: Path, options: list[str], part: str) -> Non
 
 
 def test_a_folder_without_a_plan_is_named(fluidb: Run, folder: Path) -> None:
-    (found,) = lines(fluidb("adapt", "none", "--trace", folder / "t.csv", "--samples", folder / "log.npz"))
+    (found,) = lines(fluidb("adapt", "none", "--trace", folder / "busy.csv", "--samples", folder / "log.npz"))
     assert "none: expected a folder with a plan of exits, found none" in found
