@@ -8,14 +8,12 @@ from .fluid import overhead_s
 from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, go_on, launch
 
 PATIENCE, LAUNCH = 0, 1  # places in settings
-LATE, TURN_S, ENTERED, STAYED = range(
-    4
-)  # places in memory; samples that entered, and that passed all exits but the last
+LATE, TURN_S, ENTERED, STAYED = range(4)  # places in memory; samples that entered, and that passed all inner exits
 HORIZON = 2  # full batches that a plan covers
-SMALL = 8  # largest B_max with which a launch may have any throughput: a debt of so few requests is soon paid
-THROUGHPUT = 0.9  # of FluidB's launch, which a smaller one must reach with a larger B_max
-GAIN = 2.0  # of a full batch's throughput over that of one sample, up to which a plan without exits is good enough
-STAYS = 3  # one of so many samples, or more, must pass all exits but the last
+SMALL = 8  # up to this B_max a launch may have any throughput: the debt of B_max requests is soon paid
+THROUGHPUT = 0.9  # least throughput of a launch beyond, as a share of that of FluidB's
+SHARE = 1 / 3  # least share of the samples that pass all exits but the last, if a plan without exits is to hold
+GAIN = 1.6  # largest throughput of a full batch over that of one sample likewise
 
 
 @compiled(inline="always")
@@ -28,7 +26,7 @@ def whole_s(view, latency_s, size):
 def foresees(view, data):
     """Whether a plan without exits and other lanes tells enough of what will happen."""
     if view.stages > 1 and (
-        STAYS * data.memory[STAYED] < data.memory[ENTERED]
+        data.memory[STAYED] < SHARE * data.memory[ENTERED]
         or view.b_max * whole_s(view, data.latency_s, 1) > GAIN * whole_s(view, data.latency_s, view.b_max)
     ):
         return False
@@ -108,8 +106,8 @@ def decide(view, data):
     that of FluidB's.  Requests that will be in time enter first; late ones have the places left over.
 
     The oldest enter first, and all at once, where a plan would tell too little: on several lanes, and if a network has
-    several exits and less than a third of the samples passed all but the last, or a full batch has more than twice the
-    throughput of one sample.
+    several exits and less than a third of the samples passed all but the last, or a full batch has more than 1.6 times
+    the throughput of one sample.
 
     So that late requests and preempted batches do not starve, there are turns: when the last launch in order of arrival
     was longer ago than the patience, which shrinks once more than B_max are late, no request backfills, and the next
