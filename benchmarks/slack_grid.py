@@ -1,10 +1,11 @@
-"""fluid-slack against FluidB on every network and board that ships: ``python benchmarks/slack_grid.py poisson``.
+"""fluid-slack against FluidB on every network and platform that ships: ``python benchmarks/slack_grid.py poisson``.
 
-Seven loads, as shares of the rate that no policy sustains, times eight SLOs, as
-multiples of the time of one sample alone.  Both policies get the same arrivals and
-exits under the same seed.  ``poisson`` and ``gamma`` (CV 3) draw arrivals; ``azure`` takes the
-CSV file named by ``--trace``, faster or slower.  Each writes ``benchmarks/slack-grid/TRAFFIC.csv``;
-``render`` draws the picture from these files and writes the tables of docs/policies.md.
+Six loads, as shares of the rate beyond which queues grow, times six SLOs, as multiples of the time of one sample
+alone.  Both policies get the same arrivals and exits under the same seed.  On boards, ``poisson`` and ``gamma`` (CV 3)
+draw arrivals, and ``azure`` takes the CSV file named by ``--trace``, faster or slower.  ``large`` (boards with B_max 32
+and 64), ``devices`` (one lane) and ``lanes`` (all lanes, of devices that have several) draw Poisson arrivals.  Each
+writes ``benchmarks/slack-grid/GROUND.csv``; ``render`` draws the picture from these files and writes the table of
+docs/policies.md.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
+from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.models import NETWORKS, load_network
-from fluidb.platforms import PLATFORMS, Board, Platform, load_platform
+from fluidb.platforms import PLATFORMS, Board, Device, Platform, load_platform
 from fluidb.plots.canvas import canvas, describe, save
 from fluidb.serving import find_policy, simulate
 from fluidb.studies.capacity import saturation_rate
@@ -31,20 +33,29 @@ from fluidb.traffic.importers import import_trace
 from pages import write_part
 from rounds import HERE
 
-LOADS = (0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95)
-SLOS = (1.05, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
-SEEDS, REQUESTS = (301, 302, 303), 5_000
+LOADS = (0.3, 0.5, 0.7, 0.9, 1.1, 1.3)
+SLOS = (1.05, 1.5, 2.0, 3.0, 5.0, 8.0)
+SEEDS, REQUESTS = (301, 302, 303, 304, 305), 3_000
+LARGE = (32, 64)
 FOLDER, PAGE = HERE / "slack-grid", HERE.parent / "docs" / "policies.md"
 PICTURE = HERE.parent / "docs" / "images" / "fluid-slack-grid.svg"
-TRAFFIC = {"poisson": "Poisson", "gamma": "gamma, CV 3", "azure": "Azure code trace"}
+GROUNDS = {
+    "poisson": "boards, Poisson",
+    "gamma": "boards, gamma, CV 3",
+    "azure": "boards, Azure code trace",
+    "large": "boards, B_max 32 and 64",
+    "devices": "devices, one lane",
+    "lanes": "devices, two lanes",
+}
 POINT = 0.01
+LATENCIES = ("mean_most_x", "p99_most_x", "longest_most_x")
 
 
 class GridPoint(NamedTuple):
     """fluid-slack and FluidB at one point: means over the seeds, and the least and largest difference of violations."""
 
     network: str
-    board: str
+    platform: str
     load: float
     slo_x: float  # in times of one sample alone
     fluid: float  # violation rate
@@ -61,21 +72,36 @@ class GridPoint(NamedTuple):
         return self.least > 0
 
 
-def engines() -> Iterator[tuple[str, str, LatencyTable]]:
-    """Latency tables of the best NPU for every network on every board."""
-    for network, board in itertools.product(NETWORKS.names(), PLATFORMS.names()):
+def engines(sizes: tuple[int, ...] = (8,)) -> Iterator[tuple[str, str, LatencyTable]]:
+    """Latency tables of the best NPU for every network on every board, with each B_max."""
+    for b_max, network, board in itertools.product(sizes, NETWORKS.names(), PLATFORMS.names()):
         platform = load_platform(board, kind=Platform)
         if isinstance(platform, Board):
-            problem = load_network(network), platform, SearchOptions()
+            problem = load_network(network), platform, SearchOptions(b_max=b_max)
             yield network, board, tabulate_latency(*tabulate_design(*problem, search(*problem)))
 
 
-def arrivals(kind: str, rate_per_s: float, recorded: Trace | None) -> list[tuple[int, Trace]]:
+def devices() -> Iterator[tuple[str, str, LatencyTable]]:
+    """Latency tables of every device, for every network or for its own."""
+    for network, name in itertools.product(NETWORKS.names(), PLATFORMS.names()):
+        platform = load_platform(name, kind=Platform)
+        if isinstance(platform, Device) and getattr(platform, "network", network) == network:
+            yield network, name, tabulate_device(load_network(network), platform)
+
+
+def tables(ground: str) -> Iterator[tuple[str, str, LatencyTable]]:
+    """Latency tables of a ground."""
+    if ground in ("devices", "lanes"):
+        return (found for found in devices() if ground == "devices" or found[2].lanes > 1)
+    return engines(LARGE) if ground == "large" else engines()
+
+
+def arrivals(ground: str, rate_per_s: float, recorded: Trace | None) -> list[tuple[int, Trace]]:
     """Seeds and arrivals at a rate; a recorded trace is sped up or slowed down, and has one seed."""
     if recorded is not None:
         own_per_s = len(recorded) / float(recorded.arrival_s[-1])
         return [(SEEDS[0], Trace(recorded.request_id, recorded.arrival_s * own_per_s / rate_per_s))]
-    if kind == "gamma":
+    if ground == "gamma":
         return [(seed, gamma(rate_per_s, 3.0, REQUESTS, seed)) for seed in SEEDS]
     return [(seed, poisson(rate_per_s, REQUESTS, seed)) for seed in SEEDS]
 
@@ -88,29 +114,30 @@ def figures(table: LatencyTable, trace: Trace, slo_s: float, seed: int, policy: 
     return [found.violated.mean(), latency_s.mean(), np.percentile(latency_s, 99), latency_s.max()]
 
 
-def measure(kind: str, recorded: Trace | None) -> Iterator[GridPoint]:
+def measure(ground: str, recorded: Trace | None) -> Iterator[GridPoint]:
     """Every point of the grid."""
-    for network, board, table in engines():
-        alone_s, saturation = table.array()[0, -1, 1], saturation_rate(table)
+    for network, platform, table in tables(ground):
+        lanes, faster = (table.lanes, 1.0) if ground == "lanes" else (1, table.speedup)
+        alone_s, saturation = table.array()[0, -1, 1], saturation_rate(table) / faster
         for load in LOADS:
-            traces = arrivals(kind, load * saturation, recorded)
+            traces = arrivals(ground, load * saturation, recorded)
             for slo in SLOS:
                 fluid, slack = (
                     np.array([figures(table, trace, slo * alone_s, seed, policy) for seed, trace in traces])
-                    for policy in ("fluid", "fluid-slack")
+                    for policy in (f"fluid:lanes={lanes}", f"fluid-slack:lanes={lanes}")
                 )
                 more = slack[:, 0] - fluid[:, 0]
                 ratios = slack[:, 1:].mean(axis=0) / fluid[:, 1:].mean(axis=0)
                 rates = fluid[:, 0].mean(), slack[:, 0].mean()
-                yield GridPoint(network, board, load, slo, *rates, more.min(), more.max(), *ratios)
+                yield GridPoint(network, platform, load, slo, *rates, more.min(), more.max(), *ratios)
 
 
 class GridCell(NamedTuple):
-    """Summary of all networks and boards at one load and SLO."""
+    """Summary of all networks and platforms at one load and SLO."""
 
     load: float
     slo_x: float
-    pairs: int  # of a network and a board
+    pairs: int  # of a network and a platform (with a B_max)
     worse: int  # pairs with more violations on every seed
     most: float  # largest mean difference of the violation rates
     typical: float  # median difference
@@ -151,9 +178,9 @@ def read(kind: str) -> list[GridCell]:
 
 
 def draw(grids: dict[str, list[GridCell]]) -> None:
-    """Draw a grid for each traffic: the median difference of each load and SLO as colour, the largest as number."""
-    with canvas(3.6 * len(grids), 3.4) as figure:
-        for axes, (kind, cells) in zip(figure.subplots(1, len(grids), squeeze=False)[0], grids.items(), strict=True):
+    """Draw a grid for each ground: the median difference of each load and SLO as colour, the largest as number."""
+    with canvas(10.8, 6.8) as figure:
+        for axes, (kind, cells) in zip(figure.subplots(2, 3).flat, grids.items(), strict=True):
             shape = len(LOADS), len(SLOS)
             typical = np.array([cell.typical for cell in cells]).reshape(shape) / POINT
             most = np.array([cell.most for cell in cells]).reshape(shape) / POINT
@@ -163,7 +190,7 @@ def draw(grids: dict[str, list[GridCell]]) -> None:
                 axes.text(column, row, f"{value + 0:+.2f}", ha="center", va="center", fontsize=5.5, color=ink)
             axes.set_xticks(range(len(SLOS)), [f"{slo:g}" for slo in SLOS])
             axes.set_yticks(range(len(LOADS)), [f"{100 * load:g} %" for load in LOADS])
-            axes.set(title=TRAFFIC[kind], xlabel="SLO, in times of one sample alone", ylabel="load")
+            axes.set(title=GROUNDS[kind], xlabel="SLO, in times of one sample alone", ylabel="load")
             axes.grid(visible=False)
         figure.colorbar(image, ax=figure.axes, label="violations, difference in points (median)", shrink=0.9)
         fewer, every = (sum(cell.typical < bound for cells in grids.values() for cell in cells) for bound in (0, 1e9))
@@ -174,21 +201,19 @@ def draw(grids: dict[str, list[GridCell]]) -> None:
 
 def table_text(grids: dict[str, list[GridCell]]) -> str:
     """The grids in numbers, as Markdown."""
-    columns = ("traffic", "points", "worse on every seed", "largest difference", "average", "p99", "longest latency")
+    columns = ("ground", "points", "worse on every seed", "largest difference", "average", "p99", "longest latency")
     lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
     for kind, cells in grids.items():
-        row = [TRAFFIC[kind], f"{sum(cell.pairs for cell in cells):,}", f"{sum(cell.worse for cell in cells)}"]
+        row = [GROUNDS[kind], f"{sum(cell.pairs for cell in cells):,}", f"{sum(cell.worse for cell in cells)}"]
         row.append(f"{max(cell.most for cell in cells) / POINT + 0:+.2f} points")
-        for name, most in (("mean_x", "mean_most_x"), ("p99_x", "p99_most_x"), ("longest_x", "longest_most_x")):
-            middle = np.median([getattr(cell, name) for cell in cells])
-            row.append(f"x{middle:.2f}, up to x{max(getattr(cell, most) for cell in cells):.2f}")
+        row += [f"x{max(getattr(cell, name) for cell in cells):.2f}" for name in LATENCIES]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 
 def render() -> None:
     """Draw the picture and put the table into the page."""
-    grids = {kind: read(kind) for kind in TRAFFIC}
+    grids = {kind: read(kind) for kind in GROUNDS}
     draw(grids)
     write_part(PAGE, "grid", table_text(grids))
 
@@ -196,7 +221,7 @@ def render() -> None:
 def main() -> None:
     """Measure one grid, or render all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=[*TRAFFIC, "render"])
+    parser.add_argument("what", choices=[*GROUNDS, "render"])
     parser.add_argument("--trace", type=Path, help="the Azure code trace, for azure")
     options = parser.parse_args()
     if options.what == "render":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from typing import Any
 
@@ -28,13 +28,23 @@ def first_rows(record: Any) -> str:
     """The first rows of a record's ``columns()`` as HTML, for a notebook."""
     from html import escape
 
-    from tabulate import tabulate
-
     columns = record.columns()
     count = len(next(iter(columns.values())))
-    rows = list(islice(zip(*columns.values(), strict=True), FIRST))
+    rows = islice(zip(*columns.values(), strict=True), FIRST)
+    lines = [_row("th", columns), *(_row("td", (_cell(value) for value in row)) for row in rows)]
     shown = f"<p>the first {FIRST} of {count:,} rows</p>" if count > FIRST else ""
-    return f"<p>{escape(brief(record))}</p>{tabulate(rows, headers=list(columns), tablefmt='html')}{shown}"
+    return f"<p>{escape(brief(record))}</p>\n<table>\n{''.join(lines)}</table>\n{shown}"
+
+
+def _row(kind: str, texts: Iterable[str]) -> str:
+    from html import escape
+
+    return f"<tr>{''.join(f'<{kind}>{escape(text)}</{kind}>' for text in texts)}</tr>\n"
+
+
+def _cell(value: Any) -> str:
+    """A value as text, a number with six digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _fields(record: Any) -> Iterator[tuple[str, Any]]:

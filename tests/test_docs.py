@@ -234,7 +234,8 @@ def test_a_paper_is_added_as_the_page_says(tmp_path):
         *("README.md", ".kept"),
         *(f"{name}.{kind}" for name in ("throughput", "light") for kind in ("csv", "svg")),
     }
-    assert "| throughput | b = 8 | resnet50 on zc706 | 250 GOP/s |" in (tmp_path / "toy-results/toy/README.md").read_text()
+    written = (tmp_path / "toy-results" / "toy" / "README.md").read_text()
+    assert "| throughput | b = 8 | resnet50 on zc706 | 250 GOP/s |" in written
 
 
 def written_by(page: Path) -> set[str]:

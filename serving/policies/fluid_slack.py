@@ -8,14 +8,29 @@ from .fluid import overhead_s
 from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, go_on, launch
 
 PATIENCE, LAUNCH = 0, 1  # places in settings
-LATE, TURN_S = 0, 1  # places in memory
+LATE, TURN_S, ENTERED, STAYED = range(4)  # places in memory; samples that entered, and that passed all inner exits
 HORIZON = 2  # full batches that a plan covers
+SMALL = 8  # up to this B_max a launch may have any throughput: the debt of B_max requests is soon paid
+THROUGHPUT = 0.9  # least throughput of a launch beyond, as a share of that of FluidB's
+SHARE = 1 / 3  # least share of the samples that pass all exits but the last, if a plan without exits is to hold
+GAIN = 1.6  # largest throughput of a full batch over that of one sample likewise
 
 
 @compiled(inline="always")
 def whole_s(view, latency_s, size):
     """Time of a batch from the input to the end, at the largest width and with all steps."""
     return between_s(latency_s, 0, 0, view.stages, size)
+
+
+@compiled(inline="always")
+def foresees(view, data):
+    """Whether a plan without exits and other lanes tells enough of what will happen."""
+    if view.stages > 1 and (
+        data.memory[STAYED] < SHARE * data.memory[ENTERED]
+        or view.b_max * whole_s(view, data.latency_s, 1) > GAIN * whole_s(view, data.latency_s, view.b_max)
+    ):
+        return False
+    return data.lanes.size == 1
 
 
 @compiled(inline="always")
@@ -57,6 +72,7 @@ def count_in_time(view, data, late, size):
 @compiled()
 def enter(view, data, late, size, run, end_s):
     """Let requests in: first those that will be in time at ``end_s``, then the oldest of the others."""
+    data.memory[ENTERED] += size
     missing = count_missing(view, data, late, end_s)
     others = size - min(view.waiting - missing, size)
     data.memory[LATE] = late - min(late, others)
@@ -71,13 +87,27 @@ def enter(view, data, late, size, run, end_s):
     return Decision(size, missing - others, run, math.inf, True, 0, 0.0)
 
 
+@compiled(inline="always")
+def enter_oldest(view, data, late, size, run):
+    """Let the oldest requests in."""
+    data.memory[ENTERED] += size
+    data.memory[LATE] = max(0, late - size)
+    if view.depth == 0:
+        data.memory[TURN_S] = view.now_s
+    return launch(size, run)
+
+
 @compile_policy
 def decide(view, data):
     """FluidB's launches and backfills, with two changes.
 
     A launch is smaller than FluidB's if more of the waiting requests are then in time, but not while B_max requests are
-    late, that is, too late even if they ran alone.  Requests that will be in time enter first; late ones have the
-    places left over.
+    late, that is, too late even if they ran alone; and if B_max is above 8, only if its throughput is at least 0.9 of
+    that of FluidB's.  Requests that will be in time enter first; late ones have the places left over.
+
+    The oldest enter first, and all at once, where a plan would tell too little: on several lanes, and if a network has
+    several exits and less than a third of the samples passed all but the last, or a full batch has more than 1.6 times
+    the throughput of one sample.
 
     So that late requests and preempted batches do not starve, there are turns: when the last launch in order of arrival
     was longer ago than the patience, which shrinks once more than B_max are late, no request backfills, and the next
@@ -94,21 +124,29 @@ def decide(view, data):
     late = count_missing(view, data, int(data.memory[LATE]), view.now_s + whole_s(view, latency_s, 1))
     data.memory[LATE] = late
     patience_s = data.settings[PATIENCE] * (view.head_due_s - view.head_arrival_s) * min(1.0, view.b_max / max(late, 1))
+    ahead = foresees(view, data)
     turn = view.waiting > 0 and view.now_s >= data.memory[TURN_S] + patience_s
     if view.depth > 0:
         size = min(view.waiting, view.b_max - view.size)
         if size > 0 and not turn:
             more_s = overhead_s(view, latency_s, 0, view.stages, size, False)
             if more_s < view.deadline_s - view.now_s:
+                if not ahead:
+                    return enter_oldest(view, data, late, size, view.stage)
                 return enter(view, data, late, size, view.stage, view.now_s + more_s)
+        if view.stage == view.stages - 1:
+            data.memory[STAYED] += view.size
         return go_on(1)
     best = min(view.waiting, view.b_max)
-    if turn and late > 0:
-        data.memory[LATE], data.memory[TURN_S] = max(0, late - best), view.now_s
-        return launch(best, 1)
+    if not ahead or (turn and late > 0):
+        return enter_oldest(view, data, late, best, 1)
     if data.settings[LAUNCH] == 0 and late < view.b_max:
         most = count_in_time(view, data, late, best)
+        enough = 0.0 if view.b_max <= SMALL else THROUGHPUT * best
+        full_s = whole_s(view, latency_s, best)
         for size in range(best - 1, 0, -1):
+            if size * full_s < enough * whole_s(view, latency_s, size):
+                continue
             in_time = count_in_time(view, data, late, size)
             if in_time > most:
                 best, most = size, in_time
@@ -121,5 +159,5 @@ POLICY = Policy(
         Parameter("patience", "6", at_least("patience", 1.0)),
         Parameter("launch", "planned", choice("launch", "planned", "full")),
     ),
-    memory=2,
+    memory=4,
 )

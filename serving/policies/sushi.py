@@ -105,7 +105,7 @@ def decide(view, data):
     """Serve the requests one by one; choose the SubNet of each, and once in Q requests the content of the buffer.
 
     The SubNet is chosen by its times in the present state of the buffer; of equals the more accurate, or the faster,
-    then the first.  After Q requests the buffer keeps the SubGraph that is nearest to the average of their SubNets.
+    then the first.  After Q requests the buffer keeps the SubGraph that is nearest to their SubNets by ``distance``.
 
     Source: SUSHI, Section 3.3; the paper has no queue.  Work-conserving.
 

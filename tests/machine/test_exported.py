@@ -117,7 +117,9 @@ def test_the_script_of_the_page_measures_pytorch(tmp_path, monkeypatch):
     exec(measure, script)
     script["write_times"]([first, second], image, 3, rounds=4)
     assert len(Path("times.csv").read_text().splitlines()) == 7
-    assert call_fluidb("trace", "poisson", "--rate", 20, "--count", 50, "-o", "digits.csv", cwd=tmp_path).returncode == 0
+    assert (
+        call_fluidb("trace", "poisson", "--rate", 20, "--count", 50, "-o", "digits.csv", cwd=tmp_path).returncode == 0
+    )
     printed = run_shell(blocks("docs/real-device.md", "sh")[2], tmp_path)
     assert "requests" in printed
     assert [item.name for item in onnx.load("net.onnx").graph.output] == ["e1", "e2"]

@@ -64,6 +64,7 @@ def fluid_slack(
     preempted = [0] * total
     preemptions = 0
     now, last_turn = 0.0, 0.0
+    entered, stayed = 0, 0
     queue: list[int] = list(range(total))  # not yet admitted; those from the future are not looked at
 
     def here() -> list[int]:
@@ -84,14 +85,24 @@ def fluid_slack(
         missing, behind = split(due, here(), end)
         return sorted(behind[:size] + missing[: max(0, size - len(behind))])
 
+    def foresees() -> bool:
+        if last == 1:
+            return True
+        return stayed >= 1 / 3 * entered and b_max * whole[1] <= 1.6 * whole[b_max]
+
     def best_size(largest: int) -> int:
         if not planned or len(late()) >= b_max:
             return largest
         considered = here()[: len(late()) + 2 * b_max]
-        saved = {size: in_time(now, due, here(), size, considered, whole) for size in range(1, largest + 1)}
+        sizes = [
+            size for size in range(1, largest + 1) if b_max <= 8 or size * whole[largest] >= 0.9 * largest * whole[size]
+        ]
+        saved = {size: in_time(now, due, here(), size, considered, whole) for size in sizes}
         return max(saved, key=lambda size: (saved[size], size))
 
     def enter(batch: list[int]) -> list[int]:
+        nonlocal entered
+        entered += len(batch)
         for request in batch:
             queue.remove(request)
             start_s[request] = now
@@ -108,7 +119,7 @@ def fluid_slack(
     while queue:
         now = max(now, arrival_s[queue[0]])
         size = min(len(here()), b_max)
-        if turn_is_due() and late():
+        if (turn_is_due() and late()) or not foresees():
             going = here()[:size]
         else:
             size = best_size(size)
@@ -122,15 +133,15 @@ def fluid_slack(
             batch = through(batch, stage)
             while batch:
                 size = min(len(here()), b_max - len(batch))
-                if size == 0 or turn_is_due():
-                    break
                 overhead = latency[0][stage][size] + latency[stage][last][len(batch) + size]  # Equation (4)
-                if not overhead < min(due[request] for request in batch) - now:
+                allowed = overhead < min(due[request] for request in batch) - now
+                if size == 0 or turn_is_due() or not allowed:
+                    stayed += len(batch) if stage == last - 1 else 0
                     break
                 preemptions += 1
                 for request in batch:
                     preempted[request] += 1
-                newcomers = enter(chosen(size, now + overhead))
+                newcomers = enter(chosen(size, now + overhead) if foresees() else here()[:size])
                 for earlier in range(1, stage + 1):
                     if newcomers:
                         newcomers = through(newcomers, earlier)

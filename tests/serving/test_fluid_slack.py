@@ -26,13 +26,14 @@ Proof. Times in the table grow with the batch size.
   late. While r older ones wait, a turn comes at most P min(1, B/(r + 1)) + T after the last one; if r >= m B then,
   this is less than P/m + T (P + T for m = 0). Each turn takes the B oldest, or all that are late, so m gets smaller
   with each turn; it is at most M at the first, and the turn with m = 0 launches the request. The sum is at most P
-  (1 + H_M) + (M + 1) T.
+  (1 + H_M) + (M + 1) T.  Where there is no plan, every launch takes the B oldest, so there are only more turns.
 - Running. The last turn was not after the launch, so while a request waits, a turn is due at most P after it, and
   from then on there is no backfill: the request returns within P + T.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import naive_slack
@@ -41,14 +42,17 @@ import pytest
 import slack_grid
 from builders import COMPILED, table_of, trace_of, traffic_of, workloads
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
+from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.formats import InputError
-from fluidb.models import load_network
-from fluidb.platforms import load_platform
+from fluidb.models import NETWORKS, load_network
+from fluidb.platforms import PLATFORMS, Board, Device, Platform, load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.statistics import mean_interval
 from fluidb.studies import load_scenario
+from fluidb.studies.capacity import saturation_rate
 from fluidb.studies.comparison import compare
 from fluidb.studies.scenario import SCENARIOS
+from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,8 +78,8 @@ def over_the_bound(found, table, patience: float):
 @st.composite
 def crowded(draw):
     """More requests than can be saved: bursts, one objective or one for each, small whole numbers."""
-    stages, b_max, count = draw(st.integers(1, 3)), draw(st.integers(2, 4)), draw(st.integers(4, 24))
-    growth = draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+    stages, b_max, count = draw(st.integers(1, 3)), draw(st.sampled_from([2, 3, 4, 9])), draw(st.integers(4, 24))
+    growth = draw(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
     stage_s = [[draw(st.integers(1, 4)) * (1 + growth * b) for b in range(b_max)] for _ in range(stages)]
     table = table_of([np.maximum.accumulate(times).tolist() for times in stage_s])
     gaps = draw(st.lists(st.sampled_from([0.0, 0.0, 0.5, 2.0, 6.0]), min_size=count, max_size=count))
@@ -224,11 +228,56 @@ def test_the_page_s_claim_on_table_2(tmp_path):
 
 
 def test_the_page_has_the_table_of_the_grid_and_nobody_is_worse():
-    grids = {kind: slack_grid.read(kind) for kind in slack_grid.TRAFFIC}
+    grids = {kind: slack_grid.read(kind) for kind in slack_grid.GROUNDS}
     assert slack_grid.table_text(grids) in PAGE
-    for cells in grids.values():
-        assert sum(cell.pairs for cell in cells) == 144 * 7 * 8
+    boards = sum(isinstance(load_platform(name, kind=Platform), Board) for name in PLATFORMS.names())
+    pairs = len(NETWORKS.names()) * boards
+    assert f"({pairs} pairs)" in PAGE
+    devices = [table for _, _, table in slack_grid.devices()]
+    several = sum(table.lanes > 1 for table in devices)
+    sizes = {"large": pairs * len(slack_grid.LARGE), "devices": len(devices), "lanes": several}
+    for kind, cells in grids.items():
+        assert [(cell.load, cell.slo_x) for cell in cells] == list(product(slack_grid.LOADS, slack_grid.SLOS))
+        assert {cell.pairs for cell in cells} == {sizes.get(kind, pairs)}
         assert sum(cell.worse for cell in cells) == 0
+
+
+@pytest.mark.skipif(not COMPILED, reason="thousands of requests: slow as plain Python")
+@pytest.mark.parametrize(
+    ("network", "load", "slo_x", "least"),
+    [("ee_bert", 0.5, 1.5, 0), ("ee_resnet34", 0.7, 3.0, 0), ("resnet34", 0.9, 3.0, 1), ("inception_v3", 0.9, 3.0, 0)],
+)
+def test_no_worse_on_a_device_on_which_a_small_batch_wastes_its_time(network, load, slo_x, least):
+    """With exits as FluidB, on several lanes too; without them a launch keeps most of the throughput of FluidB's."""
+    table = tabulate_device(load_network(network), load_platform("rtx-2080-ti", kind=Device))
+    slo_s, rate_per_s = slo_x * table.array()[0, -1, 1], load * saturation_rate(table)
+    for seed in range(3):
+        traffic = prepare(poisson(rate_per_s, 5_000, seed), [row.rate for row in table.exits], slo_s=slo_s, seed=seed)
+        fluid, slack = (simulate(table, traffic, find_policy(name)) for name in ("fluid", "fluid-slack"))
+        assert least <= fluid.violated.sum() - slack.violated.sum()
+
+
+@settings(max_examples=100)
+@given(crowded(), st.sampled_from([2, 3]))
+def test_on_several_lanes_it_decides_as_fluidb(workload, lanes):
+    alone, trace, exits = workload
+    load = [0.0, *[0.75] * alone.b_max]
+    table = LatencyTable.model_validate(alone.model_dump() | {"lanes": lanes, "load": load})
+    fluid, slack = (
+        simulate(table, traffic_of(trace, exits), find_policy(f"{name}lanes={lanes}"))
+        for name in ("fluid:", "fluid-slack:patience=inf,")
+    )
+    assert slack.finish_s.tolist() == fluid.finish_s.tolist()
+    assert slack.preempted.tolist() == fluid.preempted.tolist()
+
+
+@pytest.mark.parametrize(("b_max", "together"), [(8, 1), (9, 4)])
+def test_with_large_batches_a_launch_keeps_the_throughput_of_fluidb_s(b_max, together):
+    """The oldest of four is in time only alone: with 0.8 of the throughput of four, too little if B_max is above 8."""
+    table = table_of([[1.0, 1.75, 2.5, 3.25, *[40.0] * (b_max - 4)]])
+    trace = trace_of([0.0, 0.5, 0.5, 0.5, 0.5], [9.0, 1.5, 9.0, 9.0, 9.0])
+    found = simulate(table, traffic_of(trace, np.ones(5, dtype=int)), find_policy("fluid-slack"))
+    assert (found.start_s == 1.0).sum() == together
 
 
 @pytest.mark.parametrize("name", ["fluid-slack", "fluid-slack-parts"])
