@@ -12,7 +12,7 @@ LATE, TURN_S, ENTERED, STAYED = range(4)  # places in memory; samples that enter
 HORIZON = 2  # full batches that a plan covers
 SMALL = 8  # up to this B_max a launch may have any throughput: the debt of B_max requests is soon paid
 THROUGHPUT = 0.9  # least throughput of a launch beyond, as a share of that of FluidB's
-SHARE = 1 / 3  # least share of the samples that pass all exits but the last, if a plan without exits is to hold
+SHARE = 0.3  # least share of the samples that pass all exits but the last, if a plan without exits is to hold
 GAIN = 1.6  # largest throughput of a full batch over that of one sample likewise
 
 
@@ -106,7 +106,7 @@ def decide(view, data):
     that of FluidB's.  Requests that will be in time enter first; late ones have the places left over.
 
     The oldest enter first, and all at once, where a plan would tell too little: on several lanes, and if a network has
-    several exits and less than a third of the samples passed all but the last, or a full batch has more than 1.6 times
+    several exits and less than 0.3 of the samples passed all but the last, or a full batch has more than 1.6 times
     the throughput of one sample.
 
     So that late requests and preempted batches do not starve, there are turns: when the last launch in order of arrival

@@ -88,7 +88,7 @@ def fluid_slack(
     def foresees() -> bool:
         if last == 1:
             return True
-        return stayed >= 1 / 3 * entered and b_max * whole[1] <= 1.6 * whole[b_max]
+        return stayed >= 0.3 * entered and b_max * whole[1] <= 1.6 * whole[b_max]
 
     def best_size(largest: int) -> int:
         if not planned or len(late()) >= b_max:
