@@ -187,7 +187,8 @@ def draw(grids: dict[str, list[GridCell]]) -> None:
             image = axes.imshow(typical, origin="lower", aspect="auto", cmap="Blues_r", vmin=-30, vmax=0)
             for (row, column), value in np.ndenumerate(most):
                 ink = "white" if typical[row, column] < -18 else "#111111"
-                axes.text(column, row, f"{value + 0:+.1f}", ha="center", va="center", fontsize=5.5, color=ink)
+                label = f"{value:+.2f}" if round(value, 2) else ""
+                axes.text(column, row, label, ha="center", va="center", fontsize=5.5, color=ink)
             axes.set_xticks(range(len(SLOS)), [f"{slo:g}" for slo in SLOS])
             axes.set_yticks(range(len(LOADS)), [f"{100 * load:g} %" for load in LOADS])
             axes.set(title=GROUNDS[kind], xlabel="SLO, in times of one sample alone", ylabel="load")
