@@ -44,7 +44,7 @@ SCHEMA = "fluidb.coverage/1"
 
 NETWORKS = {"resnet50": 0.2, "alexnet": 0.12}
 """Networks, and their latency objectives in seconds: the first gains little from batches, the second much."""
-BOARD, POLICY, OTHER = "zc706", "fluid", "fluid-slack"
+BOARD, POLICY, OTHER = "zc706", "fluid", "adaptb"
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 """Arrival rates, as shares of the saturation rate."""
 NAMES = ("violation_rate", "mean", "p50", "p90", "p99")
