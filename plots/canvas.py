@@ -40,7 +40,7 @@ STYLE: dict[Any, Any] = {
 
 INK = """\
 *{stroke-linejoin: round; stroke-linecap: butt}
-svg{color: #000; fill: currentColor}
+svg{color-scheme: light dark; color: #000; fill: currentColor}
 @media (prefers-color-scheme: dark){svg{color: #e0e0e0}}"""
 """Style sheet of a file: text and axes are dark on a bright page, and bright on a dark one."""
 

@@ -105,6 +105,7 @@ def test_a_vector_picture_follows_the_page_and_pixels_have_a_ground(tmp_path):
         save(figure, tmp_path / name, replace=False)
     text = (tmp_path / "a.svg").read_text()
     assert "prefers-color-scheme: dark" in text
+    assert "color-scheme: light dark" in text  # its page, where it is opened alone
     assert "stroke: currentColor" in text
     for colour in ("#000000", "#ffffff"):
         assert colour not in text
