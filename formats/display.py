@@ -17,10 +17,11 @@ def brief(record: Any) -> str:
     """A record in a line or two: the fields that it has, with sizes in place of long values."""
     shown: list[str] = []
     for name, value in _fields(record):
-        if value is not None:
-            shown.append(f"{name}={_value(value)}" if sum(map(len, shown)) < LONGEST else "...")
-        if shown[-1:] == ["..."]:
+        if sum(map(len, shown)) >= LONGEST:
+            shown.append("...")
             break
+        if value is not None:
+            shown.append(f"{name}={_value(value)}")
     return f"{type(record).__name__}({', '.join(shown)})"
 
 
@@ -60,10 +61,7 @@ def _value(value: Any) -> str:
         return f"<{' x '.join(f'{size:,}' for size in value.shape)} {value.dtype}>"
     if next(_fields(value), None):
         name = getattr(value, "name", None)
-        text = str(value) if isinstance(value, tuple) else ""  # a design is shown as it is printed
-        return (
-            text if text.startswith("<") else f"<{type(value).__name__}{f' {name}' if isinstance(name, str) else ''}>"
-        )
+        return f"<{type(value).__name__} {name}>" if isinstance(name, str) else f"<{type(value).__name__}>"
     text = repr(value)
     if len(text) <= 40:
         return text

@@ -44,6 +44,7 @@ def _text(folders: list[Path], columns: list[dict[str, str]]) -> Iterator[str]:
 
 def _facts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[str, str]:
     """The figures of a design, by their names."""
+    from ...dse.npu.choices import Objective
     from ...dse.npu.objectives import OBJECTIVES
 
     options, board = design.options, design.platform
@@ -64,6 +65,6 @@ def _facts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[
         found |= {f"to {item.name}, b={b}": ms(times_s[end, b]) for end, item in enumerate(latency.exits, 1)}
         found[f"throughput, b={b}"] = f"{design.gop_s[b - 1]:,.1f} GOP/s"
         if design.energy_j is not None:
-            energy = OBJECTIVES[type(options.objective).ENERGY]
-            found[f"energy an inference, b={b}"] = energy.text(design.energy_j[b - 1])
+            energy = OBJECTIVES[Objective.ENERGY].text(design.energy_j[b - 1])
+            found[f"energy an inference, b={b}"] = energy
     return found

@@ -444,7 +444,7 @@ def _by_bound(
 def configure(network: Network, platform: Board, tile: Tile, options: SearchOptions) -> LayoutChoice:
     """Find the best (k, B_R) of each layer and batch on a given design.
 
-    On equal cycles fewer words win, then k = 1 before 2 before 1/2, then the smaller B_R.
+    On equal cycles fewer words tile by tile win, then k = 1 before 2 before 1/2, then the smaller B_R.
 
     Parameters
     ----------
