@@ -141,7 +141,7 @@ class FunctionAddress(WrapperAddressProtocol):
 
 @contextlib.contextmanager
 def indices_from_zero() -> Iterator[None]:
-    """Compile ``array[k]`` for ``k`` of 0 and more only: to look whether each is negative is up to a tenth of a replay."""
+    """Compile ``array[k]`` for ``k`` of 0 and more only: to look at each for a sign takes a tenth of a replay."""
 
     def take(context: Any, builder: Any, kind: Any, index: Any, _: Any) -> Any:
         return context.cast(builder, index, kind, types.intp)
