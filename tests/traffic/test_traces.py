@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import math
 from dataclasses import fields, replace
@@ -74,6 +75,16 @@ def test_pieces_make_the_same_file(tmp_path, monkeypatch, count):
 def written(folder: Path, columns: dict[str, list[Any]]) -> list[str]:
     traces.write_columns({name: np.array(values) for name, values in columns.items()}, folder / "c.csv", replace=True)
     return (folder / "c.csv").read_text().splitlines()
+
+
+def test_texts_with_commas_and_quotes_are_read_back_beside_numbers(tmp_path):
+    columns: dict[str, list[Any]] = {"layer": ["conv,a", 'say "b"'], "k": ["", "1/2"], "time_s": [0.5, 1e-20]}
+    traces.write_columns(columns, tmp_path / "c.csv", replace=False)
+    with (tmp_path / "c.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["layer"] for row in rows] == columns["layer"]
+    assert [row["k"] for row in rows] == columns["k"]
+    assert [float(row["time_s"]) for row in rows] == columns["time_s"]
 
 
 @given(st.lists(st.tuples(st.floats(), st.integers(-(2**63), 2**63 - 1), st.booleans()), min_size=1))
