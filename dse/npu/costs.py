@@ -46,10 +46,19 @@ class LayerCosts(NamedTuple):
     words: NDArray[np.float64]  # (L, b_max), moved off chip
 
 
-def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
-    """Cost of each layer and batch on a design, as its FBCB configures it."""
-    options, platform, network = design.options, design.platform, design.network
-    work, rows = distinct(network, room=options.resident_words(platform))
+class Configured(NamedTuple):
+    """The G products of a network as a control block configures them."""
+
+    gemms: NDArray[np.float64]  # (G, 4), R, P, C, groups
+    fetched: NDArray[np.float64]  # (G,), share of the weights that is fetched
+    tile: NDArray[np.float64]  # (3, G, b_max), after stacking
+    layouts: NDArray[np.int64]  # (G, b_max, 4), b, B_R, B_P, passes
+
+
+def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
+    """Each product of a design's network as its FBCB configures it."""
+    options = design.options
+    work, rows = distinct(design.network, room=options.resident_words(design.platform))
     codes, B_R = fbcb.unpack()
     layouts = [
         [(b, down, *arrange(options.batching, b, down, LayerKind(kind))) for b, down in enumerate(row, 1)]
@@ -58,9 +67,16 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     tile = stacked(np.array([design.tile]))[:, codes, 0]
     if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
+    return Configured(work.gemms[rows], work.fetched[rows], tile, np.array(layouts))
+
+
+def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
+    """Cost of each layer and batch on a design, as its FBCB configures it."""
+    options, platform, network = design.options, design.platform, design.network
+    chosen = configured(design, fbcb)
     cycles, words, parts = _gemm_parts(
-        work.gemms[rows].T[:, :, None], tile, np.moveaxis(np.array(layouts), -1, 0), platform.words_per_cycle,
-        options.batching is Batching.EQ1, work.fetched[rows][:, None], design.tile.dsps,
+        chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0), platform.words_per_cycle,
+        options.batching is Batching.EQ1, chosen.fetched[:, None], design.tile.dsps,
     )  # fmt: skip
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers

@@ -17,6 +17,7 @@ from .choices import Batching
 from .costs import Cause, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
+from .passes import tile_by_tile
 from .space import stacked
 from .workload import distinct
 
@@ -55,6 +56,8 @@ class Explanation:
     candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, best first
     fixed: list[FixedConfiguration]
     mean_gop_s: float  # as configured
+    by_tiles_s: NDArray[np.float64] | None  # (L, b_max), the time tile by tile; none with Equation (1) as printed
+    block_rows: NDArray[np.int64] | None  # (L, b_max), rows of a block in this time; 0 for a memory-only layer
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -73,6 +76,10 @@ class Explanation:
             **{f"{cause.value}_s": part.ravel().tolist() for cause, part in self.parts_s.items()},
             "bound": [cause.value for cause in self.bound.ravel()],
             "dram_bytes": self.dram_bytes.ravel().tolist(),
+            **{
+                name: ["" for _ in self.bound.flat] if part is None else part.ravel().tolist()
+                for name, part in (("by_tiles_s", self.by_tiles_s), ("block_rows", self.block_rows))
+            },
         }
 
     @property
@@ -171,6 +178,10 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         if np.isfinite(total_s).all():
             single = (len(stackings) == 1 or k is not None) and (len(rules) == 1 or rule is not None)
             fixed.append(FixedConfiguration(k, rule, total_s, _mean_gop_s(design, total_s), single))
+    by_tiles_s = block_rows = None
+    if run := tile_by_tile(design, fbcb):
+        by_tiles_s, block_rows = costs.time_s.copy(), np.zeros(costs.time_s.shape, dtype=np.int64)
+        by_tiles_s[products], block_rows[products] = run  # a memory-only layer moves the same words
     takes_time = np.flatnonzero(costs.time_s.any(axis=1)).tolist()
     return Explanation(
         design=design,
@@ -183,4 +194,6 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         candidates=[candidates[index] for index in takes_time],
         fixed=fixed,
         mean_gop_s=_mean_gop_s(design, costs.time_s.sum(axis=0)),
+        by_tiles_s=None if by_tiles_s is None else by_tiles_s[takes_time],
+        block_rows=None if block_rows is None else block_rows[takes_time],
     )

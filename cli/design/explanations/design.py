@@ -74,13 +74,16 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
         f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
     }
+    if found.by_tiles_s is not None:
+        whole_s = found.by_tiles_s[:, at].sum()
+        about["tile by tile"] = f"{ms(whole_s)}, {percent(whole_s / time_s.sum() - 1)} longer (`fluidb docs model`)"
     yield facts(about)
-    sums_s = found.time_s.sum(axis=0)
+    sums_s, by_tiles = found.time_s.sum(axis=0), _by_tiles(found)
     rows = [
-        (i + 1, _ms(whole), *_shares(part[:, i].sum() for part in found.parts_s.values()))
+        (i + 1, _ms(whole), *by_tiles[i], *_shares(part[:, i].sum() for part in found.parts_s.values()))
         for i, whole in enumerate(sums_s)
     ]
-    yield table([*_BATCHES, *_causes(found)], rows)
+    yield table([*_BATCHES, *_BY_TILES[: len(by_tiles[0])], *_causes(found)], rows)
     order = np.argsort(-time_s, kind="stable")
     lines: list[tuple[Any, ...]] = [([i], found.layers[i].name, *_choice(found, i, at)) for i in order[:top]]
     if len(order) > top:
@@ -97,12 +100,24 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
 
 
 _BATCHES = ("batch, and\nshares in %", "\nms")
+_BY_TILES = ("ms tile\nby tile", "rows of\na block")
 _CHOICE = ("\nbound", "\nk:B_R", "\nnext best")
 
 
 def _causes(found: Explanation) -> list[str]:
     """The causes, as headers of two lines."""
     return [cause.label.replace(" ", "\n") if " " in cause.label else f"\n{cause.label}" for cause in found.parts_s]
+
+
+def _by_tiles(found: Explanation, index: int | None = None) -> list[tuple[Any, ...]]:
+    """Cells of the columns tile by tile, by batch: of all layers together, or of one with its blocks."""
+    if found.by_tiles_s is None or found.block_rows is None:  # the engine has no such time
+        return [()] * found.time_s.shape[1]
+    if index is None:
+        return [(_ms(time_s),) for time_s in found.by_tiles_s.sum(axis=0)]
+    return [
+        (_ms(time_s), rows or "") for time_s, rows in zip(found.by_tiles_s[index], found.block_rows[index], strict=True)
+    ]
 
 
 def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
@@ -140,11 +155,11 @@ def _layer(found: Explanation, index: int) -> Iterator[str]:
         product = f"R x P x C = {size}, groups {layer.gemm.groups}, {layer.gemm.macs:,} MACs"
     place = f"{layer.name}, {index + 1} of {len(found.layers)}, in stage {layer.stage}"
     yield facts({"layer": place, "product": product, "design": f"<T_R,T_P,T_C> = {found.design.tile}"})
-    rows = []
+    rows, by_tiles = [], _by_tiles(found, index)
     for i, (time_s, dram_bytes) in enumerate(zip(found.time_s[index], found.dram_bytes[index], strict=True)):
         shares = _shares(part[index, i] for part in found.parts_s.values())
-        rows.append((i + 1, _ms(time_s), f"{dram_bytes / 1e6:,.3f}", *shares, *_choice(found, index, i)))
-    yield table([*_BATCHES, "\nMB", *_causes(found), *_CHOICE], rows)
+        rows.append((i + 1, _ms(time_s), *by_tiles[i], f"{dram_bytes / 1e6:,.3f}", *shares, *_choice(found, index, i)))
+    yield table([*_BATCHES, *_BY_TILES[: len(by_tiles[0])], "\nMB", *_causes(found), *_CHOICE], rows)
     costs = [
         {(item.B_R, K_NAMES.index(item.k)): _ms(item.time_s) for item in column} for column in found.candidates[index]
     ]
@@ -167,6 +182,8 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
             "stage": layer.stage,
             "gemm": layer.gemm and {**layer.gemm._asdict(), "per_sample": layer.per_sample},
             **times(lambda part: part[i]),
+            "by_tiles_s": None if found.by_tiles_s is None else found.by_tiles_s[i],
+            "block_rows": None if found.block_rows is None or not layer.gemm else found.block_rows[i],
             "dram_bytes": found.dram_bytes[i],
             "bound": found.bound[i],
             "k": [k for k, _ in found.chosen[i]] or None,
@@ -192,6 +209,7 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         "dsp_share": design.dsp_share,
         "mean_gop_s": found.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
+        "by_tiles_s": None if found.by_tiles_s is None else found.by_tiles_s.sum(axis=0),
         "layers": layers,
         "fixed": [fixed(item) for item in found.fixed],
         "best_fixed": found.best_fixed and fixed(found.best_fixed),

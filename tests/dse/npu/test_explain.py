@@ -172,19 +172,6 @@ def test_candidates_stand_in_the_order_of_the_search(gemm, tile, b_max, gb_s, mo
         assert [item.dram_bytes for item in column] == [2 * words for *_, words in expected]
 
 
-def test_the_layouts_of_the_paper_s_design_suit_an_engine_that_runs_tile_by_tile():
-    """Of the layouts that take equally long, those with the fewest words in a walk over the tiles (docs/model.md)."""
-    network, board, options = load_network("resnet50"), load_platform("zc706"), SearchOptions()
-    tile = Tile(4652, 7, 128)
-    choice = configure(network, board, tile, options)
-    rate, took_s = board.words_per_cycle, 0.0
-    for gemm, codes, B_R, cycles in zip(network.gemms, choice.codes, choice.B_R, choice.cycles, strict=True):
-        words = naive.words_by_tiles(gemm, tile, naive.STACKS[codes[7]], 8, B_R[7], "fluid")
-        took_s += max(cycles[7], words / rate) / board.clock_hz
-    assert 1e3 * took_s == pytest.approx(365.5, abs=0.05)
-    assert 1e3 * choice.cycles[:, 7].sum() / board.clock_hz == pytest.approx(364.5, abs=0.05)
-
-
 def test_a_control_block_changed_by_hand_is_explained_as_it_stands():
     """What the search would have chosen is then the next best, and may be faster."""
     design, fbcb = tiny()
