@@ -223,11 +223,13 @@ def test_columns_hold_what_the_result_does(results):
         assert time_s == table.array()[begin, end, batch] > 0
     assert len(columns["batch"]) == sum(range(len(table.exits) + 1)) * table.b_max
     columns = explained.columns()
-    causes = [name for name in columns if name.endswith("_s") and name != "time_s"]
+    causes = [f"{cause.value}_s" for cause in explained.parts_s]
     np.testing.assert_allclose(np.sum([columns[name] for name in causes], axis=0), columns["time_s"])
     at = columns["layer"].index("wide") + 1
     index = explained.index("wide")
     assert (columns["batch"][at], columns["time_s"][at]) == (2, explained.time_s[index, 1])
+    assert columns["by_tiles_s"][at] == explained.by_tiles_s[index, 1] >= columns["time_s"][at]
+    assert columns["block_rows"][at] == explained.block_rows[index, 1] > 0
     assert (columns["k"][at], columns["B_R"][at]) == explained.chosen[index][1]
     comparison = found["Comparison"]
     last = comparison.points[-1].contenders[-1]
