@@ -39,6 +39,7 @@ wrapper_address: Any = _get_wrapper_address
 SOURCES = (
     "jit.py",
     "dse/npu/kernels.py",
+    "dse/npu/schedule.py",
     "dse/partition/kernels.py",
     "dse/subgraphs/kernels.py",
     "serving/bound.py",

@@ -39,6 +39,7 @@ def full(requests: int, peers_python: Path | None) -> Iterator[BenchmarkTable]:
     sizes = [size for size in scale.REQUESTS.sizes if size < requests]
     yield kernel.measure(9)
     yield kernel.measure_bound(5)
+    yield kernel.measure_built(5)
     yield kernel.measure_cold(7)
     yield commands.measure(9)
     yield simulator.measure(5, 1_000_000, 10_000)
@@ -57,6 +58,7 @@ def smoke() -> Iterator[BenchmarkTable]:
     """Every table once, small, but that of commands, which ``make ratios`` runs."""
     yield kernel.measure(1, dsps=64)
     yield kernel.measure_bound(1, [("pynq-z1", None)], ["resnet50"])
+    yield kernel.measure_built(1, [("resnet50", "zc706")])
     yield simulator.measure(1, 1_000, 500)
     yield exits.measure(1, 500, 5)
     yield adaptation.measure(1, 1_000)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fluidb import __version__
-from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
+from fluidb.dse import Overlap, SearchOptions, search, tabulate_design, tabulate_latency
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import Replay, find_policy, simulate
@@ -87,7 +87,7 @@ class LoadPoint(NamedTuple):
 @functools.cache
 def table_of(network: str) -> LatencyTable:
     """Latency table of the best design."""
-    problem = load_network(network), load_platform(BOARD), SearchOptions()
+    problem = load_network(network), load_platform(BOARD), SearchOptions(overlap=Overlap.PAPER)
     return tabulate_latency(*tabulate_design(*problem, search(*problem)))
 
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from fluidb.dse import Objective, SearchOptions
+from fluidb.dse import Objective, Overlap, SearchOptions
 from fluidb.dse.npu.search import Evaluator
 from fluidb.dse.npu.space import designs
 from fluidb.models import load_network
@@ -22,7 +22,11 @@ TOOLS = {"SCALE-Sim 3.0.0": "scalesim", "ZigZag 3.9.1": "zigzag"}
 
 def measure(python: Path | None) -> BenchmarkTable:
     """Time of one run of each tool in its own environment, beside fluidb's for every design of ZC706."""
-    network, board, options = load_network("resnet50"), load_platform("zc706"), SearchOptions(b_max=1)
+    network, board, options = (
+        load_network("resnet50"),
+        load_platform("zc706"),
+        SearchOptions(b_max=1, overlap=Overlap.PAPER),
+    )
     layers = [layer for layer in network.layers if layer.name in LAYERS]
     update = {"layers": [layer.model_copy(update={"stage": 1}) for layer in layers], "exits": network.exits[-1:]}
     part = network.model_copy(update=update)

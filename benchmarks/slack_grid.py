@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
+from fluidb.dse import Overlap, SearchOptions, search, tabulate_design, tabulate_latency
 from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import PLATFORMS, Board, Device, Platform, load_platform
@@ -77,7 +77,7 @@ def engines(sizes: tuple[int, ...] = (8,)) -> Iterator[tuple[str, str, LatencyTa
     for b_max, network, board in itertools.product(sizes, NETWORKS.names(), PLATFORMS.names()):
         platform = load_platform(board, kind=Platform)
         if isinstance(platform, Board):
-            problem = load_network(network), platform, SearchOptions(b_max=b_max)
+            problem = load_network(network), platform, SearchOptions(b_max=b_max, overlap=Overlap.PAPER)
             yield network, board, tabulate_latency(*tabulate_design(*problem, search(*problem)))
 
 

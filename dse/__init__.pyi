@@ -1,4 +1,4 @@
-from .npu.choices import Batching as Batching, Objective as Objective
+from .npu.choices import Batching as Batching, Objective as Objective, Overlap as Overlap
 from .npu.design import read_design as read_design, tabulate_design as tabulate_design, write_design as write_design
 from .npu.explanation import explain as explain
 from .npu.latency import tabulate_latency as tabulate_latency, write_latency as write_latency

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dse.npu.choices import Overlap
 from ..dse.npu.design import DesignTable, tabulate_design
 from ..dse.npu.fbcb import FbcbTable
 from ..dse.npu.search import SearchOptions, search
@@ -84,6 +86,10 @@ class Lab:
         runs = [GridRun(point, contender, engine, seed) for seed in seeds]
         found = {index: table.figures for index, table, _ in run_each(runs, Store(self.folder), Workers(None))}
         return {key: np.array([found[index][key] for index in range(len(runs))]) for key in found[0]}
+
+
+paper_options = partial(SearchOptions, overlap=Overlap.PAPER)
+"""A search by the words that reproduce the figures of Fluid Batching."""
 
 
 def design(network: Network, platform: Board, options: SearchOptions) -> tuple[DesignTable, FbcbTable]:

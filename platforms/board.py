@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from math import ceil, floor, log2
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -18,6 +19,19 @@ ENERGY_KEYS = ("mac_pj", "on_chip_pj_per_word", "off_chip_pj_per_word")
 
 LUT_KEYS = ("luts", "luts_fixed", "luts_per_adder")
 """Keys that it must have to estimate the look-up tables of an NPU."""
+
+
+PORT_LATENCY_CYCLES = 40
+"""Assumed if a board's file states none: about what DDR behind an interconnect takes at 150 to 200 MHz."""
+
+
+class Port(NamedTuple):
+    """The port to the off-chip memory: beats of ``words``, in ``ready`` of ``cycles`` cycles."""
+
+    words: float
+    ready: float
+    cycles: float
+    latency: float  # cycles from asking for a beat to its arrival
 
 
 class Board(Platform):
@@ -37,6 +51,11 @@ class Board(Platform):
         Effective off-chip bandwidth in 1e9 bytes per second.
     word_bits : int
         Width of activations and weights.
+    port_words : int, optional
+        Words of a beat of the port to the off-chip memory; else the smallest power of two that carries the bandwidth,
+        as where it is too narrow.
+    port_latency_cycles : float
+        Cycles of the NPU from asking for a beat to its arrival.
     mac_pj, on_chip_pj_per_word, off_chip_pj_per_word : float, optional
         Energy of a MAC, of a word that is read or written in a buffer, and of such a word off chip.
     static_w : float, optional
@@ -58,6 +77,8 @@ class Board(Platform):
     clock_mhz: Amount
     bandwidth_gb_s: Amount
     word_bits: Annotated[int, Field(ge=1, le=64)]
+    port_words: Annotated[int, Field(ge=1, le=4096)] | None = None
+    port_latency_cycles: Annotated[float, Field(ge=0, le=1e6)] = PORT_LATENCY_CYCLES
     mac_pj: Amount | None = None
     on_chip_pj_per_word: Amount | None = None
     off_chip_pj_per_word: Amount | None = None
@@ -92,6 +113,18 @@ class Board(Platform):
     def words_per_cycle(self) -> float:
         """Off-chip words that are moved in one clock cycle."""
         return self.bandwidth_gb_s * 1e9 * 8 / (self.word_bits * self.clock_hz)
+
+    @property
+    def port(self) -> Port:
+        """The port, whose beats carry the bandwidth, or the next less that 16 bits of a share can state."""
+        rate = self.words_per_cycle
+        words = 2 ** max(ceil(log2(rate)), 0)
+        if self.port_words and self.port_words >= rate:
+            words = self.port_words
+        cycles = 2 ** (16 + max(-floor(log2(rate / words)), 0))
+        return Port(
+            float(words), float(floor(rate / words * cycles)), float(cycles), float(ceil(self.port_latency_cycles))
+        )
 
     def states(self, keys: Sequence[str]) -> bool:
         """True if its file has all of these optional keys."""

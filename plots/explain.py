@@ -23,6 +23,12 @@ LOOKS = {
     Cause.STACKING: (COLOURS[6], "D"),
     Cause.MEMORY: (COLOURS[1], "P"),
     Cause.FEW_ROWS: (COLOURS[4], "X"),
+    # muted colours of Paul Tol's for the causes of an engine that runs tile by tile
+    Cause.SHORT_BLOCKS: ("#882255", "*"),
+    Cause.PARTIAL_BEATS: ("#999933", "<"),
+    Cause.FIRST_LOAD: ("#44aa99", ">"),
+    Cause.LAST_STORE: ("#332288", "p"),
+    Cause.BUFFERS: ("#999999", "h"),
 }
 """Colour and marker of each cause; the markers differ where colours look alike."""
 
@@ -89,6 +95,7 @@ def _causes(axes: Axes, found: Explanation) -> None:
     handles = [
         axes.scatter([], [], 40, color=colour, marker=marker, label=cause.label)
         for cause, (colour, marker) in LOOKS.items()
+        if found.parts_s[cause].any()
     ]
     axes.legend(handles=handles[::-1], loc="center left", bbox_to_anchor=(1, 0.5), title="bound by, goes into")
     axes.grid(visible=False)

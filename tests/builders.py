@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
@@ -25,6 +26,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from fluidb.cli.app import run
+from fluidb.dse import Overlap, SearchOptions
 from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Board
 from fluidb.serving import Scheduler, find_policy
@@ -53,6 +55,9 @@ def library(name: str):
             raise
         pytest.skip(f"{name} is not installed: pip install --group exporters")
 
+
+paper_options = partial(SearchOptions, overlap=Overlap.PAPER)
+"""A search by the paper's count of words, whose oracle is ``naive``; that as built is ``naive_engine``'s."""
 
 # the installed command
 

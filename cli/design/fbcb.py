@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ...dse.npu.choices import HardwareFormat
+from ...dse.npu.choices import HardwareFormat, Overlap
 from ..options import AsJson, DesignFolder, Force, option, written
 from ..render import facts, percent, show, table
 
@@ -24,7 +24,8 @@ def command(
 ) -> None:
     """Show a design's FBCB, or write files for the hardware.
 
-    The FBCB holds stacking k and samples down the rows B_R, by layer and batch.
+    The FBCB holds stacking k, samples down the rows B_R and the blocks into which the
+    rows are divided, by layer and batch.
     With --format, write files for hardware instead (`fluidb docs npu`): mem, the
     entries for $readmemh; c-header, the latency table in cycles; systemverilog, a
     folder with the Fluid Batching Engine and its testbench.
@@ -53,15 +54,20 @@ def _show(directory: Path, as_json: bool) -> None:
 
     design, fbcb = read_design(directory)
     share = design.register_share(fbcb)
-    codes, rows_down = (entries.tolist() for entries in fbcb.unpack())
+    codes, blocks, rows_down = (entries.tolist() for entries in fbcb.unpack())
+    built = design.options.overlap is Overlap.TILES
     layers = [
-        {"layer": row.layer, "k": [K_NAMES[code] for code in k], "B_R": B_R}
-        for row, k, B_R in zip(fbcb.rows, codes, rows_down, strict=True)
+        {"layer": row.layer, "k": [K_NAMES[code] for code in k], "B_R": B_R, "blocks": parts if built else None}
+        for row, k, parts, B_R in zip(fbcb.rows, codes, blocks, rows_down, strict=True)
     ]
     sizes = {"b_max": fbcb.b_max, "entry_bits": fbcb.bits, "register_bits": fbcb.register_bits}
     entries = f"{len(layers)} layers x {fbcb.b_max} batch sizes, {fbcb.bits} bits each"
     registers = f"{fbcb.register_bits:,} flip-flops ({percent(share, 3)} of {design.platform.name})"
-    cells = [(row["layer"], *map("{}:{}".format, row["k"], row["B_R"])) for row in layers]
-    headers = ["k:B_R by layer", *(f"b={b}" for b in range(1, fbcb.b_max + 1))]
+    columns = ("k", "B_R", "blocks") if built else ("k", "B_R")
+    cells = [
+        (row["layer"], *(":".join(map(str, entry)) for entry in zip(*(row[name] for name in columns), strict=True)))
+        for row in layers
+    ]
+    headers = [f"{':'.join(columns)} by layer", *(f"b={b}" for b in range(1, fbcb.b_max + 1))]
     text = [facts({"entries": entries, "registers": registers}), table(headers, cells)]
-    show(as_json, "fluidb.fbcb-output/1", {**sizes, "register_share": share, "layers": layers}, text)
+    show(as_json, "fluidb.fbcb-output/2", {**sizes, "register_share": share, "layers": layers}, text)

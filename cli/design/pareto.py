@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHARES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25, 0.1)
 """Shares of the best objective for which the text lists the least resources."""
 
-AXES = "One or two of dsp, ram, lut, energy, latency; by default dsp,ram, or dsp if energy is the objective."
+AXES = "One or two of dsp (the default), ram, lut, energy, latency."
 
 
 def command(

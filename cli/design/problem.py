@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from ...dse.npu.choices import GOALS, MAX_DESIGN_BATCH, Batching, Objective
+from ...dse.npu.choices import GOALS, MAX_DESIGN_BATCH, Batching, Objective, Overlap
 from ..names import BOARD, NETWORK, named, offering
 from ..options import argument, choice, flag, numbers, option
 
@@ -59,6 +59,10 @@ class Space:
 
     batching: Annotated[_Layout, option("How the engine lays out a batch.")] = Batching.FLUID
     stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
+    overlap: Annotated[
+        Overlap,
+        option("Time of a layer: tile by tile as built, its ideal (roofline), or the ideal with the paper's words."),
+    ] = Overlap.TILES
     b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=MAX_DESIGN_BATCH)] = 8
     bandwidth: Bandwidth = None
     max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
@@ -143,7 +147,9 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
     from ...dse.npu.objectives import OBJECTIVES
 
     best, *others = design.ranking
-    shares = {key: getattr(design, key) for key in ("gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")}
+    shares = {
+        key: getattr(design, key) for key in ("gop_s", "ideal_gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")
+    }
     return {
         "network": design.network.name,
         "platform": design.platform.name,

@@ -26,6 +26,19 @@ class Batching(StrEnum):
     EQ1 = "eq1"
 
 
+class Overlap(StrEnum):
+    """How transfers overlap with products, and how words are counted (docs/model.md).
+
+    ``TILES`` is the engine as built, which runs tile by tile.  ``IDEAL`` is its roofline: all its words move
+    while it computes.  ``PAPER`` is the roofline with words as they reproduce the figures of Fluid Batching, each
+    weight counted once for all samples; Equation (1) as printed is always this.
+    """
+
+    TILES = "tiles"
+    IDEAL = "ideal"
+    PAPER = "paper"
+
+
 class Objective(StrEnum):
     """Quantity that a search maximises or minimises; defined in :data:`.objectives.OBJECTIVES`.
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ...formats import InputError
 from ...tables.latency import FBCB_FILE
-from . import kernels
-from .choices import Batching
+from . import kernels, schedule
+from .choices import Batching, Overlap
 from .design import DesignTable
 from .fbcb import FbcbTable
 from .space import LayerKind, arrange, stacked
@@ -28,14 +28,26 @@ class Cause(StrEnum):
     P_PADDING = "P_padding"  # the last tile along P is not full
     C_PADDING = "C_padding"  # the last tile along C is not full
     STACKING = "stacking"  # stacking halves an odd number
+    SHORT_BLOCKS = "short_blocks"  # a tile of few rows takes as long as a sum in flight
     # the NPU waits for off-chip memory
     MEMORY = "memory"
     FEW_ROWS = "few_rows"  # it would not, if each reading of the weights served T_R rows
+    PARTIAL_BEATS = "partial_beats"  # it would not, if all beats were full
+    FIRST_LOAD = "first_load"  # before the first product
+    LAST_STORE = "last_store"  # after the last one
+    BUFFERS = "buffers"  # loads and products wait for one another in turn
 
     @property
     def label(self) -> str:
         """The cause as it is printed."""
         return self.value.replace("_", " ")
+
+
+PADDING = (Cause.P_PADDING, Cause.C_PADDING, Cause.STACKING, Cause.SHORT_BLOCKS)
+"""Multipliers that are idle because a layer does not fill its tiles."""
+
+WAITING = (Cause.MEMORY, Cause.FEW_ROWS, Cause.PARTIAL_BEATS, Cause.FIRST_LOAD, Cause.LAST_STORE, Cause.BUFFERS)
+"""Multipliers that are idle because of the off-chip memory."""
 
 
 class LayerCosts(NamedTuple):
@@ -52,6 +64,7 @@ class Configured(NamedTuple):
     gemms: NDArray[np.float64]  # (G, 4), R, P, C, groups
     fetched: NDArray[np.float64]  # (G,), share of the weights that is fetched
     tile: NDArray[np.float64]  # (3, G, b_max), after stacking
+    blocks: NDArray[np.int64]  # (G, b_max), of rows; 1 where they are not chosen
     layouts: NDArray[np.int64]  # (G, b_max, 4), b, B_R, B_P, passes
 
 
@@ -59,7 +72,7 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
     """Each product of a design's network as its FBCB configures it."""
     options = design.options
     work, rows = distinct(design.network, room=options.resident_words(design.platform))
-    codes, B_R = fbcb.unpack()
+    codes, blocks, B_R = fbcb.unpack()
     layouts = [
         [(b, down, *arrange(options.batching, b, down, LayerKind(kind))) for b, down in enumerate(row, 1)]
         for row, kind in zip(B_R.tolist(), work.kinds[rows], strict=True)
@@ -67,17 +80,13 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
     tile = stacked(np.array([design.tile]))[:, codes, 0]
     if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
-    return Configured(work.gemms[rows], work.fetched[rows], tile, np.array(layouts))
+    return Configured(work.gemms[rows], work.fetched[rows], tile, blocks, np.array(layouts))
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     """Cost of each layer and batch on a design, as its FBCB configures it."""
     options, platform, network = design.options, design.platform, design.network
-    chosen = configured(design, fbcb)
-    cycles, words, parts = _gemm_parts(
-        chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0), platform.words_per_cycle,
-        options.batching is Batching.EQ1, chosen.fetched[:, None], design.tile.dsps,
-    )  # fmt: skip
+    cycles, words, parts = _gemm_parts(design, configured(design, fbcb))
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
     waiting = moved / platform.words_per_cycle  # a memory-only layer does nothing else
@@ -95,14 +104,13 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, spread(words, moved))
 
 
-def _gemm_parts(
-    gemm: Any, tile: Any, layout: Any, words_per_cycle: float, literal: bool, fetched: Any, units: int
-) -> tuple[Any, Any, list[Any]]:
-    """Cycles and words of layers, and their cycles by :class:`Cause`; ``units`` are the multipliers before stacking."""
-    R, P, C, groups = gemm
-    T_R, T_P, T_C = tile
-    b, B_R, B_P, passes = layout
-    cycles, words = kernels.gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched)
+def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any]]:
+    """Cycles and words of products, and their cycles by :class:`Cause`."""
+    options, platform = design.options, design.platform
+    literal, rate, units = options.batching is Batching.EQ1, platform.words_per_cycle, design.tile.dsps
+    gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
+    (R, P, C, groups), (T_R, T_P, T_C), (b, B_R, B_P, passes) = gemm, tile, layout
+    fetched = chosen.fetched[:, None]
     rows = groups * passes * B_R * R
     inner, columns = kernels.inner_tiles(P, T_P, B_P, literal), kernels.column_tiles(C, T_C, B_P, literal)
     # each step counts more multipliers as busy: those with a MAC, then those of an empty place of the grid, and so on
@@ -112,7 +120,31 @@ def _gemm_parts(
     filled = rows * inner * T_P * columns * T_C / units
     compute = rows * inner * columns
     # as if every reading of the weights served the T_R rows that the buffers hold
-    spared = groups * passes * fetched * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * B_R * R / T_R)
-    amortised = np.maximum(compute, (words - spared) / words_per_cycle)
-    steps = [made, grid, inner_filled, filled, compute, amortised, cycles]
+    most = B_R * R / T_R
+    if options.overlap is Overlap.PAPER:
+        cycles, words = kernels.gemm_cost(gemm, tile, layout, rate, literal, fetched)
+        spared = groups * passes * fetched * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * most)
+        busy, beats, begun, ended = compute, words / rate, 0.0, 0.0
+    else:
+        run = _run(design, chosen)
+        cycles, busy, beats, first, last, words, weights, blocks = np.moveaxis(run, -1, 0)
+        spared = np.maximum(weights * (1 - most / blocks), 0.0)
+        begun, ended = busy + first, busy + first + last
+    amortised = np.maximum(busy, (words - spared) / rate)
+    steps = [made, grid, inner_filled, filled, compute, busy, amortised, np.maximum(busy, words / rate)]
+    for least in (beats, begun, ended, cycles):
+        steps.append(np.maximum(steps[-1], least))
     return cycles, words, [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]
+
+
+def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
+    """What :func:`.schedule.run_layers` returns of each product and batch. Shapes: returns (G, b_max, 8)."""
+    shape, platform = chosen.blocks.shape, design.platform
+    mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
+    found = schedule.run_layers(
+        np.repeat(chosen.gemms, shape[1], axis=0), np.ascontiguousarray(chosen.tile.reshape(3, -1).T),
+        chosen.layouts.reshape(-1, 4), chosen.blocks.ravel(), np.repeat(chosen.fetched, shape[1]),
+        platform.port, float(schedule.drain_cycles(design.tile.T_P)), mode, platform.words_per_cycle,
+    )  # fmt: skip
+    table: NDArray[np.float64] = found.reshape(*shape, -1)
+    return table

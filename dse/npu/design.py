@@ -22,6 +22,7 @@ from ...models import Network
 from ...models.network import Count
 from ...platforms import ENERGY_KEYS, LUT_KEYS, Board
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
+from .choices import Overlap
 from .fbcb import FbcbTable, encode
 from .search import Evaluator, RankedDesign, SearchOptions, SearchResult
 from .space import Tile, luts
@@ -32,9 +33,9 @@ OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 
 
 class DesignTable(Table):
-    """The result of a search as a file, ``fluidb.design/3`` (``docs/file-formats.md``)."""
+    """The result of a search as a file, ``fluidb.design/4`` (``docs/file-formats.md``)."""
 
-    schema_name: ClassVar[str] = "fluidb.design/3"
+    schema_name: ClassVar[str] = "fluidb.design/4"
     made_by: ClassVar[str] = "fluidb dse"
 
     network: Network
@@ -42,6 +43,7 @@ class DesignTable(Table):
     options: SearchOptions
     ranking: Annotated[list[RankedDesign], Field(min_length=1)]  # best first; the first is the design
     gop_s: list[float]  # for b = 1..b_max
+    ideal_gop_s: list[float] | None = None  # the same if transfers all overlapped, of a design as built
     energy_j: list[float] | None = None  # an inference, for b = 1..b_max, if the board states its energies
     designs_evaluated: Count
     designs_ruled_out: Annotated[int, Field(ge=0)] = 0  # by a bound: worse than the whole ranking
@@ -107,16 +109,22 @@ def tabulate_design(
     counted = platform.states(ENERGY_KEYS)
     evaluator, tile = Evaluator(network, platform, options), found.best.tile
     choice, cost = evaluator.choose(tile), evaluator.cost(np.array([tile]), traffic=counted)
+    ideal = None
+    if options.overlap is Overlap.TILES:
+        ideals = Evaluator(network, platform, options.model_copy(update={"overlap": Overlap.IDEAL}))
+        ideal = ideals.cost(np.array([tile]), traffic=False).gop_s[0].tolist()
     design = DesignTable(
         network=network,
         platform=platform,
         options=options,
         gop_s=cost.gop_s[0].tolist(),
+        ideal_gop_s=ideal,
         energy_j=cost.energy_j[0].tolist() if counted else None,
         **found._asdict(),
     )
     names = [layer.name for layer in network.layers if layer.gemm]
-    return design, encode(names, choice.codes, choice.B_R).derived_from(design)
+    blocks = choice.blocks if options.overlap is Overlap.TILES else None
+    return design, encode(names, choice.codes, blocks, choice.B_R).derived_from(design)
 
 
 def check_output(folder: AnyPath, *, force: bool) -> None:

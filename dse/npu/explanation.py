@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, brief, did_you_mean, first_rows
 from ...models import Layer
-from . import kernels
-from .choices import Batching
-from .costs import Cause, layer_costs
+from . import kernels, schedule
+from .choices import Batching, Overlap
+from .costs import Cause, configured, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
-from .passes import tile_by_tile
 from .space import stacked
 from .workload import distinct
 
@@ -56,8 +55,7 @@ class Explanation:
     candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, best first
     fixed: list[FixedConfiguration]
     mean_gop_s: float  # as configured
-    by_tiles_s: NDArray[np.float64] | None  # (L, b_max), the time tile by tile; none with Equation (1) as printed
-    block_rows: NDArray[np.int64] | None  # (L, b_max), rows of a block in this time; 0 for a memory-only layer
+    block_rows: NDArray[np.int64] | None  # (L, b_max), rows of a block, 0 for a memory-only layer; none if ideal
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -76,10 +74,9 @@ class Explanation:
             **{f"{cause.value}_s": part.ravel().tolist() for cause, part in self.parts_s.items()},
             "bound": [cause.value for cause in self.bound.ravel()],
             "dram_bytes": self.dram_bytes.ravel().tolist(),
-            **{
-                name: ["" for _ in self.bound.flat] if part is None else part.ravel().tolist()
-                for name, part in (("by_tiles_s", self.by_tiles_s), ("block_rows", self.block_rows))
-            },
+            "block_rows": ["" for _ in self.bound.flat]
+            if self.block_rows is None
+            else self.block_rows.ravel().tolist(),
         }
 
     @property
@@ -106,17 +103,22 @@ class Explanation:
 
 def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     """Every (k, B_R) that the search weighs, best first, for each of the network's products and each batch."""
-    plan, platform = design.options.plan, design.platform
+    plan, platform, overlap = design.options.plan, design.platform, design.options.overlap
     work, rows = distinct(design.network, room=design.options.resident_words(platform))
     tiles = stacked(np.array([design.tile]), plan.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
+    rate, drain = platform.words_per_cycle, float(schedule.drain_cycles(design.tile.T_P))
+    fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
     found: list[list[list[Configuration]]] = []
     for gemm, kind, fetched in zip(work.gemms, work.kinds, work.fetched, strict=True):
-        layouts, rate = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]], platform.words_per_cycle
-        layout = layouts.T[..., None]
-        cycles, words = kernels.gemm_cost(gemm, tiles[:, codes], layout, rate, plan.literal, fetched)
-        by_tiles = words if plan.literal else kernels.count_tile_words(gemm, tiles[:, codes], layouts, fetched)
-        columns = np.broadcast_arrays(cycles, by_tiles, codes, layout[1], layout[0], words)
+        layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]
+        if overlap is Overlap.PAPER:
+            cycles, words = kernels.gemm_cost(gemm, fitting[..., None], layouts.T[:, None], rate, plan.literal, fetched)
+            ties = words if plan.literal else kernels.count_tile_words(gemm, fitting, layouts, fetched)
+        else:
+            cycles, _, words = schedule.weigh(gemm, fitting, plan, kind, platform.port, drain, mode, rate, fetched)
+            ties = words
+        columns = np.broadcast_arrays(cycles, ties, codes[:, None], layouts[:, 1], layouts[:, 0], words)
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]
         # fewer cycles are better, then fewer words tile by tile, then the smaller code, then the smaller B_R
         for taken, _, code, B_R, b, moved in sorted(zip(*(column.ravel().tolist() for column in columns), strict=True)):
@@ -165,7 +167,7 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
     # a memory-only layer has no choice
     chosen: list[list[tuple[str, int]]] = [[] for _ in network.layers]
     candidates: list[list[list[Configuration]]] = [[[]] * options.b_max for _ in network.layers]
-    for index, columns, codes, B_R in zip(products, weighed, *fbcb.unpack(), strict=True):
+    for index, columns, codes, _, B_R in zip(products, weighed, *fbcb.unpack(), strict=True):
         candidates[index] = columns
         chosen[index] = [(K_NAMES[code], rows) for code, rows in zip(codes, B_R.tolist(), strict=True)]
     fixed = []
@@ -178,10 +180,11 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         if np.isfinite(total_s).all():
             single = (len(stackings) == 1 or k is not None) and (len(rules) == 1 or rule is not None)
             fixed.append(FixedConfiguration(k, rule, total_s, _mean_gop_s(design, total_s), single))
-    by_tiles_s = block_rows = None
-    if run := tile_by_tile(design, fbcb):
-        by_tiles_s, block_rows = costs.time_s.copy(), np.zeros(costs.time_s.shape, dtype=np.int64)
-        by_tiles_s[products], block_rows[products] = run  # a memory-only layer moves the same words
+    block_rows = None
+    if options.overlap is Overlap.TILES:
+        run = configured(design, fbcb)
+        block_rows = np.zeros(costs.time_s.shape, dtype=np.int64)
+        block_rows[products] = np.ceil(run.layouts[..., 1] * run.gemms[:, :1] / run.blocks)
     takes_time = np.flatnonzero(costs.time_s.any(axis=1)).tolist()
     return Explanation(
         design=design,
@@ -194,6 +197,5 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         candidates=[candidates[index] for index in takes_time],
         fixed=fixed,
         mean_gop_s=_mean_gop_s(design, costs.time_s.sum(axis=0)),
-        by_tiles_s=None if by_tiles_s is None else by_tiles_s[takes_time],
         block_rows=None if block_rows is None else block_rows[takes_time],
     )

@@ -69,30 +69,49 @@ def partial_words(R, P, C, T_P):
 
 
 @formula
-def tile_words(gemm, tile, layout, fetched=1.0):
-    """Words of one layer in one layout, counted tile by tile (docs/model.md, Ties).
+def shape_of(gemm, tile, layout):
+    """Samples that one tile of columns touches at most, (tile, sample column) pairs, and distinct weight columns.
 
-    A tile of columns may hold parts of samples side by side: it reads the inputs of each of them, and their rows share
-    the T_R rows of the buffer, so that the weights are read more often.
+    Also the tiles in which the last sample column lies.
     """
-    R, P, C, groups = gemm
-    T_R, _, T_C = tile
-    b, B_R, B_P, passes = layout
-    most, here, before, touched = 1, 1, -1.0, tiles_along(B_P * C, T_C)
+    C, T_C = gemm[2], tile[2]
+    B_P = layout[2]
+    tiles = tiles_along(B_P * C, T_C)
+    most, here, before, touched = 1, 1, -1.0, tiles
     for i in range(1, B_P):
         begins_in = np.floor(i * C / T_C)
         if i * C > begins_in * T_C:  # sample i begins within a tile, which holds the end of the one before it, too
             here = here + 1 if begins_in == before else 2
             most, before, touched = max(most, here), begins_in, touched + 1
-    missing = B_R * B_P - b // passes  # places of the last sample column that hold no sample
-    last = tiles_along(B_P * C, T_C) - np.floor((B_P - 1) * C / T_C)  # tiles that it lies in
     columns = B_P * C
     if T_C > C:  # each tile but the last has the weights of all columns, once
-        whole = tiles_along(columns, T_C) - 1
-        columns = whole * C + min(columns - whole * T_C, C)
-    inputs = R * P * (B_R * touched - missing * last)
-    weights = fetched * P * columns * tiles_along(B_R * R, max(np.floor(T_R / most), 1))
-    return groups * passes * (inputs + weights + b // passes * R * C)
+        columns = (tiles - 1) * C + min(columns - (tiles - 1) * T_C, C)
+    return most, touched, columns, tiles - np.floor((B_P - 1) * C / T_C)
+
+
+@formula
+def moved_words(gemm, layout, shape, blocks, fetched=1.0):
+    """Words of inputs and outputs, and of weights, of one layer (docs/model.md, Words)."""
+    R, P, C, groups = gemm
+    b, B_R, B_P, passes = layout
+    _, touched, columns, last = shape
+    missing = B_R * B_P - b // passes  # places of the last sample column that hold no sample
+    maps = R * P * (B_R * touched - missing * last) + b // passes * R * C
+    return groups * passes * maps, groups * passes * fetched * P * columns * blocks
+
+
+@formula
+def fewest_blocks(gemm, tile, layout, most):
+    """Blocks if each has the most rows that fit: samples that a tile touches share the rows of the input buffer."""
+    return tiles_along(layout[1] * gemm[0], max(np.floor(tile[0] / most), 1))
+
+
+@formula
+def tile_words(gemm, tile, layout, fetched=1.0):
+    """Words of one layer, tile by tile, if each block has the most rows that fit."""
+    shape = shape_of(gemm, tile, layout)
+    maps, weights = moved_words(gemm, layout, shape, fewest_blocks(gemm, tile, layout, shape[0]), fetched)
+    return maps + weights
 
 
 @formula
@@ -217,13 +236,13 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, a
 
 @kernel
 def count_tile_words(gemm, tiles, layouts, fetched):
-    """:func:`tile_words` of each layout on each tile. Shapes: ``tiles`` (3, K), ``layouts`` (N, 4), returns (N, K)."""
-    found = np.empty((layouts.shape[0], tiles.shape[1]))
+    """:func:`tile_words` of each layout on each tile. Shapes: ``tiles`` (3, K), ``layouts`` (N, 4), returns (K, N)."""
+    found = np.empty((tiles.shape[1], layouts.shape[0]))
     for n in range(layouts.shape[0]):
         layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]
         for j in range(tiles.shape[1]):
             tile = tiles[0, j], tiles[1, j], tiles[2, j]
-            found[n, j] = tile_words((gemm[0], gemm[1], gemm[2], gemm[3]), tile, layout, fetched)
+            found[j, n] = tile_words((gemm[0], gemm[1], gemm[2], gemm[3]), tile, layout, fetched)
     return found
 
 

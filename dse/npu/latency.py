@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from ...formats import AnyPath, InputError, write_table
 from ...models import Network
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups
-from .costs import Cause, LayerCosts, layer_costs
+from .costs import PADDING, WAITING, Cause, LayerCosts, layer_costs
 from .design import DesignTable, read_design
 from .fbcb import FbcbTable
 
@@ -54,9 +56,9 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
     parts = costs.parts_s
     tables = {
         "time_s": costs.time_s,
-        "tile_padding_s": parts[Cause.P_PADDING] + parts[Cause.C_PADDING] + parts[Cause.STACKING],
+        "tile_padding_s": np.sum([parts[cause] for cause in PADDING], axis=0),
         "batch_padding_s": parts[Cause.BATCH_PADDING],
-        "memory_bound_s": parts[Cause.MEMORY] + parts[Cause.FEW_ROWS],
+        "memory_bound_s": np.sum([parts[cause] for cause in WAITING], axis=0),
     }
     found = []
     for group in layer_groups(network.layers):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...formats import InputError, brief, first_rows
 from ...models import Network
 from ...platforms import LUT_KEYS, Board
-from .choices import Objective
+from .choices import Objective, Overlap
 from .objectives import OBJECTIVES, check_objectives
 from .search import Evaluator, Progress, SearchOptions, rank
 from .space import Tile, buffer_bits, designs, luts
@@ -21,6 +21,9 @@ from .space import Tile, buffer_bits, designs, luts
 MAX_AXES = 2
 """Most axes beside the objective: with three figures in all, one sweep over sorted designs finds the front."""
 
+
+ROWS = np.array([256 << power for power in range(20)])
+"""Smaller T_R of designs as built that a front considers, where memory is an axis: 256, 512, 1024, ..."""
 
 Table = NDArray[np.float64]
 """A row for each design, three columns: what it takes by axis, and its objective; the less the better."""
@@ -158,10 +161,16 @@ class _FrontSearch:
         """The table of designs."""
         before, progress = self.evaluated, self._progress
         report = progress and (lambda done, total: progress(before + done, before + total))
-        rated = [axis for axis in self.over if axis in RATED]
-        asked = [self.objective, *(RATED[axis] for axis in rated)]
-        values = self._evaluator.rate(space, asked, self._threads, report).T
+        values = self._evaluator.rate(space, self._asked, self._threads, report).T
         self.evaluated += len(space)
+        return self._table(space, values)
+
+    @property
+    def _asked(self) -> list[Objective]:
+        return [self.objective, *(RATED[axis] for axis in self.over if axis in RATED)]
+
+    def _table(self, space: NDArray[np.int64], values: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> Table:
+        rated = [axis for axis in self.over if axis in RATED]
         T_R, T_P, T_C = space.T
         bits = buffer_bits(self.platform.word_bits, T_R, T_P, T_C)
         takes: dict[Axis, Any] = {Axis.DSP: T_P * T_C, Axis.RAM: bits, **dict(zip(rated, values[1:], strict=True))}
@@ -176,6 +185,28 @@ class _FrontSearch:
         order = rank(space, np.zeros(len(space)))
         kept = order[undominated(table[order])]
         return space[kept], table[kept]
+
+    def front_by_bound(self, space: NDArray[np.int64]) -> tuple[NDArray[np.int64], Table]:
+        """The front over designs that take long to rate: again and again, those on the front of the bounds.
+
+        Each gets a nearer bound first, if there is one, and is rated when it is on the front of the bounds once more.
+        Those whose bounds the front beats are left out.
+        """
+        hopes = self._table(space, [self._evaluator.bound(space, goal) for goal in self._asked])
+        left = np.arange(len(space))
+        parts: list[tuple[NDArray[np.int64], Table]] = []
+        is_near = np.full(len(space), any(OBJECTIVES[goal].needs for goal in self._asked))
+        while left.size:
+            few = left[undominated(hopes[left])]
+            far, few = few[~is_near[few]], few[is_near[few]]
+            hopes[far] = self._table(space[far], [self._evaluator.near_bound(space[far], goal) for goal in self._asked])
+            is_near[far] = True
+            if few.size:
+                parts = [self.front(*parts, (space[few], self.rate(space[few])))]
+                left = left[~np.isin(left, few)]
+            if parts:
+                left = left[~_beaten(parts[0][1], hopes[left])]
+        return parts[0]
 
     def front_with_rows(self, top: NDArray[np.int64]) -> tuple[NDArray[np.int64], Table]:
         """The front over designs with every even T_R up to that of ``top``.
@@ -204,6 +235,14 @@ class _FrontSearch:
             front = self.front(front, (middle, at_middle))
             low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
             at_low, at_high = np.concatenate([at_low, at_middle]), np.concatenate([at_middle, at_high])
+
+
+def _with_rows(top: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Designs with T_R of :data:`ROWS` up to that of ``top``, which is one too."""
+    kept = ROWS[:, None] < top[:, 0]
+    several = np.repeat(top[None], len(ROWS), axis=0)
+    several[..., 0] = ROWS[:, None]
+    return np.concatenate([several[kept], top])
 
 
 def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> None:
@@ -239,9 +278,9 @@ def find_front(
     network, platform, options
         As for :func:`.search.search`.
     over : sequence of Axis, optional
-        One or two axes; by default DSPs and, unless the objective is one of energy,
-        on-chip memory.  With memory among them every even T_R is considered, else the
-        largest that fits.
+        One or two axes, by default DSPs.  With memory among them smaller T_R are
+        considered too: as built those of :data:`ROWS`, in an ideal every even one; else
+        the largest that fits.
     threads, progress
         As for :func:`.search.search`; the number of designs in all is known only in the end.
 
@@ -256,13 +295,14 @@ def find_front(
         If no design fits, the axes make no front, or the board does not state what they need.
     """
     options = options or SearchOptions()
-    # where a larger T_R may be worse, memory makes no front
-    usual = [Axis.DSP] if OBJECTIVES[options.objective].needs else [Axis.DSP, Axis.RAM]
-    axes = tuple(usual if over is None else over)
+    axes = tuple([Axis.DSP] if over is None else over)
     check_axes(platform, options.objective, axes)
     found = _FrontSearch(Evaluator(network, platform, options), platform, options.objective, axes, threads, progress)
     space = designs(platform, options.limits)
-    space, table = found.front_with_rows(space) if Axis.RAM in axes else found.front((space, found.rate(space)))
+    if options.overlap is Overlap.TILES:
+        space, table = found.front_by_bound(_with_rows(space) if Axis.RAM in axes else space)
+    else:
+        space, table = found.front_with_rows(space) if Axis.RAM in axes else found.front((space, found.rate(space)))
     goal, losses, takes = OBJECTIVES[options.objective], table[:, -1], table[:, MAX_AXES - len(axes) : -1]
     of_best = losses / losses.min() if goal.higher_is_better else losses.min() / losses
     distance = (1 - of_best) ** 2 + sum((column / column.max()) ** 2 for column in takes.T)

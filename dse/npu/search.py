@@ -14,7 +14,7 @@ from ...formats import InputError, Strict, brief, first_rows
 from ...models import Network
 from ...models.network import Count
 from ...platforms import Board
-from .choices import MAX_DESIGN_BATCH, Batching, Objective
+from .choices import MAX_DESIGN_BATCH, Batching, Objective, Overlap
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
 from .space import DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, stacked
 from .workload import distinct
@@ -22,11 +22,14 @@ from .workload import distinct
 PIECE = 8_000_000
 """Layouts that a thread evaluates in one task: about a millisecond, so all threads stay busy and Ctrl-C acts soon."""
 
-SLOWER = 20
-"""Words and accesses take about this many times as long as cycles alone."""
+STEPS = {Overlap.PAPER: 20, Overlap.IDEAL: 20, Overlap.TILES: 400}
+"""How many times as long designs take one by one as by vectors, about."""
 
 FEW = 128
 """So many designs are all evaluated, as bounds would take as long."""
+
+FEW_BUILT = 16
+"""Designs as built that are evaluated before the bounds of the others are looked at again."""
 
 ROUND = 8
 """Boxes of designs that a search evaluates, at least, before it looks at the bounds of the others again."""
@@ -51,6 +54,8 @@ class SearchOptions(Strict):
         Layout of a batch on the engine.
     stacking : bool
         Stackable PEs, k in {1/2, 1, 2}; else k = 1.
+    overlap : Overlap
+        Time of a layer: as built, or an ideal.
     b_max : int
         Largest batch size.
     weights : list of float
@@ -72,6 +77,7 @@ class SearchOptions(Strict):
 
     batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
     stacking: bool = True
+    overlap: Annotated[Overlap, Field(strict=False)] = Overlap.TILES
     b_max: Annotated[int, Field(ge=1, le=MAX_DESIGN_BATCH)] = 8
     weights: list[Annotated[float, Field(ge=0, le=1e6)]] = []
     memory_layers: bool = True
@@ -85,6 +91,19 @@ class SearchOptions(Strict):
     def _without_a_buffer(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A file has no key for a buffer that the design does not have."""
         return {key: value for key, value in write(self).items() if key != "persistent_mbit" or value}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _equation_1_is_an_ideal(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("batching") == Batching.EQ1:
+            return {"overlap": Overlap.PAPER, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _equation_1_as_printed(self) -> Self:
+        if self.batching is Batching.EQ1 and self.overlap is not Overlap.PAPER:
+            raise ValueError("overlap: Equation (1) as printed goes with the paper's count of words, and nothing else")
+        return self
 
     @model_validator(mode="after")
     def _one_weight_for_each_batch(self) -> Self:
@@ -179,6 +198,7 @@ class LayoutChoice(NamedTuple):
 
     codes: NDArray[np.int64]  # stacking code: 0, 1, 2 for k = 1, 2, 1/2
     B_R: NDArray[np.int64]  # samples down the rows
+    blocks: NDArray[np.int64]  # of rows; 1 if the paper's count takes as many as the buffers need
     cycles: NDArray[np.float64]
     words: NDArray[np.float64]  # moved off chip
     on_chip: NDArray[np.float64]  # moved on the chip only: returning partial sums, resident weights
@@ -226,9 +246,15 @@ class Evaluator:
     """Cost of designs, and their values for objectives; ``work`` and ``plan`` are what the kernels take."""
 
     def __init__(self, network: Network, platform: Board, options: SearchOptions) -> None:
-        from . import kernels  # here, because reading a design needs no numba
+        from . import kernels, schedule  # here, because reading a design needs no numba
 
-        self._kernels, self._network, self._platform, self._options = kernels, network, platform, options
+        self._kernels, self._schedule, self._network, self._platform, self._options = (
+            kernels,
+            schedule,
+            network,
+            platform,
+            options,
+        )
         self._launches, self.plan = np.array(options.launches), options.plan
         self._macs = network.macs
         room = options.resident_words(platform)
@@ -244,9 +270,19 @@ class Evaluator:
 
     def cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
         """Time of D designs and, if asked for, their traffic off chip and on."""
-        if traffic or self.plan.literal:
-            return self._cost(*self.account(space)[0])
-        return self._cost(self.cycles(space))
+        if self.by_vectors and not traffic:
+            return self._cost(self.cycles(space))
+        return self._cost(*self.account(space)[0])
+
+    @property
+    def as_built(self) -> bool:
+        """True if layers are run tile by tile."""
+        return self._options.overlap is Overlap.TILES
+
+    @property
+    def by_vectors(self) -> bool:
+        """True if cycles alone are computed many designs at a time."""
+        return self._options.overlap is Overlap.PAPER and not self.plan.literal
 
     def choose(self, tile: Tile) -> LayoutChoice:
         """The best (k, B_R) of each of the network's products and each batch on a design."""
@@ -259,21 +295,30 @@ class Evaluator:
         return np.where(tiles.min(axis=0) < 1, tiles[:, :1], tiles)
 
     def cycles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Cycles of D designs, by stage and batch."""
+        """Cycles of D designs by the paper's count, by stage and batch."""
         found = np.empty((len(self.work.memory_words), self._options.b_max, len(space)))
         rate = self._platform.words_per_cycle
         self._kernels.search_designs(self._tiles(space), self.work, self.plan, rate, found)
         return found.transpose(2, 0, 1)
 
-    def account(self, space: NDArray[np.int64]) -> tuple[NDArray[np.float64], LayoutChoice]:
-        """Cycles, words and accesses of D designs, and what each distinct layer chooses on the last of them."""
+    def account(self, space: NDArray[np.int64], *, bound: bool = False) -> tuple[NDArray[np.float64], LayoutChoice]:
+        """Cycles, words and accesses of D designs, and what each distinct layer chooses on the last of them.
+
+        With ``bound``, cycles as built that no layout goes below.
+        """
         shape = len(self.work.gemms), self._options.b_max
-        choice = LayoutChoice(
-            np.empty(shape, np.int64), np.empty(shape, np.int64), *(np.empty(shape) for _ in range(3))
-        )
+        codes, B_R, blocks = np.ones((3, *shape), np.int64)
+        choice = LayoutChoice(codes, B_R, blocks, *np.empty((3, *shape)))
         found = np.empty((3, len(space), len(self.work.memory_words), self._options.b_max))
-        rate = self._platform.words_per_cycle
-        self._kernels.account_designs(self._tiles(space), self.work, self.plan, rate, choice, *found)
+        tiles, board, run = self._tiles(space), self._platform, self._schedule
+        if self._options.overlap is Overlap.PAPER:
+            self._kernels.account_designs(tiles, self.work, self.plan, board.words_per_cycle, choice, *found)
+            return found, choice
+        mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
+        run.run_designs(
+            tiles, self.work, self.plan, board.port, run.drain_cycles(space[:, 1]), mode, board.words_per_cycle,
+            choice, *found,
+        )  # fmt: skip
         return found, choice
 
     def least_cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
@@ -287,6 +332,11 @@ class Evaluator:
         """Value of the objective at the least cost of D designs. Shapes: returns (D,)."""
         goal = OBJECTIVES[objective]
         return goal.evaluate(self.least_cost(space, traffic=bool(goal.needs)), self._options.weight_array())
+
+    def near_bound(self, space: NDArray[np.int64], objective: Objective) -> NDArray[np.float64]:
+        """The same, nearer to the value as built, by the layouts of each layer; slower."""
+        cost = self._cost(*MARGIN * self.account(space, bound=True)[0])
+        return OBJECTIVES[objective].evaluate(cost, self._options.weight_array())
 
     def _cost(self, *found: NDArray[np.float64]) -> Cost:
         """From cycles, and perhaps words and accesses, by design, stage and batch."""
@@ -311,7 +361,8 @@ class Evaluator:
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))
         layouts = len(space) * len(self.work.gemms) * self.plan.codes * len(self.plan.layouts)
-        pieces = -(-layouts * (SLOWER if traffic or self.plan.literal else 1) // PIECE)
+        slower = 1 if self.by_vectors and not traffic else STEPS[self._options.overlap]
+        pieces = -(-layouts * slower // PIECE)
         step, weights = -(-len(space) // max(1, pieces)), self._options.weight_array()
 
         def evaluate(start: int) -> int:
@@ -428,23 +479,43 @@ def _by_bound(
         boxes = space.boxes()
         hopes = goal.losses(evaluator.bound(space.corners(boxes), objective))
     order = np.argsort(hopes, kind="stable")
-    hopes, found, values, done, worst = hopes[order], [], np.empty(0), 0, np.inf
-    while done < hopes.size and hopes[done] <= worst:
-        last = min(done + max(ROUND, done), int(np.searchsorted(hopes, worst, side="right")))
-        found.append(space.within(boxes[:, order[done:last]]))
-        values = np.append(values, evaluator.rate(found[-1], [objective], threads)[:, 0])
+    hopes, done = hopes[order], 0
+    found: list[NDArray[np.int64]] = []
+    values, worst = np.empty(0), np.inf  # the loss of the last one of the ranking so far
+
+    def rate(part: NDArray[np.int64]) -> None:
+        nonlocal values, worst
+        found.append(part)
+        values = np.append(values, evaluator.rate(part, [objective], threads)[:, 0])
         if values.size >= top:
-            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last one of the ranking so far
-        done = last
+            worst = np.partition(goal.losses(values), top - 1)[top - 1]
         if progress:
             progress(values.size, space.size)
+
+    while done < hopes.size and hopes[done] <= worst:
+        last = min(done + max(ROUND, done), int(np.searchsorted(hopes, worst, side="right")))
+        part = space.within(boxes[:, order[done:last]])
+        done = last
+        if not evaluator.as_built:
+            rate(part)
+            continue
+        # each takes so long that the bounds of each are worth their time
+        losses = goal.losses(evaluator.bound(part, objective))
+        by_loss = np.argsort(losses, kind="stable")
+        for begin in range(0, len(part), FEW_BUILT):
+            at = by_loss[begin : begin + FEW_BUILT]
+            few = part[at[losses[at] <= worst]]
+            if few.size and not goal.needs:
+                few = few[goal.losses(evaluator.near_bound(few, objective)) <= worst]
+            if few.size:
+                rate(few)
     return np.concatenate(found), values
 
 
 def configure(network: Network, platform: Board, tile: Tile, options: SearchOptions) -> LayoutChoice:
     """Find the best (k, B_R) of each layer and batch on a given design.
 
-    On equal cycles fewer words tile by tile win, then k = 1 before 2 before 1/2, then the smaller B_R.
+    On equal cycles fewer words win, then k = 1 before 2 before 1/2, then the smaller B_R, then fewer blocks.
 
     Parameters
     ----------

@@ -26,6 +26,7 @@ PAPER = Paper(
         "fig9": "traffic",
         "fig10": "npu",
         "claims": "claims",
+        "built": "built",
         "ablation": "assumptions",
         "calls": "assumptions",
         "sensitivity": "assumptions",

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.npu.choices import Batching
+from ...dse.npu.choices import Batching, Overlap
 from ...dse.npu.space import Tile
 from ...formats import read_toml
 from ...models import NETWORKS, Exit, Network
@@ -140,6 +140,7 @@ ABLATION: dict[str, Change] = {
     "no samples side by side (R only)": lambda cell: cell.engine(batching=Batching.ROW),
     "no Stackable PEs": lambda cell: cell.engine(stacking=False),
     "three quarters of the bandwidth": lambda cell: cell.bandwidth(0.75),
+    "time as built": lambda cell: cell.engine(overlap=Overlap.TILES),
     "every design searched": lambda cell: cell.engine(tile=None),
     "the misprinted design": _misprint,
 }

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dse.npu.choices import Batching
-from ...dse.npu.search import Evaluator, SearchOptions
+from ...dse.npu.search import Evaluator
 from ...dse.npu.space import Tile
 from ...models import load_network
 from ...platforms import load_platform
 from ...serving.replay import simulate
 from ...studies.comparison import Comparison
 from ...studies.store import traffic
-from ..lab import Lab, design
+from ..lab import Lab, design, paper_options
 from ..rows import NEAR, Claim, Item
 from . import PUBLISHED
 from .npu import BATCH, UNIFORM, fig10
@@ -44,7 +44,7 @@ def _registers() -> list[Claim]:
     claims = []
     for at, paper in PUBLISHED["fbcb_percent"].items():
         network, platform = at.split(" on ")
-        found, fbcb = design(load_network(network), load_platform(platform), SearchOptions())
+        found, fbcb = design(load_network(network), load_platform(platform), paper_options())
         ours = 100 * (found.register_share(fbcb) or 0.0)
         holds = int(100 * ours) == round(100 * paper)  # the paper truncates
         claims.append(_claim("registers", f"{ours:.3f} %", holds, paper=f"{paper:.2f} %", at=at))
@@ -53,7 +53,7 @@ def _registers() -> list[Claim]:
 
 def _batch16() -> Claim:
     network, platform = load_network("resnet50").backbone(), load_platform("zcu104")
-    options = SearchOptions(batching=Batching.ROW, stacking=False, b_max=16)
+    options = paper_options(batching=Batching.ROW, stacking=False, b_max=16)
     rate = Evaluator(network, platform, options).cost(np.array([Tile(6832, 10, 172)]), traffic=False).gop_s[0, -1]
     return _near_claim("batch16", 1e3 * 2e-9 * network.macs * 16 / rate)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...dse.npu.choices import Batching
 from ...dse.npu.latency import tabulate_latency
-from ...dse.npu.search import SearchOptions, configure
+from ...dse.npu.search import configure
 from ...models import Network, load_network
 from ...platforms import load_platform
-from ..lab import Lab, design
+from ..lab import Lab, design, paper_options
 from ..rows import Item, Row
 
 UNIFORM = {"serial": Batching.NONE, "FC": Batching.FC, "R": Batching.ROW, "P": Batching.COLUMN}
@@ -28,7 +28,7 @@ def fig1b(lab: Lab) -> Item:
     weights = [float(b == BATCH) for b in range(1, BATCH + 1)]
     rows = []
     for name, batching in UNIFORM.items():
-        options = SearchOptions(batching=batching, stacking=False, weights=weights)
+        options = paper_options(batching=batching, stacking=False, weights=weights)
         found, fbcb = design(network, platform, options)
         times = tabulate_latency(found, fbcb).stage_array()[0, :, -1].tolist()
         for stage, time_s in enumerate(times, 1):
@@ -53,7 +53,7 @@ def fig10(lab: Lab) -> Item:
         network, platform = load_network(network_name).backbone(), load_platform(platform_name)
         at = f"{network_name} on {platform_name}"
         for name, (batching, stacking) in strategies.items():
-            found, _ = design(network, platform, SearchOptions(batching=batching, stacking=stacking))
+            found, _ = design(network, platform, paper_options(batching=batching, stacking=stacking))
             if name == "Fluid Batching":
                 chosen = configure(network, platform, found.tile, found.options).B_R[:, -1]
                 alike.append(f"in {(chosen == 1).sum()} of {chosen.size} products of {at}")

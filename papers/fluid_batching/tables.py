@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...dse.npu.design import DesignTable
-from ...dse.npu.search import SearchOptions
 from ...models import load_network
 from ...platforms import load_platform
-from ..lab import Lab, by_seed, design, row
+from ..lab import Lab, by_seed, design, paper_options, row
 from ..rows import Item, Row
 from . import PUBLISHED
 
@@ -32,13 +31,13 @@ def table1(lab: Lab) -> Item:
         at = f"{network.name} on {platform.name}"
         repeated = tuple(line["tile"]) in printed_before
         printed_before.add(tuple(line["tile"]))
-        found, _ = design(network, platform, SearchOptions())
+        found, _ = design(network, platform, paper_options())
         for name, ours, theirs in zip(("T_R", "T_P", "T_C"), found.tile, line["tile"], strict=True):
             rows.append(Row(name, "search", at, "", ours, paper=theirs))
         rows += _shares("search", at, found, line)
         if list(found.tile) == line["tile"]:
             continue
-        given = SearchOptions(tile=line["tile"])
+        given = paper_options(tile=line["tile"])
         theirs, _ = design(network, platform, given)
         printed, best = theirs.ranking[0], found.ranking[0]
         loss = 100 * (1 - printed.objective / best.objective)

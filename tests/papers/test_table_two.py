@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fluidb.dse import Batching, SearchOptions, Tile, tabulate_design, tabulate_latency
+from builders import paper_options
+from fluidb.dse import Batching, Tile, tabulate_design, tabulate_latency
 from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -15,10 +16,10 @@ from fluidb.traffic import poisson, prepare
 def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
     """Paper: 16.6 times FluidB's calls, 50 layers over 3 exits; ours has 63 with heads (docs/policies.md)."""
     network, board = load_network("resnet50"), load_platform("zc706")
-    row = SearchOptions(batching=Batching.ROW, stacking=False)
+    row = paper_options(batching=Batching.ROW, stacking=False)
     found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
     calls = []
-    for spec, options in (("lazy", row), ("fluid", SearchOptions())):
+    for spec, options in (("lazy", row), ("fluid", paper_options())):
         table = tabulate_latency(*tabulate_design(network, board, options, found))
         rates = [item.rate for item in table.exits]
         traffic = prepare(poisson(15.0, 5_000, 1), rates, slo_s=0.2, seed=1)
@@ -29,7 +30,7 @@ def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
 def test_resnet50_on_zc706_at_15_requests_a_second():
     """Paper: 121 ms, 10.33 %; a careful model of it: 126 ms, 11.5 % (docs/model.md, Table II)."""
     found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
-    design, fbcb = tabulate_design(load_network("resnet50"), load_platform("zc706"), SearchOptions(), found)
+    design, fbcb = tabulate_design(load_network("resnet50"), load_platform("zc706"), paper_options(), found)
     table = tabulate_latency(design, fbcb)
     summaries = []
     for seed in range(3):

@@ -119,7 +119,7 @@ def report(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 @pytest.fixture(scope="session")
 def long_report(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A report of as many requests as intervals need."""
-    return made_report(tiny_design, tmp_path_factory.mktemp("report"), rate=5000, count=6000)
+    return made_report(tiny_design, tmp_path_factory.mktemp("report"), rate=3500, count=6000)
 
 
 def made_report(design: Path, folder: Path, rate: int, count: int) -> tuple[Path, dict[str, Any]]:

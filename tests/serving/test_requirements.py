@@ -174,7 +174,7 @@ def test_accuracy_needs_a_trace_that_knows_what_is_right():
 
 
 def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
-    fluidb("trace", "poisson", "--rate", 8000, "--count", 2000, "--seed", 5, "-o", "t.csv")
+    fluidb("trace", "poisson", "--rate", 6000, "--count", 2000, "--seed", 5, "-o", "t.csv")
     common = ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "400us", "--seed", 3]
     plain = fluidb(*common).stdout
     kept = ["--require", "violation_rate <= 20 %", "--require", "p50 < 1s"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import naive
 import pytest
-from builders import POCKET, TINY, Run, any_gemm, board_of, call_fluidb, network_of
-from fluidb.dse import Objective, SearchOptions, search
+from builders import POCKET, TINY, Run, any_gemm, board_of, call_fluidb, network_of, paper_options
+from fluidb.dse import Objective, search
 from fluidb.formats import InputError
 from fluidb.tables.launches import launches_of, read_launches
 from fluidb.traffic import poisson, write_trace
@@ -26,7 +26,7 @@ def test_the_design_for_a_traffic_is_that_of_brute_force(gemms, launches, memory
         launches[0][0] = 1.0
     board, stages = board_of(9), [1] + [2] * (len(gemms) - 1)
     network = network_of(gemms, memory_words, stages)
-    found = search(network, board, SearchOptions(b_max=3, objective=Objective.TRAFFIC, launches=launches)).best
+    found = search(network, board, paper_options(b_max=3, objective=Objective.TRAFFIC, launches=launches)).best
     parts = ((gemms[:1], 0), (gemms[1:], memory_words))
 
     def rate(tile):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -50,7 +50,7 @@ class DesignExplainOptions(KindOptions):
             picture.write(lambda: draw_explanation(found, self.batch or b_max))
         text = _network(found, self.batch or b_max, self.top) if index is None else _layer(found, index)
         record = {"design": directory, **_record(found, index)}
-        show(as_json, "fluidb.explain-output/2", record, text, picture.plot)
+        show(as_json, "fluidb.explain-output/3", record, text, picture.plot)
         if self.output is not None:
             note(f"wrote {self.output}")
 
@@ -74,16 +74,16 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
         f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
     }
-    if found.by_tiles_s is not None:
-        whole_s = found.by_tiles_s[:, at].sum()
-        about["tile by tile"] = f"{ms(whole_s)}, {percent(whole_s / time_s.sum() - 1)} longer (`fluidb docs model`)"
+    if design.ideal_gop_s is not None:
+        ideal_s = 2e-9 * design.network.macs * b / design.ideal_gop_s[at]
+        about["its ideal"] = f"{ms(ideal_s)} if all transfers overlapped with products (`fluidb docs model`)"
     yield facts(about)
-    sums_s, by_tiles = found.time_s.sum(axis=0), _by_tiles(found)
+    sums_s = found.time_s.sum(axis=0)
     rows = [
-        (i + 1, _ms(whole), *by_tiles[i], *_shares(part[:, i].sum() for part in found.parts_s.values()))
+        (i + 1, _ms(whole), *_shares(part[:, i].sum() for part in found.parts_s.values()))
         for i, whole in enumerate(sums_s)
     ]
-    yield table([*_BATCHES, *_BY_TILES[: len(by_tiles[0])], *_causes(found)], rows)
+    yield _table(found, _BATCHES, rows, [])
     order = np.argsort(-time_s, kind="stable")
     lines: list[tuple[Any, ...]] = [([i], found.layers[i].name, *_choice(found, i, at)) for i in order[:top]]
     if len(order) > top:
@@ -94,30 +94,22 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
         (name, _ms(time_s[indices].sum()), share, *_shares(parts_s[:, indices].sum(axis=1)), *more)
         for (indices, name, *more), share in zip(lines, [*shares, "100.0"], strict=True)
     ]
-    yield table([f"layer at b={b},\nand shares in %", "\nms", "of\nall", *_causes(found), *_CHOICE], cells)
+    yield _table(found, (f"layer at b={b},\nand shares in %", "\nms", "of\nall"), cells, _CHOICE)
     yield from _fixed(found, b)
     yield from ranking(design)
 
 
 _BATCHES = ("batch, and\nshares in %", "\nms")
-_BY_TILES = ("ms tile\nby tile", "rows of\na block")
 _CHOICE = ("\nbound", "\nk:B_R", "\nnext best")
 
 
-def _causes(found: Explanation) -> list[str]:
-    """The causes, as headers of two lines."""
-    return [cause.label.replace(" ", "\n") if " " in cause.label else f"\n{cause.label}" for cause in found.parts_s]
-
-
-def _by_tiles(found: Explanation, index: int | None = None) -> list[tuple[Any, ...]]:
-    """Cells of the columns tile by tile, by batch: of all layers together, or of one with its blocks."""
-    if found.by_tiles_s is None or found.block_rows is None:  # the engine has no such time
-        return [()] * found.time_s.shape[1]
-    if index is None:
-        return [(_ms(time_s),) for time_s in found.by_tiles_s.sum(axis=0)]
-    return [
-        (_ms(time_s), rows or "") for time_s, rows in zip(found.by_tiles_s[index], found.block_rows[index], strict=True)
-    ]
+def _table(found: Explanation, before: Sequence[str], rows: Iterable[Sequence[Any]], after: Sequence[str]) -> str:
+    """A table with a column for each cause that occurs, its header in two lines."""
+    causes = [cause.label.replace(" ", "\n") if " " in cause.label else f"\n{cause.label}" for cause in found.parts_s]
+    headers = [*before, *causes, *after]
+    absent = {len(before) + i for i, part in enumerate(found.parts_s.values()) if not part.any()}
+    kept = [i for i in range(len(headers)) if i not in absent]
+    return table([headers[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
 def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
@@ -155,11 +147,12 @@ def _layer(found: Explanation, index: int) -> Iterator[str]:
         product = f"R x P x C = {size}, groups {layer.gemm.groups}, {layer.gemm.macs:,} MACs"
     place = f"{layer.name}, {index + 1} of {len(found.layers)}, in stage {layer.stage}"
     yield facts({"layer": place, "product": product, "design": f"<T_R,T_P,T_C> = {found.design.tile}"})
-    rows, by_tiles = [], _by_tiles(found, index)
+    rows = []
     for i, (time_s, dram_bytes) in enumerate(zip(found.time_s[index], found.dram_bytes[index], strict=True)):
         shares = _shares(part[index, i] for part in found.parts_s.values())
-        rows.append((i + 1, _ms(time_s), *by_tiles[i], f"{dram_bytes / 1e6:,.3f}", *shares, *_choice(found, index, i)))
-    yield table([*_BATCHES, *_BY_TILES[: len(by_tiles[0])], "\nMB", *_causes(found), *_CHOICE], rows)
+        of_block = "" if found.block_rows is None else found.block_rows[index, i] or ""
+        rows.append((i + 1, _ms(time_s), f"{dram_bytes / 1e6:,.3f}", of_block, *shares, *_choice(found, index, i)))
+    yield _table(found, (*_BATCHES, "\nMB", "rows of\na block"), rows, _CHOICE)
     costs = [
         {(item.B_R, K_NAMES.index(item.k)): _ms(item.time_s) for item in column} for column in found.candidates[index]
     ]
@@ -182,7 +175,6 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
             "stage": layer.stage,
             "gemm": layer.gemm and {**layer.gemm._asdict(), "per_sample": layer.per_sample},
             **times(lambda part: part[i]),
-            "by_tiles_s": None if found.by_tiles_s is None else found.by_tiles_s[i],
             "block_rows": None if found.block_rows is None or not layer.gemm else found.block_rows[i],
             "dram_bytes": found.dram_bytes[i],
             "bound": found.bound[i],
@@ -209,7 +201,6 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         "dsp_share": design.dsp_share,
         "mean_gop_s": found.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
-        "by_tiles_s": None if found.by_tiles_s is None else found.by_tiles_s.sum(axis=0),
         "layers": layers,
         "fixed": [fixed(item) for item in found.fixed],
         "best_fixed": found.best_fixed and fixed(found.best_fixed),

@@ -123,6 +123,10 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     yield facts(found)
     headers = ["batch", "GOP/s", "of peak"]
     rows = [[str(b), f"{value:,.1f}", percent(value / peak, 1)] for b, value in enumerate(design.gop_s, 1)]
+    if design.ideal_gop_s is not None:
+        headers.append("ideal GOP/s")
+        for row, gop_s in zip(rows, design.ideal_gop_s, strict=True):
+            row.append(f"{gop_s:,.1f}")
     if design.energy_j is not None:
         headers.append("energy an inference")
         for row, energy_j in zip(rows, design.energy_j, strict=True):

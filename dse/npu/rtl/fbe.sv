@@ -3,7 +3,7 @@
 //
 // The control unit keeps the active batch size and the active layer.  Two clock
 // edges after a change of either (one to fetch the entry, one to derive B_P), it
-// states how the NPU is to run that layer: stacking k, B_R samples down the rows,
+// states how the NPU is to run that layer: stacking k, blocks of rows, B_R samples down the rows,
 // B_P side by side, in so many passes.
 
 `default_nettype none
@@ -33,6 +33,7 @@ module fbe (
     // how to run this layer with this batch
     output logic                             valid,
     output logic [      fbe_pkg::K_BITS-1:0] k,
+    output logic [ fbe_pkg::BLOCK_WIDTH-1:0] blocks,  // code of the number of blocks of rows
     output logic [  fbe_pkg::COUNT_BITS-1:0] b_r,
     output logic [  fbe_pkg::COUNT_BITS-1:0] b_p,
     output logic [  fbe_pkg::COUNT_BITS-1:0] passes
@@ -40,6 +41,8 @@ module fbe (
 
   localparam int B_MAX = fbe_pkg::B_MAX;
   localparam int K_BITS = fbe_pkg::K_BITS;
+  localparam int BLOCK_BITS = fbe_pkg::BLOCK_BITS;
+  localparam int BLOCK_WIDTH = fbe_pkg::BLOCK_WIDTH;
   localparam int BATCH_BITS = fbe_pkg::BATCH_BITS;
   localparam int ENTRY_BITS = fbe_pkg::ENTRY_BITS;
   localparam int ADDRESS_BITS = fbe_pkg::ADDRESS_BITS;
@@ -126,6 +129,7 @@ module fbe (
   always_ff @(posedge clk) begin
     valid  <= !changes && fetched;
     k      <= entry[ENTRY_BITS-1-:K_BITS];
+    blocks <= BLOCK_WIDTH'((entry >> BATCH_BITS) & ENTRY_BITS'((1 << BLOCK_BITS) - 1));
     b_r    <= rows;
     b_p    <= one_by_one ? COUNT_BITS'(1) : columns;
     passes <= one_by_one ? b_act : COUNT_BITS'(1);

@@ -3,7 +3,7 @@
 // Expects the entries of fbcb.mem (in the working directory), not those of the
 // package.  Walks every batch size over every layer, then drives all inputs at
 // random against a model.  `+entries` prints every entry as it is walked:
-// layer, b, k code, B_R, B_P, passes.
+// layer, b, k code, code of the blocks, B_R, B_P, passes.
 
 `default_nettype none
 
@@ -12,6 +12,8 @@ module fbe_tb;
   localparam int LAYERS = fbe_pkg::LAYERS;
   localparam int B_MAX = fbe_pkg::B_MAX;
   localparam int K_BITS = fbe_pkg::K_BITS;
+  localparam int BLOCK_BITS = fbe_pkg::BLOCK_BITS;
+  localparam int BLOCK_WIDTH = fbe_pkg::BLOCK_WIDTH;
   localparam int BATCH_BITS = fbe_pkg::BATCH_BITS;
   localparam int ENTRY_BITS = fbe_pkg::ENTRY_BITS;
   localparam int ADDRESS_BITS = fbe_pkg::ADDRESS_BITS;
@@ -29,6 +31,7 @@ module fbe_tb;
   wire [COUNT_BITS-1:0] b_act, b_r, b_p, passes;
   wire [LAYER_BITS-1:0] layer;
   wire [K_BITS-1:0] k;
+  wire [BLOCK_WIDTH-1:0] blocks;
   wire fault, valid;
 
   fbe engine (
@@ -47,6 +50,7 @@ module fbe_tb;
       .fault        (fault),
       .valid        (valid),
       .k            (k),
+      .blocks       (blocks),
       .b_r          (b_r),
       .b_p          (b_p),
       .passes       (passes)
@@ -113,7 +117,8 @@ module fbe_tb;
       by_sample = fbe_pkg::ONE_BY_ONE[model_layer];
       entry = integer'(entries[model_layer*B_MAX+model_b-1]);
       rows = (entry & ((1 << BATCH_BITS) - 1)) + 1;
-      check("k", integer'(k), entry >> BATCH_BITS);
+      check("k", integer'(k), entry >> (BATCH_BITS + BLOCK_BITS));
+      check("blocks", integer'(blocks), (entry >> BATCH_BITS) & ((1 << BLOCK_BITS) - 1));
       check("B_R", integer'(b_r), rows);
       check("B_P", integer'(b_p), by_sample ? 1 : columns_of(model_b, rows));
       check("passes", integer'(passes), by_sample ? model_b : 1);
@@ -133,7 +138,7 @@ module fbe_tb;
       for (int l = 0; l < LAYERS; l++) begin
         tick();
         tick();
-        if (print) $display("entry %0d %0d %0d %0d %0d %0d", layer, b_act, k, b_r, b_p, passes);
+        if (print) $display("entry %0d %0d %0d %0d %0d %0d %0d", layer, b_act, k, blocks, b_r, b_p, passes);
         advance = 1'b1;
         tick();
       end
@@ -159,7 +164,7 @@ module fbe_tb;
     end
     target = below(ENTRIES);
     write_address = ADDRESS_BITS'(target);
-    write_entry = ENTRY_BITS'((below(3) << BATCH_BITS) | below(target % B_MAX + 1));
+    write_entry = ENTRY_BITS'((((below(3) << BLOCK_BITS) | below(1 << BLOCK_BITS)) << BATCH_BITS) | below(target % B_MAX + 1));
     tick();
   endtask
 

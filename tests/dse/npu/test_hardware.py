@@ -84,7 +84,7 @@ def simulate(rtl: Path, build: Path, *plusargs: str) -> subprocess.CompletedProc
 
 
 def expected_entries(folder: Path) -> list[list[int]]:
-    """Layer, b, code of k, B_R, B_P and passes, from the bits of fbcb.json and the kinds of layers in design.json."""
+    """Layer, b, codes of k and blocks, B_R, B_P, passes: from the bits of fbcb.json and the layers of design.json."""
     design, fbcb = (json.loads((folder / "design" / name).read_text()) for name in ("design.json", "fbcb.json"))
     gemms = [layer for layer in design["network"]["layers"] if layer["gemm"]]
     batching = design["options"]["batching"]
@@ -92,11 +92,12 @@ def expected_entries(folder: Path) -> list[list[int]]:
     for b in range(1, fbcb["b_max"] + 1):
         for index, (gemm, layer) in enumerate(zip(gemms, fbcb["rows"], strict=True)):
             bits = layer["entries"][b - 1]
-            B_R = 1 + int("0" + bits[2:], 2)
+            low = 2 + fbcb["block_bits"]
+            blocks, B_R = int("0" + bits[2:low], 2), 1 + int("0" + bits[low:], 2)
             B_P, passes = (b - B_R + 1 if batching == "eq1" else math.ceil(b / B_R)), 1
             if gemm["per_sample"] or batching == "none" or (batching == "fc" and gemm["gemm"][0] > 1):
                 B_P, passes = 1, b
-            rows.append([index, b, int(bits[:2], 2), B_R, B_P, passes])
+            rows.append([index, b, int(bits[:2], 2), blocks, B_R, B_P, passes])
     return rows
 
 
@@ -133,12 +134,13 @@ def test_the_memory_file_holds_the_entries_and_says_how(engine: Path, tmp_path: 
 
 
 ERRORS = {
-    "a bit of the table": ("fbe_pkg.sv", "_0000;", "_0001;"),
-    "a bit of the expectation": ("fbcb.mem", "\n0\n", "\n1\n"),
+    "a bit of the table": ("fbe_pkg.sv", "_000000;", "_000001;"),
+    "a bit of the expectation": ("fbcb.mem", "\n00\n", "\n01\n"),
     "B_act not clipped at 0": ("fbe.sv", "too_few ? '0 : ", ""),
     "B_act not clipped at B_max": ("fbe.sv", "too_many ? COUNT_BITS'(B_MAX) : ", ""),
     "exits forgotten when samples join": ("fbe.sv", "{1'b0, remaining} + ", "(b_incr > 0 ? '0 : {1'b0, remaining}) + "),
     "a fault that passes": ("fbe.sv", "fault || too_few", "too_few"),
+    "blocks of the next bits": ("fbe.sv", "(entry >> BATCH_BITS)", "(entry >> (BATCH_BITS + 1))"),
     "no wrap": ("fbe.sv", "(layer == LAST_LAYER) ? '0 : ", ""),
     "no restart": ("fbe.sv", "rst || restart", "rst"),
     "reset keeps the layer": ("fbe.sv", "rst || restart", "restart"),
@@ -224,7 +226,7 @@ def check_header(folder: Path, design: Path, compiler: str, options: list[str], 
     *found, network, platform, digest = names.split("\0")
     assert found == ["input", *(row["name"] for row in table["exits"])]
     assert (network, platform) == (about["network"]["name"], about["platform"]["name"])
-    assert digest == table["inputs"]["fluidb.design/3"]
+    assert digest == table["inputs"]["fluidb.design/4"]
 
 
 @pytest.mark.parametrize(("compiler", "options", "source"), COMPILERS)

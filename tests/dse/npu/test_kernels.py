@@ -5,11 +5,22 @@ from __future__ import annotations
 import naive
 import numpy as np
 import pytest
-from builders import any_gemm, batches, board_of, huge_gemms, layer_of, modes, network_of, tiles, words_per_cycle
+from builders import (
+    any_gemm,
+    batches,
+    board_of,
+    huge_gemms,
+    layer_of,
+    modes,
+    network_of,
+    paper_options,
+    tiles,
+    words_per_cycle,
+)
 from fluidb.dse import Batching
 from fluidb.dse.npu import kernels
 from fluidb.dse.npu.fbcb import K_NAMES
-from fluidb.dse.npu.search import Evaluator, SearchOptions
+from fluidb.dse.npu.search import Evaluator
 from fluidb.dse.npu.space import LayerKind, arrange, designs, make_plan, stacked
 from fluidb.dse.npu.workload import distinct
 from fluidb.platforms import Board
@@ -31,7 +42,7 @@ def evaluator(network, b_max, rate, mode, *, stacking=True):
         name="b", title="b", dsps=1, on_chip_mbit=1.0, flip_flops=1, luts=1, clock_mhz=1.0,
         bandwidth_gb_s=2e-3 * rate, word_bits=16, mac_pj=1.0, on_chip_pj_per_word=1.0, off_chip_pj_per_word=1.0,
     )  # fmt: skip
-    return Evaluator(network, board, SearchOptions(batching=mode, stacking=stacking, b_max=b_max))
+    return Evaluator(network, board, paper_options(batching=mode, stacking=stacking, b_max=b_max))
 
 
 @given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
@@ -62,7 +73,7 @@ def test_cost_of_the_largest_layers_equals_plain_loops(gemm, tile, code, b, rate
 
 @given(any_gemm, tiles, batches, words_per_cycle, modes, st.booleans())
 def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stacking):
-    code, B_R, cycles, words, _ = evaluator(network_of([gemm]), b_max, rate, mode, stacking=stacking).choose(tile)
+    code, B_R, _, cycles, words, _ = evaluator(network_of([gemm]), b_max, rate, mode, stacking=stacking).choose(tile)
     for i in range(b_max):
         expected = naive.best(gemm, tile, i + 1, rate, mode, stacking)
         assert (cycles[0, i], words[0, i], K_NAMES[code[0, i]], B_R[0, i]) == expected
@@ -110,7 +121,7 @@ def test_the_search_and_the_choice_of_layouts_never_disagree(gemm, tile, b_max, 
 def test_products_of_two_activations_run_sample_by_sample_in_every_mode(gemm, tile, b_max, rate, mode):
     """Their right operands differ, so a batch saves nothing; Equation (1) as printed keeps its guard elements."""
     per_sample = (*gemm, True)
-    _, B_R, cycles, words, _ = evaluator(network_of([per_sample]), b_max, rate, mode).choose(tile)
+    _, B_R, _, cycles, words, _ = evaluator(network_of([per_sample]), b_max, rate, mode).choose(tile)
     one = naive.best(gemm, tile, 1, rate, mode, True)
     assert B_R.tolist() == [[1] * b_max]
     assert cycles[0].tolist() == [b * one[0] for b in range(1, b_max + 1)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from builders import POCKET, TINY
-from fluidb.dse import Batching, SearchOptions, Tile, search, tabulate_design, tabulate_latency
+from builders import POCKET, TINY, paper_options
+from fluidb.dse import Batching, Tile, search, tabulate_design, tabulate_latency
 from fluidb.dse.npu.costs import layer_costs
 from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.formats import InputError
@@ -22,7 +22,7 @@ from fluidb.platforms import load_platform
 def test_table_equals_plain_loops(mode, memory_layers):
     """Stage by stage, heads and pools where they run, from the configuration that the FBCB holds."""
     network, board = load_network(TINY), load_platform(POCKET)
-    options = SearchOptions(batching=mode, b_max=4, memory_layers=memory_layers)
+    options = paper_options(batching=mode, b_max=4, memory_layers=memory_layers)
     design, fbcb = tabulate_design(network, board, options, search(network, board, options))
     times = tabulate_latency(design, fbcb).array()
     for b in range(1, 5):
@@ -42,14 +42,14 @@ def test_table_equals_plain_loops(mode, memory_layers):
 
 
 def test_throughput_of_the_search_and_the_table_agree():
-    network, board, options = load_network(TINY), load_platform(POCKET), SearchOptions(b_max=3)
+    network, board, options = load_network(TINY), load_platform(POCKET), paper_options(b_max=3)
     design, fbcb = tabulate_design(network, board, options, search(network, board, options))
     total_s = tabulate_latency(design, fbcb).array()[0, -1, 1:]
     assert design.gop_s == pytest.approx((2e-9 * network.macs * np.arange(1, 4) / total_s).tolist(), rel=1e-12)
 
 
 def test_larger_batches_take_longer_in_all_but_less_for_each_sample():
-    network, board, options = load_network("resnet50"), load_platform("zc706"), SearchOptions()
+    network, board, options = load_network("resnet50"), load_platform("zc706"), paper_options()
     found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
     design, fbcb = tabulate_design(network, board, options, found)
     full_s = tabulate_latency(design, fbcb).array()[0, -1, 1:]
@@ -60,7 +60,7 @@ def test_larger_batches_take_longer_in_all_but_less_for_each_sample():
 
 def test_a_control_block_that_does_not_fit_its_design_is_refused():
     """k = 1/2 halves T_P: a design with T_P = 1 has nothing to halve."""
-    network, board, options = load_network(TINY), load_platform(POCKET), SearchOptions(b_max=1)
+    network, board, options = load_network(TINY), load_platform(POCKET), paper_options(b_max=1)
     found = SearchResult([RankedDesign.of(Tile(40, 1, 8), 1.0)], 1)
     design, fbcb = tabulate_design(network, board, options, found)
     rows = [row.model_copy(update={"entries": ["10"]}) for row in fbcb.rows]

@@ -11,7 +11,7 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
-from builders import DATA, POCKET, TINY, any_gemm, modes, network_of, tiles
+from builders import DATA, POCKET, TINY, any_gemm, modes, network_of, paper_options, tiles
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
 from fluidb.dse.npu.search import Evaluator
 from fluidb.dse.npu.space import DesignSpace, designs, luts
@@ -53,7 +53,7 @@ loop_modes = modes.filter(lambda mode: mode not in {"eq1", "column"})
 )  # fmt: skip
 def test_energy_equals_plain_loops(gemms, memory_words, tile, b_max, mode, stacking, static_w, gb_s):
     board = board_of(4, gb_s=gb_s, static_w=static_w)
-    options = SearchOptions(batching=Batching(mode), stacking=stacking, b_max=b_max)
+    options = paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
     cost = Evaluator(network_of(gemms, memory_words), board, options).cost(np.array([tile]), traffic=True)
     expected = [naive_energy(gemms, memory_words, board, tile, b, mode, stacking=stacking) for b in range(1, b_max + 1)]
     assert cost.energy_j[0] == pytest.approx(expected, rel=1e-12)
@@ -64,7 +64,7 @@ def test_energy_equals_plain_loops(gemms, memory_words, tile, b_max, mode, stack
 @settings(max_examples=30)
 @given(st.lists(any_gemm, min_size=1, max_size=3), tiles, st.integers(1, 4), modes)
 def test_counting_traffic_does_not_change_the_time(gemms, tile, b_max, mode):
-    options = SearchOptions(batching=Batching(mode), b_max=b_max)
+    options = paper_options(batching=Batching(mode), b_max=b_max)
     evaluator = Evaluator(network_of(gemms, 100), board_of(4), options)
     with_traffic, without = (evaluator.cost(np.array([tile]), traffic=traffic) for traffic in (True, False))
     assert with_traffic.words is not None
@@ -96,7 +96,7 @@ def naive_objective(name, gemms, board, tile, weights, mode):
 )  # fmt: skip
 def test_each_objective_equals_brute_force(gemms, dsps, kibit, gb_s, weights, mode, name):
     board = board_of(dsps, kibit, gb_s)
-    options = SearchOptions(batching=Batching(mode), b_max=len(weights), weights=weights, objective=name)
+    options = paper_options(batching=Batching(mode), b_max=len(weights), weights=weights, objective=name)
     tiles = naive.all_designs(dsps, board.on_chip_bits, 16)
     rated = [(naive_objective(name, gemms, board, tile, weights, mode), tile) for tile in tiles]
     best = (max if name in {"gop_s", "gop_s_w"} else min)(value for value, _ in rated)
@@ -109,7 +109,7 @@ def test_each_objective_equals_brute_force(gemms, dsps, kibit, gb_s, weights, mo
 @pytest.mark.parametrize("name", WEIGHED)
 def test_a_ranking_goes_from_the_best_on(name):
     network, board = load_network(TINY), load_platform(POCKET)
-    found = search(network, board, SearchOptions(b_max=2, objective=name), top=10)
+    found = search(network, board, paper_options(b_max=2, objective=name), top=10)
     values = [item.objective for item in found.ranking]
     assert values == sorted(values, reverse=OBJECTIVES[name].higher_is_better)
     assert len(set(values)) > 1
@@ -118,7 +118,7 @@ def test_a_ranking_goes_from_the_best_on(name):
 def test_one_batch_size_makes_energy_and_efficiency_one_thing():
     network, board = load_network(TINY), load_platform(POCKET)
     energy, efficiency = (
-        search(network, board, SearchOptions(b_max=1, objective=Objective(name))).best for name in ("energy", "gop_s_w")
+        search(network, board, paper_options(b_max=1, objective=Objective(name))).best for name in ("energy", "gop_s_w")
     )
     assert energy.tile == efficiency.tile
     assert efficiency.objective == pytest.approx(2e-9 * network.macs / energy.objective, rel=1e-12)
@@ -204,9 +204,9 @@ def test_limits_leave_the_designs_that_keep_them(dsps, kibit, limits):
 )
 def test_a_given_design_must_keep_the_limits(limit, fault):
     network, tile = network_of([(7, 5, 9, 1)]), Tile(10, 2, 2 if "max_luts" in limit else 3)
-    assert search(network, board_of(6), SearchOptions(tile=tile)).best.tile == tile
+    assert search(network, board_of(6), paper_options(tile=tile)).best.tile == tile
     with pytest.raises(InputError, match=fault):
-        search(network, board_of(6), SearchOptions(tile=tile, limits=Limits(**limit)))
+        search(network, board_of(6), paper_options(tile=tile, limits=Limits(**limit)))
 
 
 # Paper 000, Table I: T_P, T_C and LUT share; the last row's design is that of docs/model.md, Resources

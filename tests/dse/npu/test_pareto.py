@@ -7,9 +7,9 @@ import json
 import naive
 import numpy as np
 import pytest
-from builders import COMPILED, POCKET, TINY, any_gemm, modes, network_of
+from builders import COMPILED, POCKET, TINY, any_gemm, modes, network_of, paper_options
 from enumeration import every_row, ranked
-from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
+from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, Tile, search
 from fluidb.dse.npu.pareto import Axis, check_axes, find_front, undominated
 from fluidb.dse.npu.search import Evaluator
 from fluidb.dse.npu.space import designs
@@ -73,7 +73,7 @@ asked = st.sampled_from(
 def test_the_front_equals_brute_force(gemms, dsps, kibit, gb_s, b_max, mode, asked, max_dsps):
     network, board, over = network_of(gemms, 30), board_of(dsps, kibit, gb_s), [Axis(name) for name in asked[1].split()]
     limits = Limits(max_dsps=max_dsps)
-    options = SearchOptions(batching=Batching(mode), b_max=b_max, limits=limits, objective=asked[0])
+    options = paper_options(batching=Batching(mode), b_max=b_max, limits=limits, objective=asked[0])
     expected = brute_force(network, board, options, over)
     front = find_front(network, board, options, over)
     assert {(*point.takes, point.objective) for point in front.points} == set(expected)
@@ -85,8 +85,8 @@ def test_the_front_equals_brute_force(gemms, dsps, kibit, gb_s, b_max, mode, ask
 
 def test_the_front_holds_what_the_search_finds_and_its_shares_fit():
     network, board = load_network(TINY), load_platform(POCKET)
-    front = find_front(network, board, SearchOptions(b_max=2))
-    best = search(network, board, SearchOptions(b_max=2)).best
+    front = find_front(network, board, paper_options(b_max=2), [Axis.DSP, Axis.RAM])
+    best = search(network, board, paper_options(b_max=2)).best
     assert len(front.points) > 90
     assert max(point.objective for point in front.points) == best.objective
     assert front.points == sorted(front.points, key=lambda point: point.takes)
@@ -107,14 +107,14 @@ def test_the_front_holds_what_the_search_finds_and_its_shares_fit():
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_front_does_not_depend_on_threads(threads):
     network, board = load_network(TINY), load_platform(POCKET)
-    options = SearchOptions(b_max=2)
+    options = paper_options(b_max=2)
     assert find_front(network, board, options, threads=threads) == find_front(network, board, options)
 
 
 def test_progress_never_goes_back():
     seen = []
     front = find_front(
-        load_network(TINY), load_platform(POCKET), SearchOptions(b_max=2), progress=lambda *at: seen.append(at)
+        load_network(TINY), load_platform(POCKET), paper_options(b_max=2), progress=lambda *at: seen.append(at)
     )
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert all(done <= total for done, total in seen)
@@ -184,7 +184,7 @@ def test_the_picture_and_the_numbers_come_from_one_front(fluidb, tmp_path, argum
 
 
 def test_the_same_front_gives_the_same_picture(tmp_path):
-    network, board, options = load_network(TINY), load_platform(POCKET), SearchOptions(b_max=2)
+    network, board, options = load_network(TINY), load_platform(POCKET), paper_options(b_max=2)
     front = find_front(network, board, options)
     for name in "ab":
         save(draw_front(front, network, board, options), tmp_path / f"{name}.svg", replace=False)

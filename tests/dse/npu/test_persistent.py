@@ -9,12 +9,12 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from builders import POCKET, TINY, Run, board_of, lines, modes, network_of, tiles, words_per_cycle
+from builders import POCKET, TINY, Run, board_of, lines, modes, network_of, paper_options, tiles, words_per_cycle
 from enumeration import ranked
 from fluidb.dse import Tile, read_design, search, tabulate_design
 from fluidb.dse.npu.costs import Cause, layer_costs
 from fluidb.dse.npu.persistent import STEPS, search_persistent
-from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchOptions, SearchResult
+from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
 from fluidb.dse.npu.space import designs
 from fluidb.dse.npu.workload import fetched_shares
 from fluidb.formats import InputError
@@ -50,7 +50,7 @@ def stays_of(layers: list[tuple[int, int, int, int]], room: int) -> list[float]:
 
 def test_weights_that_stay_wait_for_no_rows():
     """Two equal layers of few rows: the first reads its weights on the chip, the second waits for them."""
-    network, options = network_of([(4, 32, 32, 1)] * 2), SearchOptions(b_max=1, persistent_mbit=32 * 32 * 16 / 2**20)
+    network, options = network_of([(4, 32, 32, 1)] * 2), paper_options(b_max=1, persistent_mbit=32 * 32 * 16 / 2**20)
     found = SearchResult([RankedDesign.of(Tile(64, 8, 8), 1.0)], 1)
     costs = layer_costs(*tabulate_design(network, board(1.0), options, found))
     first, second = costs.parts_s[Cause.FEW_ROWS][:, 0]
@@ -61,7 +61,7 @@ def test_weights_that_stay_wait_for_no_rows():
 @given(gemms, tiles, st.integers(1, 4), words_per_cycle, modes, st.integers(0, 6000))
 def test_cycles_and_words_equal_plain_loops(layers, tile, b_max, rate, mode, room):
     layers = [*layers, layers[0]]  # an equal layer, of which less may stay
-    options = SearchOptions(batching=mode, b_max=b_max, persistent_mbit=room * 16 / 2**20)
+    options = paper_options(batching=mode, b_max=b_max, persistent_mbit=room * 16 / 2**20)
     evaluator = Evaluator(network_of(layers), board(rate), options)
     stays = stays_of(layers, options.resident_words(board(rate)))
     chosen, space = evaluator.choose(tile), np.array([tile])
@@ -84,7 +84,7 @@ def test_cycles_and_words_equal_plain_loops(layers, tile, b_max, rate, mode, roo
 def test_more_that_stays_never_costs_time_or_traffic(layers, tile, rate, room, more):
     network = network_of(layers)
     less, least = (
-        Evaluator(network, board(rate), SearchOptions(b_max=3, persistent_mbit=words * 16 / 2**20)).cycles(
+        Evaluator(network, board(rate), paper_options(b_max=3, persistent_mbit=words * 16 / 2**20)).cycles(
             np.array([tile])
         )
         for words in (room, room + more)
@@ -95,7 +95,7 @@ def test_more_that_stays_never_costs_time_or_traffic(layers, tile, rate, room, m
 def test_an_access_to_a_resident_weight_counts_three_times():
     layers, tile = [(10, 8, 6, 1)], (4, 8, 6)
     none, all_ = (
-        Evaluator(network_of(layers), board(1.0), SearchOptions(b_max=1, stacking=False, persistent_mbit=mbit)).account(
+        Evaluator(network_of(layers), board(1.0), paper_options(b_max=1, stacking=False, persistent_mbit=mbit)).account(
             np.array([tile])
         )[0][:, 0, 0, 0]
         for mbit in (0.0, 0.5)
@@ -115,7 +115,7 @@ def test_a_product_of_activations_has_no_weights_that_could_stay():
 @given(gemms, st.integers(8, 30), st.floats(0.05, 0.9), st.sampled_from(["latency", "gop_s"]))
 def test_the_bound_of_the_search_rules_out_no_winner(layers, dsps, share, objective):
     network, chip = network_of(layers), board_of(dsps)
-    options = SearchOptions(b_max=2, persistent_mbit=share * chip.on_chip_mbit, objective=objective)
+    options = paper_options(b_max=2, persistent_mbit=share * chip.on_chip_mbit, objective=objective)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search_module, "FEW", 0)
         patch.setattr(search_module, "ROUND", 1)
@@ -127,7 +127,7 @@ def test_the_bound_of_the_search_rules_out_no_winner(layers, dsps, share, object
 
 def test_every_size_is_searched_and_the_smallest_of_the_best_wins():
     network, chip = load_network(TINY), load_platform(POCKET)
-    found, best = search_persistent(network, chip, SearchOptions(b_max=2))
+    found, best = search_persistent(network, chip, paper_options(b_max=2))
     assert [size.persistent_mbit for size, _ in found] == pytest.approx(
         [chip.on_chip_mbit * i / STEPS for i in range(STEPS)]
     )
@@ -175,4 +175,4 @@ def test_bad_sizes_are_one_line(fluidb: Run, arguments, fault):
 def test_no_design_fits_beside_a_large_buffer():
     chip = board_of(4, kibit=1)
     with pytest.raises(InputError, match="no design fits"):
-        search(network_of([(1, 1, 1, 1)]), chip, SearchOptions(persistent_mbit=chip.on_chip_mbit * 0.99))
+        search(network_of([(1, 1, 1, 1)]), chip, paper_options(persistent_mbit=chip.on_chip_mbit * 0.99))

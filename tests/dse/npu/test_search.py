@@ -7,7 +7,7 @@ import sys
 import naive
 import numpy as np
 import pytest
-from builders import COMPILED, any_gemm, board_of, modes, network_of
+from builders import COMPILED, any_gemm, board_of, modes, network_of, paper_options
 from enumeration import every_row, ranked
 from fluidb.dse import Batching, Objective, SearchOptions, Tile, configure, search, tabulate_design
 from fluidb.dse.npu import space as space_module
@@ -43,7 +43,7 @@ boards = st.builds(board_of, st.integers(1, 14), st.integers(1, 60), st.sampled_
 @settings(max_examples=40)
 @given(st.lists(any_gemm, min_size=1, max_size=3), st.integers(0, 500), boards, st.integers(1, 4), modes, st.booleans())
 def test_search_equals_brute_force_on_small_boards(gemms, memory_words, board, b_max, mode, stacking):
-    options = SearchOptions(batching=Batching(mode), stacking=stacking, b_max=b_max)
+    options = paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
     found = search(network_of(gemms, memory_words), board, options)
     tile, objective = naive.search(
         gemms, memory_words, board.dsps, board.on_chip_bits, 16, b_max, [1.0] * b_max, board.words_per_cycle,
@@ -65,7 +65,7 @@ layer_of_either_kind = st.builds(lambda gemm, per_sample: (*gemm, per_sample), a
 def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, mode, stacking):
     """Nor less than that of a larger tile, in time, in words and in accesses, for every batch (docs/model.md)."""
     evaluator = Evaluator(
-        network_of(gemms, memory_words), board, SearchOptions(batching=Batching(mode), stacking=stacking, b_max=b_max)
+        network_of(gemms, memory_words), board, paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
     )
     space = every_row(designs(board))
     found, largest = evaluator.cost(space, traffic=True), space.max(axis=0, keepdims=True)
@@ -91,7 +91,7 @@ def test_a_search_by_bound_ranks_as_the_exhaustive_one(
     network = network_of(gemms, 100, [*range(1, len(gemms) + 1)])
     launches = [[float(stage * b % 5 + 1) for b in range(b_max)] for stage in range(len(gemms))]
     of_traffic = {"launches": launches} if objective is Objective.TRAFFIC else {}
-    options = SearchOptions(batching=Batching(mode), b_max=b_max, objective=objective, **of_traffic)
+    options = paper_options(batching=Batching(mode), b_max=b_max, objective=objective, **of_traffic)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search_module, "FEW", 0)
         patch.setattr(search_module, "ROUND", 1)
@@ -106,7 +106,7 @@ def test_a_search_by_bound_ranks_as_the_exhaustive_one(
 @pytest.mark.parametrize("objective", ["gop_s", "energy"])
 def test_the_bound_rules_most_designs_of_a_board_out(objective):
     network, board, seen = load_network("resnet50"), load_platform("zc706"), []
-    options = SearchOptions(objective=objective)
+    options = paper_options(objective=objective)
     found = search(network, board, options, top=40, progress=lambda *count: seen.append(count))
     space = designs(board)
     assert found.ranking == ranked(network, board, options, space, 40)
@@ -121,8 +121,8 @@ def test_the_bound_rules_most_designs_of_a_board_out(objective):
 @given(st.lists(any_gemm, min_size=1, max_size=2), boards)
 def test_a_smaller_T_R_never_wins(gemms, board):
     network = network_of(gemms)
-    fast = search(network, board, SearchOptions(b_max=3))
-    assert [fast.best] == ranked(network, board, SearchOptions(b_max=3), every_row(designs(board)), 1)
+    fast = search(network, board, paper_options(b_max=3))
+    assert [fast.best] == ranked(network, board, paper_options(b_max=3), every_row(designs(board)), 1)
 
 
 @settings(max_examples=30)
@@ -139,7 +139,7 @@ def test_designs_are_those_that_fit(dsps, kibit, word_bits):
 
 def test_of_equal_cycles_fewer_words_win():
     """k = 1 takes 4 x 2 tiles and k = 1/2 takes 8 x 1, which read the input once instead of twice."""
-    found = configure(network_of([(8, 8, 8, 1)]), board_of(8, 60, 6.4), Tile(64, 2, 4), SearchOptions(b_max=1))
+    found = configure(network_of([(8, 8, 8, 1)]), board_of(8, 60, 6.4), Tile(64, 2, 4), paper_options(b_max=1))
     assert [table[0, 0] for table in (found.codes, found.cycles, found.words)] == [2, 64, 8 * 8 + 8 * 8 + 8 * 8]
 
 
@@ -156,7 +156,7 @@ def test_a_given_design_may_fill_a_board():
 @settings(max_examples=20)
 @given(st.lists(any_gemm, min_size=1, max_size=3), st.integers(1, 12))
 def test_more_dsps_or_bandwidth_never_lower_the_best_objective(gemms, dsps):
-    network, options = network_of(gemms), SearchOptions(b_max=3)
+    network, options = network_of(gemms), paper_options(b_max=3)
     best = search(network, board_of(dsps), options).best.objective
     assert search(network, board_of(dsps + 5), options).best.objective >= best
     assert search(network, board_of(dsps, gb_s=1.6), options).best.objective >= best
@@ -170,11 +170,11 @@ def test_the_ranking_does_not_depend_on_threads(threads):
 
 def test_weights_steer_the_search_and_are_checked():
     network, board = network_of([(7, 5, 9, 1)]), board_of(14)
-    single = search(network, board, SearchOptions(b_max=2, weights=[1.0, 0.0])).best
-    options = SearchOptions(b_max=2)
+    single = search(network, board, paper_options(b_max=2, weights=[1.0, 0.0])).best
+    options = paper_options(b_max=2)
     assert single.objective == pytest.approx(gop_s(network, board, single.tile, options)[0])
     with pytest.raises(ValueError, match="expected 2 values"):
-        SearchOptions(b_max=2, weights=[1.0])
+        paper_options(b_max=2, weights=[1.0])
 
 
 def test_batching_modes_are_ordered_by_their_freedom():
@@ -183,7 +183,7 @@ def test_batching_modes_are_ordered_by_their_freedom():
     tile = Tile(4652, 7, 128)
 
     def cycles(mode, *, stacking):
-        options = SearchOptions(batching=Batching(mode), stacking=stacking)
+        options = paper_options(batching=Batching(mode), stacking=stacking)
         return configure(network, board, tile, options).cycles.sum(axis=0)
 
     for stacking in (False, True):
@@ -200,7 +200,38 @@ def test_batching_modes_are_ordered_by_their_freedom():
 def test_published_designs_come_out(network, board, bandwidths, tile):
     """Paper 000, Table I; the misprinted row is docs/model.md's."""
     for gb_s in bandwidths:
-        assert search(load_network(network), load_platform(board, gb_s)).best.tile == tile
+        assert search(load_network(network), load_platform(board, gb_s), paper_options()).best.tile == tile
+
+
+AS_BUILT = {
+    # GB/s: as built, and with transfers that all overlap
+    ("resnet50", "zcu104"): {
+        8.5: ((8818, 13, 128), (6832, 10, 172)),
+        9.6: ((6832, 10, 172), (6832, 10, 172)),
+        12.8: ((8818, 13, 128), (13664, 27, 64)),
+    },
+    ("resnet50", "zc706"): dict.fromkeys((3.2, 4.267, 8.0), ((4652, 7, 128), (4652, 7, 128))),
+    ("inception_v3", "zcu104"): {
+        4.8: ((6186, 9, 192), (6186, 9, 192)),
+        7.2: ((6186, 9, 192), (6186, 9, 192)),
+        9.6: ((10906, 18, 96), (6186, 9, 192)),
+    },
+    ("inception_v3", "zc706"): {
+        2.4: ((2754, 4, 224), (2754, 4, 224)),
+        3.2: ((5982, 9, 96), (5762, 9, 100)),
+        4.267: ((8054, 14, 64), (4652, 7, 128)),
+    },
+}
+
+
+@full_size
+@pytest.mark.parametrize(("network", "board"), AS_BUILT)
+def test_designs_that_are_found_as_built(network, board):
+    """As in docs/model.md, Bandwidth."""
+    for gb_s, tiles in AS_BUILT[network, board].items():
+        problem = load_network(network), load_platform(board, gb_s)
+        for overlap, tile in zip(("tiles", "ideal"), tiles, strict=True):
+            assert search(*problem, SearchOptions(overlap=overlap)).best.tile == tile, (gb_s, overlap)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +262,7 @@ def test_published_resource_shares_come_out(board, tile, dsp, ram):
 )
 def test_published_register_shares_come_out(network, board, share):
     """Paper 000, Section IV: the FBCB's share of registers, truncated."""
-    platform, options = load_platform(board), SearchOptions()
+    platform, options = load_platform(board), paper_options()
     found = SearchResult([RankedDesign.of(Tile(100, 7, 128), 1.0)], 1)
     design, fbcb = tabulate_design(load_network(network), platform, options, found)
     found_share = design.register_share(fbcb)
@@ -242,6 +273,6 @@ def test_published_register_shares_come_out(network, board, share):
 def test_batch_of_16_on_row_batching_takes_the_published_time():
     """Paper 000, Section IV, Baselines: ResNet-50 on ZCU104 with B = 16 takes 277 ms."""
     network, board = load_network("resnet50").backbone(), load_platform("zcu104")
-    options = SearchOptions(batching=Batching.ROW, stacking=False, b_max=16)
+    options = paper_options(batching=Batching.ROW, stacking=False, b_max=16)
     latency_s = 16 * 2e-9 * network.macs / gop_s(network, board, Tile(6832, 10, 172), options)[15]
     assert latency_s == pytest.approx(0.277, rel=0.005)

@@ -1,0 +1,458 @@
+"""The NPU as built: it runs a layer tile by tile (docs/model.md, Time of a layer), compiled.
+
+Symbols are those of :mod:`.kernels`.  ``blocks`` is the number of blocks into which the rows are divided; ``port`` is
+(words of a beat, numerator and denominator of the share of cycles in which it is ready, latency).  Times are cycles,
+float64 that hold whole numbers.
+"""
+
+import numpy as np
+
+from .kernels import (
+    fewest_blocks,
+    formula,
+    gemm_at,
+    kernel,
+    layout_at,
+    moved_words,
+    partial_words,
+    shape_of,
+    tiles_along,
+)  # fmt: skip
+
+AS_BUILT, IDEAL, BOUND = 0, 1, 2
+"""Modes of :func:`run_designs`: cycles as built, of transfers that all overlap, or a bound of those as built."""
+
+
+START = 2
+"""Cycles from the last word of a tile to its first product, beside the latency."""
+
+IN_FLIGHT = 3
+"""Cycles from reading a partial sum to writing it: a tile takes at least as many."""
+
+CODES = 64
+"""Codes of the blocks, at most."""
+
+FEWEST_ROWS = 64
+"""A block has as many rows at least, unless no more fit."""
+
+DRAIN = 13
+"""Cycles from the last product to the first word stored, beside those of the tree of adders."""
+
+
+@formula
+def drain_cycles(T_P):
+    """Cycles from the last product of a design to its first word stored."""
+    return DRAIN + np.maximum(np.ceil(np.log2(T_P)) - 1, 0.0)
+
+
+@formula
+def burst(beats, port):
+    """Cycles of beats that follow one another: one of set-up, then the port's pace begins anew."""
+    return 1 + np.ceil(beats * port[2] / port[1])
+
+
+@formula
+def following(blocks):
+    """The next number of blocks of 1, 2, 3, 4, 6, 8, 12, ..."""
+    return 2 if blocks == 1 else blocks + blocks // (3 if blocks % 3 == 0 else 2)
+
+
+@formula
+def beats_of_block(R, begin, end, samples, words):
+    """Beats of one column of a block of rows, which begin anew with each sample; rows themselves where R = 1."""
+    beats, first = 0.0, int(begin // R)
+    for sample in range(first, min(int(np.ceil(end / R)), samples)):
+        rows = min(end, (sample + 1) * R) - max(begin, sample * R)
+        beats += rows if R == 1 else np.ceil(rows / words)
+    return beats
+
+
+@formula
+def columns_of(gemm, tile, layout, t, words):
+    """Samples touched by tile ``t`` of columns, whether the last is one, columns, those of the last, beats of weights.
+
+    Where R = 1 also the beats of its outputs for each sample down the rows: of all but the last sample, and of it.
+    """
+    C, T_C = gemm[2], tile[2]
+    B_P = layout[2]
+    begin = t * T_C
+    end = min(begin + T_C, B_P * C)
+    first, final = np.floor(begin / C), np.floor((end - 1) / C)
+    columns, at = end - begin, begin - first * C
+    if columns >= C:
+        weights = np.ceil(C / words)
+    elif at + columns <= C:
+        weights = np.ceil(columns / words)
+    else:
+        weights = np.ceil((C - at) / words) + np.ceil((at + columns - C) / words)
+    has_last = 1.0 if final == B_P - 1 else 0.0
+    of_last = max(end - max(begin, (B_P - 1) * C), 0.0)
+    outputs, outputs_of_last = 0.0, np.ceil(of_last / words)
+    if gemm[0] == 1:
+        if first < final:
+            outputs = np.ceil((C - at) / words) + (final - first - 1) * np.ceil(C / words)
+            if not has_last:
+                outputs += np.ceil((end - final * C) / words)
+        elif not has_last:
+            outputs = np.ceil(columns / words)
+    return final - first + 1, has_last, columns, of_last, weights, outputs, outputs_of_last
+
+
+@formula
+def tiles_alike(gemm, tile, layout, t, tiles):
+    """Tiles of columns from ``t`` on, at least, of which :func:`columns_of` says the same."""
+    C, T_C, B_P = gemm[2], tile[2], layout[2]
+    if np.floor(C / T_C) * T_C == C:  # each lies in one sample column
+        before_last = int((B_P - 1) * C / T_C)
+        return before_last - t if t < before_last else tiles - t
+    return max(tiles - 1 - t, 1) if B_P == 1 else 1
+
+
+@formula
+def pass_beats(gemm, tile, part, all_rows, last_rows, words, fetched):
+    """Beats of a pass: the load of a tile that is full along P, that of the last along P, and the store."""
+    P, T_P = gemm[1], tile[1]
+    touched, has_last, columns, of_last, weights, outputs, outputs_of_last = part
+    final = P - (tiles_along(P, T_P) - 1) * T_P
+    inputs = (touched - has_last) * all_rows + has_last * last_rows
+    if gemm[0] == 1:
+        return (
+            inputs * np.ceil(T_P / words) + np.ceil(fetched * T_P * weights),
+            inputs * np.ceil(final / words) + np.ceil(fetched * final * weights),
+            outputs * all_rows + outputs_of_last * last_rows,
+        )
+    return (
+        T_P * inputs + np.ceil(fetched * T_P * weights),
+        final * inputs + np.ceil(fetched * final * weights),
+        (columns - of_last) * all_rows + of_last * last_rows,
+    )
+
+
+@formula
+def run_pass(state, steps, compute, full, final, quota, port):
+    """Advance the engine by one pass.
+
+    ``state``: end of the last tile computed and of the one before it, end of what the port does; of the store of the
+    last pass but one: beats left, time at which it may begin; likewise of that of the last pass.
+    ``full, final``: cycles of the load of a tile, and of the last one along P.
+    """
+    computed, before, free, pending, begin, left, ready = state
+    load = max(free, before) + (full if steps > 1 else final)
+    free = load
+    if pending > 0:
+        free = max(free, begin) + burst(pending, port)  # the last share of the store of the last pass but one
+    half = free  # of the store buffer that this pass will fill
+    pending, begin = left, ready
+    share, wait = burst(quota, port), port[3] + START
+    # from the end of the tile computed to the other ends, after the last step and the one before it
+    load_1 = free_1 = before_1 = load_2 = free_2 = before_2 = end_1 = end_2 = -1.0
+    last_kind, alike, step = -1, 0, 0
+    while step < steps - 1:
+        before, computed = computed, max(computed, load + wait) + compute
+        load = max(free, before) + (full if step < steps - 2 else final)
+        free = load
+        kind = 0
+        if pending >= quota > 0:
+            kind = 2
+            free = max(free, begin) + share
+            pending -= quota
+        elif pending > 0:
+            kind = 1
+            free = max(free, begin) + burst(pending, port)
+            pending = 0.0
+        step += 1
+        alike = alike + 1 if kind == last_kind else 0
+        last_kind = kind
+        ends = load - computed, free - computed, before - computed
+        if alike > 1 and ends == (load_2, free_2, before_2):
+            # the last two steps repeat those before them, and so will the next ones until something changes
+            more = steps - 2 - step
+            if kind:
+                more = min(more, int(pending // quota))
+            more -= more % 2
+            if more > 0:
+                later = (computed - end_2) * (more // 2)
+                computed, before, load, free = computed + later, before + later, load + later, free + later
+                pending -= kind // 2 * quota * more
+                step += more
+        load_2, free_2, before_2, end_2 = load_1, free_1, before_1, end_1
+        load_1, free_1, before_1, end_1 = ends[0], ends[1], ends[2], computed
+    before, computed = computed, max(computed, load + wait, half) + compute
+    return computed, before, free, pending, begin, left, ready
+
+
+@formula
+def shifted(state, later):
+    """A state of :func:`run_pass`, so much later."""
+    computed, before, free, pending, begin, left, ready = state
+    return computed + later, before + later, free + later, pending, begin + later, left, ready + later
+
+
+@formula
+def same(one, other):
+    """True if two states differ in nothing but the time."""
+    if one[3] != other[3] or one[5] != other[5]:
+        return False
+    later = other[0] - one[0]
+    return (
+        one[1] + later == other[1]
+        and one[2] + later == other[2]
+        and one[4] + later == other[4]
+        and (one[6] + later == other[6])
+    )
+
+
+@formula
+def run_layer(gemm, tile, layout, blocks, port, drain, fetched):
+    """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
+    R, P, C, groups = gemm
+    _, T_P, T_C = tile
+    b, B_R, B_P, runs = layout
+    words = port[0]
+    down, filled = B_R * R, int(b // runs - B_R * (B_P - 1))
+    rows = np.ceil(down / blocks)
+    steps, tiles, blocks = int(tiles_along(P, T_P)), int(tiles_along(B_P * C, T_C)), int(np.ceil(down / rows))
+    all_rows, last_rows = np.empty(blocks), np.empty(blocks)
+    for m in range(blocks):
+        all_rows[m] = beats_of_block(R, m * rows, min((m + 1) * rows, down), B_R, words)
+        last_rows[m] = beats_of_block(R, m * rows, min((m + 1) * rows, down), filled, words)
+    quota = beats = 0.0
+    t = 0
+    while t < tiles:
+        part, more = columns_of(gemm, tile, layout, t, words), tiles_alike(gemm, tile, layout, t, tiles)
+        for m in range(blocks):
+            full, final, store = pass_beats(gemm, tile, part, all_rows[m], last_rows[m], words, fetched)
+            quota = max(quota, store)
+            beats += more * ((steps - 1) * full + final + store)
+        t += more
+    quota = np.ceil(quota / steps)
+    state = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    known = (-1.0, -1.0, -1.0, -1.0)  # the last pass: compute, loads, store
+    first = store = later = 0.0
+    times, group = groups * runs, 0
+    while group < times:
+        at_start, t = state, 0
+        while t < tiles:
+            part, at_tile = columns_of(gemm, tile, layout, t, words), state
+            for m in range(blocks):
+                full, final, store = pass_beats(gemm, tile, part, all_rows[m], last_rows[m], words, fetched)
+                compute = max(min(rows, down - m * rows), IN_FLIGHT)
+                this = compute, full, final, store
+                if this == known and later > 0:
+                    state = shifted(state, later)
+                    continue
+                before = state
+                state = run_pass(state, steps, compute, burst(full, port), burst(final, port), quota, port)
+                state = state[0], state[1], state[2], state[3], state[4], store, state[0] + drain
+                later = 0.0
+                if this == known and same(before, state):
+                    later = state[0] - before[0]
+                known = this
+                if first == 0:
+                    first = burst(full if steps > 1 else final, port) + port[3] + START
+            more = tiles_alike(gemm, tile, layout, t, tiles) - 1
+            t += 1
+            if more > 0 and same(at_tile, state):
+                state = shifted(state, (state[0] - at_tile[0]) * more)
+                t += more
+        group += 1
+        if group > 1 and same(at_start, state):
+            state = shifted(state, (state[0] - at_start[0]) * (times - group))
+            break
+    _, _, free, pending, begin, left, ready = state
+    if pending > 0:
+        free = max(free, begin) + burst(pending, port)
+    last = burst(left, port)
+    busy = max(rows, IN_FLIGHT) * (blocks - 1) + max(down - (blocks - 1) * rows, IN_FLIGHT)
+    return (
+        max(free, ready) + last,
+        times * tiles * steps * busy,
+        times * beats * port[2] / port[1],
+        first,
+        drain + last,
+    )
+
+
+@formula
+def least_cycles(gemm, tile, layout, shape, blocks, port, drain, fetched):
+    """Cycles that a layer takes at least: to compute, with what precedes and follows; or to move its words."""
+    R, P, C, groups = gemm
+    _, T_P, T_C = tile
+    b, B_R, B_P, runs = layout
+    _, touched, _, last = shape
+    down, words = B_R * R, port[0]
+    rows, wide = np.ceil(down / blocks), min(T_C, C)
+    steps, tiles = tiles_along(P, T_P), tiles_along(B_P * C, T_C)
+    deep = min(T_P, P)
+    # of one row of inputs along P, or of a column of outputs
+    if R == 1:
+        along, of_block = (steps - 1) * np.ceil(T_P / words) + np.ceil((P - (steps - 1) * T_P) / words), 1.0
+        first = rows * np.ceil(deep / words)
+    else:
+        along, of_block = P, np.ceil(R / words)
+        first = deep * np.ceil(rows / words)
+    each = np.ceil(wide / words)
+    weights = (tiles - 1) * each + np.ceil(min(B_P * C - (tiles - 1) * T_C, C) / words)
+    maps = along * (B_R * touched - (B_R * B_P - b // runs) * last) * of_block
+    stores = (b // runs) * (C / words if R == 1 else C * of_block)
+    beats = maps + fetched * P * weights * blocks + stores
+    compute = tiles * steps * max(down, IN_FLIGHT * blocks) * groups * runs
+    fill = (first + fetched * deep * each) * port[2] / port[1] + port[3] + START + 1
+    return max(compute + fill + drain + 1, groups * runs * (beats * port[2] / port[1] + tiles * steps * blocks))
+
+
+@formula
+def ideal_cycles(gemm, tile, layout, shape, blocks, words_per_cycle, fetched):
+    """Cycles of a layer whose transfers all overlap with its products."""
+    R, P, C, groups = gemm
+    _, B_R, B_P, runs = layout
+    compute = groups * runs * B_R * R * tiles_along(P, tile[1]) * tiles_along(B_P * C, tile[2])
+    maps, weights = moved_words(gemm, layout, shape, blocks, fetched)
+    return max(compute, (maps + weights) / words_per_cycle)
+
+
+@formula
+def cycles_at_least(gemm, tile, layout, shape, blocks, port, drain, mode, words_per_cycle, fetched):
+    """A bound of the cycles of a layer; if transfers are ideal, the cycles themselves."""
+    if mode == IDEAL:
+        return ideal_cycles(gemm, tile, layout, shape, blocks, words_per_cycle, fetched)
+    return least_cycles(gemm, tile, layout, shape, blocks, port, drain, fetched)
+
+
+@kernel
+def choose(gemm, tiles, plan, first, last, port, drain, mode, words_per_cycle, fetched, room):
+    """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
+
+    On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
+    ``tiles`` (3, codes) is a design under each stacking code, ``room`` (5, N) is for the choices.
+    Returns cycles, code, row of the plan, blocks, words of maps and of weights.
+    """
+    count = 0
+    for code in range(tiles.shape[1]):
+        tile = tiles[0, code], tiles[1, code], tiles[2, code]
+        for n in range(first, last):
+            layout = layout_at(plan, n)
+            shape = shape_of(gemm, tile, layout)
+            fewest, down = fewest_blocks(gemm, tile, layout, shape[0]), layout[1] * gemm[0]
+            rows, blocks = 0.0, 1
+            while blocks < fewest:
+                blocks = following(blocks)
+            if mode == IDEAL:
+                blocks = int(fewest)
+            while True:
+                if np.ceil(down / blocks) != rows:  # else no other division
+                    rows = np.ceil(down / blocks)
+                    bound = cycles_at_least(
+                        gemm, tile, layout, shape, np.ceil(down / rows), port, drain, mode, words_per_cycle, fetched
+                    )
+                    room[0, count], room[1, count] = bound, code
+                    room[2, count], room[3, count] = n, blocks
+                    count += 1
+                blocks = following(blocks)
+                if mode == IDEAL or np.ceil(down / blocks) < FEWEST_ROWS:
+                    break
+    best, chosen, found = np.inf, np.int64(-1), (0.0, 0.0)
+    for _ in range(count):  # those with the least bounds first, so that most others need not run
+        at = np.argmin(room[0, :count])
+        if room[0, at] > best:
+            break
+        code, n, blocks = int(room[1, at]), int(room[2, at]), room[3, at]
+        tile, layout = (tiles[0, code], tiles[1, code], tiles[2, code]), layout_at(plan, n)
+        cycles, room[0, at] = room[0, at], np.inf
+        if mode == AS_BUILT:
+            cycles = run_layer(gemm, tile, layout, blocks, port, drain, fetched)[0]
+        if cycles > best:
+            continue
+        divided = np.ceil(layout[1] * gemm[0] / np.ceil(layout[1] * gemm[0] / blocks))
+        words = moved_words(gemm, layout, shape_of(gemm, tile, layout), divided, fetched)
+        if (
+            cycles < best
+            or words[0] + words[1] < found[0] + found[1]
+            or (words[0] + words[1] == found[0] + found[1] and at < chosen)
+        ):
+            best, chosen, found = cycles, at, words
+    return best, int(room[1, chosen]), int(room[2, chosen]), room[3, chosen], found[0], found[1]
+
+
+@kernel
+def run_designs(tiles, work, plan, port, drains, mode, words_per_cycle, choice, cycles, words, accesses):
+    """Fill in cycles, words moved off chip and accesses to buffers, and the layouts of the last design.
+
+    Shapes: ``tiles`` (3, codes, D); ``drains`` (D,); ``cycles, words, accesses`` (D, S, B_max).
+    """
+    stages, batches = cycles.shape[1], cycles.shape[2]
+    room = np.empty((4, plan.codes * len(plan.layouts) * CODES))
+    for d in range(tiles.shape[2]):
+        for s in range(stages):
+            for i in range(batches):
+                words[d, s, i] = (i + 1) * work.memory_words[s]
+                cycles[d, s, i] = words[d, s, i] / words_per_cycle
+                accesses[d, s, i] = 2 * words[d, s, i]
+        for u in range(work.gemms.shape[0]):
+            gemm, kind, fetched = gemm_at(work, u), work.kinds[u], work.fetched[u]
+            first = plan.starts[kind]
+            for i in range(batches):
+                last = plan.starts[kind + 1]
+                if i + 1 < batches:
+                    last = plan.fewest_rows[kind, i + 1]
+                taken, code, n, blocks, maps, weights = choose(
+                    gemm, tiles[:, :, d], plan, first, last, port, drains[d], mode, words_per_cycle, fetched, room
+                )
+                first = last
+                b, B_R, _, _ = layout_at(plan, n)
+                moved = maps + weights
+                choice.codes[u, i], choice.B_R[u, i], choice.blocks[u, i] = code, B_R, int(blocks)
+                choice.cycles[u, i], choice.words[u, i] = taken, moved
+                # a resident weight is read where it stays, then written and read as others: three accesses
+                stayed = (1 - fetched) / fetched * weights if fetched else 0.0
+                returned = gemm[3] * b * partial_words(gemm[0], gemm[1], gemm[2], tiles[1, code, d])
+                choice.on_chip[u, i] = returned + 1.5 * stayed
+                for s in range(stages):
+                    repeats = work.repeats[u, s]
+                    cycles[d, s, i] += repeats * taken
+                    words[d, s, i] += repeats * moved
+                    # each word is written to a buffer once and read once (docs/model.md, Energy)
+                    accesses[d, s, i] += 2 * repeats * (moved + choice.on_chip[u, i])
+
+
+@kernel
+def run_layers(gemms, tiles, layouts, blocks, fetched, port, drain, mode, words_per_cycle):
+    """What :func:`run_layer` returns of N layers, then their words, and those of them that are weights, and blocks.
+
+    If transfers are ideal, each block has the most rows that fit, and no part is known but the computing.
+    Shapes: ``gemms`` (N, 4), ``tiles`` (N, 3), ``layouts`` (N, 4), ``blocks, fetched`` (N,), returns (N, 8).
+    """
+    found = np.zeros((len(gemms), 8))
+    for n in range(len(gemms)):
+        gemm = gemms[n, 0], gemms[n, 1], gemms[n, 2], gemms[n, 3]
+        tile = tiles[n, 0], tiles[n, 1], tiles[n, 2]
+        layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]
+        shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
+        if mode == IDEAL:
+            divided = fewest_blocks(gemm, tile, layout, shape[0])
+            found[n, 0] = ideal_cycles(gemm, tile, layout, shape, divided, words_per_cycle, fetched[n])
+            found[n, 1] = (
+                gemm[3] * layout[3] * down * tiles_along(gemm[1], tile[1]) * (tiles_along(layout[2] * gemm[2], tile[2]))
+            )
+        else:
+            divided = np.ceil(down / np.ceil(down / blocks[n]))
+            found[n, :5] = run_layer(gemm, tile, layout, blocks[n], port, drain, fetched[n])
+        maps, weights = moved_words(gemm, layout, shape, divided, fetched[n])
+        found[n, 5], found[n, 6], found[n, 7] = maps + weights, weights, divided
+    return found
+
+
+@kernel
+def weigh(gemm, tiles, plan, kind, port, drain, mode, words_per_cycle, fetched):
+    """Cycles, blocks, words of every (k, layout) of a layer. Shapes: ``tiles`` (3, codes), returns (3, codes, N)."""
+    first, last = plan.starts[kind], plan.starts[kind + 1]
+    found, room = np.empty((3, tiles.shape[1], last - first)), np.empty((4, CODES))
+    of = gemm[0], gemm[1], gemm[2], gemm[3]
+    for code in range(tiles.shape[1]):
+        for n in range(first, last):
+            cycles, _, _, blocks, maps, weights = choose(
+                of, tiles[:, code : code + 1], plan, n, n + 1, port, drain, mode, words_per_cycle, fetched, room
+            )
+            found[0, code, n - first], found[1, code, n - first] = cycles, blocks
+            found[2, code, n - first] = maps + weights
+    return found

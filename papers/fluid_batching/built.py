@@ -1,0 +1,81 @@
+"""The paper's comparisons on engines as built, which run tile by tile, beside the ideal that reproduces its figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...dse.npu.choices import Batching, Overlap
+from ...dse.npu.search import SearchOptions
+from ...models import load_network
+from ...platforms import load_platform
+from ..lab import Lab, design, row
+from ..rows import Item, Row
+from .npu import BATCH, UNIFORM
+from .tables import CELLS
+
+TIMES = {Overlap.PAPER: "paper's words", Overlap.IDEAL: "ideal", Overlap.TILES: "as built"}
+
+
+def _table2(lab: Lab) -> tuple[list[Row], list[str]]:
+    """Table II, every contender on the design that is searched for it under each time."""
+    scenario, rows, notes = lab.scenario("table2"), [], []
+    for overlap, name in TIMES.items():
+        gains = []
+        for point in scenario.points:
+            free = point._replace(site=replace(point.site, keys=point.site.keys.model_copy(update={"tiles": {}})))
+            late = []
+            for item in scenario.contenders:
+                contender = replace(item, options=item.options.model_copy(update={"overlap": overlap}))
+                found = lab.figures(free, contender, scenario.file.seeds)
+                for quantity, unit, metric, scale in CELLS.values():
+                    at = f"{quantity}, {free.site.keys.label}"
+                    rows.append(row(at, item.name, name, unit, scale * found[metric]))
+                late.append(found["mean_latency_s"].mean())
+            gains.append(late[0] / late[1])
+        mean = float(np.exp(np.mean(np.log(gains))))
+        notes.append(
+            f"Mean latency of LazyBatching to that of FluidB, geometric mean over Table II ({name}): {mean:.2f}; "
+            f"the least of the four {min(gains):.2f}."
+        )
+    return rows, notes
+
+
+def _throughput() -> tuple[list[Row], list[str]]:
+    """Fig. 10's strategies at b = 8, each on the design that is searched for it under each time."""
+    strategies = {name: (batching, False) for name, batching in UNIFORM.items()}
+    strategies |= {"Fluid Batching": (Batching.FLUID, False), "with Stackable PEs": (Batching.FLUID, True)}
+    rows, notes = [], []
+    for network_name, platform_name in (("resnet50", "zc706"), ("inception_v3", "zcu104")):
+        network, platform = load_network(network_name).backbone(), load_platform(platform_name)
+        at = f"{network_name} on {platform_name}"
+        for overlap, time in TIMES.items():
+            rates = {}
+            for name, (batching, stacking) in strategies.items():
+                options = SearchOptions(batching=batching, stacking=stacking, overlap=overlap)
+                rates[name] = design(network, platform, options)[0].gop_s
+                rows.append(Row(f"throughput, {at}", name, time, "GOP/s", rates[name][BATCH - 1]))
+            best = max(UNIFORM, key=lambda name: rates[name][-1])
+            lead = 100 * (rates["with Stackable PEs"][-1] / rates[best][-1] - 1)
+            notes.append(
+                f"{at}, b = {BATCH}, {time}: with Stackable PEs {lead:+.1f} % to {best}, the best uniform one."
+            )
+    return rows, notes
+
+
+def built(lab: Lab) -> Item:
+    """Table II and Fig. 10 under each time."""
+    table, gains = _table2(lab)
+    rates, leads = _throughput()
+    notes = [
+        (
+            "The same comparisons under three times (docs/model.md): the words and the perfect overlap that reproduce "
+            "the paper's figures (paper's words); words as an engine moves them, with perfect overlap (ideal); an "
+            "engine that runs tile by tile (as built). Every contender has the design that is searched for it under "
+            "that time, at the board's bandwidth."
+        ),
+        *gains,
+        *leads,
+    ]
+    return Item("built", "What is left on an engine as built", notes, table + rates, picture="bars")

@@ -1,0 +1,260 @@
+"""The engine as built: words, times and choices against an engine that is walked step by step."""
+
+from __future__ import annotations
+
+import json
+
+import naive_engine
+import numpy as np
+import pytest
+from builders import POCKET, any_gemm, board_of, network_of
+from enumeration import ranked
+from fluidb.dse import (
+    Batching,
+    Objective,
+    Overlap,
+    SearchOptions,
+    Tile,
+    explain,
+    find_front,
+    read_design,
+    search,
+    tabulate_design,
+)
+from fluidb.dse.npu import kernels, schedule
+from fluidb.dse.npu.costs import Cause, layer_costs
+from fluidb.dse.npu.fbcb import encode
+from fluidb.dse.npu.pareto import Axis
+from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
+from fluidb.dse.npu.space import LayerKind, arrange, designs, stacked
+from fluidb.dse.npu.workload import distinct
+from fluidb.models import load_network
+from fluidb.platforms import load_platform
+from fluidb.platforms.board import Port
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+gemms = st.tuples(st.integers(1, 30), st.integers(1, 40), st.integers(1, 20), st.integers(1, 3))
+engines = st.tuples(st.integers(8, 60), st.integers(1, 6), st.integers(1, 12))
+ports = st.builds(
+    Port, st.sampled_from([1.0, 2.0, 4.0, 7.0, 16.0]), st.integers(1, 8).map(float), st.just(8.0),
+    st.integers(0, 50).map(float),
+)  # fmt: skip
+
+
+@st.composite
+def layouts(draw):
+    """(b, B_R, B_P, runs), with samples one by one among them."""
+    b = draw(st.integers(1, 8))
+    if draw(st.integers(0, 5)) == 0:
+        return b, 1, 1, b
+    B_R = draw(st.integers(1, b))
+    return b, B_R, -(-b // B_R), 1
+
+
+def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT):
+    """Cycles, those that compute, beats' cycles, first load, last store, words, words of weights, blocks."""
+    rows = (np.array([values], dtype=kind) for values, kind in ((gemm, float), (tile, float), (layout, int)))
+    return schedule.run_layers(*rows, np.array([blocks]), np.ones(1), port, drain, mode, 1.0)[0]
+
+
+@given(gemms, engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
+@settings(max_examples=300)
+@example((12, 1, 1, 3), (20, 1, 3), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
+@example((30, 40, 7, 1), (60, 2, 3), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
+def test_cycles_and_words_equal_the_walk(gemm, tile, layout, blocks, port, drain):
+    rows = -(-layout[1] * gemm[0] // blocks)
+    cycles, busy, beats, first, last, words, _, divided = ran(gemm, tile, layout, blocks, port, float(drain))
+    assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain)
+    assert words == naive_engine.words_of(gemm, tile, layout, rows)
+    assert divided == -(-layout[1] * gemm[0] // rows)
+    assert max(busy + first + last, beats) <= cycles
+
+
+@given(gemms, engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports)
+def test_a_bound_is_never_above_the_cycles(gemm, tile, layout, blocks, port):
+    rows = -(-layout[1] * gemm[0] // blocks)
+    blocks = -(-layout[1] * gemm[0] // rows)
+    of = tuple(map(float, gemm)), tuple(map(float, tile)), layout
+    shape = kernels.shape_of(*of)
+    assert schedule.least_cycles(*of, shape, blocks, port, 15.0, 1.0) <= ran(gemm, tile, layout, blocks, port)[0]
+    ideal = schedule.ideal_cycles(*of, shape, blocks, port.words * port.ready / port.cycles, 1.0)
+    assert ideal <= ran(gemm, tile, layout, blocks, port)[0]
+
+
+def evaluator(gemms, b_max, gb_s=1.0, **options):
+    return Evaluator(network_of(gemms), board_of(4, 400, gb_s), SearchOptions(b_max=b_max, **options))
+
+
+@given(gemms, engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
+@settings(max_examples=60)
+def test_the_chosen_layout_equals_brute_force(gemm, tile, b, gb_s):
+    of = evaluator([gemm], b, gb_s)
+    port, drain = board_of(4, 400, gb_s).port, naive_engine.drain_of(tile[1])
+    tiles = [tuple(row) for row in stacked(np.array([tile]))[..., 0].T.astype(int).tolist()]
+    rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in range(1, b + 1)]
+    cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain)
+    choice = of.choose(Tile(*tile))
+    found = [getattr(choice, name)[0, -1] for name in ("cycles", "words", "codes", "B_R")]
+    assert found == [cycles, words, code, B_R]
+    assert -(-B_R * gemm[0] // choice.blocks[0, -1]) == -minus_rows
+
+
+NETWORKS = [
+    ("resnet50", "zc706", (4652, 7, 128)),
+    ("inception_v3", "zcu104", (6186, 9, 192)),
+    ("mobilenet_v2", "zcu104", (6186, 9, 192)),
+    ("alexnet", "zc706", (2742, 4, 225)),
+]
+
+
+@pytest.mark.parametrize(("network", "board", "tile"), NETWORKS)
+def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, tile):
+    """Every layer, b = 1..8, every B_R: what bounds and the smallest B_R of each B_P leave out is never better."""
+    network, board = load_network(network), load_platform(board)
+    choice = Evaluator(network, board, SearchOptions()).choose(Tile(*tile))
+    work, rows = distinct(network)
+    tiles = stacked(np.array([tile]))[..., 0]
+    least = np.full((len(work.gemms), 8), np.inf)
+    drain = float(schedule.drain_cycles(tile[1]))
+    cases = []
+    for u, (gemm, kind) in enumerate(zip(work.gemms, work.kinds, strict=True)):
+        for b in range(1, 9):
+            for code in np.flatnonzero(tiles.min(axis=0) >= 1):
+                for B_R in range(1, b + 1):
+                    layout = b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind(kind))
+                    of = tuple(gemm), tuple(tiles[:, code]), layout
+                    down = layout[1] * gemm[0]
+                    fewest = kernels.fewest_blocks(*of, kernels.shape_of(*of)[0])
+                    fitting = [n for n in naive_engine.SERIES if n >= fewest]
+                    blocks = [n for n in fitting if n == fitting[0] or np.ceil(down / n) >= 64]
+                    cases += [(u, b, gemm, tiles[:, code], layout, n) for n in blocks]
+    columns = list(zip(*cases, strict=True))
+    found = schedule.run_layers(
+        *(np.array(column) for column in columns[2:]), np.ones(len(cases)), board.port, drain, schedule.AS_BUILT, 1.0
+    )
+    np.minimum.at(least, (np.array(columns[0]), np.array(columns[1]) - 1), found[:, 0])
+    assert np.array_equal(choice.cycles, least[rows])
+
+
+@given(
+    st.lists(gemms, min_size=1, max_size=2), st.integers(10, 40), st.integers(20, 60), st.sampled_from([0.3, 1.0, 5.0]),
+    st.integers(1, 3), st.sampled_from(["gop_s", "latency", "energy"]), st.sampled_from(list(Overlap)),
+)  # fmt: skip
+@settings(max_examples=40)
+def test_a_search_by_bound_ranks_as_the_exhaustive_one(gemms, dsps, kibit, gb_s, b_max, objective, overlap):
+    energies = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0}
+    board = board_of(dsps, kibit, gb_s).model_copy(update=energies)
+    options = SearchOptions(b_max=b_max, objective=objective, overlap=overlap)
+    network = network_of(gemms, 100)
+    assert search(network, board, options).ranking == ranked(network, board, options, designs(board), 5)
+
+
+def test_a_front_by_bound_is_that_of_all_designs():
+    network, board = network_of([(30, 40, 20, 1), (9, 30, 17, 2)], 50), board_of(30, 300, 1.0)
+    options = SearchOptions(b_max=3)
+    for axes in ([Axis.DSP], [Axis.DSP, Axis.LATENCY]):
+        front = find_front(network, board, options, axes)
+        of, space = Evaluator(network, board, options), designs(board)
+        rate = of.rate(space, [Objective.GOP_S, Objective.LATENCY])
+        rows = np.column_stack(
+            [space[:, 1] * space[:, 2], rate[:, 1] if len(axes) > 1 else 0 * rate[:, 1], -rate[:, 0]]
+        )
+        kept = {
+            tuple(row)
+            for row in rows.tolist()
+            if not any((other <= row).all() and (other < row).any() for other in rows)
+        }
+        points = {(p.takes[0], p.takes[1] if len(axes) > 1 else 0.0, -p.objective) for p in front.points}
+        assert points == kept
+        assert front.designs_evaluated < len(space)
+
+
+@given(any_gemm, st.integers(1, 5), st.sampled_from([0.05, 0.4, 12.8]), st.sampled_from(["tiles", "ideal"]))
+@settings(max_examples=60)
+def test_causes_sum_to_the_time(gemm, b_max, gb_s, overlap):
+    options = SearchOptions(b_max=b_max, overlap=overlap)
+    result = SearchResult([RankedDesign.of(Tile(64, 3, 7), 1.0)], 1)
+    design, fbcb = tabulate_design(network_of([gemm]), load_platform(POCKET, gb_s), options, result)
+    costs = layer_costs(design, fbcb)
+    assert sum(costs.parts_s.values()) == pytest.approx(costs.time_s, rel=1e-9)
+    assert all((part >= 0).all() for part in costs.parts_s.values())
+    chosen = Evaluator(design.network, design.platform, options).choose(design.tile)
+    assert costs.time_s * design.platform.clock_hz == pytest.approx(chosen.cycles, rel=1e-12)
+    assert costs.words.tolist() == chosen.words.tolist()
+
+
+CAUSES = {
+    Cause.FIRST_LOAD: ((1, 1, 1, 1), 0.4),  # one product, for which all waits
+    Cause.LAST_STORE: ((9, 1, 7, 1), 0.4),
+    Cause.PARTIAL_BEATS: ((2, 1, 14, 40), 12.8),  # 2 of the words of a beat
+    Cause.BUFFERS: ((1, 200, 6, 1), 1.6),  # each tile takes less than the latency of the next
+    Cause.SHORT_BLOCKS: ((1, 1, 1, 40), 0.4),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_layer_made_for_a_cause_shows_it(cause):
+    gemm, gb_s = CAUSES[cause]
+    result = SearchResult([RankedDesign.of(Tile(64, 3, 7), 1.0)], 1)
+    design, fbcb = tabulate_design(network_of([gemm]), load_platform(POCKET, gb_s), SearchOptions(b_max=1), result)
+    costs = layer_costs(design, fbcb)
+    assert costs.parts_s[cause][0, 0] > 0.08 * costs.time_s[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("network", "board", "tile", "longer"),
+    [
+        ("resnet50", "zc706", (4652, 7, 128), (10.8, 7.4, 1.6)),
+        ("resnet50", "zcu104", (6832, 10, 172), (10.9, 12.5, 2.4)),
+        ("inception_v3", "zcu104", (6186, 9, 192), (8.6, 4.9, 2.3)),
+        ("mobilenet_v2", "zcu104", (6186, 9, 192), (4.0, 7.6, 8.5)),
+    ],
+)
+def test_how_much_longer_than_the_ideal(network, board, tile, longer):
+    """Per cent at b = 1, 2 and 8, as in docs/model.md; samples side by side wherever they fit cost far more."""
+    network, board = load_network(network), load_platform(board)
+    result = SearchResult([RankedDesign.of(Tile(*tile), 1.0)], 1)
+    design, _ = tabulate_design(network, board, SearchOptions(), result)
+    found = 100 * (np.array(design.ideal_gop_s) / design.gop_s - 1)
+    assert found[[0, 1, 7]] == pytest.approx(longer, abs=0.051)
+
+
+def test_the_control_block_says_the_blocks(fluidb, tiny_design):
+    design, fbcb = read_design(tiny_design)
+    codes, blocks, B_R = fbcb.unpack()
+    again = encode([row.layer for row in fbcb.rows], codes, blocks, B_R)
+    assert again.rows == fbcb.rows
+    found = explain(design, fbcb)
+    record = json.loads(fluidb("explain", tiny_design, "--json").stdout)
+    assert [row["block_rows"] is None for row in record["layers"]] == [layer.gemm is None for layer in found.layers]
+    products = [index for index, layer in enumerate(found.layers) if layer.gemm]
+    R = np.array([layer.gemm.R for layer in found.layers if layer.gemm])[:, None]
+    assert found.block_rows is not None
+    assert np.array_equal(found.block_rows[products], -(-B_R * R // blocks))
+    whole = fluidb("explain", tiny_design, "--layer", found.layers[0].name).stdout
+    assert "rows of" in whole
+
+
+def test_all_transfers_of_an_ideal_overlap(fluidb, tmp_path):
+    for overlap in ("ideal", "paper"):
+        assert fluidb("dse", "resnet50", "zc706", "--b-max", 1, "--overlap", overlap, "-o", overlap).returncode == 0
+        design, fbcb = read_design(tmp_path / overlap)
+        assert fbcb.block_bits == 0
+        assert design.ideal_gop_s is None
+        found = explain(design, fbcb)
+        assert found.block_rows is None
+        assert not any(found.parts_s[cause].any() for cause in (Cause.FIRST_LOAD, Cause.LAST_STORE, Cause.BUFFERS))
+    fault = fluidb("dse", "resnet50", "zc706", "--overlap", "perfect")
+    assert (fault.returncode, len(fault.stderr.splitlines())) == (2, 1)
+
+
+def test_a_port_carries_its_board_s_bandwidth():
+    for gb_s in (0.01, 0.4, 4.267, 9.6, 100.0):
+        board = load_platform("zc706", gb_s)
+        port = board.port
+        assert port.words >= board.words_per_cycle
+        carried = port.words * port.ready / port.cycles
+        assert board.words_per_cycle * (1 - 2**-15) < carried <= board.words_per_cycle
+    assert load_platform("zc706", 0.4).model_copy(update={"port_words": 64}).port.words == 64
+    assert load_platform("zc706", 40.0).model_copy(update={"port_words": 4}).port.words == 256

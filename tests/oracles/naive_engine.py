@@ -1,0 +1,115 @@
+"""An engine that runs a layer tile by tile, walked step by step; docs/model.md, Time of a layer, says its rules."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import groupby
+from math import ceil, log2
+
+START, IN_FLIGHT, SERIES = 2, 3, [1, *(n << power for power in range(12) for n in (2, 3))]
+
+
+def drain_of(T_P):
+    """Cycles from the last product of a design to its first word stored."""
+    return 13 + max(ceil(log2(T_P)) - 1, 0)
+
+
+def pieces(cells):
+    """Lengths of runs of cells (line, place) that lie one after the other in memory."""
+    runs = groupby(enumerate(sorted(cells)), lambda item: (item[1][0], item[1][1] - item[0]))
+    return [len(list(run)) for _, run in runs]
+
+
+def beats(cells, words):
+    return sum(ceil(length / words) for length in pieces(cells))
+
+
+def passes_of(gemm, tile, layout, rows, words):
+    """Each pass of one group: its tiles as (beats loaded, words loaded), its rows, beats and words stored."""
+    R, P, C, _ = gemm
+    _, T_P, T_C = tile
+    b, B_R, B_P, runs = layout
+    found = []
+    for start in range(0, B_P * C, T_C):
+        columns = [divmod(place, C) for place in range(start, min(start + T_C, B_P * C))]
+        for top in range(0, B_R * R, rows):
+            block = range(top, min(top + rows, B_R * R))
+            # sample and row of the matrix, of what exists
+            held = {q: [divmod(row, R) for row in block if q * B_R + row // R < b // runs] for q in dict(columns)}
+            tiles = []
+            for begin in range(0, P, T_P):
+                inner = range(begin, min(begin + T_P, P))
+                loaded = words_in = 0
+                for q, cells in held.items():
+                    # [sample][P][R]: one row of the map is contiguous along P, several are along R
+                    lines = [((q, i, p), r) if R > 1 else ((q, i), p) for p in inner for i, r in cells]
+                    loaded, words_in = loaded + beats(lines, words), words_in + len(lines)
+                weights = {(p, c) for p in inner for _, c in columns}
+                tiles.append((loaded + beats(weights, words), words_in + len(weights)))
+            out = [((q, i, c), r) if R > 1 else ((q, i), c) for q, c in columns for i, r in held[q]]
+            found.append((tiles, len(block), beats(out, words), len(out)))
+    return found
+
+
+def words_of(gemm, tile, layout, rows):
+    """Words that a layer moves, counted address by address."""
+    _, _, _, groups = gemm
+    found = passes_of(gemm, tile, layout, rows, 1)
+    return groups * layout[3] * sum(sum(words for _, words in tiles) + stored for tiles, _, _, stored in found)
+
+
+def run(gemm, tile, layout, rows, port, drain):
+    """Cycles until the last output is stored."""
+    words, ready, of_cycles, latency = port
+    pace = Fraction(of_cycles) / Fraction(ready)
+
+    def burst(count):
+        return 1 + ceil(count * pace)
+
+    passes = passes_of(gemm, tile, layout, rows, int(words)) * (gemm[3] * layout[3])
+    share = ceil(max(stored for _, _, stored, _ in passes) / len(passes[0][0]))
+    steps = [(j, i, loaded) for j, (tiles, *_) in enumerate(passes) for i, (loaded, _) in enumerate(tiles)]
+    port_free = burst(steps[0][2])  # what the port does next begins then
+    loaded_at: list[float] = [port_free]
+    computed_at: list[float] = []
+    left = [stored for _, _, stored, _ in passes]  # beats of each pass to store
+    complete: dict[int, float] = {}  # when the outputs of a pass are in the store buffer
+    emptied: dict[int, float] = {}  # when they have left it
+    for at, (j, i, _) in enumerate(steps):
+        begin = max([loaded_at[at] + latency + START, *computed_at[-1:]])
+        if i == len(passes[j][0]) - 1:
+            begin = max(begin, emptied.get(j - 2, 0))
+        computed_at.append(begin + max(passes[j][1], IN_FLIGHT))
+        if i == len(passes[j][0]) - 1:
+            complete[j] = computed_at[-1] + drain
+        if at + 1 < len(steps):
+            port_free = max(port_free, computed_at[at - 1] if at else 0) + burst(steps[at + 1][2])
+            loaded_at.append(port_free)
+        if j and left[j - 1]:
+            count = min(share, left[j - 1])
+            port_free = max(port_free, complete[j - 1]) + burst(count)
+            left[j - 1] -= count
+            if not left[j - 1]:
+                emptied[j - 1] = port_free
+    return max(port_free, complete[len(passes) - 1]) + burst(left[-1])
+
+
+def best(gemm, tiles, layouts, port, drain):
+    """The least (cycles, words, index of k, B_R, rows negated) over all stacked tiles, layouts and blocks of rows."""
+    found = []
+    for code, tile in enumerate(tiles):
+        if min(tile) < 1:
+            continue
+        for layout in layouts:
+            _, B_R, B_P, _ = layout
+            down, C, T_C = B_R * gemm[0], gemm[2], tile[2]
+            most = max(
+                len({place // C for place in range(start, min(start + T_C, B_P * C))})
+                for start in range(0, B_P * C, T_C)
+            )
+            fitting = [n for n in SERIES if ceil(down / n) <= max(tile[0] // most, 1)]
+            for n in [n for n in fitting if n == fitting[0] or ceil(down / n) >= 64]:
+                rows = ceil(down / n)
+                cycles, words = run(gemm, tile, layout, rows, port, drain), words_of(gemm, tile, layout, rows)
+                found.append((cycles, words, code, B_R, -rows))
+    return min(found)
