@@ -274,31 +274,39 @@ def run_layer(gemm, tile, layout, blocks, port, drain, fetched):
 
 
 @formula
-def least_cycles(gemm, tile, layout, shape, blocks, port, drain, fetched):
-    """Cycles that a layer takes at least: to compute, with what precedes and follows; or to move its words."""
+def least_cycles(gemm, tile, layout, shape, blocks, rows, last_rows, port, drain, fetched):
+    """Cycles that a layer takes at least: to compute, with what precedes and follows; and to load and store.
+
+    ``rows`` and ``last_rows``: no more than the first and the last block have.
+    """
     R, P, C, groups = gemm
     _, T_P, T_C = tile
     b, B_R, B_P, runs = layout
     _, touched, _, last = shape
-    down, words = B_R * R, port[0]
-    rows, wide = np.ceil(down / blocks), min(T_C, C)
+    down, words, missing = B_R * R, port[0], B_R * B_P - b // runs
     steps, tiles = tiles_along(P, T_P), tiles_along(B_P * C, T_C)
-    deep = min(T_P, P)
+    deep, wide, end = min(T_P, P), min(T_C, C), B_P * C - (tiles - 1) * T_C
     # of one row of inputs along P, or of a column of outputs
     if R == 1:
         along, of_block = (steps - 1) * np.ceil(T_P / words) + np.ceil((P - (steps - 1) * T_P) / words), 1.0
-        first = rows * np.ceil(deep / words)
+        first, store = rows * np.ceil(deep / words), np.ceil(end / words) * last_rows
     else:
         along, of_block = P, np.ceil(R / words)
-        first = deep * np.ceil(rows / words)
+        first, store = deep * np.ceil(rows / words), end * np.ceil(last_rows / words)
     each = np.ceil(wide / words)
-    weights = (tiles - 1) * each + np.ceil(min(B_P * C - (tiles - 1) * T_C, C) / words)
-    maps = along * (B_R * touched - (B_R * B_P - b // runs) * last) * of_block
+    weights = (tiles - 1) * each + np.ceil(min(end, C) / words)
+    maps = along * (B_R * touched - missing * last) * of_block
     stores = (b // runs) * (C / words if R == 1 else C * of_block)
     beats = maps + fetched * P * weights * blocks + stores
     compute = tiles * steps * max(down, IN_FLIGHT * blocks) * groups * runs
-    fill = (first + fetched * deep * each) * port[2] / port[1] + port[3] + START + 1
-    return max(compute + fill + drain + 1, groups * runs * (beats * port[2] / port[1] + tiles * steps * blocks))
+    if missing > 0:
+        store = 0.0  # the last pass may have no samples
+    pace = port[2] / port[1]
+    fill = (first + fetched * deep * each) * pace + port[3] + START + 1
+    return (
+        compute + fill + drain + store * pace + 1,
+        groups * runs * (beats * pace + tiles * steps * blocks),
+    )
 
 
 @formula
@@ -312,11 +320,13 @@ def ideal_cycles(gemm, tile, layout, shape, blocks, words_per_cycle, fetched):
 
 
 @formula
-def cycles_at_least(gemm, tile, layout, shape, blocks, port, drain, mode, words_per_cycle, fetched):
-    """A bound of the cycles of a layer; if transfers are ideal, the cycles themselves."""
-    if mode == IDEAL:
-        return ideal_cycles(gemm, tile, layout, shape, blocks, words_per_cycle, fetched)
-    return least_cycles(gemm, tile, layout, shape, blocks, port, drain, fetched)
+def place_of_least(values, count):
+    """The place of the least of the first values; ``np.argmin`` would load SciPy with the compiled function."""
+    found = 0
+    for place in range(1, count):
+        if values[place] < values[found]:
+            found = place
+    return found
 
 
 @kernel
@@ -324,54 +334,74 @@ def choose(gemm, tiles, plan, first, last, port, drain, mode, words_per_cycle, f
     """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
 
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
-    ``tiles`` (3, codes) is a design under each stacking code, ``room`` (5, N) is for the choices.
+    ``tiles`` (3, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.
     Returns cycles, code, row of the plan, blocks, words of maps and of weights.
     """
-    count = 0
-    for code in range(tiles.shape[1]):
-        tile = tiles[0, code], tiles[1, code], tiles[2, code]
-        for n in range(first, last):
-            layout = layout_at(plan, n)
-            shape = shape_of(gemm, tile, layout)
-            fewest, down = fewest_blocks(gemm, tile, layout, shape[0]), layout[1] * gemm[0]
-            rows, blocks = 0.0, 1
+    wide = last - first
+    count = tiles.shape[1] * wide
+    for at in range(count):
+        tile, layout = (
+            (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide]),
+            layout_at(plan, first + at % wide),
+        )
+        shape = shape_of(gemm, tile, layout)
+        fewest, down = fewest_blocks(gemm, tile, layout, shape[0]), layout[1] * gemm[0]
+        if mode == IDEAL:
+            room[at] = ideal_cycles(gemm, tile, layout, shape, fewest, words_per_cycle, fetched)
+        else:  # whatever the number of blocks
+            rows = min(np.ceil(down / fewest), FEWEST_ROWS)
+            compute, moved = least_cycles(gemm, tile, layout, shape, fewest, rows, 0.0, port, drain, fetched)
+            room[at] = max(compute, moved)
+    bounds, numbers = np.empty(CODES), np.empty(CODES)
+    best, chosen, chosen_blocks, found = np.inf, -1, 1.0, (0.0, 0.0)
+    for _ in range(count):  # those with the least bounds first, so that most others need not run
+        at = place_of_least(room, count)
+        if room[at] > best:
+            break
+        tile, layout = (
+            (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide]),
+            layout_at(plan, first + at % wide),
+        )
+        shape = shape_of(gemm, tile, layout)
+        fewest, down = fewest_blocks(gemm, tile, layout, shape[0]), layout[1] * gemm[0]
+        numbers[0], bounds[0], several = fewest, room[at], 1
+        room[at] = np.inf
+        if mode == AS_BUILT:
+            several, rows, blocks = 0, 0.0, 1
             while blocks < fewest:
                 blocks = following(blocks)
-            if mode == IDEAL:
-                blocks = int(fewest)
             while True:
                 if np.ceil(down / blocks) != rows:  # else no other division
                     rows = np.ceil(down / blocks)
-                    bound = cycles_at_least(
-                        gemm, tile, layout, shape, np.ceil(down / rows), port, drain, mode, words_per_cycle, fetched
+                    divided = np.ceil(down / rows)
+                    compute, moved = least_cycles(
+                        gemm, tile, layout, shape, divided, rows, down - (divided - 1) * rows, port, drain, fetched
                     )
-                    room[0, count], room[1, count] = bound, code
-                    room[2, count], room[3, count] = n, blocks
-                    count += 1
+                    if moved > best:
+                        break  # more blocks read the weights more often
+                    numbers[several], bounds[several] = blocks, max(compute, moved)
+                    several += 1
                 blocks = following(blocks)
-                if mode == IDEAL or np.ceil(down / blocks) < FEWEST_ROWS:
+                if np.ceil(down / blocks) < FEWEST_ROWS:
                     break
-    best, chosen, found = np.inf, np.int64(-1), (0.0, 0.0)
-    for _ in range(count):  # those with the least bounds first, so that most others need not run
-        at = np.argmin(room[0, :count])
-        if room[0, at] > best:
-            break
-        code, n, blocks = int(room[1, at]), int(room[2, at]), room[3, at]
-        tile, layout = (tiles[0, code], tiles[1, code], tiles[2, code]), layout_at(plan, n)
-        cycles, room[0, at] = room[0, at], np.inf
-        if mode == AS_BUILT:
-            cycles = run_layer(gemm, tile, layout, blocks, port, drain, fetched)[0]
-        if cycles > best:
-            continue
-        divided = np.ceil(layout[1] * gemm[0] / np.ceil(layout[1] * gemm[0] / blocks))
-        words = moved_words(gemm, layout, shape_of(gemm, tile, layout), divided, fetched)
-        if (
-            cycles < best
-            or words[0] + words[1] < found[0] + found[1]
-            or (words[0] + words[1] == found[0] + found[1] and at < chosen)
-        ):
-            best, chosen, found = cycles, at, words
-    return best, int(room[1, chosen]), int(room[2, chosen]), room[3, chosen], found[0], found[1]
+        for _ in range(several):
+            which = place_of_least(bounds, several)
+            if bounds[which] > best:
+                break
+            cycles, blocks, bounds[which] = bounds[which], numbers[which], np.inf
+            if mode == AS_BUILT:
+                cycles = run_layer(gemm, tile, layout, blocks, port, drain, fetched)[0]
+            if cycles > best:
+                continue
+            words = moved_words(gemm, layout, shape, np.ceil(down / np.ceil(down / blocks)), fetched)
+            fewer = words[0] + words[1] - found[0] - found[1]
+            if (
+                cycles < best
+                or fewer < 0
+                or (fewer == 0 and (at < chosen or (at == chosen and blocks < chosen_blocks)))
+            ):
+                best, chosen, chosen_blocks, found = cycles, at, blocks, words
+    return best, chosen // wide, first + chosen % wide, chosen_blocks, found[0], found[1]
 
 
 @kernel
@@ -381,7 +411,7 @@ def run_designs(tiles, work, plan, port, drains, mode, words_per_cycle, choice, 
     Shapes: ``tiles`` (3, codes, D); ``drains`` (D,); ``cycles, words, accesses`` (D, S, B_max).
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
-    room = np.empty((4, plan.codes * len(plan.layouts) * CODES))
+    room = np.empty(plan.codes * len(plan.layouts))
     for d in range(tiles.shape[2]):
         for s in range(stages):
             for i in range(batches):
@@ -446,7 +476,7 @@ def run_layers(gemms, tiles, layouts, blocks, fetched, port, drain, mode, words_
 def weigh(gemm, tiles, plan, kind, port, drain, mode, words_per_cycle, fetched):
     """Cycles, blocks, words of every (k, layout) of a layer. Shapes: ``tiles`` (3, codes), returns (3, codes, N)."""
     first, last = plan.starts[kind], plan.starts[kind + 1]
-    found, room = np.empty((3, tiles.shape[1], last - first)), np.empty((4, CODES))
+    found, room = np.empty((3, tiles.shape[1], last - first)), np.empty(1)
     of = gemm[0], gemm[1], gemm[2], gemm[3]
     for code in range(tiles.shape[1]):
         for n in range(first, last):
