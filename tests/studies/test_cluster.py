@@ -227,7 +227,7 @@ def test_ctrl_c_leaves_a_cluster_at_once_and_keeps_what_is_finished(
     """The last test here: the worker goes on with a search of half a minute until it is killed."""
     board = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
     (tmp_path / "big.toml").write_text(board.replace('"pocket"', '"big"'))
-    command = ["dse", f"{TINY},inception_v3", f"{POCKET},big.toml", "-o", "d", "--b-max", "256"]
+    command = ["dse", f"{TINY},inception_v3", f"{POCKET},big.toml", "-o", "d", "--b-max", "256", "--overlap", "paper"]
     running = start(*command, "--scheduler", cluster.address)
     wait_for(lambda: designs(tmp_path))  # whichever comes first: a cluster has an order of its own
     running.send_signal(signal.SIGINT)
