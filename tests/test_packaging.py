@@ -27,7 +27,7 @@ MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__
 MODULES = [name for name in MODULES if name.split(".")[1:2] not in (["tests"], ["benchmarks"], ["__main__"])]
 
 
-DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md", ".onnx", ".npz")
+DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".in", ".md", ".onnx", ".npz")
 
 
 def subpackages() -> list[str]:
@@ -87,14 +87,14 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
-    packages += [Path("dse/npu/rtl"), Path("studies/scenarios")]
+    packages += [Path("dse/npu/rtl"), Path("dse/npu/rtl/engine"), Path("studies/scenarios")]
     wanted = {
         str("fluidb" / folder / path.name)
         for folder in packages
         for path in (ROOT / folder).iterdir()
         if path.suffix == ".py"
         or (
-            path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md", ".onnx", ".npz")
+            path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".in", ".md", ".onnx", ".npz")
             and path.parent != ROOT
         )
     }

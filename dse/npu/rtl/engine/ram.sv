@@ -1,0 +1,27 @@
+// A memory with one port to write and one to read, whose word follows a cycle after its address.
+
+`default_nettype none
+
+module ram #(
+    parameter int WIDTH = 16,
+    parameter int DEPTH = 16,
+    localparam int BITS = (DEPTH > 1) ? $clog2(DEPTH) : 1
+) (
+    input  wire              clk,
+    input  wire              write,
+    input  wire  [ BITS-1:0] write_address,
+    input  wire  [WIDTH-1:0] write_data,
+    input  wire  [ BITS-1:0] read_address,
+    output logic [WIDTH-1:0] read_data
+);
+
+  logic [WIDTH-1:0] words[DEPTH];
+
+  always_ff @(posedge clk) begin
+    if (write) words[write_address] <= write_data;
+    read_data <= words[read_address];
+  end
+
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,85 @@
+// The sums of an element over the tiles along P, and their outputs, scaled to 16 bits.
+
+`default_nettype none
+
+module sums (
+    input  wire         clk,
+    input  wire  [ 1:0] k,
+    input  wire  [31:0] shift,
+    input  wire         relu,
+    input  wire         valid,      // of the parts of a row, in this cycle
+    input  wire         first,      // they begin new sums
+    // verilator lint_off UNUSEDSIGNAL
+    input  wire  [31:0] next_row,   // of the parts of the next cycle
+    // verilator lint_on UNUSEDSIGNAL
+    input  wire  [47:0] lower,
+    input  wire  [47:0] upper,      // used under k = 1/2
+    output logic [15:0] out_lower,  // four cycles later
+    output logic [15:0] out_upper
+);
+
+  localparam int ROWS = engine_pkg::HALF_ROWS;
+  localparam int BITS = (ROWS > 1) ? $clog2(ROWS) : 1;
+
+  // Rows beyond half of the most are in the other memory, except under k = 1/2, which has its second column there.
+  logic two, beyond, beyond_now, beyond_then, valid_then;
+  logic [BITS-1:0] at, at_now, at_then;
+  logic [47:0] old_lower, old_upper, sum_lower, sum_upper;
+
+  assign two    = k == engine_pkg::K_HALF;
+  assign beyond = !two && next_row >= ROWS;
+  assign at     = BITS'(next_row - (beyond ? ROWS : 0));
+
+  always_ff @(posedge clk) begin
+    beyond_now  <= beyond;
+    beyond_then <= beyond_now;
+    at_now      <= at;
+    at_then     <= at_now;
+    valid_then  <= valid;
+    sum_lower   <= lower + (first ? '0 : beyond_now ? old_upper : old_lower);
+    sum_upper   <= upper + (first ? '0 : old_upper);
+  end
+
+  ram #(
+      .WIDTH(48),
+      .DEPTH(ROWS)
+  ) ram_lower (
+      .clk,
+      .write        (valid_then && !beyond_then),
+      .write_address(at_then),
+      .write_data   (sum_lower),
+      .read_address (at),
+      .read_data    (old_lower)
+  );
+
+  ram #(
+      .WIDTH(48),
+      .DEPTH(ROWS)
+  ) ram_upper (
+      .clk,
+      .write        (valid_then && (two || beyond_then)),
+      .write_address(at_then),
+      .write_data   (two ? sum_upper : sum_lower),
+      .read_address (at),
+      .read_data    (old_upper)
+  );
+
+  scale scale_lower (
+      .clk,
+      .shift,
+      .relu,
+      .sum(sum_lower),
+      .out(out_lower)
+  );
+
+  scale scale_upper (
+      .clk,
+      .shift,
+      .relu,
+      .sum(sum_upper),
+      .out(out_upper)
+  );
+
+endmodule
+
+`default_nettype wire

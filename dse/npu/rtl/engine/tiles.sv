@@ -1,0 +1,128 @@
+// The tiles of a job in order: runs, groups, tiles of columns, blocks of rows, tiles along P.
+
+`default_nettype none
+
+module tiles (
+    input  wire                     clk,
+    input  wire                     start,  // to the first tile
+    input  wire                     next,   // to the next one; `tile` follows two cycles later
+    // verilator lint_off UNUSEDSIGNAL
+    input  wire  engine_pkg::job_t  job,
+    // verilator lint_on UNUSEDSIGNAL
+    output       engine_pkg::tile_t tile
+);
+
+  localparam int S = engine_pkg::S;
+
+  logic [31:0] run, group, q, c, column, top, offset, p;
+  logic [31:0] x_run, x_group, x_column, x_block, x_p, w_group, w_p, y_run, y_group, y_column, y_c, y_block;
+  logic last_p, last_block, last_column, last_group, last_run, carry_row, carry_column;
+
+  assign last_p       = p + job.T_P >= job.P;
+  assign last_block   = top + job.rows >= job.down;
+  assign last_column  = column + job.T_C >= job.columns;
+  assign last_group   = group + 1 == job.groups;
+  assign last_run     = run + 1 == job.runs;
+  assign carry_row    = offset + job.rows_remainder >= job.R;
+  assign carry_column = c + job.tile_remainder >= job.C;
+
+  logic next_block, next_column, next_group, next_run;
+  assign next_block  = next && last_p;
+  assign next_column = next_block && last_block;
+  assign next_group  = next_column && last_column;
+  assign next_run    = next_group && last_group;
+
+  always_ff @(posedge clk) begin
+    if (next) begin
+      p   <= p + job.T_P;
+      x_p <= x_p + job.x_step;
+      w_p <= w_p + job.w_step;
+    end
+    if (next_block) begin
+      top     <= top + job.rows;
+      offset  <= offset + job.rows_remainder - (carry_row ? job.R : 0);
+      x_block <= x_block + job.x_block + (carry_row ? job.x_sample : 0);
+      y_block <= y_block + job.y_block + (carry_row ? job.y_sample : 0);
+    end
+    if (next_column) begin
+      column   <= column + job.T_C;
+      q        <= q + job.tile_quotient + (carry_column ? 1 : 0);
+      c        <= c + job.tile_remainder - (carry_column ? job.C : 0);
+      x_column <= x_column + job.x_tile + (carry_column ? job.x_column : 0);
+      y_column <= y_column + job.y_tile + (carry_column ? job.y_column : 0);
+      y_c      <= y_c + job.tile_words - (carry_column ? job.y_group : 0);
+    end
+    if (next_group) begin
+      group   <= group + 1;
+      x_group <= x_group + job.x_group;
+      w_group <= w_group + job.w_group;
+      y_group <= y_group + job.y_group;
+    end
+    if (next_run) begin
+      run   <= run + 1;
+      x_run <= x_run + job.x_run;
+      y_run <= y_run + job.y_run;
+    end
+    if (start || next_block) {p, x_p, w_p} <= '0;
+    if (start || next_column) {top, offset, x_block, y_block} <= '0;
+    if (start || next_group) {column, q, c, x_column, y_column, y_c} <= '0;
+    if (start || next_run) {group, x_group, w_group, y_group} <= '0;
+    if (start) {run, x_run, y_run} <= '0;
+  end
+
+  // Sizes of the tile; those at an edge are smaller.
+  logic [31:0] wide, depth, height, last_height, slots, before_last;
+  logic [S*32-1:0] ends;
+  logic has_last, empty_last;
+
+  for (genvar j = 0; j < S; j++) begin : gen_end
+    logic [31:0] columns;  // of so many samples
+    if (j == 0) begin : gen_first
+      assign columns = job.C;
+    end else begin : gen_next
+      assign columns = gen_end[j-1].columns + job.C;
+    end
+    assign ends[j*32+:32] = columns - c;
+  end
+
+  always_comb begin
+    wide        = last_column ? job.columns - column : job.T_C;
+    depth       = last_p ? job.P - p : job.T_P;
+    height      = last_block ? job.down - top : job.rows;
+    last_height = (job.filled <= top) ? 0 : (job.filled - top < height) ? job.filled - top : height;
+    slots       = 1;
+    before_last = 0;
+    for (int j = 0; j < S - 1; j++) begin
+      if (ends[j*32+:32] < wide) begin
+        slots = slots + 1;
+        before_last = ends[j*32+:32];
+      end
+    end
+    has_last   = q + slots == job.B_P;
+    empty_last = has_last && last_height == 0;
+  end
+
+  always_ff @(posedge clk) begin
+    tile.x           <= job.x_base + x_run + x_group + x_column + x_block + x_p + offset;
+    tile.w           <= job.w_base + w_group + w_p;
+    tile.y           <= job.y_base + y_run + y_group + y_column + y_block + offset;
+    tile.y_c         <= y_c;
+    tile.columns     <= wide;
+    tile.stored      <= empty_last ? before_last : wide;
+    tile.column      <= c;
+    tile.offset      <= offset;
+    tile.depth       <= depth;
+    tile.height      <= height;
+    tile.last_height <= last_height;
+    tile.slots       <= slots;
+    tile.loaded      <= empty_last ? slots - 1 : slots;
+    tile.has_last    <= has_last;
+    tile.first       <= p == 0;
+    tile.last        <= last_p;
+    tile.final_      <= last_p && last_block && last_column && last_group && last_run;
+    tile.ends        <= ends;
+  end
+
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,93 @@
+// The weights of an element, two halves, and which of the samples side by side it works on.
+//
+// Under k = 1/2 the element works as two, on columns 2 * E and 2 * E + 1; under k = 2 two neighbours work as one.
+
+`default_nettype none
+
+module weights #(
+    parameter int E = 0
+) (
+    input  wire                                clk,
+    input  wire  [                        1:0] k,
+    // words of a beat, written within two cycles
+    // verilator lint_off UNUSEDSIGNAL
+    input  wire                                write,
+    input  wire  engine_pkg::load_t            beat,
+    input  wire  engine_pkg::tile_t            tile,
+    // verilator lint_on UNUSEDSIGNAL
+    input  wire  [       16*engine_pkg::W-1:0] words,
+    input  wire                                half,
+    output logic [     16*engine_pkg::T_P-1:0] weight,
+    output logic [2*engine_pkg::SLOT_BITS-1:0] slot     // of the lower and of the upper multipliers
+);
+
+  localparam int T_P = engine_pkg::T_P;
+  localparam int LOWER = T_P / 2;
+  localparam int W = engine_pkg::W;
+  localparam int S = engine_pkg::S;
+  localparam int SLOT_BITS = engine_pkg::SLOT_BITS;
+
+  // First cycle: the column that the beat holds for this element, if any.
+  logic wrote, wrote_half, wrote_first, as_two, of_two;
+  logic [31:0] wrote_p;
+  logic [1:0] hit;
+  logic [31:0] word;
+  logic [2*SLOT_BITS-1:0] place;
+
+  assign as_two = k == engine_pkg::K_HALF;
+  assign of_two = k == engine_pkg::K_TWO;
+
+  always_ff @(posedge clk) begin
+    wrote       <= write;
+    wrote_half  <= beat.half;
+    wrote_first <= beat.first;
+    wrote_p     <= beat.p;
+  end
+
+  for (genvar upper = 0; upper < 2; upper++) begin : gen_column
+    logic [31:0] column, at;
+    logic [SLOT_BITS-1:0] of;
+    assign column = as_two ? 2 * E + upper : of_two ? E / 2 : E;
+    always_comb begin
+      at = column + tile.column - beat.column;
+      of = '0;
+      for (int j = 0; j < S - 1; j++) begin
+        if (column >= tile.ends[j*32+:32]) begin
+          of = of + 1'b1;
+          at = column - tile.ends[j*32+:32] - beat.column;
+        end
+      end
+    end
+    always_ff @(posedge clk) begin
+      hit[upper] <= at < beat.count;
+      word[upper*16+:16] <= words[(at%W)*16+:16];
+      place[upper*SLOT_BITS+:SLOT_BITS] <= of;
+    end
+  end
+
+  logic [2*T_P*16-1:0] held;
+  logic [4*SLOT_BITS-1:0] held_slot;
+
+  // Under k = 1/2 the last multiplier of an odd T_P has no inner row, so its weight stays 0.
+  for (genvar h = 0; h < 2; h++) begin : gen_half
+    logic mine;
+    assign mine = wrote && wrote_half == (h == 1);
+    always_ff @(posedge clk) if (mine && wrote_first) held_slot[h*2*SLOT_BITS+:2*SLOT_BITS] <= place;
+
+    for (genvar i = 0; i < T_P; i++) begin : gen_weight
+      localparam int UPPER = (i >= LOWER) ? 1 : 0;
+      logic [31:0] p;
+      assign p = of_two ? i + (E % 2) * T_P : as_two ? i - UPPER * LOWER : i;
+      always_ff @(posedge clk) begin
+        if (mine && p == wrote_p && hit[UPPER]) held[(h*T_P+i)*16+:16] <= word[UPPER*16+:16];
+        else if (mine && wrote_first) held[(h*T_P+i)*16+:16] <= '0;  // inner rows that the tile does not have
+      end
+    end
+  end
+
+  assign weight = half ? held[T_P*16+:T_P*16] : held[0+:T_P*16];
+  assign slot   = half ? held_slot[2*SLOT_BITS+:2*SLOT_BITS] : held_slot[0+:2*SLOT_BITS];
+
+endmodule
+
+`default_nettype wire

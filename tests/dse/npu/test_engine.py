@@ -1,0 +1,199 @@
+"""The engine in SystemVerilog against the plain model: results bit by bit, cycles one by one."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+import naive_engine
+import numpy as np
+import pytest
+from builders import ROOT, tool
+
+SOURCE = ROOT / "dse" / "npu" / "rtl" / "engine"
+K_CODES = {1: 0, 2: 1, 0.5: 2}
+JOB_WORDS = 41
+LIMIT = 2_000_000
+
+
+class Design(NamedTuple):
+    """Rows, multipliers of an element, elements; words of a beat; most samples side by side in a tile of columns."""
+
+    T_R: int
+    T_P: int
+    T_C: int
+    W: int
+    S: int
+
+    def stacked(self, k: float) -> tuple[int, int, int]:
+        if k == 1:
+            return self[:3]
+        return self.T_R // 2, math.floor(k * self.T_P), math.floor(self.T_C / k)
+
+
+class Job(NamedTuple):
+    """A layer at a batch size: sizes as in the model; the memory is ready in ``num`` of ``den`` cycles."""
+
+    gemm: tuple[int, int, int, int]
+    layout: tuple[int, int, int, int]
+    k: float
+    rows: int
+    num: int
+    den: int
+    latency: int
+    shift: int
+    relu: bool
+    seed: int
+
+
+DESIGNS = [Design(64, 4, 6, 8, 4), Design(48, 3, 5, 4, 8), Design(32, 8, 4, 16, 2)]
+
+
+def samples_side_by_side(C: int, T_C: int, B_P: int) -> int:
+    """The most of them in a tile of columns."""
+    columns = B_P * C
+    return max((min(at + T_C, columns) - 1) // C - at // C + 1 for at in range(0, columns, T_C))
+
+
+def random_job(design: Design, rng: np.random.Generator) -> Job:
+    def size(most: int) -> int:
+        """Often 1, or about a size of the design."""
+        return int(rng.choice([1, 2, 3, *range(1, most)]))
+
+    while True:
+        k = float(rng.choice([1, 1, 2, 0.5]))
+        T_R, T_P, T_C = design.stacked(k)
+        gemm = size(40), size(4 * design.T_P + 3), size(3 * design.T_C + 3), int(rng.choice([1, 1, 1, 2, 3]))
+        b = int(rng.integers(1, 9))
+        runs = b if rng.random() < 0.1 else 1
+        B_R = int(rng.integers(1, b // runs + 1))
+        layout = b, B_R, math.ceil(b // runs / B_R), runs
+        R, P, C, _ = gemm
+        if min(T_R, T_P, T_C) < 1:
+            continue
+        beside = samples_side_by_side(C, T_C, layout[2])
+        most = T_R // beside
+        if beside > design.S or most < 1 or B_R * R * math.ceil(layout[2] * C / T_C) * math.ceil(P / T_P) > 1500:
+            continue
+        rows = min(most, B_R * R)
+        if rng.random() < 0.7:  # any, or blocks of about the same rows
+            blocks = math.ceil(B_R * R / rows)
+            rows = int(rng.integers(1, rows + 1)) if rng.random() < 0.5 else math.ceil(B_R * R / blocks)
+        num, den = [(1, 1), (8, 9), (1, 2), (3, 7), (1, 5)][rng.integers(5)]
+        latency = int(rng.choice([1, 2, 7, 40, 100]))
+        shift = int(rng.integers(0, 24))
+        return Job(gemm, layout, k, rows, num, den, latency, shift, bool(rng.random() < 0.3), int(rng.integers(2**31)))
+
+
+def descriptor(design: Design, job: Job, share: int, bases: list[int]) -> list[int]:
+    """What the host sends: every product and quotient that the hardware would have to compute."""
+    (R, P, C, groups), (b, B_R, B_P, runs) = job.gemm, job.layout
+    _, T_P, T_C = design.stacked(job.k)
+    x, w, y = bases
+    x_sample, y_sample, samples = groups * P * R, groups * C * R, b // runs
+    turn, left = divmod(T_C, C)
+    down, rest = divmod(job.rows, R)
+    words = [K_CODES[job.k], job.shift, job.relu, R, P, C, groups, runs, T_P, T_C, math.ceil(P / T_P), share]
+    words += [B_P, B_P * C, B_R * R, (samples - B_R * (B_P - 1)) * R, job.rows, down, rest]
+    words += [turn, left, left * R, job.rows | 1]
+    words += [x, x_sample, B_R * x_sample, P * R, samples * x_sample, turn * B_R * x_sample, down * x_sample, T_P * R]
+    words += [w, P * C, T_P * C]
+    words += [y, y_sample, B_R * y_sample, C * R, samples * y_sample, turn * B_R * y_sample, down * y_sample]
+    assert len(words) == JOB_WORDS
+    return words
+
+
+def outputs(X: Any, weights: Any, shift: int, relu: bool) -> Any:
+    """[sample][group][C][R] of inputs [sample][group][P][R] and weights [group][P][C]."""
+    sums = np.einsum("sgpr,gpc->sgcr", X.astype(np.int64), weights.astype(np.int64))
+    found = np.clip((sums + (1 << shift >> 1)) >> shift, -(2**15), 2**15 - 1)
+    return np.maximum(found, 0) if relu else found
+
+
+def share_of(design: Design, job: Job) -> int:
+    """Most beats of a store between two loads."""
+    passes = naive_engine.passes_of(job.gemm, design.stacked(job.k), job.layout, job.rows, design.W)
+    most: int = max(stored for _, _, stored, _ in passes)
+    return math.ceil(most / len(passes[0][0]))
+
+
+def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
+    """What the testbench reads of a job before its memory, the memory, and what that is to be afterwards."""
+    rng = np.random.default_rng(job.seed)
+    R, P, C, groups = job.gemm
+    high = int(rng.choice([2, 200, 2**15]))
+    X = rng.integers(-high, high, (job.layout[0], groups, P, R))
+    weights = rng.integers(-high, high, (groups, P, C))
+    parts = [X, weights, outputs(X, weights, job.shift, job.relu)]
+    bases, at = [0, 0, 0], int(rng.integers(3))
+    size = at + sum(part.size for part in parts) + 6
+    after = rng.integers(-(2**15), 2**15, size + size % 2).astype(np.int16)
+    for which in rng.permutation(3):
+        bases[which], end = at, at + parts[which].size
+        after[at:end] = parts[which].ravel()
+        at = end + int(rng.integers(3))
+    before = after.copy()
+    before[bases[2] : bases[2] + parts[2].size] = 0x5A5A  # what no beat may leave
+    head = descriptor(design, job, share_of(design, job), bases)
+    return [*head, job.num, job.den, job.latency, len(before)], before, after
+
+
+def write_package(design: Design, folder: Path) -> None:
+    package = Template((SOURCE / "engine_pkg.sv.in").read_text(encoding="utf-8"))
+    (folder / "engine_pkg.sv").write_text(package.substitute(design._asdict(), origin="// A design of a test."))
+
+
+def build(design: Design, folder: Path, source: Path = SOURCE) -> Path:
+    """The testbench of a design; its path."""
+    write_package(design, folder)
+    constants = f"-DPORT_WORDS={design.W} -DJOB_WORDS={JOB_WORDS} -DLIMIT={LIMIT}u -std=c++17 -w"
+    command = [tool("verilator"), "--cc", "--exe", "--build", "-O3", "--top-module", "engine", "--Mdir", "build"]
+    command += ["-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0", "--x-initial", "unique", "-Wno-fatal", "-CFLAGS", constants]
+    sources = ["engine_pkg.sv", *sorted(source.glob("*.sv")), SOURCE / "engine_tb.cpp"]
+    command += [*map(str, sources), "-o", "engine_tb"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "build" / "engine_tb"
+
+
+def simulate(program: Path, design: Design, jobs: list[Job], folder: Path) -> list[str]:
+    """Run jobs; the faults found, one line each."""
+    images = [image(design, job) for job in jobs]
+    parts = [np.array(head, dtype="<u4").tobytes() + before.astype("<i2").tobytes() for head, before, _ in images]
+    (folder / "jobs").write_bytes(b"".join(parts))
+    done = subprocess.run([program, "jobs", "results"], cwd=folder, capture_output=True, text=True, check=False)
+    faults = [done.stderr or f"exit code {done.returncode}"] if done.returncode else []
+    found, at = (folder / "results").read_bytes(), 0
+    for job, (_, _, after) in zip(jobs, images, strict=True):
+        if at + 4 + 2 * len(after) > len(found):
+            return [*faults, f"no result of {job}"]
+        cycles = int.from_bytes(found[at : at + 4], "little")
+        memory = np.frombuffer(found, "<i2", len(after), at + 4)
+        at += 4 + 2 * len(after)
+        port = (design.W, job.num, job.den, job.latency)
+        drain = naive_engine.drain_of(design.T_P)
+        expected = naive_engine.run(job.gemm, design.stacked(job.k), job.layout, job.rows, port, drain)
+        wrong = int((memory != after).sum())
+        if wrong or cycles != expected:
+            faults.append(f"{wrong} of {len(after)} words differ, {cycles} cycles in place of {expected}: {job}")
+    return faults
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
+    program = build(design, tmp_path)
+    rng = np.random.default_rng(sum(design))
+    jobs = [random_job(design, rng) for _ in range(700)]
+    assert simulate(program, design, jobs, tmp_path) == []
+
+
+@pytest.mark.parametrize("design", [*DESIGNS, Design(16, 2, 1, 2, 2)], ids=str)
+def test_verilator_finds_nothing_to_warn_of(design: Design, tmp_path: Path) -> None:
+    write_package(design, tmp_path)
+    lint = [tool("verilator"), "--lint-only", "-Wall", "--top-module", "engine", "engine_pkg.sv"]
+    command = [*lint, *sorted(map(str, SOURCE.glob("*.sv")))]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
