@@ -44,6 +44,15 @@ def _conv(op: Conv, source: Shape) -> Lowered:
     return shape, Gemm(shape.positions, window, op.out // op.groups, op.groups), 0
 
 
+def _line(op: Conv, source: Shape, shape: Shape) -> tuple[int, int]:
+    """Line and stride of a convolution's :class:`Layer`."""
+    if shape.positions == 1:  # a window over the whole map is read as a fully connected layer reads it
+        return (0, 1) if tuple(op.kernel) == source[:2] and not any(op.pad) else (1, 1)
+    if tuple(op.stride) == (1, 1) and shape.width == source.width:  # a window moves by a row, over the map's edge too
+        return 0, 1
+    return shape.width, op.stride[1]
+
+
 def _conv_transpose(op: ConvTranspose, source: Shape) -> Lowered:
     """Every input position is multiplied by all weights of the window; overlapping products are added when written."""
     sizes = zip(source[:2], _reach(op, source), op.stride, _sides(op.pad), op.extra, strict=True)
@@ -157,12 +166,15 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, *, in_head: bool = False
         raise ValueError(f"shape says {'x'.join(map(str, op.shape))}, but its inputs give {shape}")
     if gemm is None and words == 0:
         return shape, None
+    line, stride = _line(op, sources[0], shape) if isinstance(op, Conv) else (0, 1)
     return shape, Layer(
         name=f"exit{stage}/{op.name}" if in_head else op.name,
         stage=stage,
         role=("bridge" if op.bridge else "head") if in_head else "backbone",
         gemm=gemm,
         per_sample=isinstance(op, MatMul) or (isinstance(op, Product) and op.per_sample),
+        line=line,
+        stride=stride,
         memory_words=words,
         shape=shape,
     )

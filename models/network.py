@@ -79,6 +79,10 @@ class Layer(Strict):
     per_sample : bool
         True if the right operand of the product is an activation too, as in
         attention: samples share nothing, and a batch runs one sample after the other.
+    line, stride : int
+        Rows of a line of the map that a convolution reads, whose inputs lie ``stride`` words
+        from one another; 0 if the inputs of all rows follow one another in memory, as
+        where the output is as wide as the input.
     memory_words : int
         Words a memory-only layer moves off chip for one sample; 0 with a GEMM,
         whose traffic depends on the design.
@@ -91,6 +95,8 @@ class Layer(Strict):
     role: Literal["backbone", "bridge", "head"] = "backbone"
     gemm: Gemm | None
     per_sample: bool = False
+    line: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
+    stride: Count = 1
     memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
     shape: Shape
 

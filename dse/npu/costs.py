@@ -62,6 +62,7 @@ class Configured(NamedTuple):
     """The G products of a network as a control block configures them."""
 
     gemms: NDArray[np.float64]  # (G, 4), R, P, C, groups
+    sources: NDArray[np.float64]  # (G, 2), line and stride of :class:`fluidb.models.Layer`
     fetched: NDArray[np.float64]  # (G,), share of the weights that is fetched
     tile: NDArray[np.float64]  # (3, G, b_max), after stacking
     blocks: NDArray[np.int64]  # (G, b_max), of rows; 1 where they are not chosen
@@ -80,7 +81,7 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
     tile = stacked(np.array([design.tile]))[:, codes, 0]
     if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
-    return Configured(work.gemms[rows], work.fetched[rows], tile, blocks, np.array(layouts))
+    return Configured(work.gemms[rows], work.sources[rows], work.fetched[rows], tile, blocks, np.array(layouts))
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
@@ -142,7 +143,7 @@ def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
     shape, platform = chosen.blocks.shape, design.platform
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
     found = schedule.run_layers(
-        np.repeat(chosen.gemms, shape[1], axis=0), np.ascontiguousarray(chosen.tile.reshape(3, -1).T),
+        *(np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources)), np.ascontiguousarray(chosen.tile.reshape(3, -1).T),
         chosen.layouts.reshape(-1, 4), chosen.blocks.ravel(), np.repeat(chosen.fetched, shape[1]),
         platform.port, float(schedule.drain_cycles(design.tile.T_P)), mode, platform.words_per_cycle,
     )  # fmt: skip

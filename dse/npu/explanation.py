@@ -110,13 +110,15 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     rate, drain = platform.words_per_cycle, float(schedule.drain_cycles(design.tile.T_P))
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
     found: list[list[list[Configuration]]] = []
-    for gemm, kind, fetched in zip(work.gemms, work.kinds, work.fetched, strict=True):
+    for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]
         if overlap is Overlap.PAPER:
             cycles, words = kernels.gemm_cost(gemm, fitting[..., None], layouts.T[:, None], rate, plan.literal, fetched)
             ties = words if plan.literal else kernels.count_tile_words(gemm, fitting, layouts, fetched)
         else:
-            cycles, _, words = schedule.weigh(gemm, fitting, plan, kind, platform.port, drain, mode, rate, fetched)
+            cycles, _, words = schedule.weigh(
+                gemm, source, fitting, plan, kind, platform.port, drain, mode, rate, fetched
+            )
             ties = words
         columns = np.broadcast_arrays(cycles, ties, codes[:, None], layouts[:, 1], layouts[:, 0], words)
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]

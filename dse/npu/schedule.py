@@ -1,8 +1,9 @@
 """The NPU as built: it runs a layer tile by tile (docs/model.md, Time of a layer), compiled.
 
 Symbols are those of :mod:`.kernels`.  ``blocks`` is the number of blocks into which the rows are divided; ``port`` is
-(words of a beat, numerator and denominator of the share of cycles in which it is ready, latency).  Times are cycles,
-float64 that hold whole numbers.
+(words of a beat, numerator and denominator of the share of cycles in which it is ready, latency).  ``source`` is (rows
+of a line of the map from which inputs come, or 0 if those of all rows follow one another; words from the input of one
+row to that of the next).  Times are cycles, float64 that hold whole numbers.
 """
 
 import numpy as np
@@ -58,13 +59,36 @@ def following(blocks):
 
 
 @formula
-def beats_of_block(R, begin, end, samples, words):
-    """Beats of one column of a block of rows, which begin anew with each sample; rows themselves where R = 1."""
-    beats, first = 0.0, int(begin // R)
-    for sample in range(first, min(int(np.ceil(end / R)), samples)):
-        rows = min(end, (sample + 1) * R) - max(begin, sample * R)
-        beats += rows if R == 1 else np.ceil(rows / words)
-    return beats
+def rows_of_beat(source, words):
+    """Rows of inputs that a beat of so many words holds."""
+    return max(np.floor(words / source[1]), 1.0)
+
+
+@formula
+def line_of(R, source):
+    """Rows whose inputs lie one after the other."""
+    return source[0] if source[0] > 0 else R
+
+
+@formula
+def along_P(R, source):
+    """True if the inputs of a row lie one after the other, as those of a fully connected layer do."""
+    return R == 1 and source[0] == 0
+
+
+@formula
+def beats_of(line, begin, end, rows_of_beat):
+    """Beats of the rows from ``begin`` to ``end`` of one column, which begin anew with each line."""
+    if end <= begin:
+        return 0.0
+    first, last = np.floor(begin / line), np.floor((end - 1) / line)
+    if first == last:
+        return np.ceil((end - begin) / rows_of_beat)
+    return (
+        np.ceil(((first + 1) * line - begin) / rows_of_beat)
+        + (last - first - 1) * np.ceil(line / rows_of_beat)
+        + np.ceil((end - last * line) / rows_of_beat)
+    )
 
 
 @formula
@@ -109,22 +133,24 @@ def tiles_alike(gemm, tile, layout, t, tiles):
 
 
 @formula
-def pass_beats(gemm, tile, part, all_rows, last_rows, words, fetched):
-    """Beats of a pass: the load of a tile that is full along P, that of the last along P, and the store."""
+def pass_beats(gemm, source, tile, part, of_block, words, fetched):
+    """Beats of a pass: the load of a tile that is full along P, that of the last along P, and the store.
+
+    ``of_block``: beats of its rows of inputs and of outputs, and of those rows that the last sample column holds.
+    """
     P, T_P = gemm[1], tile[1]
     touched, has_last, columns, of_last, weights, outputs, outputs_of_last = part
+    all_in, all_out, last_in, last_out = of_block
     final = P - (tiles_along(P, T_P) - 1) * T_P
-    inputs = (touched - has_last) * all_rows + has_last * last_rows
+    inputs = (touched - has_last) * all_in + has_last * last_in
+    deep, deep_of_last = (T_P, final) if not along_P(gemm[0], source) else (np.ceil(T_P / words), np.ceil(final / words))
+    store = (columns - of_last) * all_out + of_last * last_out
     if gemm[0] == 1:
-        return (
-            inputs * np.ceil(T_P / words) + np.ceil(fetched * T_P * weights),
-            inputs * np.ceil(final / words) + np.ceil(fetched * final * weights),
-            outputs * all_rows + outputs_of_last * last_rows,
-        )
+        store = outputs * all_out + outputs_of_last * last_out
     return (
-        T_P * inputs + np.ceil(fetched * T_P * weights),
-        final * inputs + np.ceil(fetched * final * weights),
-        (columns - of_last) * all_rows + of_last * last_rows,
+        inputs * deep + np.ceil(fetched * T_P * weights),
+        inputs * deep_of_last + np.ceil(fetched * final * weights),
+        store,
     )
 
 
@@ -203,29 +229,41 @@ def same(one, other):
 
 
 @formula
-def run_layer(gemm, tile, layout, blocks, port, drain, fetched):
-    """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
-    R, P, C, groups = gemm
-    _, T_P, T_C = tile
+def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
+    """Beats of each block for :func:`pass_beats`, those of a share of a store at most, and all of one group and run."""
+    R, P, C, _ = gemm
     b, B_R, B_P, runs = layout
-    words = port[0]
-    down, filled = B_R * R, int(b // runs - B_R * (B_P - 1))
-    rows = np.ceil(down / blocks)
-    steps, tiles, blocks = int(tiles_along(P, T_P)), int(tiles_along(B_P * C, T_C)), int(np.ceil(down / rows))
-    all_rows, last_rows = np.empty(blocks), np.empty(blocks)
+    down, filled = B_R * R, b // runs - B_R * (B_P - 1)
+    steps, tiles, blocks = tiles_along(P, tile[1]), int(tiles_along(B_P * C, tile[2])), int(np.ceil(down / rows))
+    line, of_beat = line_of(R, source), rows_of_beat(source, words)
+    of_blocks = np.empty((blocks, 4))
     for m in range(blocks):
-        all_rows[m] = beats_of_block(R, m * rows, min((m + 1) * rows, down), B_R, words)
-        last_rows[m] = beats_of_block(R, m * rows, min((m + 1) * rows, down), filled, words)
-    quota = beats = 0.0
+        begin, end = m * rows, min((m + 1) * rows, down)
+        held = min(end, filled * R)
+        of_blocks[m, 0], of_blocks[m, 1] = beats_of(line, begin, end, of_beat), beats_of(R, begin, end, words)
+        of_blocks[m, 2], of_blocks[m, 3] = beats_of(line, begin, held, of_beat), beats_of(R, begin, held, words)
+    most = beats = 0.0
     t = 0
     while t < tiles:
         part, more = columns_of(gemm, tile, layout, t, words), tiles_alike(gemm, tile, layout, t, tiles)
         for m in range(blocks):
-            full, final, store = pass_beats(gemm, tile, part, all_rows[m], last_rows[m], words, fetched)
-            quota = max(quota, store)
+            full, final, store = pass_beats(gemm, source, tile, part, of_blocks[m], words, fetched)
+            most = max(most, store)
             beats += more * ((steps - 1) * full + final + store)
         t += more
-    quota = np.ceil(quota / steps)
+    return of_blocks, np.ceil(most / steps), beats
+
+
+@formula
+def run_layer(gemm, source, tile, layout, blocks, port, drain, fetched):
+    """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
+    R, P, C, groups = gemm
+    _, T_P, T_C = tile
+    _, B_R, B_P, runs = layout
+    words, down = port[0], B_R * R
+    rows = np.ceil(down / blocks)
+    steps, tiles, blocks = int(tiles_along(P, T_P)), int(tiles_along(B_P * C, T_C)), int(np.ceil(down / rows))
+    of_blocks, quota, beats = beats_of_layer(gemm, source, tile, layout, rows, words, fetched)
     state = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     known = (-1.0, -1.0, -1.0, -1.0)  # the last pass: compute, loads, store
     first = store = later = 0.0
@@ -235,7 +273,7 @@ def run_layer(gemm, tile, layout, blocks, port, drain, fetched):
         while t < tiles:
             part, at_tile = columns_of(gemm, tile, layout, t, words), state
             for m in range(blocks):
-                full, final, store = pass_beats(gemm, tile, part, all_rows[m], last_rows[m], words, fetched)
+                full, final, store = pass_beats(gemm, source, tile, part, of_blocks[m], words, fetched)
                 compute = max(min(rows, down - m * rows), IN_FLIGHT)
                 this = compute, full, final, store
                 if this == known and later > 0:
@@ -274,7 +312,7 @@ def run_layer(gemm, tile, layout, blocks, port, drain, fetched):
 
 
 @formula
-def least_cycles(gemm, tile, layout, shape, blocks, rows, last_rows, port, drain, fetched):
+def least_cycles(gemm, source, tile, layout, shape, blocks, rows, last_rows, port, drain, fetched):
     """Cycles that a layer takes at least: to compute, with what precedes and follows; and to load and store.
 
     ``rows`` and ``last_rows``: no more than the first and the last block have.
@@ -286,17 +324,15 @@ def least_cycles(gemm, tile, layout, shape, blocks, rows, last_rows, port, drain
     down, words, missing = B_R * R, port[0], B_R * B_P - b // runs
     steps, tiles = tiles_along(P, T_P), tiles_along(B_P * C, T_C)
     deep, wide, end = min(T_P, P), min(T_C, C), B_P * C - (tiles - 1) * T_C
-    # of one row of inputs along P, or of a column of outputs
-    if R == 1:
-        along, of_block = (steps - 1) * np.ceil(T_P / words) + np.ceil((P - (steps - 1) * T_P) / words), 1.0
-        first, store = rows * np.ceil(deep / words), np.ceil(end / words) * last_rows
-    else:
-        along, of_block = P, np.ceil(R / words)
-        first, store = deep * np.ceil(rows / words), end * np.ceil(last_rows / words)
+    line, of_beat = line_of(R, source), rows_of_beat(source, words)
+    along, first = P, deep * beats_of(line, 0.0, rows, of_beat)
+    if along_P(R, source):
+        along, first = (steps - 1) * np.ceil(T_P / words) + np.ceil((P - (steps - 1) * T_P) / words), rows * np.ceil(deep / words)
+    store = np.ceil(end / words) * last_rows if R == 1 else end * np.ceil(last_rows / words)
     each = np.ceil(wide / words)
     weights = (tiles - 1) * each + np.ceil(min(end, C) / words)
-    maps = along * (B_R * touched - missing * last) * of_block
-    stores = (b // runs) * (C / words if R == 1 else C * of_block)
+    maps = along * (B_R * touched - missing * last) * (R / line) * np.ceil(line / of_beat)
+    stores = (b // runs) * (C / words if R == 1 else C * np.ceil(R / words))
     beats = maps + fetched * P * weights * blocks + stores
     compute = tiles * steps * max(down, IN_FLIGHT * blocks) * groups * runs
     if missing > 0:
@@ -330,7 +366,7 @@ def place_of_least(values, count):
 
 
 @kernel
-def choose(gemm, tiles, plan, first, last, port, drain, mode, words_per_cycle, fetched, room):
+def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_cycle, fetched, room):
     """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
 
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
@@ -350,7 +386,7 @@ def choose(gemm, tiles, plan, first, last, port, drain, mode, words_per_cycle, f
             room[at] = ideal_cycles(gemm, tile, layout, shape, fewest, words_per_cycle, fetched)
         else:  # whatever the number of blocks
             rows = min(np.ceil(down / fewest), FEWEST_ROWS)
-            compute, moved = least_cycles(gemm, tile, layout, shape, fewest, rows, 0.0, port, drain, fetched)
+            compute, moved = least_cycles(gemm, source, tile, layout, shape, fewest, rows, 0.0, port, drain, fetched)
             room[at] = max(compute, moved)
     bounds, numbers = np.empty(CODES), np.empty(CODES)
     best, chosen, chosen_blocks, found = np.inf, -1, 1.0, (0.0, 0.0)
@@ -375,7 +411,7 @@ def choose(gemm, tiles, plan, first, last, port, drain, mode, words_per_cycle, f
                     rows = np.ceil(down / blocks)
                     divided = np.ceil(down / rows)
                     compute, moved = least_cycles(
-                        gemm, tile, layout, shape, divided, rows, down - (divided - 1) * rows, port, drain, fetched
+                        gemm, source, tile, layout, shape, divided, rows, down - (divided - 1) * rows, port, drain, fetched
                     )
                     if moved > best:
                         break  # more blocks read the weights more often
@@ -390,7 +426,7 @@ def choose(gemm, tiles, plan, first, last, port, drain, mode, words_per_cycle, f
                 break
             cycles, blocks, bounds[which] = bounds[which], numbers[which], np.inf
             if mode == AS_BUILT:
-                cycles = run_layer(gemm, tile, layout, blocks, port, drain, fetched)[0]
+                cycles = run_layer(gemm, source, tile, layout, blocks, port, drain, fetched)[0]
             if cycles > best:
                 continue
             words = moved_words(gemm, layout, shape, np.ceil(down / np.ceil(down / blocks)), fetched)
@@ -420,13 +456,14 @@ def run_designs(tiles, work, plan, port, drains, mode, words_per_cycle, choice, 
                 accesses[d, s, i] = 2 * words[d, s, i]
         for u in range(work.gemms.shape[0]):
             gemm, kind, fetched = gemm_at(work, u), work.kinds[u], work.fetched[u]
+            source = work.sources[u, 0], work.sources[u, 1]
             first = plan.starts[kind]
             for i in range(batches):
                 last = plan.starts[kind + 1]
                 if i + 1 < batches:
                     last = plan.fewest_rows[kind, i + 1]
                 taken, code, n, blocks, maps, weights = choose(
-                    gemm, tiles[:, :, d], plan, first, last, port, drains[d], mode, words_per_cycle, fetched, room
+                    gemm, source, tiles[:, :, d], plan, first, last, port, drains[d], mode, words_per_cycle, fetched, room
                 )
                 first = last
                 b, B_R, _, _ = layout_at(plan, n)
@@ -446,11 +483,11 @@ def run_designs(tiles, work, plan, port, drains, mode, words_per_cycle, choice, 
 
 
 @kernel
-def run_layers(gemms, tiles, layouts, blocks, fetched, port, drain, mode, words_per_cycle):
+def run_layers(gemms, sources, tiles, layouts, blocks, fetched, port, drain, mode, words_per_cycle):
     """What :func:`run_layer` returns of N layers, then their words, and those of them that are weights, and blocks.
 
     If transfers are ideal, each block has the most rows that fit, and no part is known but the computing.
-    Shapes: ``gemms`` (N, 4), ``tiles`` (N, 3), ``layouts`` (N, 4), ``blocks, fetched`` (N,), returns (N, 8).
+    Shapes: ``gemms`` (N, 4), ``sources`` (N, 2), ``tiles`` (N, 3), ``layouts`` (N, 4), ``blocks, fetched`` (N,), returns (N, 8).
     """
     found = np.zeros((len(gemms), 8))
     for n in range(len(gemms)):
@@ -466,22 +503,23 @@ def run_layers(gemms, tiles, layouts, blocks, fetched, port, drain, mode, words_
             )
         else:
             divided = np.ceil(down / np.ceil(down / blocks[n]))
-            found[n, :5] = run_layer(gemm, tile, layout, blocks[n], port, drain, fetched[n])
+            source = sources[n, 0], sources[n, 1]
+            found[n, :5] = run_layer(gemm, source, tile, layout, blocks[n], port, drain, fetched[n])
         maps, weights = moved_words(gemm, layout, shape, divided, fetched[n])
         found[n, 5], found[n, 6], found[n, 7] = maps + weights, weights, divided
     return found
 
 
 @kernel
-def weigh(gemm, tiles, plan, kind, port, drain, mode, words_per_cycle, fetched):
+def weigh(gemm, source, tiles, plan, kind, port, drain, mode, words_per_cycle, fetched):
     """Cycles, blocks, words of every (k, layout) of a layer. Shapes: ``tiles`` (3, codes), returns (3, codes, N)."""
     first, last = plan.starts[kind], plan.starts[kind + 1]
     found, room = np.empty((3, tiles.shape[1], last - first)), np.empty(1)
-    of = gemm[0], gemm[1], gemm[2], gemm[3]
+    of, lies = (gemm[0], gemm[1], gemm[2], gemm[3]), (source[0], source[1])
     for code in range(tiles.shape[1]):
         for n in range(first, last):
             cycles, _, _, blocks, maps, weights = choose(
-                of, tiles[:, code : code + 1], plan, n, n + 1, port, drain, mode, words_per_cycle, fetched, room
+                of, lies, tiles[:, code : code + 1], plan, n, n + 1, port, drain, mode, words_per_cycle, fetched, room
             )
             found[0, code, n - first], found[1, code, n - first] = cycles, blocks
             found[2, code, n - first] = maps + weights

@@ -99,13 +99,16 @@ class LayerKind(IntEnum):
     SHARED = 0  # all samples share the weights
     SINGLE_ROW = 1  # they do, and R = 1: a fully connected layer
     PER_SAMPLE = 2  # a product of two activations: each sample has both operands of its own
+    LINES = 3  # all samples share the weights, and the inputs of a line's rows lie apart from those of the next
 
     @classmethod
     def of(cls, layer: Layer) -> LayerKind:
         """The kind of a layer with a product."""
         if layer.per_sample:
             return cls.PER_SAMPLE
-        return cls.SINGLE_ROW if layer.gemm and layer.gemm.R == 1 else cls.SHARED
+        if layer.gemm and layer.gemm.R == 1:
+            return cls.SINGLE_ROW
+        return cls.LINES if layer.line else cls.SHARED
 
 
 class LayoutPlan(NamedTuple):
@@ -135,10 +138,15 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _layouts(batching: Batching, b: int, kind: LayerKind) -> list[tuple[int, int, int, int]]:
-    """Layouts that may be the best: of those with equal B_P and passes, the smallest B_R (docs/model.md, Pruning)."""
+    """Layouts that may be the best: of those with equal B_P and passes, the smallest B_R (docs/model.md, Pruning).
+
+    Where lines lie apart, another may be: its blocks of rows cut fewer of them.
+    """
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
     if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
         rows = range(b, b + 1)
+    if kind is LayerKind.LINES and not one_by_one(batching, kind):
+        return [(b, B_R, *arrange(batching, b, B_R, kind)) for B_R in rows]
     smallest = {arrange(batching, b, B_R, kind): B_R for B_R in reversed(rows)}
     return sorted((b, B_R, *rest) for rest, B_R in smallest.items())
 

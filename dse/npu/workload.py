@@ -20,6 +20,7 @@ class LayerArrays(NamedTuple):
     repeats: NDArray[np.float64]  # (U, S), occurrences in each stage
     memory_words: NDArray[np.float64]  # (S,), moved for each sample by the memory-only layers of each stage
     fetched: NDArray[np.float64]  # (U,), share of the weights that is fetched; the rest stays in a persistent buffer
+    sources: NDArray[np.float64]  # (U, 2), line and stride of :class:`fluidb.models.Layer`
 
 
 def fetched_shares(network: Network, room: int) -> list[float]:
@@ -41,7 +42,7 @@ def fetched_shares(network: Network, room: int) -> list[float]:
 def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance."""
     words = np.zeros(len(network.exits))
-    index: dict[tuple[Gemm, bool, float], int] = {}
+    index: dict[tuple[Gemm, bool, int, int, float], int] = {}
     first: list[Layer] = []
     repeats: list[list[int]] = []
     rows: list[int] = []
@@ -50,13 +51,14 @@ def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> 
         if layer.gemm is None:
             words[layer.stage - 1] += layer.memory_words * memory_layers
             continue
-        row = index.setdefault((layer.gemm, layer.per_sample, next(shares)), len(index))
+        row = index.setdefault((layer.gemm, layer.per_sample, layer.line, layer.stride, next(shares)), len(index))
         if row == len(first):
             first.append(layer)
             repeats.append([0] * len(words))
         repeats[row][layer.stage - 1] += 1
         rows.append(row)
-    gemms, _, fetched = zip(*index, strict=True)
+    gemms, _, lines, strides, fetched = zip(*index, strict=True)
     kinds = np.array([LayerKind.of(layer) for layer in first], dtype=np.int64)
-    figures = (np.array(values, dtype=np.float64) for values in (repeats, words, fetched))
+    sources = zip(lines, strides, strict=True)
+    figures = (np.array(list(values), dtype=np.float64) for values in (repeats, words, fetched, sources))
     return LayerArrays(np.array(gemms, dtype=np.float64), kinds, *figures), np.array(rows)

@@ -24,8 +24,9 @@ def beats(cells, words):
     return sum(ceil(length / words) for length in pieces(cells))
 
 
-def passes_of(gemm, tile, layout, rows, words):
+def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
     """Each pass of one group: its tiles as (beats loaded, words loaded), its rows, beats and words stored."""
+    line, of_beat = source[0] or gemm[0], max(words // source[1], 1)
     R, P, C, _ = gemm
     _, T_P, T_C = tile
     b, B_R, B_P, runs = layout
@@ -41,9 +42,12 @@ def passes_of(gemm, tile, layout, rows, words):
                 inner = range(begin, min(begin + T_P, P))
                 loaded = words_in = 0
                 for q, cells in held.items():
-                    # [sample][P][R]: one row of the map is contiguous along P, several are along R
-                    lines = [((q, i, p), r) if R > 1 else ((q, i), p) for p in inner for i, r in cells]
-                    loaded, words_in = loaded + beats(lines, words), words_in + len(lines)
+                    # rows of a line follow one another; the inner indices of a fully connected layer's only row
+                    if R > 1 or source[0]:
+                        loaded += beats([((q, i, p, r // line), r) for p in inner for i, r in cells], of_beat)
+                    else:
+                        loaded += beats([((q, i), p) for p in inner for i, _ in cells], words)
+                    words_in += len(inner) * len(cells)
                 weights = {(p, c) for p in inner for _, c in columns}
                 tiles.append((loaded + beats(weights, words), words_in + len(weights)))
             out = [((q, i, c), r) if R > 1 else ((q, i), c) for q, c in columns for i, r in held[q]]
@@ -58,7 +62,7 @@ def words_of(gemm, tile, layout, rows):
     return groups * layout[3] * sum(sum(words for _, words in tiles) + stored for tiles, _, _, stored in found)
 
 
-def run(gemm, tile, layout, rows, port, drain):
+def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
     """Cycles until the last output is stored."""
     words, ready, of_cycles, latency = port
     pace = Fraction(of_cycles) / Fraction(ready)
@@ -66,7 +70,7 @@ def run(gemm, tile, layout, rows, port, drain):
     def burst(count):
         return 1 + ceil(count * pace)
 
-    passes = passes_of(gemm, tile, layout, rows, int(words)) * (gemm[3] * layout[3])
+    passes = passes_of(gemm, tile, layout, rows, int(words), source) * (gemm[3] * layout[3])
     share = ceil(max(stored for _, _, stored, _ in passes) / len(passes[0][0]))
     steps = [(j, i, loaded) for j, (tiles, *_) in enumerate(passes) for i, (loaded, _) in enumerate(tiles)]
     port_free = burst(steps[0][2])  # what the port does next begins then

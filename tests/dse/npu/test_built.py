@@ -52,36 +52,47 @@ def layouts(draw):
     return b, B_R, -(-b // B_R), 1
 
 
-def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT):
+@st.composite
+def products(draw):
+    """A product, and its line and stride: of a map of whole lines, or of none."""
+    R, *rest = draw(gemms)
+    line, stride = draw(st.sampled_from([0, 0, *(n for n in range(1, R + 1) if R % n == 0)])), draw(st.integers(1, 5))
+    return (R, *rest), (line, stride if line else 1)
+
+
+def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT, source=(0, 1)):
     """Cycles, those that compute, beats' cycles, first load, last store, words, words of weights, blocks."""
-    rows = (np.array([values], dtype=kind) for values, kind in ((gemm, float), (tile, float), (layout, int)))
+    columns = (gemm, float), (source, float), (tile, float), (layout, int)
+    rows = (np.array([values], dtype=kind) for values, kind in columns)
     return schedule.run_layers(*rows, np.array([blocks]), np.ones(1), port, drain, mode, 1.0)[0]
 
 
-@given(gemms, engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
-@settings(max_examples=300)
-@example((12, 1, 1, 3), (20, 1, 3), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
-@example((30, 40, 7, 1), (60, 2, 3), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
-def test_cycles_and_words_equal_the_walk(gemm, tile, layout, blocks, port, drain):
+@given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
+@settings(max_examples=400)
+@example(((12, 1, 1, 3), (0, 1)), (20, 1, 3), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
+@example(((30, 40, 7, 1), (0, 1)), (60, 2, 3), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
+def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, drain):
+    gemm, source = product
     rows = -(-layout[1] * gemm[0] // blocks)
-    cycles, busy, beats, first, last, words, _, divided = ran(gemm, tile, layout, blocks, port, float(drain))
-    assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain)
+    cycles, busy, beats, first, last, words, _, divided = ran(gemm, tile, layout, blocks, port, float(drain), source=source)
+    assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain, source)
     assert words == naive_engine.words_of(gemm, tile, layout, rows)
     assert divided == -(-layout[1] * gemm[0] // rows)
     assert max(busy + first + last, beats) <= cycles
 
 
-@given(gemms, engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports)
-@example((14, 14, 18, 1), (60, 1, 5), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0))  # the last pass has no samples
-def test_a_bound_is_never_above_the_cycles(gemm, tile, layout, blocks, port):
+@given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports)
+@example(((14, 14, 18, 1), (0, 1)), (60, 1, 5), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0))  # the last pass has no samples
+def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
+    gemm, source = product
     rows = -(-layout[1] * gemm[0] // blocks)
     blocks = -(-layout[1] * gemm[0] // rows)
     of = tuple(map(float, gemm)), tuple(map(float, tile)), layout
     shape = kernels.shape_of(*of)
-    cycles = ran(gemm, tile, layout, blocks, port)[0]
+    cycles = ran(gemm, tile, layout, blocks, port, source=source)[0]
     down = layout[1] * gemm[0]
     for first, last in ((rows, down - (blocks - 1) * rows), (1, 0)):
-        least = schedule.least_cycles(*of, shape, blocks, first, last, port, 15.0, 1.0)
+        least = schedule.least_cycles(of[0], tuple(map(float, source)), *of[1:], shape, blocks, first, last, port, 15.0, 1.0)
         assert max(least) <= cycles
     ideal = schedule.ideal_cycles(*of, shape, blocks, port.words * port.ready / port.cycles, 1.0)
     assert ideal <= cycles
@@ -133,7 +144,7 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
                     fewest = kernels.fewest_blocks(*of, kernels.shape_of(*of)[0])
                     fitting = [n for n in naive_engine.SERIES if n >= fewest]
                     blocks = [n for n in fitting if n == fitting[0] or np.ceil(down / n) >= 64]
-                    cases += [(u, b, gemm, tiles[:, code], layout, n) for n in blocks]
+                    cases += [(u, b, gemm, work.sources[u], tiles[:, code], layout, n) for n in blocks]
     columns = list(zip(*cases, strict=True))
     found = schedule.run_layers(
         *(np.array(column) for column in columns[2:]), np.ones(len(cases)), board.port, drain, schedule.AS_BUILT, 1.0

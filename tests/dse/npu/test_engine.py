@@ -12,10 +12,12 @@ import naive_engine
 import numpy as np
 import pytest
 from builders import ROOT, tool
+from fluidb.dse.npu import jobs
+from fluidb.dse.npu.jobs import Window
+from fluidb.dse.npu.space import Tile
 
 SOURCE = ROOT / "dse" / "npu" / "rtl" / "engine"
 K_CODES = {1: 0, 2: 1, 0.5: 2}
-JOB_WORDS = 41
 LIMIT = 2_000_000
 
 
@@ -35,17 +37,12 @@ class Design(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A layer at a batch size: sizes as in the model; the memory is ready in ``num`` of ``den`` cycles."""
+    """A job; the memory is ready in ``num`` of ``den`` cycles."""
 
-    gemm: tuple[int, int, int, int]
-    layout: tuple[int, int, int, int]
-    k: float
-    rows: int
+    run: jobs.Job
     num: int
     den: int
     latency: int
-    shift: int
-    relu: bool
     seed: int
 
 
@@ -58,6 +55,24 @@ def samples_side_by_side(C: int, T_C: int, B_P: int) -> int:
     return max((min(at + T_C, columns) - 1) // C - at // C + 1 for at in range(0, columns, T_C))
 
 
+def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
+    """A convolution of at most so many inner rows, and about so many rows; or a product of just these."""
+    if rng.random() < 0.3:
+        return Window.of_product(R, P)
+    kernel, stride, dilation = (tuple(map(int, rng.choice([1, 1, 2, 3, 3, 5], 2))) for _ in range(3))
+    if rng.random() < 0.5:
+        stride, dilation = (1, 1), (1, 1)
+    outputs = tuple(map(int, rng.integers(1, 8, 2)))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    pad = tuple(int(rng.integers(0, n)) for n in reach)
+    below = [int(rng.integers(0, n)) for n in reach]
+    if rng.random() < 0.3:  # as wide as the map
+        stride, pad, below = (1, 1), tuple(n // 2 for n in reach), [n - 1 - n // 2 for n in reach]
+    spans = zip(outputs, stride, reach, pad, below, strict=True)
+    size = tuple(max((n - 1) * s + r - before - after, 1) for n, s, r, before, after in spans)
+    return Window(max(1, P // (kernel[0] * kernel[1])), size, kernel, outputs, stride, pad, dilation)
+
+
 def random_job(design: Design, rng: np.random.Generator) -> Job:
     def size(most: int) -> int:
         """Often 1, or about a size of the design."""
@@ -65,14 +80,15 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
 
     while True:
         k = float(rng.choice([1, 1, 2, 0.5]))
-        T_R, T_P, T_C = design.stacked(k)
-        gemm = size(40), size(4 * design.T_P + 3), size(3 * design.T_C + 3), int(rng.choice([1, 1, 1, 2, 3]))
+        T_R, T_P, T_C = tile = Tile(*design.stacked(k))
+        window = random_window(rng, size(4 * design.T_P + 3), size(40))
+        C, groups = size(3 * design.T_C + 3), int(rng.choice([1, 1, 1, 2, 3]))
         b = int(rng.integers(1, 9))
         runs = b if rng.random() < 0.1 else 1
         B_R = int(rng.integers(1, b // runs + 1))
         layout = b, B_R, math.ceil(b // runs / B_R), runs
-        R, P, C, _ = gemm
-        if min(T_R, T_P, T_C) < 1:
+        R, P = window.R, window.P
+        if min(tile) < 1:
             continue
         beside = samples_side_by_side(C, T_C, layout[2])
         most = T_R // beside
@@ -84,50 +100,33 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
             rows = int(rng.integers(1, rows + 1)) if rng.random() < 0.5 else math.ceil(B_R * R / blocks)
         num, den = [(1, 1), (8, 9), (1, 2), (3, 7), (1, 5)][rng.integers(5)]
         latency = int(rng.choice([1, 2, 7, 40, 100]))
-        shift = int(rng.integers(0, 24))
-        return Job(gemm, layout, k, rows, num, den, latency, shift, bool(rng.random() < 0.3), int(rng.integers(2**31)))
+        shift, relu = int(rng.integers(0, 24)), bool(rng.random() < 0.3)
+        run = jobs.Job(window, C, groups, layout, K_CODES[k], tile, rows, shift, relu)
+        return Job(run, num, den, latency, int(rng.integers(2**31)))
 
 
-def descriptor(design: Design, job: Job, share: int, bases: list[int]) -> list[int]:
-    """What the host sends: every product and quotient that the hardware would have to compute."""
-    (R, P, C, groups), (b, B_R, B_P, runs) = job.gemm, job.layout
-    _, T_P, T_C = design.stacked(job.k)
-    x, w, y = bases
-    x_sample, y_sample, samples = groups * P * R, groups * C * R, b // runs
-    turn, left = divmod(T_C, C)
-    down, rest = divmod(job.rows, R)
-    words = [K_CODES[job.k], job.shift, job.relu, R, P, C, groups, runs, T_P, T_C, math.ceil(P / T_P), share]
-    words += [B_P, B_P * C, B_R * R, (samples - B_R * (B_P - 1)) * R, job.rows, down, rest]
-    words += [turn, left, left * R, job.rows | 1]
-    words += [x, x_sample, B_R * x_sample, P * R, samples * x_sample, turn * B_R * x_sample, down * x_sample, T_P * R]
-    words += [w, P * C, T_P * C]
-    words += [y, y_sample, B_R * y_sample, C * R, samples * y_sample, turn * B_R * y_sample, down * y_sample]
-    assert len(words) == JOB_WORDS
-    return words
-
-
-def outputs(X: Any, weights: Any, shift: int, relu: bool) -> Any:
-    """[sample][group][C][R] of inputs [sample][group][P][R] and weights [group][P][C]."""
-    sums = np.einsum("sgpr,gpc->sgcr", X.astype(np.int64), weights.astype(np.int64))
-    found = np.clip((sums + (1 << shift >> 1)) >> shift, -(2**15), 2**15 - 1)
-    return np.maximum(found, 0) if relu else found
-
-
-def share_of(design: Design, job: Job) -> int:
-    """Most beats of a store between two loads."""
-    passes = naive_engine.passes_of(job.gemm, design.stacked(job.k), job.layout, job.rows, design.W)
-    most: int = max(stored for _, _, stored, _ in passes)
-    return math.ceil(most / len(passes[0][0]))
+def outputs(maps: Any, weights: Any, run: jobs.Job) -> Any:
+    """[sample][group][C][row] of maps [sample][group][channel][height][width] and weights [group][P][C], directly."""
+    window = run.window
+    (rows, columns), (high, wide) = window.outputs, window.size
+    sums = np.zeros((*maps.shape[:2], run.C, rows, columns), np.int64)
+    for y, x in np.ndindex(rows, columns):
+        for p, (channel, *at) in enumerate(np.ndindex(window.channels, *window.kernel)):
+            ways = zip((y, x), window.stride, at, window.dilation, window.pad, strict=True)
+            iy, ix = (place * step + n * apart - pad for place, step, n, apart, pad in ways)
+            if 0 <= iy < high and 0 <= ix < wide:
+                sums[..., y, x] += maps[:, :, channel, iy, ix, None] * weights[:, p]
+    found = np.clip((sums + (1 << run.shift >> 1)) >> run.shift, -(2**15), 2**15 - 1)
+    return np.maximum(found, 0) if run.relu else found
 
 
 def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
     """What the testbench reads of a job before its memory, the memory, and what that is to be afterwards."""
-    rng = np.random.default_rng(job.seed)
-    R, P, C, groups = job.gemm
+    rng, run = np.random.default_rng(job.seed), job.run
     high = int(rng.choice([2, 200, 2**15]))
-    X = rng.integers(-high, high, (job.layout[0], groups, P, R))
-    weights = rng.integers(-high, high, (groups, P, C))
-    parts = [X, weights, outputs(X, weights, job.shift, job.relu)]
+    maps = rng.integers(-high, high, (run.layout[0], run.groups, run.window.channels, *run.window.size))
+    weights = rng.integers(-high, high, (run.groups, run.window.P, run.C))
+    parts = [maps, weights, outputs(maps, weights, run)]
     bases, at = [0, 0, 0], int(rng.integers(3))
     size = at + sum(part.size for part in parts) + 6
     after = rng.integers(-(2**15), 2**15, size + size % 2).astype(np.int16)
@@ -137,7 +136,7 @@ def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
         at = end + int(rng.integers(3))
     before = after.copy()
     before[bases[2] : bases[2] + parts[2].size] = 0x5A5A  # what no beat may leave
-    head = descriptor(design, job, share_of(design, job), bases)
+    head = jobs.descriptor(run, design.W, *bases)
     return [*head, job.num, job.den, job.latency, len(before)], before, after
 
 
@@ -149,7 +148,7 @@ def write_package(design: Design, folder: Path) -> None:
 def build(design: Design, folder: Path, source: Path = SOURCE) -> Path:
     """The testbench of a design; its path."""
     write_package(design, folder)
-    constants = f"-DPORT_WORDS={design.W} -DJOB_WORDS={JOB_WORDS} -DLIMIT={LIMIT}u -std=c++17 -w"
+    constants = f"-DPORT_WORDS={design.W} -DJOB_WORDS={jobs.WORDS} -DLIMIT={LIMIT}u -std=c++17 -w"
     command = [tool("verilator"), "--cc", "--exe", "--build", "-O3", "--top-module", "engine", "--Mdir", "build"]
     command += ["-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0", "--x-initial", "unique", "-Wno-fatal", "-CFLAGS", constants]
     sources = ["engine_pkg.sv", *sorted(source.glob("*.sv")), SOURCE / "engine_tb.cpp"]
@@ -174,8 +173,8 @@ def simulate(program: Path, design: Design, jobs: list[Job], folder: Path) -> li
         memory = np.frombuffer(found, "<i2", len(after), at + 4)
         at += 4 + 2 * len(after)
         port = (design.W, job.num, job.den, job.latency)
-        drain = naive_engine.drain_of(design.T_P)
-        expected = naive_engine.run(job.gemm, design.stacked(job.k), job.layout, job.rows, port, drain)
+        drain, run = naive_engine.drain_of(design.T_P), job.run
+        expected = naive_engine.run(run.gemm, run.tile, run.layout, run.rows, port, drain, run.window.source)
         wrong = int((memory != after).sum())
         if wrong or cycles != expected:
             faults.append(f"{wrong} of {len(after)} words differ, {cycles} cycles in place of {expected}: {job}")

@@ -75,7 +75,7 @@ module engine (
   assign valid          = state == LOAD || write;
   assign take           = valid && ready;
   assign address        = write ? store_address : load_address;
-  assign count          = write ? store_beat.count : load_beat.count;
+  assign count          = write ? store_beat.count : load_beat.weights ? load_beat.count : engine_pkg::W;
   assign done           = state == DONE;
 
   assign take_last  = take && (state == LOAD ? load_beat.last : store_last || (state == STORE && beats_left == 1));
@@ -265,7 +265,8 @@ module engine (
   inputs input_buffer (
       .clk,
       .k        (of.k[1:0]),
-      .one      (of.R == 1),
+      .one      (of.along_P[0]),
+      .stride_x (of.stride_x),
       .slot_rows(of.slot_rows),
       .write    (read_valid && !arrived.weights),
       .beat     (arrived),

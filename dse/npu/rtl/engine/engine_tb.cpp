@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
       engine->read_valid = !reads.empty() && reads.front().due == now;
       if (engine->read_valid) {
         for (int i = 0; i < PORT_WORDS; i++) {
-          const uint64_t at = uint64_t{reads.front().address} + i;
+          const uint32_t at = reads.front().address + i;  // that of padding may lie before the memory
           words_of(engine->read_words)[i] = at < memory.size() ? memory[at] : 0xDEAD;
         }
         reads.pop_front();

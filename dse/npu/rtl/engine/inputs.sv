@@ -9,7 +9,8 @@
 module inputs (
     input  wire                                               clk,
     input  wire  [                                       1:0] k,
-    input  wire                                               one,        // samples of one row
+    input  wire                                               one,        // words of a beat are of inner rows, not of rows
+    input  wire  [                                      31:0] stride_x,   // from the word of a row to that of the next
     // verilator lint_off UNUSEDSIGNAL
     input  wire  [                                      31:0] slot_rows,
     // words of a beat, written within two cycles
@@ -56,7 +57,7 @@ module inputs (
     assign i = (m - beat.row) % N;
     always_ff @(posedge clk) begin
       enable[m] <= one ? i == 0 : i < beat.count;
-      turned[m*16+:16] <= words[(i%W)*16+:16];
+      turned[m*16+:16] <= beat.on_map[i%W] ? words[(i*stride_x%W)*16+:16] : '0;
       write_line[m*LINE_BITS+:LINE_BITS] <= LINE_BITS'((beat.row + i) / N);
     end
   end

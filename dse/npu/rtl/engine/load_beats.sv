@@ -22,11 +22,13 @@ module load_beats (
   // verilator lint_on UNUSEDSIGNAL
   logic one, weights, piece, first;
   logic [31:0] begins, wide, rest;  // pieces of weights: the first column, columns of the first, of the second
-  logic [31:0] base;  // address of the row of weights, or of the inputs of the first slot
+  logic [31:0] base;  // address of the row of weights, or of the first line of the first slot
   logic [31:0] p, column, left;  // left: columns of this piece, or rows of this slot
   logic [31:0] slot, slot_base, slot_row, row_base, row, offset;
+  logic [31:0] line_base, at;  // address of the line, rows of it before this beat
+  logic [31:0] row_x, row_y, window_x, window_y;  // places on the map of the first row and of the window
 
-  assign one = job.R == 1;
+  assign one = job.along_P[0];
 
   // a tile of at least all columns reads each once
   logic whole;
@@ -36,21 +38,51 @@ module load_beats (
   assign columns = whole ? job.C : (tile.columns < tile.ends[31:0]) ? tile.columns : tile.ends[31:0];
 
   // this beat
-  logic [31:0] room, count;
-  assign room  = weights ? left : one ? of.depth - p : (job.R - offset < left) ? job.R - offset : left;
-  assign count = (room < W) ? room : W;
+  logic [31:0] most, room, count, of_line;
+  assign most    = (weights || one) ? W : job.of_beat;
+  assign of_line = (job.line - at < left) ? job.line - at : left;
+  assign room    = weights ? left : one ? of.depth - p : of_line;
+  assign count   = (room < most) ? room : most;
+
+  // the place on the map of each of its rows, and of the row after them
+  for (genvar i = 0; i <= engine_pkg::W; i++) begin : gen_place
+    logic [31:0] x, y, on_x, on_y;
+    if (i == 0) begin : gen_first
+      assign x = row_x;
+      assign y = row_y;
+    end else begin : gen_next
+      logic turns;
+      assign turns = gen_place[i-1].x + job.stride_x == job.span_x;
+      assign x     = turns ? 0 : gen_place[i-1].x + job.stride_x;
+      assign y     = turns ? gen_place[i-1].y + job.stride_y : gen_place[i-1].y;
+    end
+    assign on_x = x + window_x - job.pad_x;
+    assign on_y = y + window_y - job.pad_y;
+    if (i < engine_pkg::W) begin : gen_on_map
+      assign beat.on_map[i] = one || (on_x < job.width && on_y < job.height);
+    end
+  end
 
   // what ends with it
-  logic ends_piece, ends_row, ends_slot, ends_p, ends_weights, at_last;
-  logic [31:0] next_height, next_base;
+  logic ends_piece, ends_row, ends_line, ends_slot, ends_p, ends_weights, at_last;
+  logic [31:0] next_height, next_base, next_line;
   assign ends_piece   = left <= W;
   assign ends_row     = one ? p + count == of.depth : offset + count == job.R;
+  assign ends_line    = at + count == job.line;
   assign ends_slot    = one ? ends_row && left == 1 : left == count;
   assign ends_weights = ends_piece && (piece || rest == 0) && p + 1 == of.depth;
   assign ends_p       = ends_slot && slot + 1 == of.loaded;
   assign at_last      = of.has_last && of.slots == ((weights || ends_p) ? 1 : slot + 2);
   assign next_height  = at_last ? of.last_height : of.height;
-  assign next_base    = weights ? of.x : ends_p ? base + job.R : slot_base + job.x_column;
+  assign next_line    = line_base + job.x_line + (ends_row ? job.x_sample - job.x_wrap : 0);
+
+  // the window moves on by one inner row
+  logic turns_x, turns_y;
+  assign turns_x   = window_x + job.dilation_x == job.kernel_x;
+  assign turns_y   = turns_x && window_y + job.dilation_y == job.kernel_y;
+  assign next_base = weights ? of.x
+      : !ends_p ? slot_base + job.x_column
+      : base + job.dilation_x + (turns_x ? job.x_window : 0) + (turns_y ? job.x_channel : 0);
 
   assign beat.weights = weights;
   assign beat.half    = half;
@@ -63,18 +95,20 @@ module load_beats (
 
   always_ff @(posedge clk) begin
     if (start) begin
-      of      <= tile;
-      weights <= 1'b1;
-      first   <= 1'b1;
-      piece   <= 1'b0;
-      p       <= 0;
-      base    <= tile.w;
-      begins  <= from;
-      column  <= from;
-      address <= tile.w + from;
-      left    <= columns;
-      wide    <= columns;
-      rest    <= whole ? 0 : tile.columns - columns;
+      of       <= tile;
+      weights  <= 1'b1;
+      first    <= 1'b1;
+      piece    <= 1'b0;
+      p        <= 0;
+      base     <= tile.w;
+      begins   <= from;
+      column   <= from;
+      address  <= tile.w + from;
+      left     <= columns;
+      wide     <= columns;
+      rest     <= whole ? 0 : tile.columns - columns;
+      window_x <= tile.window_x;
+      window_y <= tile.window_y;
     end else if (take) begin
       first <= 1'b0;
       if (weights && !ends_weights) begin
@@ -100,14 +134,22 @@ module load_beats (
         row       <= 0;
         left      <= next_height;
         offset    <= of.offset;
+        at        <= of.at;
+        row_x     <= of.row_x;
+        row_y     <= of.row_y;
         slot_base <= next_base;
         row_base  <= next_base;
-        address   <= next_base;
+        line_base <= next_base;
+        address   <= next_base + of.in_line;
         if (weights || ends_p) begin
           p        <= (weights || one) ? 0 : p + 1;
           slot     <= 0;
           slot_row <= 0;
           base     <= next_base;
+          if (!weights) begin
+            window_x <= turns_x ? 0 : window_x + job.dilation_x;
+            if (turns_x) window_y <= turns_y ? 0 : window_y + job.dilation_y;
+          end
         end else begin
           p        <= one ? 0 : p;
           slot     <= slot + 1;
@@ -124,11 +166,21 @@ module load_beats (
           p       <= p + W;
           address <= address + W;
         end
-      end else begin  // the next part of a sample, or the next sample
+      end else begin  // the next part of a line, the next line, or the next sample
         row     <= row + count;
         left    <= left - count;
         offset  <= ends_row ? 0 : offset + count;
-        address <= address + count + (ends_row ? job.x_sample - job.R : 0);
+        at      <= ends_line ? 0 : at + count;
+        address <= ends_line ? next_line : address + job.beat_words;
+        if (ends_line) line_base <= next_line;
+        if (ends_row) {row_x, row_y} <= '0;
+        else if (ends_line) begin
+          row_x <= 0;
+          row_y <= row_y + job.stride_y;
+        end else begin
+          row_x <= (job.stride_x == 1) ? gen_place[engine_pkg::W].x : row_x + job.beat_words;
+          row_y <= (job.stride_x == 1) ? gen_place[engine_pkg::W].y : row_y;
+        end
       end
     end
   end

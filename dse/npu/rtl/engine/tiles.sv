@@ -15,7 +15,9 @@ module tiles (
   localparam int S = engine_pkg::S;
 
   logic [31:0] run, group, q, c, column, top, offset, p;
-  logic [31:0] x_run, x_group, x_column, x_block, x_p, w_group, w_p, y_run, y_group, y_column, y_c, y_block;
+  logic [31:0] x_run, x_group, x_column, x_block, x_row, x_p, w_group, w_p, y_run, y_group, y_column, y_c, y_block;
+  logic [31:0] at, in_line, row_x, row_y, window_x, window_y;
+  logic carry_line, carry_place, carry_x, carry_y;
   logic last_p, last_block, last_column, last_group, last_run, carry_row, carry_column;
 
   assign last_p       = p + job.T_P >= job.P;
@@ -26,6 +28,12 @@ module tiles (
   assign carry_row    = offset + job.rows_remainder >= job.R;
   assign carry_column = c + job.tile_remainder >= job.C;
 
+  assign carry_line = at + job.block_at >= job.line;
+  assign carry_x    = window_x + job.step_x >= job.kernel_x;
+  assign carry_y    = window_y + job.step_y + (carry_x ? job.dilation_y : 0) >= job.kernel_y;
+
+  assign carry_place = row_x + job.block_x >= job.span_x;
+
   logic next_block, next_column, next_group, next_run;
   assign next_block  = next && last_p;
   assign next_column = next_block && last_block;
@@ -34,14 +42,21 @@ module tiles (
 
   always_ff @(posedge clk) begin
     if (next) begin
-      p   <= p + job.T_P;
-      x_p <= x_p + job.x_step;
-      w_p <= w_p + job.w_step;
+      p        <= p + job.T_P;
+      x_p      <= x_p + job.x_step + (carry_x ? job.x_window : 0) + (carry_y ? job.x_channel : 0);
+      w_p      <= w_p + job.w_step;
+      window_x <= window_x + job.step_x - (carry_x ? job.kernel_x : 0);
+      window_y <= window_y + job.step_y + (carry_x ? job.dilation_y : 0) - (carry_y ? job.kernel_y : 0);
     end
     if (next_block) begin
       top     <= top + job.rows;
       offset  <= offset + job.rows_remainder - (carry_row ? job.R : 0);
       x_block <= x_block + job.x_block + (carry_row ? job.x_sample : 0);
+      x_row   <= x_row + job.x_lines + (carry_line ? job.x_line : 0) - (carry_row ? job.x_wrap : 0);
+      at      <= at + job.block_at - (carry_line ? job.line : 0);
+      in_line <= in_line + job.block_in_line - (carry_line ? job.line_words : 0);
+      row_x   <= row_x + job.block_x - (carry_place ? job.span_x : 0);
+      row_y   <= row_y + job.block_y + (carry_place ? job.stride_y : 0) - (carry_row ? job.span_y : 0);
       y_block <= y_block + job.y_block + (carry_row ? job.y_sample : 0);
     end
     if (next_column) begin
@@ -63,8 +78,8 @@ module tiles (
       x_run <= x_run + job.x_run;
       y_run <= y_run + job.y_run;
     end
-    if (start || next_block) {p, x_p, w_p} <= '0;
-    if (start || next_column) {top, offset, x_block, y_block} <= '0;
+    if (start || next_block) {p, x_p, w_p, window_x, window_y} <= '0;
+    if (start || next_column) {top, offset, x_block, y_block, x_row, at, in_line, row_x, row_y} <= '0;
     if (start || next_group) {column, q, c, x_column, y_column, y_c} <= '0;
     if (start || next_run) {group, x_group, w_group, y_group} <= '0;
     if (start) {run, x_run, y_run} <= '0;
@@ -103,7 +118,7 @@ module tiles (
   end
 
   always_ff @(posedge clk) begin
-    tile.x           <= job.x_base + x_run + x_group + x_column + x_block + x_p + offset;
+    tile.x           <= job.x_base + x_run + x_group + x_column + x_block + x_row + x_p;
     tile.w           <= job.w_base + w_group + w_p;
     tile.y           <= job.y_base + y_run + y_group + y_column + y_block + offset;
     tile.y_c         <= y_c;
@@ -111,6 +126,12 @@ module tiles (
     tile.stored      <= empty_last ? before_last : wide;
     tile.column      <= c;
     tile.offset      <= offset;
+    tile.at          <= at;
+    tile.in_line     <= in_line;
+    tile.row_x       <= row_x;
+    tile.row_y       <= row_y;
+    tile.window_x    <= window_x;
+    tile.window_y    <= window_y;
     tile.depth       <= depth;
     tile.height      <= height;
     tile.last_height <= last_height;
