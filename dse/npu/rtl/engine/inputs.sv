@@ -53,11 +53,16 @@ module inputs (
   end
 
   for (genvar m = 0; m < N; m++) begin : gen_turn
-    logic [31:0] i;
+    logic [31:0] i, word;
     assign i = (m - beat.row) % N;
+    // i * stride_x, without a multiplier
+    always_comb begin
+      word = 0;
+      for (int bit_ = 0; bit_ < $clog2(W + 1); bit_++) if (stride_x[bit_]) word = word + (i << bit_);
+    end
     always_ff @(posedge clk) begin
       enable[m] <= one ? i == 0 : i < beat.count;
-      turned[m*16+:16] <= beat.on_map[i%W] ? words[(i*stride_x%W)*16+:16] : '0;
+      turned[m*16+:16] <= beat.on_map[i%W] ? words[(word%W)*16+:16] : '0;
       write_line[m*LINE_BITS+:LINE_BITS] <= LINE_BITS'((beat.row + i) / N);
     end
   end
