@@ -45,6 +45,8 @@ class Board(Platform):
         On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
     flip_flops, luts : int, optional
         Registers and look-up tables, of which a design uses a share; ``None`` on an ASIC, which has none.
+    block_rams, ultra_rams : int, optional
+        Blocks of 36 Kb and of 288 Kb that the on-chip memory of an FPGA is made of.
     clock_mhz : float
         Clock of the NPU.
     bandwidth_gb_s : float
@@ -74,6 +76,8 @@ class Board(Platform):
     on_chip_mbit: Amount
     flip_flops: Count | None = None
     luts: Count | None = None
+    block_rams: Annotated[int, Field(ge=0, le=10**6)] | None = None
+    ultra_rams: Annotated[int, Field(ge=0, le=10**6)] | None = None
     clock_mhz: Amount
     bandwidth_gb_s: Amount
     word_bits: Annotated[int, Field(ge=1, le=64)]

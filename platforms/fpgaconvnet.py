@@ -74,6 +74,8 @@ def import_platform(
         "on_chip_mbit": (kbit / 1024, f"{origin}: {memory}"),
         "flip_flops": (resources.FF, f"{origin}: FF"),
         "luts": (resources.LUT, f"{origin}: LUT"),
+        "block_rams": (resources.BRAM // 2, f"{origin}: BRAM, two blocks of {BLOCK_KBIT} Kb each"),
+        "ultra_rams": (resources.URAM or None, f"{origin}: URAM"),
         "clock_mhz": (system.board_frequency, f"{origin}: board_frequency in MHz"),
         "bandwidth_gb_s": (gbit_s / 8 or None, f"{origin}: memory_bandwidth {gbit_s:g} Gb/s / 8"),
         "word_bits": (16, "assumed: 16-bit fixed-point, as in Fluid Batching"),

@@ -45,6 +45,15 @@ def test_the_memory_follows_from_its_blocks(name):
     assert board.on_chip_mbit == pytest.approx(kb / 1024, abs=0.1)
 
 
+@pytest.mark.parametrize("name", sorted({*BOARDS} - {"nvdla"}))
+def test_the_memory_is_that_of_its_blocks(name):
+    board = load_platform(name)
+    kb = 36 * board.block_rams + 288 * (board.ultra_rams or 0)
+    assert board.on_chip_mbit == pytest.approx(kb / 1024, abs=0.1)
+    for key, count in (("block_rams", board.block_rams), ("ultra_rams", board.ultra_rams)):
+        assert count is None or f"{count:,} " in board.sources[key]
+
+
 @pytest.mark.parametrize("name", BOARDS)
 def test_the_bandwidth_follows_from_its_source(name):
     """Where a source multiplies, its product is the figure: transfers a second, bytes a transfer, channels."""
@@ -131,6 +140,7 @@ def test_a_board_of_fpgaconvnet_is_ours(fluidb, tmp_path):
     ours, theirs = load_platform("zc706"), load_platform(str(tmp_path / "board.toml"))
     for key in ("name", "dsps", "flip_flops", "luts", "clock_mhz", "bandwidth_gb_s", "word_bits"):
         assert getattr(theirs, key) == getattr(ours, key)
+    assert (theirs.block_rams, theirs.ultra_rams) == (ours.block_rams, None)
     assert theirs.on_chip_mbit == 1090 * 18 / 1024 == pytest.approx(ours.on_chip_mbit, abs=0.1)
     assert theirs.title == "zc706 (xc7z045ffg900-2)"
     assert theirs.unsourced == []
