@@ -262,9 +262,9 @@ words_per_cycle = st.integers(-3, 6).map(lambda power: 2.0**power)
 
 
 def layer_of(gemm: Any, name: str = "layer", stage: int = 1) -> Layer:
-    """A bare product of R, P, C, groups and perhaps ``per_sample``."""
-    sizes, per_sample = Gemm(*gemm[:4]), bool(gemm[4:] and gemm[4])
-    return Layer(name=name, stage=stage, gemm=sizes, per_sample=per_sample, shape=Shape(1, 1, 1))
+    """A bare product of R, P, C, groups and perhaps ``per_sample``, then line and stride."""
+    names = ("per_sample", "line", "stride")
+    return Layer(name=name, stage=stage, gemm=Gemm(*gemm[:4]), shape=Shape(1, 1, 1), **dict(zip(names, gemm[4:])))
 
 
 def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None = None) -> Network:

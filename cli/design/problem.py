@@ -158,6 +158,7 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         **best.model_dump(),
         "objective_unit": OBJECTIVES[design.options.objective].unit,
         **shares,
+        "blocks": design.blocks and design.blocks._asdict(),
         "fbcb_register_bits": fbcb.register_bits,
         "fbcb_register_share": design.register_share(fbcb),
         "designs_evaluated": design.designs_evaluated,

@@ -56,6 +56,7 @@ class LayerCosts(NamedTuple):
     time_s: NDArray[np.float64]  # (L, b_max)
     parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max), not negative; they sum to the time
     words: NDArray[np.float64]  # (L, b_max), moved off chip
+    block_rows: NDArray[np.int64] | None  # (L, b_max), 0 for a memory-only layer; none if ideal
 
 
 class Configured(NamedTuple):
@@ -87,7 +88,7 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     """Cost of each layer and batch on a design, as its FBCB configures it."""
     options, platform, network = design.options, design.platform, design.network
-    cycles, words, parts = _gemm_parts(design, configured(design, fbcb))
+    cycles, words, parts, rows = _gemm_parts(design, configured(design, fbcb))
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
     waiting = moved / platform.words_per_cycle  # a memory-only layer does nothing else
@@ -102,11 +103,12 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
         cause: spread(part, waiting * (cause is Cause.MEMORY)) / platform.clock_hz
         for cause, part in zip(Cause, parts, strict=True)
     }
-    return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, spread(words, moved))
+    block_rows = spread(rows, 0 * moved).astype(np.int64) if options.overlap is Overlap.TILES else None
+    return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, spread(words, moved), block_rows)
 
 
-def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any]]:
-    """Cycles and words of products, and their cycles by :class:`Cause`."""
+def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any], Any]:
+    """Cycles and words of products, their cycles by :class:`Cause`, and the rows of their blocks."""
     options, platform = design.options, design.platform
     literal, rate, units = options.batching is Batching.EQ1, platform.words_per_cycle, design.tile.dsps
     gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
@@ -125,21 +127,22 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
     if options.overlap is Overlap.PAPER:
         cycles, words = kernels.gemm_cost(gemm, tile, layout, rate, literal, fetched)
         spared = groups * passes * fetched * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * most)
-        busy, beats, begun, ended = compute, words / rate, 0.0, 0.0
+        busy, beats, begun, ended, block_rows = compute, words / rate, 0.0, 0.0, compute
     else:
         run = _run(design, chosen)
-        cycles, busy, beats, first, last, words, weights, blocks = np.moveaxis(run, -1, 0)
+        cycles, busy, beats, first, last, words, weights, blocks, block_rows = np.moveaxis(run, -1, 0)
         spared = np.maximum(weights * (1 - most / blocks), 0.0)
         begun, ended = busy + first, busy + first + last
     amortised = np.maximum(busy, (words - spared) / rate)
     steps = [made, grid, inner_filled, filled, compute, busy, amortised, np.maximum(busy, words / rate)]
     for least in (beats, begun, ended, cycles):
         steps.append(np.maximum(steps[-1], least))
-    return cycles, words, [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]
+    parts = [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]
+    return cycles, words, parts, block_rows
 
 
 def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
-    """What :func:`.schedule.run_layers` returns of each product and batch. Shapes: returns (G, b_max, 8)."""
+    """What :func:`.schedule.run_layers` returns of each product and batch. Shapes: returns (G, b_max, 9)."""
     shape, platform = chosen.blocks.shape, design.platform
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
     found = schedule.run_layers(

@@ -24,6 +24,7 @@ from ...platforms import ENERGY_KEYS, LUT_KEYS, Board
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 from .choices import Overlap
 from .fbcb import FbcbTable, encode
+from .resources import Needs, needs
 from .search import Evaluator, RankedDesign, SearchOptions, SearchResult
 from .space import Tile, luts
 
@@ -76,6 +77,11 @@ class DesignTable(Table):
         if not (board.luts and board.states(LUT_KEYS)):
             return None
         return float(luts(board, self.tile.T_P, self.tile.T_C) / board.luts)
+
+    @property
+    def blocks(self) -> Needs | None:
+        """What it takes of a board in blocks; ``None`` if its file states none, or memory is counted in bits."""
+        return needs(self.platform, self.tile) if self.options.placed else None
 
     @property
     def peak_macs_per_s(self) -> float:

@@ -14,7 +14,7 @@ from ...formats import InputError, brief, did_you_mean, first_rows
 from ...models import Layer
 from . import kernels, schedule
 from .choices import Batching, Overlap
-from .costs import Cause, configured, layer_costs
+from .costs import Cause, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
 from .space import stacked
@@ -182,11 +182,6 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         if np.isfinite(total_s).all():
             single = (len(stackings) == 1 or k is not None) and (len(rules) == 1 or rule is not None)
             fixed.append(FixedConfiguration(k, rule, total_s, _mean_gop_s(design, total_s), single))
-    block_rows = None
-    if options.overlap is Overlap.TILES:
-        run = configured(design, fbcb)
-        block_rows = np.zeros(costs.time_s.shape, dtype=np.int64)
-        block_rows[products] = np.ceil(run.layouts[..., 1] * run.gemms[:, :1] / run.blocks)
     takes_time = np.flatnonzero(costs.time_s.any(axis=1)).tolist()
     return Explanation(
         design=design,
@@ -199,5 +194,5 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         candidates=[candidates[index] for index in takes_time],
         fixed=fixed,
         mean_gop_s=_mean_gop_s(design, costs.time_s.sum(axis=0)),
-        block_rows=None if block_rows is None else block_rows[takes_time],
+        block_rows=None if costs.block_rows is None else costs.block_rows[takes_time],
     )

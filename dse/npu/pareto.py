@@ -298,7 +298,7 @@ def find_front(
     axes = tuple([Axis.DSP] if over is None else over)
     check_axes(platform, options.objective, axes)
     found = _FrontSearch(Evaluator(network, platform, options), platform, options.objective, axes, threads, progress)
-    space = designs(platform, options.limits)
+    space = designs(platform, options.limits, placed=options.placed)
     if options.overlap is Overlap.TILES:
         space, table = found.front_by_bound(_with_rows(space) if Axis.RAM in axes else space)
     else:

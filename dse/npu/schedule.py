@@ -71,6 +71,24 @@ def line_of(R, source):
 
 
 @formula
+def unit_of(gemm, source, tile, most):
+    """Rows that stay in one block: a line, if the input buffer holds one for each sample that a tile touches at most.
+
+    Also the units that it holds, at least one.
+    """
+    line, room = line_of(gemm[0], source), max(np.floor(tile[0] / most), 1.0)
+    if source[0] == 0 or line > room:
+        return 1.0, room
+    return line, np.floor(room / line)
+
+
+@formula
+def rows_of(down, unit, blocks):
+    """Rows of each of so many blocks but the last."""
+    return unit * np.ceil(down / unit / blocks)
+
+
+@formula
 def along_P(R, source):
     """True if the inputs of a row lie one after the other, as those of a fully connected layer do."""
     return R == 1 and source[0] == 0
@@ -255,13 +273,12 @@ def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
 
 
 @formula
-def run_layer(gemm, source, tile, layout, blocks, port, drain, fetched):
+def run_layer(gemm, source, tile, layout, rows, port, drain, fetched):
     """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
     R, P, C, groups = gemm
     _, T_P, T_C = tile
     _, B_R, B_P, runs = layout
     words, down = port[0], B_R * R
-    rows = np.ceil(down / blocks)
     steps, tiles, blocks = int(tiles_along(P, T_P)), int(tiles_along(B_P * C, T_C)), int(np.ceil(down / rows))
     of_blocks, quota, beats = beats_of_layer(gemm, source, tile, layout, rows, words, fetched)
     state = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -380,12 +397,14 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
             (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide]),
             layout_at(plan, first + at % wide),
         )
-        shape = shape_of(gemm, tile, layout)
-        fewest, down = fewest_blocks(gemm, tile, layout, shape[0]), layout[1] * gemm[0]
+        shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
         if mode == IDEAL:
+            fewest = fewest_blocks(gemm, tile, layout, shape[0])
             room[at] = ideal_cycles(gemm, tile, layout, shape, fewest, words_per_cycle, fetched)
         else:  # whatever the number of blocks
-            rows = min(np.ceil(down / fewest), FEWEST_ROWS)
+            unit, units = unit_of(gemm, source, tile, shape[0])
+            fewest = tiles_along(down / unit, units)
+            rows = min(rows_of(down, unit, fewest), FEWEST_ROWS)
             compute, moved = least_cycles(gemm, source, tile, layout, shape, fewest, rows, 0.0, port, drain, fetched)
             room[at] = max(compute, moved)
     bounds, numbers = np.empty(CODES), np.empty(CODES)
@@ -398,8 +417,9 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
             (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide]),
             layout_at(plan, first + at % wide),
         )
-        shape = shape_of(gemm, tile, layout)
-        fewest, down = fewest_blocks(gemm, tile, layout, shape[0]), layout[1] * gemm[0]
+        shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
+        unit, units = unit_of(gemm, source, tile, shape[0])
+        fewest = tiles_along(down / unit, units) if mode != IDEAL else fewest_blocks(gemm, tile, layout, shape[0])
         numbers[0], bounds[0], several = fewest, room[at], 1
         room[at] = np.inf
         if mode == AS_BUILT:
@@ -407,8 +427,8 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
             while blocks < fewest:
                 blocks = following(blocks)
             while True:
-                if np.ceil(down / blocks) != rows:  # else no other division
-                    rows = np.ceil(down / blocks)
+                if rows_of(down, unit, blocks) != rows:  # else no other division
+                    rows = rows_of(down, unit, blocks)
                     divided = np.ceil(down / rows)
                     compute, moved = least_cycles(
                         gemm, source, tile, layout, shape, divided, rows, down - (divided - 1) * rows, port, drain, fetched
@@ -418,7 +438,7 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
                     numbers[several], bounds[several] = blocks, max(compute, moved)
                     several += 1
                 blocks = following(blocks)
-                if np.ceil(down / blocks) < FEWEST_ROWS:
+                if rows == unit or rows_of(down, unit, blocks) < FEWEST_ROWS:
                     break
         for _ in range(several):
             which = place_of_least(bounds, several)
@@ -426,10 +446,11 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
                 break
             cycles, blocks, bounds[which] = bounds[which], numbers[which], np.inf
             if mode == AS_BUILT:
-                cycles = run_layer(gemm, source, tile, layout, blocks, port, drain, fetched)[0]
+                cycles = run_layer(gemm, source, tile, layout, rows_of(down, unit, blocks), port, drain, fetched)[0]
             if cycles > best:
                 continue
-            words = moved_words(gemm, layout, shape, np.ceil(down / np.ceil(down / blocks)), fetched)
+            divided = blocks if mode == IDEAL else np.ceil(down / rows_of(down, unit, blocks))
+            words = moved_words(gemm, layout, shape, divided, fetched)
             fewer = words[0] + words[1] - found[0] - found[1]
             if (
                 cycles < best
@@ -484,12 +505,13 @@ def run_designs(tiles, work, plan, port, drains, mode, words_per_cycle, choice, 
 
 @kernel
 def run_layers(gemms, sources, tiles, layouts, blocks, fetched, port, drain, mode, words_per_cycle):
-    """What :func:`run_layer` returns of N layers, then their words, and those of them that are weights, and blocks.
+    """What :func:`run_layer` returns of N layers, then their words, those of weights, blocks and their rows.
 
     If transfers are ideal, each block has the most rows that fit, and no part is known but the computing.
-    Shapes: ``gemms`` (N, 4), ``sources`` (N, 2), ``tiles`` (N, 3), ``layouts`` (N, 4), ``blocks, fetched`` (N,), returns (N, 8).
+    Shapes: ``gemms`` (N, 4), ``sources`` (N, 2), ``tiles`` (N, 3), ``layouts`` (N, 4),
+    ``blocks, fetched`` (N,), returns (N, 9).
     """
-    found = np.zeros((len(gemms), 8))
+    found = np.zeros((len(gemms), 9))
     for n in range(len(gemms)):
         gemm = gemms[n, 0], gemms[n, 1], gemms[n, 2], gemms[n, 3]
         tile = tiles[n, 0], tiles[n, 1], tiles[n, 2]
@@ -502,9 +524,10 @@ def run_layers(gemms, sources, tiles, layouts, blocks, fetched, port, drain, mod
                 gemm[3] * layout[3] * down * tiles_along(gemm[1], tile[1]) * (tiles_along(layout[2] * gemm[2], tile[2]))
             )
         else:
-            divided = np.ceil(down / np.ceil(down / blocks[n]))
             source = sources[n, 0], sources[n, 1]
-            found[n, :5] = run_layer(gemm, source, tile, layout, blocks[n], port, drain, fetched[n])
+            rows = rows_of(down, unit_of(gemm, source, tile, shape[0])[0], blocks[n])
+            divided, found[n, 8] = np.ceil(down / rows), rows
+            found[n, :5] = run_layer(gemm, source, tile, layout, rows, port, drain, fetched[n])
         maps, weights = moved_words(gemm, layout, shape, divided, fetched[n])
         found[n, 5], found[n, 6], found[n, 7] = maps + weights, weights, divided
     return found

@@ -128,6 +128,11 @@ class SearchOptions(Strict):
             raise ValueError("launches: expected at least one run, found none")
         return self
 
+    @property
+    def placed(self) -> bool:
+        """Whether memories are counted as they are placed; the paper counts their bits."""
+        return self.overlap is not Overlap.PAPER
+
     def room(self, platform: Board) -> Limits:
         """The most that a design may take of a board beside the weights that stay.
 
@@ -454,11 +459,11 @@ def search(
     check_objectives(platform, [options.objective])
     room, goal = options.room(platform), OBJECTIVES[options.objective]
     if options.tile is None:
-        space = DesignSpace(platform, room)
+        space = DesignSpace(platform, room, placed=options.placed)
         evaluator, total = Evaluator(network, platform, options), space.size
         found, values = _by_bound(evaluator, space, options.objective, top, threads, progress)
     else:
-        check_fit(platform, options.tile, room)
+        check_fit(platform, options.tile, room, placed=options.placed)
         found, total = np.array([options.tile]), 1
         values = Evaluator(network, platform, options).rate(found, [options.objective])[:, 0]
     if progress:

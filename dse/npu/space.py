@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from enum import IntEnum
 from functools import cache
+from math import floor
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...models import Layer
 from ...models.network import Count
 from ...platforms import LUT_KEYS, Board
 from .choices import Batching
+from .resources import most_rows, needs
 
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
@@ -84,11 +86,15 @@ class Limits(Strict):
     max_luts: Annotated[int, Field(ge=1)] | None = None
 
     def confine(self, platform: Board) -> Board:
-        """The board with only the DSPs and the memory that a design may take."""
+        """The board with only the DSPs and the memory that a design may take: of each kind of blocks the same share."""
+        on_chip_mbit = min(platform.on_chip_mbit, self.max_ram_mbit or platform.on_chip_mbit)
+        blocks = {key: getattr(platform, key) for key in ("block_rams", "ultra_rams")}
+        share = on_chip_mbit / platform.on_chip_mbit
         return platform.model_copy(
             update={
                 "dsps": min(platform.dsps, self.max_dsps or platform.dsps),
-                "on_chip_mbit": min(platform.on_chip_mbit, self.max_ram_mbit or platform.on_chip_mbit),
+                "on_chip_mbit": on_chip_mbit,
+                **{key: count and floor(share * count) for key, count in blocks.items()},
             }
         )
 
@@ -99,7 +105,6 @@ class LayerKind(IntEnum):
     SHARED = 0  # all samples share the weights
     SINGLE_ROW = 1  # they do, and R = 1: a fully connected layer
     PER_SAMPLE = 2  # a product of two activations: each sample has both operands of its own
-    LINES = 3  # all samples share the weights, and the inputs of a line's rows lie apart from those of the next
 
     @classmethod
     def of(cls, layer: Layer) -> LayerKind:
@@ -108,7 +113,7 @@ class LayerKind(IntEnum):
             return cls.PER_SAMPLE
         if layer.gemm and layer.gemm.R == 1:
             return cls.SINGLE_ROW
-        return cls.LINES if layer.line else cls.SHARED
+        return cls.SHARED
 
 
 class LayoutPlan(NamedTuple):
@@ -138,15 +143,10 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _layouts(batching: Batching, b: int, kind: LayerKind) -> list[tuple[int, int, int, int]]:
-    """Layouts that may be the best: of those with equal B_P and passes, the smallest B_R (docs/model.md, Pruning).
-
-    Where lines lie apart, another may be: its blocks of rows cut fewer of them.
-    """
+    """Layouts that may be the best: of those with equal B_P and passes, the smallest B_R (docs/model.md, Pruning)."""
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
     if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
         rows = range(b, b + 1)
-    if kind is LayerKind.LINES and not one_by_one(batching, kind):
-        return [(b, B_R, *arrange(batching, b, B_R, kind)) for B_R in rows]
     smallest = {arrange(batching, b, B_R, kind): B_R for B_R in reversed(rows)}
     return sorted((b, B_R, *rest) for rest, B_R in smallest.items())
 
@@ -162,8 +162,11 @@ def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Layou
     return LayoutPlan(layouts, starts, K_CODES if stacking else 1, batching is Batching.EQ1, fewest_rows)
 
 
-def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None:
-    """Refuse a design that takes more than a board has, or more than the limits allow."""
+def check_fit(platform: Board, tile: Tile, limits: Limits | None = None, *, placed: bool = True) -> None:
+    """Refuse a design that takes more than a board has, or more than the limits allow.
+
+    Its memories are counted as they are placed, or in bits if not ``placed`` or the board states no block RAMs.
+    """
     limits = limits or Limits()
     board = limits.confine(platform)
     if tile.dsps > board.dsps:
@@ -173,6 +176,16 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None
         raise InputError(
             f"{tile}: expected at most {board.on_chip_mbit:g} Mb on chip of {platform.name}, "
             f"found {bits / 2**20:.3f} Mb of double buffers; lower T_R"
+        )
+    taken = needs(board, tile) if placed else None
+    if taken and not taken.placed:
+        blocks = f"{taken.total_block_rams:,g} of {taken.block_rams_of_board:,} block RAMs"
+        if taken.total_ultra_rams:
+            blocks += f" beside {taken.total_ultra_rams:,} UltraRAMs"
+        lower = f"lower T_R to {taken.largest_T_R:,} at most" if taken.largest_T_R else "lower T_P or T_C"
+        raise InputError(
+            f"{tile}: expected memories that can be placed on {platform.name}, found {blocks}; {lower}, "
+            f"or count bits with --overlap paper"
         )
     if limits.max_luts is not None:
         found = luts(platform, tile.T_P, tile.T_C)
@@ -191,12 +204,13 @@ def _ranges(begin: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
 class DesignSpace:
     """Designs that fit a board: with each T_P every T_C up to the largest, and the largest even T_R whose buffers fit.
 
-    A box holds those from one T_P to another and from one T_C to another.  Shapes: ``boxes`` (4, N).
+    Buffers are counted as :func:`check_fit` does.  A box holds those from one T_P to another and from one T_C to another.  Shapes: ``boxes`` (4, N).
     """
 
-    def __init__(self, platform: Board, limits: Limits | None = None) -> None:
+    def __init__(self, platform: Board, limits: Limits | None = None, *, placed: bool = True) -> None:
         limits = limits or Limits()
         board = limits.confine(platform)
+        self._placed_on = board if placed and board.block_rams is not None else None
         self._words = board.on_chip_bits // (2 * board.word_bits)
         T_P = np.arange(1, board.dsps + 1)
         most = np.minimum(board.dsps // T_P, (self._words - 2 * T_P) // (T_P + 2))  # 2 rows are the fewest
@@ -205,6 +219,9 @@ class DesignSpace:
             adders = bisect_right(range(board.dsps), limits.max_luts, key=lambda n: luts(platform, 2, n)) - 1
             most = np.where(T_P > 1, np.minimum(most, adders // np.maximum(T_P - 1, 1)), most) * (adders >= 0)
             within += f" and {limits.max_luts:,} LUTs ({platform.luts_fixed:,.0f} of them taken by no adder)"
+        if self._placed_on:
+            within += f" and {board.block_rams:,} block RAMs"
+            most = most * (most_rows(self._placed_on, 1, 1) > 0)  # small banks of any other design need no block
         self._columns = most[most > 0]  # the largest T_C of each T_P, which does not grow with T_P
         if not self._columns.size:
             hint = "loosen the limits" if limits != Limits() else "check on_chip_mbit"
@@ -217,6 +234,8 @@ class DesignSpace:
 
     def _rows(self, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:
         most: NDArray[np.int64] = (self._words - T_P * T_C) // (T_P + T_C)
+        if self._placed_on:
+            most = np.minimum(most, most_rows(self._placed_on, T_P, T_C))
         return most - most % 2
 
     def boxes(self) -> NDArray[np.int64]:
@@ -242,10 +261,11 @@ class DesignSpace:
         low, high = np.repeat(low, sizes), np.minimum(np.repeat(high, sizes), self._columns[T_P - 1])
         sizes = high - low + 1
         T_P, T_C = np.repeat(T_P, sizes), _ranges(low, sizes)
-        return np.array([self._rows(T_P, T_C), T_P, T_C]).T
+        found = np.array([self._rows(T_P, T_C), T_P, T_C]).T
+        return found[found[:, 0] > 0]
 
 
-def designs(platform: Board, limits: Limits | None = None) -> NDArray[np.int64]:
-    """All designs that fit a board. Shapes: returns (D, 3)."""
-    space = DesignSpace(platform, limits)
+def designs(platform: Board, limits: Limits | None = None, *, placed: bool = True) -> NDArray[np.int64]:
+    """All designs that fit a board, as :class:`DesignSpace` counts. Shapes: returns (D, 3)."""
+    space = DesignSpace(platform, limits, placed=placed)
     return np.ascontiguousarray(space.within(space.whole))

@@ -98,7 +98,7 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
     return max(port_free, complete[len(passes) - 1]) + burst(left[-1])
 
 
-def best(gemm, tiles, layouts, port, drain):
+def best(gemm, tiles, layouts, port, drain, source=(0, 1)):
     """The least (cycles, words, index of k, B_R, rows negated) over all stacked tiles, layouts and blocks of rows."""
     found = []
     for code, tile in enumerate(tiles):
@@ -111,9 +111,12 @@ def best(gemm, tiles, layouts, port, drain):
                 len({place // C for place in range(start, min(start + T_C, B_P * C))})
                 for start in range(0, B_P * C, T_C)
             )
-            fitting = [n for n in SERIES if ceil(down / n) <= max(tile[0] // most, 1)]
-            for n in [n for n in fitting if n == fitting[0] or ceil(down / n) >= 64]:
-                rows = ceil(down / n)
-                cycles, words = run(gemm, tile, layout, rows, port, drain), words_of(gemm, tile, layout, rows)
-                found.append((cycles, words, code, B_R, -rows))
+            room, line = max(tile[0] // most, 1), source[0]
+            unit = line if line and line <= room else 1  # a block is of whole lines, if one fits
+            fitting = [n for n in SERIES if unit * ceil(down / unit / n) <= room]
+            for n in fitting:
+                rows = unit * ceil(down / unit / n)
+                if n == fitting[0] or rows >= 64:
+                    cycles = run(gemm, tile, layout, rows, port, drain, source)
+                    found.append((cycles, words_of(gemm, tile, layout, rows), code, B_R, -rows))
     return min(found)

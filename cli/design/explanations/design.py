@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ...options import KindOptions, PictureOptions, option, written
 from ...render import facts, ms, note, percent, percents, show, table
 from ..problem import board_of
-from ..searches.board import ranking
+from ..searches.board import blocks, ranking
 from . import Layer, Top
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
         "layers": f"{products} GEMMs and {len(found.layers) - products} memory-only that take time",
         "board": board_of(board),
         "design": f"<T_R,T_P,T_C> = {design.tile}, {design.tile.dsps:,} of {board.dsps:,} DSPs in use",
+        **blocks(design),
         f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
     }
@@ -199,6 +200,7 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         "options": design.options,
         **design.tile._asdict(),
         "dsp_share": design.dsp_share,
+        "blocks": design.blocks and design.blocks._asdict(),
         "mean_gop_s": found.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
         "layers": layers,

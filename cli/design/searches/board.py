@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -115,7 +115,8 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
         "peak": f"{peak:,.1f} GOP/s",
         "DSPs": f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
-        "on-chip RAM": percent(design.ram_share),
+        "on-chip RAM": None if design.blocks else percent(design.ram_share),
+        **blocks(design),
         "weights that stay": _stays(design),
         "LUTs": None if design.lut_share is None else luts,
         "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
@@ -133,6 +134,26 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
             row.append(OBJECTIVES[Objective.ENERGY].text(energy_j))
     yield table(headers, rows)
     yield from ranking(design)
+
+
+def blocks(design: DesignTable) -> dict[str, str]:
+    """Lines on the blocks of an FPGA that a design takes, and whether it can be placed."""
+    needs = design.blocks
+    if needs is None:
+        return {}
+
+    def of(total: float, board: int, buffers: Mapping[str, float]) -> str:
+        parts = ", ".join(f"{name} {n:,g}" for name, n in buffers.items() if n)
+        return f"{total:,g} of {board:,}" + (f": {parts}" if parts else "")
+
+    found = {"block RAMs": of(needs.total_block_rams, needs.block_rams_of_board, needs.block_rams)}
+    if needs.ultra_rams_of_board:
+        found["UltraRAMs"] = of(needs.total_ultra_rams, needs.ultra_rams_of_board, needs.ultra_rams)
+    if needs.lutram_luts:
+        found["small banks"] = f"{needs.lutram_luts:,} LUTs"
+    if not needs.placed:
+        found["block RAMs"] += f"; it cannot be placed with T_R above {needs.largest_T_R:,}"
+    return found
 
 
 def _stays(design: DesignTable) -> str | None:

@@ -61,10 +61,17 @@ def products(draw):
 
 
 def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT, source=(0, 1)):
-    """Cycles, those that compute, beats' cycles, first load, last store, words, words of weights, blocks."""
+    """Cycles, those that compute, beats' cycles, first load, last store, words, words of weights, blocks, their rows."""
     columns = (gemm, float), (source, float), (tile, float), (layout, int)
     rows = (np.array([values], dtype=kind) for values, kind in columns)
     return schedule.run_layers(*rows, np.array([blocks]), np.ones(1), port, drain, mode, 1.0)[0]
+
+
+def samples_of_a_tile(gemm, tile, layout):
+    """The most that a tile of columns touches."""
+    columns = layout[2] * gemm[2]
+    starts = range(0, columns, tile[2])
+    return max(len({place // gemm[2] for place in range(at, min(at + tile[2], columns))}) for at in starts)
 
 
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
@@ -73,8 +80,12 @@ def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT, so
 @example(((30, 40, 7, 1), (0, 1)), (60, 2, 3), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
 def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, drain):
     gemm, source = product
-    rows = -(-layout[1] * gemm[0] // blocks)
-    cycles, busy, beats, first, last, words, _, divided = ran(gemm, tile, layout, blocks, port, float(drain), source=source)
+    found = ran(gemm, tile, layout, blocks, port, float(drain), source=source)
+    cycles, busy, beats, first, last, words, _, divided, rows = found
+    line, rows = source[0], int(rows)
+    if not line or line * samples_of_a_tile(gemm, tile, layout) > tile[0]:  # no line fits
+        line = 1
+    assert rows == line * -(-layout[1] * gemm[0] // line // blocks)
     assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain, source)
     assert words == naive_engine.words_of(gemm, tile, layout, rows)
     assert divided == -(-layout[1] * gemm[0] // rows)
@@ -85,14 +96,12 @@ def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, dr
 @example(((14, 14, 18, 1), (0, 1)), (60, 1, 5), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0))  # the last pass has no samples
 def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
     gemm, source = product
-    rows = -(-layout[1] * gemm[0] // blocks)
-    blocks = -(-layout[1] * gemm[0] // rows)
     of = tuple(map(float, gemm)), tuple(map(float, tile)), layout
     shape = kernels.shape_of(*of)
-    cycles = ran(gemm, tile, layout, blocks, port, source=source)[0]
+    cycles, *_, blocks, rows = ran(gemm, tile, layout, blocks, port, source=source)
     down = layout[1] * gemm[0]
     for first, last in ((rows, down - (blocks - 1) * rows), (1, 0)):
-        least = schedule.least_cycles(of[0], tuple(map(float, source)), *of[1:], shape, blocks, first, last, port, 15.0, 1.0)
+        least = schedule.least_cycles(of[0], source, *of[1:], shape, blocks, first, last, port, 15.0, 1.0)
         assert max(least) <= cycles
     ideal = schedule.ideal_cycles(*of, shape, blocks, port.words * port.ready / port.cycles, 1.0)
     assert ideal <= cycles
@@ -102,18 +111,21 @@ def evaluator(gemms, b_max, gb_s=1.0, **options):
     return Evaluator(network_of(gemms), board_of(4, 400, gb_s), SearchOptions(b_max=b_max, **options))
 
 
-@given(gemms, engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
-@settings(max_examples=60)
-def test_the_chosen_layout_equals_brute_force(gemm, tile, b, gb_s):
-    of = evaluator([gemm], b, gb_s)
+@given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
+@settings(max_examples=80)
+def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
+    gemm, source = product
+    of = evaluator([(*gemm, False, *source)], b, gb_s)
     port, drain = board_of(4, 400, gb_s).port, naive_engine.drain_of(tile[1])
     tiles = [tuple(row) for row in stacked(np.array([tile]))[..., 0].T.astype(int).tolist()]
     rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in range(1, b + 1)]
-    cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain)
+    cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain, source)
     choice = of.choose(Tile(*tile))
     found = [getattr(choice, name)[0, -1] for name in ("cycles", "words", "codes", "B_R")]
     assert found == [cycles, words, code, B_R]
-    assert -(-B_R * gemm[0] // choice.blocks[0, -1]) == -minus_rows
+    chosen = stacked(np.array([tile]))[:, code, 0]
+    blocks = int(choice.blocks[0, -1])
+    assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source=source)[8] == -minus_rows
 
 
 NETWORKS = [
@@ -141,9 +153,10 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
                     layout = b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind(kind))
                     of = tuple(gemm), tuple(tiles[:, code]), layout
                     down = layout[1] * gemm[0]
-                    fewest = kernels.fewest_blocks(*of, kernels.shape_of(*of)[0])
-                    fitting = [n for n in naive_engine.SERIES if n >= fewest]
-                    blocks = [n for n in fitting if n == fitting[0] or np.ceil(down / n) >= 64]
+                    unit, units = schedule.unit_of(of[0], work.sources[u], of[1], kernels.shape_of(*of)[0])
+                    fitting = [n for n in naive_engine.SERIES if n >= np.ceil(down / unit / units)]
+                    high = schedule.rows_of(down, unit, np.array(fitting))
+                    blocks = [n for n, each in zip(fitting, high, strict=True) if n == fitting[0] or each >= 64]
                     cases += [(u, b, gemm, work.sources[u], tiles[:, code], layout, n) for n in blocks]
     columns = list(zip(*cases, strict=True))
     found = schedule.run_layers(
