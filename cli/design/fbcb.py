@@ -1,54 +1,18 @@
-"""``fluidb fbcb``: the Fluid Batching Control Block of a design, and files for the hardware."""
+"""``fluidb fbcb``: the Fluid Batching Control Block of a design."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-from ...dse.npu.choices import HardwareFormat, Overlap
-from ..options import AsJson, DesignFolder, Force, option, written
+from ...dse.npu.choices import Overlap
+from ..options import AsJson, DesignFolder
 from ..render import facts, percent, show, table
 
-EXAMPLES = {"mem": "fbcb.mem", "c-header": "fluidb_latency.h", "systemverilog": "rtl"}
 
+def command(directory: DesignFolder, as_json: AsJson = False) -> None:
+    """Show a design's FBCB: how its control block runs each layer and batch.
 
-def command(
-    directory: DesignFolder,
-    format_: Annotated[
-        HardwareFormat | None,
-        option("Write the FBCB, the latency table or the whole engine for hardware.", None, "--format"),
-    ] = None,
-    output: Annotated[Path | None, written("With --format: the file, or folder, to write.", "OUT")] = None,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show a design's FBCB, or write files for the hardware.
-
-    The FBCB holds stacking k, samples down the rows B_R and the blocks into which the
-    rows are divided, by layer and batch.
-    With --format, write files for hardware instead (`fluidb docs npu`): mem, the
-    entries for $readmemh; c-header, the latency table in cycles; systemverilog, a
-    folder with the Fluid Batching Engine and its testbench.
+    Stacking k, samples down the rows B_R and the blocks into which the rows are divided.
+    `fluidb hardware` writes it for the hardware.
     """
-    from ...formats import InputError
-
-    if format_ is None:
-        if output is not None or force:
-            raise InputError("fbcb: --output and --force need --format; add e.g. --format mem")
-        _show(directory, as_json)
-        return
-    if output is None:
-        raise InputError(f"fbcb: --format {format_} expects --output, found none; add e.g. -o {EXAMPLES[format_]}")
-    from ...dse.npu.hardware import write_hardware
-
-    files = write_hardware(directory, format_, output, replace=force)
-    record = {"format": format_, "output": output, "files": files}
-    engine = format_ is HardwareFormat.SYSTEMVERILOG
-    then = f"; next: how to simulate and instantiate it stands in {output / 'README.md'}" if engine else ""
-    show(as_json, "fluidb.hardware-output/1", record, [facts(("file", str(file)) for file in files)], output, then)
-
-
-def _show(directory: Path, as_json: bool) -> None:
     from ...dse.npu.design import read_design
     from ...dse.npu.fbcb import K_NAMES
 

@@ -54,11 +54,3 @@ class Objective(StrEnum):
 
 GOALS = [goal for goal in Objective if goal is not Objective.TRAFFIC]
 """Objectives that a user can name."""
-
-
-class HardwareFormat(StrEnum):
-    """Format of a design's files for hardware."""
-
-    MEM = "mem"  # the FBCB for $readmemh
-    C_HEADER = "c-header"  # the scheduler's latency table
-    SYSTEMVERILOG = "systemverilog"  # a folder with the whole Fluid Batching Engine

@@ -1,4 +1,4 @@
-"""Files of a design for an RTL project and its firmware: memory contents, C header, SystemVerilog (``docs/npu.md``)."""
+"""The hardware of a design: the NPU in SystemVerilog, its control block, and tables for software (docs/hardware.md)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from string import Template
 
+import numpy as np
+
 from ... import __version__
-from ...formats import InputError, check_free, check_own_folder, write_directory, write_file
-from ...tables.latency import LATENCY_FILE, TABLE_FILES, LatencyTable, read_latency
-from .choices import Batching, HardwareFormat
+from ...formats import InputError, check_own_folder, write_directory
+from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from .choices import Batching, Overlap
 from .design import DesignTable, read_design
 from .fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
 from .space import LayerKind, one_by_one
@@ -19,6 +21,9 @@ RTL = Path(__file__).parent / "rtl"
 STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
 PACKAGE_FILE = "fbe_pkg.sv"
 MEMORY_FILE = "fbcb.mem"
+HEADER_FILE = "fluidb_latency.h"
+ENGINE = RTL / "engine"
+ENGINE_PACKAGE_FILE = "engine_pkg.sv"
 MAX_CYCLES = 2**63 - 1
 """A decimal constant of C has at most that value."""
 
@@ -111,10 +116,35 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     )
 
 
-def rtl_texts(design: DesignTable, fbcb: FbcbTable) -> dict[str, str]:
-    """The Fluid Batching Engine of a design (Fluid Batching, Section III-A, Fig. 5)."""
-    static = {name: (RTL / name).read_text(encoding="utf-8") for name in STATIC_FILES}
-    return static | {PACKAGE_FILE: package_text(design, fbcb), MEMORY_FILE: memory_text(design, fbcb)}
+def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
+    """The SystemVerilog package that fits the array to a design."""
+    from .costs import configured
+    from .kernels import shape_of
+
+    words = int(design.platform.port.words)
+    if words & (words - 1):
+        raise InputError(
+            f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "
+            f"search again on a copy of the board with another width"
+        )
+    run = configured(design, fbcb)
+    beside = max(
+        int(shape_of(gemm, tile, layout)[0])
+        for gemm, tiles, layouts in zip(run.gemms, np.moveaxis(run.tile, 0, -1), run.layouts, strict=True)
+        for tile, layout in zip(tiles, layouts, strict=True)
+    )
+    return _fill("engine/engine_pkg.sv.in", "//", design, **design.tile._asdict(), W=words, S=beside)
+
+
+def hardware_texts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[str, str]:
+    """All files of a design (Fluid Batching, Section III-A, Fig. 5); without the array if its times are an ideal's."""
+    static = [RTL / name for name in STATIC_FILES]
+    made = {PACKAGE_FILE: package_text(design, fbcb), MEMORY_FILE: memory_text(design, fbcb)}
+    made[HEADER_FILE] = header_text(design, latency)
+    if design.options.overlap is Overlap.TILES:
+        static += [*sorted(ENGINE.glob("*.sv")), ENGINE / "engine_tb.cpp"]
+        made[ENGINE_PACKAGE_FILE] = engine_package_text(design, fbcb)
+    return {path.name: path.read_text(encoding="utf-8") for path in static} | made
 
 
 def header_text(design: DesignTable, latency: LatencyTable) -> str:
@@ -140,15 +170,10 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
     )
 
 
-def write_hardware(folder: Path, form: HardwareFormat, output: Path, *, replace: bool = False) -> list[Path]:
-    """Write the hardware files of a design, whole or not at all."""
+def write_hardware(folder: Path, output: Path, *, replace: bool = False) -> list[Path]:
+    """Write the hardware of a design, whole or not at all."""
     design, fbcb = read_design(folder)
-    if form is HardwareFormat.SYSTEMVERILOG:
-        texts = rtl_texts(design, fbcb)
-        check_own_folder(output, replace, "the files of an engine", PACKAGE_FILE, texts)
-        write_directory(output, texts, replace=replace)
-        return [output / name for name in sorted(texts)]
-    check_free(output, replace, apart=[folder / name for name in TABLE_FILES])
-    text = memory_text(design, fbcb) if form is HardwareFormat.MEM else header_text(design, read_latency(folder))
-    write_file(output, text, replace=replace)
-    return [output]
+    texts = hardware_texts(design, fbcb, read_latency(folder))
+    check_own_folder(output, replace, "the files of a design's hardware", PACKAGE_FILE, texts)
+    write_directory(output, texts, replace=replace)
+    return [output / name for name in sorted(texts)]

@@ -760,7 +760,6 @@ def test_a_title_that_the_terminal_cannot_show(tmp_path: Path) -> None:
             "'--rate': expected a number, found \"1..2\" (see fluidb trace gamma --help)",
         ),
         ("dse n b --top 0", "'--top': expected at least 1, found \"0\" (see fluidb dse --help)"),
-        ("fbcb d --format nope", "'nope' is not one of 'mem', 'c-header', 'systemverilog'. (see fluidb fbcb --help)"),
         ("serve-sim d --policy", "'--policy' requires an argument. (see fluidb serve-sim --help)"),
         ("capacity d --max-requests 9", "option: --max-requests; did you mean --require? (see fluidb capacity --help)"),
         ("trace gamma --rate", "'--rate' requires an argument. (see fluidb trace gamma --help)"),

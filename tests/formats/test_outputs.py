@@ -238,7 +238,6 @@ def test_an_output_is_no_input_and_no_other_output(fluidb: Run, tmp_path: Path, 
         ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--requests", "t.csv", "--force"],
         ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--requests", "r", "--timeline", "link/r"],
         ["serve-sim", "link", "--trace", "t.csv", "--slo", "1s", "--timeline", "latency.json"],
-        ["fbcb", tiny_design, "--format", "mem", "-o", tiny_design / "design.json", "--force"],
         ["report", "d", "--trace", "t.csv", "-o", "t.csv", "--force"],
     ):
         (line,) = lines(fluidb(*command))

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import COMPILED, POCKET, TINY, Run, tool
-from fluidb.dse import SearchOptions, read_design, search, tabulate_design, write_design, write_latency
-from fluidb.dse.npu.choices import HardwareFormat
+from fluidb.dse import Overlap, SearchOptions, read_design, search, tabulate_design, write_design, write_latency
 from fluidb.dse.npu.hardware import header_text, write_hardware
 from fluidb.formats import InputError, write_table
 from fluidb.models import load_network
@@ -20,7 +19,10 @@ from fluidb.platforms import load_platform
 from fluidb.tables import read_latency
 
 SOURCES = ["fbe_pkg.sv", "fbcb.sv", "fbe.sv"]
-FILES = ["README.md", "fbcb.mem", "fbcb.sv", "fbe.sv", "fbe_pkg.sv", "fbe_tb.sv"]
+FBE = ["README.md", "fbcb.mem", "fbcb.sv", "fbe.sv", "fbe_pkg.sv", "fbe_tb.sv"]
+PARTS = ["element", "inputs", "load_beats", "outputs", "ram", "scale", "store_beats", "sums", "tiles", "weights"]
+ENGINE = ["engine_pkg.sv", "engine.sv", *(f"{name}.sv" for name in PARTS)]
+FILES = sorted([*FBE, *ENGINE, "engine_tb.cpp", "fluidb_latency.h"])
 HOSTILE = 'x*/ y" \\\n`define K ??/\n#error é\u2028{"'
 
 ATTENTION = """
@@ -71,7 +73,8 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     network, platform, options = load_network(name), load_platform(board), SearchOptions(batching=batching, b_max=b_max)
     found = search(network, platform, options)
     write_design(folder / "design", *tabulate_design(network, platform, options, found))
-    write_hardware(folder / "design", HardwareFormat.SYSTEMVERILOG, folder / "rtl")
+    write_latency(folder / "design")
+    write_hardware(folder / "design", folder / "rtl")
     return folder
 
 
@@ -120,10 +123,8 @@ def test_verilator_finds_nothing_to_warn_of(engine: Path) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_the_memory_file_holds_the_entries_and_says_how(engine: Path, tmp_path: Path) -> None:
-    write_hardware(engine / "design", HardwareFormat.MEM, tmp_path / "fbcb.mem")
-    text = (tmp_path / "fbcb.mem").read_text()
-    assert text == (engine / "rtl" / "fbcb.mem").read_text()
+def test_the_memory_file_holds_the_entries_and_says_how(engine: Path) -> None:
+    text = (engine / "rtl" / "fbcb.mem").read_text()
     fbcb = json.loads((engine / "design" / "fbcb.json").read_text())
     words = [line for line in text.splitlines() if not line.startswith("//")]
     assert {len(word) for word in words} == {math.ceil(fbcb["bits"] / 4)}
@@ -154,14 +155,14 @@ ERRORS = {
 @pytest.fixture(scope="module")
 def tiny_rtl(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rtl") / "rtl"
-    write_hardware(tiny_design, HardwareFormat.SYSTEMVERILOG, folder)
+    write_hardware(tiny_design, folder)
     return folder
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_the_testbench_sees_an_error(tiny_rtl: Path, tmp_path: Path, error: str) -> None:
     file, old, new = ERRORS[error]
-    for name in FILES:
+    for name in FBE:
         text = (tiny_rtl / name).read_text()
         if name == file:
             assert old in text
@@ -202,7 +203,8 @@ COMPILERS = [("gcc", ["-std=c99"], "main.c"), ("g++", ["-std=c++11"], "main.cpp"
 
 def check_header(folder: Path, design: Path, compiler: str, options: list[str], source: str) -> None:
     """The header, compiled, tells what latency.json and design.json tell."""
-    write_hardware(design, HardwareFormat.C_HEADER, folder / "table.h")
+    write_hardware(design, folder / "rtl")
+    (folder / "rtl" / "fluidb_latency.h").rename(folder / "table.h")
     (folder / source).write_text(PRINT_ALL)
     built = run(tool(compiler), *options, *STRICT, "-o", "main", source, cwd=folder)
     assert (built.returncode, built.stderr) == (0, "")
@@ -261,7 +263,7 @@ def test_hostile_names_reach_the_header_as_text(
 
 
 def test_hostile_names_stay_in_comments(hostile_design: Path, tmp_path: Path) -> None:
-    write_hardware(hostile_design, HardwareFormat.SYSTEMVERILOG, tmp_path / "rtl")
+    write_hardware(hostile_design, tmp_path / "rtl")
     for name in ("fbe_pkg.sv", "fbcb.mem"):
         text = (tmp_path / "rtl" / name).read_text(encoding="ascii")
         assert not {"`", '"', "\\", "#"} & set(text)
@@ -273,20 +275,20 @@ def test_hostile_names_stay_in_comments(hostile_design: Path, tmp_path: Path) ->
 
 def fault(fluidb: Run, *arguments: object) -> str:
     """The one line that a wrong call prints."""
-    done = fluidb("fbcb", *arguments)
+    done = fluidb("hardware", *arguments)
     (line,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "")
     return line
 
 
-def test_a_design_without_its_latency_table_has_no_header(fluidb: Run, tiny_design: Path, tmp_path: Path) -> None:
+def test_a_design_without_its_latency_table_is_refused(fluidb: Run, tiny_design: Path, tmp_path: Path) -> None:
     folder = tmp_path / "d"
     folder.mkdir()
     for name in ("design.json", "fbcb.json"):
         (folder / name).write_bytes((tiny_design / name).read_bytes())
-    found = fault(fluidb, "d", "--format", "c-header", "-o", "t.h")
+    found = fault(fluidb, "d", "-o", "rtl")
     assert found == "fluidb: d/latency.json: not there; make it with `fluidb latency`"
-    assert not (tmp_path / "t.h").exists()
+    assert not (tmp_path / "rtl").exists()
 
 
 def test_times_too_long_for_a_constant_of_c_are_refused(tiny_design: Path) -> None:
@@ -298,31 +300,52 @@ def test_times_too_long_for_a_constant_of_c_are_refused(tiny_design: Path) -> No
         header_text(fast, latency.model_copy(update={"layers": slow}))
 
 
-def test_options_that_stand_together(fluidb: Run, tiny_design: Path) -> None:
-    assert "expects --output" in fault(fluidb, tiny_design, "--format", "mem")
-    assert "need --format" in fault(fluidb, tiny_design, "-o", "fbcb.mem")
-    assert "need --format" in fault(fluidb, tiny_design, "--force")
-
-
-@pytest.mark.parametrize("form", ["c-header", "systemverilog"])
-def test_an_output_is_replaced_by_force_only(fluidb: Run, tiny_design: Path, tmp_path: Path, form: str) -> None:
-    arguments = (tiny_design, "--format", form, "-o", "out")
-    done = fluidb("fbcb", *arguments, "--json")
-    names = [f"out/{name}" for name in FILES] if form == "systemverilog" else ["out"]
-    expected = {"schema": "fluidb.hardware-output/1", "format": form, "output": "out", "files": names}
+def test_an_output_is_replaced_by_force_only(fluidb: Run, tiny_design: Path, tmp_path: Path) -> None:
+    arguments = (tiny_design, "-o", "out")
+    done = fluidb("hardware", *arguments, "--json")
+    names = [f"out/{name}" for name in FILES]
+    expected = {"schema": "fluidb.hardware-output/2", "output": "out", "files": names}
     assert (json.loads(done.stdout), done.stderr) == (expected, "")
     kept = {name: (tmp_path / name).read_bytes() for name in names}
     (tmp_path / names[-1]).write_bytes(b"other")
     assert "exists already" in fault(fluidb, *arguments)
     assert (tmp_path / names[-1]).read_bytes() == b"other"
-    assert fluidb("fbcb", *arguments, "--force").stdout.split() == " ".join(f"file {name}" for name in names).split()
+    printed = fluidb("hardware", *arguments, "--force").stdout
+    assert printed.split() == " ".join(f"file {name}" for name in names).split()
     assert {name: (tmp_path / name).read_bytes() for name in names} == kept
+
+
+def test_the_array_is_that_of_the_design(engine: Path) -> None:
+    """Linted for its sizes; left out where the times of a design are an ideal's."""
+    design, _ = read_design(engine / "design")
+    names = {path.name for path in (engine / "rtl").iterdir()}
+    if design.options.overlap is Overlap.PAPER:
+        assert not names & {*ENGINE, "engine_tb.cpp"}
+        return
+    package = (engine / "rtl" / "engine_pkg.sv").read_text()
+    found = dict(re.findall(r"localparam int (T_R|T_P|T_C|W|S) = (\d+);", package))
+    T_R, T_P, T_C = design.tile
+    beside = int(found.pop("S"))
+    words = int(design.platform.port.words)
+    assert found == {"T_R": str(T_R), "T_P": str(T_P), "T_C": str(T_C), "W": str(words)}
+    assert 1 <= beside <= design.options.b_max
+    if T_P * T_C > 100:
+        return  # takes a minute
+    lint = run(tool("verilator"), "--lint-only", "-Wall", "--top-module", "engine", *ENGINE, cwd=engine / "rtl")
+    assert (lint.returncode, lint.stdout + lint.stderr) == (0, "")
+
+
+def test_a_port_that_the_engine_has_not_is_refused(fluidb: Run, tmp_path: Path) -> None:
+    assert fluidb("dse", TINY, "kv260", "-o", "d").returncode == 0
+    assert fluidb("latency", "d").returncode == 0
+    assert "port_words: the engine expects a power of two, found 48" in fault(fluidb, "d", "-o", "rtl")
+    assert not (tmp_path / "rtl").exists()
 
 
 def test_nothing_but_an_engine_is_replaced(tiny_design: Path, tmp_path: Path) -> None:
     def refusal() -> str:
         with pytest.raises(InputError) as found:
-            write_hardware(tiny_design, HardwareFormat.SYSTEMVERILOG, tmp_path / "out", replace=True)
+            write_hardware(tiny_design, tmp_path / "out", replace=True)
         return str(found.value)
 
     (tmp_path / "out").mkdir()

@@ -46,7 +46,7 @@ module load_beats (
 
   // the place on the map of each of its rows, and of the row after them
   for (genvar i = 0; i <= engine_pkg::W; i++) begin : gen_place
-    logic [31:0] x, y, on_x, on_y;
+    logic [31:0] x, y;
     if (i == 0) begin : gen_first
       assign x = row_x;
       assign y = row_y;
@@ -56,9 +56,10 @@ module load_beats (
       assign x     = turns ? 0 : gen_place[i-1].x + job.stride_x;
       assign y     = turns ? gen_place[i-1].y + job.stride_y : gen_place[i-1].y;
     end
-    assign on_x = x + window_x - job.pad_x;
-    assign on_y = y + window_y - job.pad_y;
     if (i < engine_pkg::W) begin : gen_on_map
+      logic [31:0] on_x, on_y;
+      assign on_x        = x + window_x - job.pad_x;
+      assign on_y        = y + window_y - job.pad_y;
       assign beat.on_map[i] = one || (on_x < job.width && on_y < job.height);
     end
   end
