@@ -51,7 +51,8 @@ class Window(NamedTuple):
     @property
     def along_P(self) -> bool:
         """True if the only row takes the whole map in order."""
-        return self.R == 1 and self.words == self.P and not any(self.pad)
+        whole = self.kernel == self.size and not any(self.pad)
+        return self.R == 1 and whole and all(n == 1 or d == 1 for n, d in zip(self.kernel, self.dilation, strict=True))
 
     @property
     def joined(self) -> bool:

@@ -325,7 +325,7 @@ module engine (
     sums accumulator (
         .clk,
         .k        (of.k[1:0]),
-        .shift    (of.shift),
+        .shift    (of.shift[5:0]),
         .relu     (of.relu[0]),
         .valid    (row_at[LATENCY-1]),
         .first    (first_at[LATENCY-1]),

@@ -16,6 +16,7 @@ module load_beats (
 );
 
   localparam logic [31:0] W = 32'(engine_pkg::W);
+  localparam int PLACE_BITS = 16;
 
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::tile_t of;
@@ -26,7 +27,7 @@ module load_beats (
   logic [31:0] p, column, left;  // left: columns of this piece, or rows of this slot
   logic [31:0] slot, slot_base, slot_row, row_base, row, offset;
   logic [31:0] line_base, at;  // address of the line, rows of it before this beat
-  logic [31:0] row_x, row_y, window_x, window_y;  // places on the map of the first row and of the window
+  logic [PLACE_BITS-1:0] row_x, row_y, window_x, window_y;  // places on the map of the first row and of the window
 
   assign one = job.along_P[0];
 
@@ -46,21 +47,21 @@ module load_beats (
 
   // the place on the map of each of its rows, and of the row after them
   for (genvar i = 0; i <= engine_pkg::W; i++) begin : gen_place
-    logic [31:0] x, y;
+    logic [PLACE_BITS-1:0] x, y;
     if (i == 0) begin : gen_first
       assign x = row_x;
       assign y = row_y;
     end else begin : gen_next
       logic turns;
-      assign turns = gen_place[i-1].x + job.stride_x == job.span_x;
-      assign x     = turns ? 0 : gen_place[i-1].x + job.stride_x;
-      assign y     = turns ? gen_place[i-1].y + job.stride_y : gen_place[i-1].y;
+      assign turns = gen_place[i-1].x + job.stride_x[PLACE_BITS-1:0] == job.span_x[PLACE_BITS-1:0];
+      assign x     = turns ? '0 : gen_place[i-1].x + job.stride_x[PLACE_BITS-1:0];
+      assign y     = turns ? gen_place[i-1].y + job.stride_y[PLACE_BITS-1:0] : gen_place[i-1].y;
     end
     if (i < engine_pkg::W) begin : gen_on_map
-      logic [31:0] on_x, on_y;
-      assign on_x        = x + window_x - job.pad_x;
-      assign on_y        = y + window_y - job.pad_y;
-      assign beat.on_map[i] = one || (on_x < job.width && on_y < job.height);
+      logic [PLACE_BITS-1:0] on_x, on_y;
+      assign on_x           = x + window_x - job.pad_x[PLACE_BITS-1:0];
+      assign on_y           = y + window_y - job.pad_y[PLACE_BITS-1:0];
+      assign beat.on_map[i] = one || (on_x < job.width[PLACE_BITS-1:0] && on_y < job.height[PLACE_BITS-1:0]);
     end
   end
 
@@ -79,8 +80,8 @@ module load_beats (
 
   // the window moves on by one inner row
   logic turns_x, turns_y;
-  assign turns_x   = window_x + job.dilation_x == job.kernel_x;
-  assign turns_y   = turns_x && window_y + job.dilation_y == job.kernel_y;
+  assign turns_x   = window_x + job.dilation_x[PLACE_BITS-1:0] == job.kernel_x[PLACE_BITS-1:0];
+  assign turns_y   = turns_x && window_y + job.dilation_y[PLACE_BITS-1:0] == job.kernel_y[PLACE_BITS-1:0];
   assign next_base = weights ? of.x
       : !ends_p ? slot_base + job.x_column
       : base + job.dilation_x + (turns_x ? job.x_window : 0) + (turns_y ? job.x_channel : 0);
@@ -108,8 +109,8 @@ module load_beats (
       left     <= columns;
       wide     <= columns;
       rest     <= whole ? 0 : tile.columns - columns;
-      window_x <= tile.window_x;
-      window_y <= tile.window_y;
+      window_x <= tile.window_x[PLACE_BITS-1:0];
+      window_y <= tile.window_y[PLACE_BITS-1:0];
     end else if (take) begin
       first <= 1'b0;
       if (weights && !ends_weights) begin
@@ -136,8 +137,8 @@ module load_beats (
         left      <= next_height;
         offset    <= of.offset;
         at        <= of.at;
-        row_x     <= of.row_x;
-        row_y     <= of.row_y;
+        row_x     <= of.row_x[PLACE_BITS-1:0];
+        row_y     <= of.row_y[PLACE_BITS-1:0];
         slot_base <= next_base;
         row_base  <= next_base;
         line_base <= next_base;
@@ -148,8 +149,8 @@ module load_beats (
           slot_row <= 0;
           base     <= next_base;
           if (!weights) begin
-            window_x <= turns_x ? 0 : window_x + job.dilation_x;
-            if (turns_x) window_y <= turns_y ? 0 : window_y + job.dilation_y;
+            window_x <= turns_x ? '0 : window_x + job.dilation_x[PLACE_BITS-1:0];
+            if (turns_x) window_y <= turns_y ? '0 : window_y + job.dilation_y[PLACE_BITS-1:0];
           end
         end else begin
           p        <= one ? 0 : p;
@@ -177,9 +178,9 @@ module load_beats (
         if (ends_row) {row_x, row_y} <= '0;
         else if (ends_line) begin
           row_x <= 0;
-          row_y <= row_y + job.stride_y;
+          row_y <= row_y + job.stride_y[PLACE_BITS-1:0];
         end else begin
-          row_x <= (job.stride_x == 1) ? gen_place[engine_pkg::W].x : row_x + job.beat_words;
+          row_x <= (job.stride_x == 1) ? gen_place[engine_pkg::W].x : row_x + job.beat_words[PLACE_BITS-1:0];
           row_y <= (job.stride_x == 1) ? gen_place[engine_pkg::W].y : row_y;
         end
       end

@@ -5,7 +5,7 @@
 module sums (
     input  wire         clk,
     input  wire  [ 1:0] k,
-    input  wire  [31:0] shift,
+    input  wire  [ 5:0] shift,
     input  wire         relu,
     input  wire         valid,      // of the parts of a row, in this cycle
     input  wire         first,      // they begin new sums

@@ -23,13 +23,15 @@ module weights #(
 
   localparam int T_P = engine_pkg::T_P;
   localparam int LOWER = T_P / 2;
+  localparam int P_BITS = $clog2(2 * T_P + 1);
+  localparam int BITS = 16;  // of columns
   localparam int W = engine_pkg::W;
   localparam int S = engine_pkg::S;
   localparam int SLOT_BITS = engine_pkg::SLOT_BITS;
 
   // First cycle: the column that the beat holds for this element, if any.
   logic wrote, wrote_half, wrote_first, as_two, of_two;
-  logic [31:0] wrote_p;
+  logic [P_BITS-1:0] wrote_p;
   logic [1:0] hit;
   logic [31:0] word;
   logic [2*SLOT_BITS-1:0] place;
@@ -41,26 +43,27 @@ module weights #(
     wrote       <= write;
     wrote_half  <= beat.half;
     wrote_first <= beat.first;
-    wrote_p     <= beat.p;
+    wrote_p     <= beat.p[P_BITS-1:0];
   end
 
   for (genvar upper = 0; upper < 2; upper++) begin : gen_column
-    logic [31:0] column, at;
+    logic [BITS-1:0] column, begins, at;  // begins: the column of the tile at which its sample's first column is
     logic [SLOT_BITS-1:0] of;
-    assign column = as_two ? 2 * E + upper : of_two ? E / 2 : E;
+    assign column = as_two ? BITS'(2 * E + upper) : of_two ? BITS'(E / 2) : BITS'(E);
     always_comb begin
-      at = column + tile.column - beat.column;
+      begins = -tile.column[BITS-1:0];
       of = '0;
       for (int j = 0; j < S - 1; j++) begin
-        if (column >= tile.ends[j*32+:32]) begin
+        if (column >= tile.ends[j*32+:BITS]) begin
           of = of + 1'b1;
-          at = column - tile.ends[j*32+:32] - beat.column;
+          begins = tile.ends[j*32+:BITS];
         end
       end
+      at = column - begins - beat.column[BITS-1:0];
     end
     always_ff @(posedge clk) begin
-      hit[upper] <= at < beat.count;
-      word[upper*16+:16] <= words[(at%W)*16+:16];
+      hit[upper] <= at < beat.count[BITS-1:0];
+      word[upper*16+:16] <= words[(32'(at)%W)*16+:16];
       place[upper*SLOT_BITS+:SLOT_BITS] <= of;
     end
   end
@@ -76,8 +79,8 @@ module weights #(
 
     for (genvar i = 0; i < T_P; i++) begin : gen_weight
       localparam int UPPER = (i >= LOWER) ? 1 : 0;
-      logic [31:0] p;
-      assign p = of_two ? i + (E % 2) * T_P : as_two ? i - UPPER * LOWER : i;
+      logic [P_BITS-1:0] p;
+      assign p = of_two ? P_BITS'(i + (E % 2) * T_P) : as_two ? P_BITS'(i - UPPER * LOWER) : P_BITS'(i);
       always_ff @(posedge clk) begin
         if (mine && p == wrote_p && hit[UPPER]) held[(h*T_P+i)*16+:16] <= word[UPPER*16+:16];
         else if (mine && wrote_first) held[(h*T_P+i)*16+:16] <= '0;  // inner rows that the tile does not have
