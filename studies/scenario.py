@@ -365,7 +365,7 @@ def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | Late
     if network is None or platform is None:
         return None
     for name, tile in keys.tiles.items():
-        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, tile))
+        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, tile, placed=False))
     return Npu(network, platform)
 
 

@@ -145,8 +145,9 @@ def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
     """What :func:`.schedule.run_layers` returns of each product and batch. Shapes: returns (G, b_max, 9)."""
     shape, platform = chosen.blocks.shape, design.platform
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
+    tiles = np.ascontiguousarray(chosen.tile.reshape(3, -1).T)
     found = schedule.run_layers(
-        *(np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources)), np.ascontiguousarray(chosen.tile.reshape(3, -1).T),
+        *(np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources)), tiles,
         chosen.layouts.reshape(-1, 4), chosen.blocks.ravel(), np.repeat(chosen.fetched, shape[1]),
         platform.port, float(schedule.drain_cycles(design.tile.T_P)), mode, platform.words_per_cycle,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the engine in ``rtl/engine`` takes of an FPGA, in the blocks that a synthesis places (docs/model.md, Resources)."""
+"""What the engine in ``rtl/engine`` takes of an FPGA, in blocks as they are placed (docs/model.md, Resources)."""
 
 from __future__ import annotations
 

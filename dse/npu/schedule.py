@@ -161,7 +161,9 @@ def pass_beats(gemm, source, tile, part, of_block, words, fetched):
     all_in, all_out, last_in, last_out = of_block
     final = P - (tiles_along(P, T_P) - 1) * T_P
     inputs = (touched - has_last) * all_in + has_last * last_in
-    deep, deep_of_last = (T_P, final) if not along_P(gemm[0], source) else (np.ceil(T_P / words), np.ceil(final / words))
+    deep, deep_of_last = T_P, final
+    if along_P(gemm[0], source):
+        deep, deep_of_last = np.ceil(T_P / words), np.ceil(final / words)
     store = (columns - of_last) * all_out + of_last * last_out
     if gemm[0] == 1:
         store = outputs * all_out + outputs_of_last * last_out
@@ -344,7 +346,8 @@ def least_cycles(gemm, source, tile, layout, shape, blocks, rows, last_rows, por
     line, of_beat = line_of(R, source), rows_of_beat(source, words)
     along, first = P, deep * beats_of(line, 0.0, rows, of_beat)
     if along_P(R, source):
-        along, first = (steps - 1) * np.ceil(T_P / words) + np.ceil((P - (steps - 1) * T_P) / words), rows * np.ceil(deep / words)
+        along = (steps - 1) * np.ceil(T_P / words) + np.ceil((P - (steps - 1) * T_P) / words)
+        first = rows * np.ceil(deep / words)
     store = np.ceil(end / words) * last_rows if R == 1 else end * np.ceil(last_rows / words)
     each = np.ceil(wide / words)
     weights = (tiles - 1) * each + np.ceil(min(end, C) / words)
@@ -430,8 +433,9 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
                 if rows_of(down, unit, blocks) != rows:  # else no other division
                     rows = rows_of(down, unit, blocks)
                     divided = np.ceil(down / rows)
+                    rest = down - (divided - 1) * rows
                     compute, moved = least_cycles(
-                        gemm, source, tile, layout, shape, divided, rows, down - (divided - 1) * rows, port, drain, fetched
+                        gemm, source, tile, layout, shape, divided, rows, rest, port, drain, fetched
                     )
                     if moved > best:
                         break  # more blocks read the weights more often
@@ -484,8 +488,9 @@ def run_designs(tiles, work, plan, port, drains, mode, words_per_cycle, choice, 
                 if i + 1 < batches:
                     last = plan.fewest_rows[kind, i + 1]
                 taken, code, n, blocks, maps, weights = choose(
-                    gemm, source, tiles[:, :, d], plan, first, last, port, drains[d], mode, words_per_cycle, fetched, room
-                )
+                    gemm, source, tiles[:, :, d], plan, first, last, port, drains[d], mode, words_per_cycle, fetched,
+                    room,
+                )  # fmt: skip
                 first = last
                 b, B_R, _, _ = layout_at(plan, n)
                 moved = maps + weights

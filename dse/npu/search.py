@@ -453,7 +453,7 @@ def search(
     >>> from fluidb.models import load_network
     >>> from fluidb.platforms import load_platform
     >>> str(search(load_network("resnet50"), load_platform("zc706")).best.tile)
-    '<4652,7,128>'
+    '<1024,7,128>'
     """
     options = options or SearchOptions()
     check_objectives(platform, [options.objective])

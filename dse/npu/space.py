@@ -204,7 +204,8 @@ def _ranges(begin: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
 class DesignSpace:
     """Designs that fit a board: with each T_P every T_C up to the largest, and the largest even T_R whose buffers fit.
 
-    Buffers are counted as :func:`check_fit` does.  A box holds those from one T_P to another and from one T_C to another.  Shapes: ``boxes`` (4, N).
+    Buffers are counted as :func:`check_fit` does.
+    A box holds those from one T_P to another and from one T_C to another.  Shapes: ``boxes`` (4, N).
     """
 
     def __init__(self, platform: Board, limits: Limits | None = None, *, placed: bool = True) -> None:

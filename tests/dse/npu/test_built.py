@@ -61,7 +61,7 @@ def products(draw):
 
 
 def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT, source=(0, 1)):
-    """Cycles, those that compute, beats' cycles, first load, last store, words, words of weights, blocks, their rows."""
+    """Cycles, those that compute, beats' cycles, first load, last store, words, of weights, blocks, their rows."""
     columns = (gemm, float), (source, float), (tile, float), (layout, int)
     rows = (np.array([values], dtype=kind) for values, kind in columns)
     return schedule.run_layers(*rows, np.array([blocks]), np.ones(1), port, drain, mode, 1.0)[0]
@@ -93,7 +93,9 @@ def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, dr
 
 
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports)
-@example(((14, 14, 18, 1), (0, 1)), (60, 1, 5), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0))  # the last pass has no samples
+@example(
+    ((14, 14, 18, 1), (0, 1)), (60, 1, 5), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0)
+)  # the last pass has no samples
 def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
     gemm, source = product
     of = tuple(map(float, gemm)), tuple(map(float, tile)), layout
@@ -234,10 +236,10 @@ def test_a_layer_made_for_a_cause_shows_it(cause):
 @pytest.mark.parametrize(
     ("network", "board", "tile", "longer"),
     [
-        ("resnet50", "zc706", (4652, 7, 128), (10.8, 7.4, 1.6)),
-        ("resnet50", "zcu104", (6832, 10, 172), (10.9, 12.5, 2.4)),
-        ("inception_v3", "zcu104", (6186, 9, 192), (8.6, 4.9, 2.3)),
-        ("mobilenet_v2", "zcu104", (6186, 9, 192), (4.0, 7.6, 8.5)),
+        ("resnet50", "zc706", (1024, 7, 128), (17.9, 15.8, 11.4)),
+        ("resnet50", "zcu104", (1024, 13, 128), (28.6, 32.2, 22.1)),
+        ("inception_v3", "zcu104", (1024, 18, 96), (24.1, 23.8, 20.0)),
+        ("mobilenet_v2", "zcu104", (4032, 36, 48), (4.9, 21.1, 27.9)),
     ],
 )
 def test_how_much_longer_than_the_ideal(network, board, tile, longer):

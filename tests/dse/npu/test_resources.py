@@ -22,7 +22,9 @@ ZC706, ZCU104 = load_platform("zc706"), load_platform("zcu104")
 
 def synthesised(sources: str, top: str, folder) -> dict[str, Counter[str]]:
     """Cells of each module that Yosys places for a Series 7 device; what follows the memories moves none of those."""
-    script = f"read_verilog -sv {sources}; synth_xilinx -family xc7 -top {top} -flatten -run begin:fine; tee -o out stat"
+    script = (
+        f"read_verilog -sv {sources}; synth_xilinx -family xc7 -top {top} -flatten -run begin:fine; tee -o out stat"
+    )
     subprocess.run([tool("yosys"), "-q", "-p", script], cwd=folder, capture_output=True, check=True, timeout=300)
     modules = re.split(r"^=== (?:design )?(.*) ===$", (folder / "out").read_text(), flags=re.MULTILINE)[1:]
     found = [re.findall(r"^ +(DSP48E1|RAMB\w+|RAM\d+M) +(\d+)$", text, re.MULTILINE) for text in modules[1::2]]
