@@ -263,11 +263,8 @@ words_per_cycle = st.integers(-3, 6).map(lambda power: 2.0**power)
 
 def layer_of(gemm: Any, name: str = "layer", stage: int = 1) -> Layer:
     """A bare product of R, P, C, groups and perhaps ``per_sample``, then line and stride."""
-    per_sample, line, stride = (*gemm[4:], *(False, 0, 1)[len(gemm) - 4 :])
-    return Layer(
-        name=name, stage=stage, gemm=Gemm(*gemm[:4]), per_sample=per_sample, line=line, stride=stride,
-        shape=Shape(1, 1, 1),
-    )  # fmt: skip
+    named = dict(zip(("per_sample", "line", "stride"), gemm[4:], strict=False))
+    return Layer(name=name, stage=stage, gemm=Gemm(*gemm[:4]), shape=Shape(1, 1, 1), **named)
 
 
 def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None = None) -> Network:

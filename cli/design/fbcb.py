@@ -8,7 +8,7 @@ from ..render import facts, percent, show, table
 
 
 def command(directory: DesignFolder, as_json: AsJson = False) -> None:
-    """Show a design's FBCB: how its control block runs each layer and batch.
+    """Show a design's FBCB: how it runs each layer and batch.
 
     Stacking k, samples down the rows B_R and the blocks into which the rows are divided.
     `fluidb hardware` writes it for the hardware.

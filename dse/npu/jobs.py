@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from . import schedule
 from .space import Tile
 
@@ -161,4 +159,4 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     found += [window.pad[1], window.pad[0], width, height]
     found += [weights, P * C, T_P * C]
     found += [y, y_sample, B_R * y_sample, C * R, samples * y_sample, turn * B_R * y_sample, down * y_sample]
-    return np.array(found, dtype=np.int64).astype(np.uint32).tolist()
+    return [int(word) & 0xFFFFFFFF for word in found]

@@ -33,7 +33,7 @@ ULTRA_WIDTH, ULTRA_ROWS = 72, 4096
 class Bank(NamedTuple):
     """Alike banks of a buffer, each with a port to write and one to read. Shapes: all of one shape."""
 
-    count: Ints
+    number: Ints
     width: Ints  # bits of a row
     rows: Ints
 
@@ -74,7 +74,8 @@ def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
         Cells; the fourth port of each writes.
     """
     width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
-    return np.minimum(-(-width // 6) * -(-rows // 32), -(-width // 3) * -(-rows // 64))
+    found: Ints = np.minimum(-(-width // 6) * -(-rows // 32), -(-width // 3) * -(-rows // 64))
+    return found
 
 
 def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
@@ -97,7 +98,8 @@ def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
     found = -(-(-(-width // 9) * -(-rows // 512)) // 4)
     for bits in (1, 2, 4):
         found = np.minimum(found, -(-width // bits) * -(-rows * bits // 16384))
-    return np.where(cells(width, rows) <= CELLS * found, 0, found)
+    taken: Ints = np.where(cells(width, rows) <= CELLS * found, 0, found)
+    return taken
 
 
 def banks(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike) -> dict[str, Bank]:
@@ -152,7 +154,7 @@ def place(board: Board, found: dict[str, Bank]) -> Placement:
     """
     names = list(found)
     half = np.array([halves(bank.width, bank.rows) for bank in found.values()])
-    count = np.array([bank.count for bank in found.values()])
+    count = np.array([bank.number for bank in found.values()])
     each = np.array([-(-bank.width // ULTRA_WIDTH) * -(-bank.rows // ULTRA_ROWS) for bank in found.values()])
     moved = np.zeros_like(count)  # banks that UltraRAMs hold
     left = np.full(count.shape[1:], board.ultra_rams or 0)
@@ -218,7 +220,7 @@ def needs(board: Board, tile: tuple[int, int, int]) -> Needs | None:
     return Needs(
         block_rams={name: float(count) / 2 for name, count in placed.halves.items()},
         ultra_rams={name: int(count) for name, count in placed.ultra_rams.items()},
-        lutram_luts=sum(4 * int(bank.count * cells(bank.width, bank.rows)) for bank in small),
+        lutram_luts=sum(4 * int(bank.number * cells(bank.width, bank.rows)) for bank in small),
         block_rams_of_board=board.block_rams,
         ultra_rams_of_board=board.ultra_rams or 0,
         placed=bool(placed.fits),

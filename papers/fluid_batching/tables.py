@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dse.npu.design import DesignTable
+from ...dse.npu.resources import needs
 from ...models import load_network
 from ...platforms import load_platform
 from ..lab import Lab, by_seed, design, paper_options, row
@@ -21,6 +22,20 @@ def _shares(of: str, at: str, found: DesignTable, line: dict[str, float]) -> lis
     return [Row(name, of, at, "%", 100 * ours, paper=theirs) for name, (ours, theirs) in shares.items()]
 
 
+def _blocks(at: str, found: DesignTable) -> str:
+    """What a design would need of its board."""
+    taken = needs(found.platform, found.tile)
+    assert taken is not None
+    blocks = f"{taken.total_block_rams:,g} block RAMs of {taken.block_rams_of_board:,}"
+    if taken.ultra_rams_of_board:
+        blocks += f" beside {taken.total_ultra_rams} UltraRAMs of {taken.ultra_rams_of_board}"
+    _, T_P, T_C = found.tile
+    return (
+        f"{at}: placed as the engine of `fluidb hardware`, {found.tile} needs {blocks}; with <T_P,T_C> = <{T_P},{T_C}> "
+        f"T_R can be at most {taken.largest_T_R:,}."
+    )
+
+
 def table1(lab: Lab) -> Item:
     """Designs and their shares of the boards."""
     del lab  # nothing is drawn
@@ -35,6 +50,7 @@ def table1(lab: Lab) -> Item:
         for name, ours, theirs in zip(("T_R", "T_P", "T_C"), found.tile, line["tile"], strict=True):
             rows.append(Row(name, "search", at, "", ours, paper=theirs))
         rows += _shares("search", at, found, line)
+        notes.append(_blocks(at, found))
         if list(found.tile) == line["tile"]:
             continue
         given = paper_options(tile=line["tile"])

@@ -48,6 +48,7 @@ def test_the_memory_follows_from_its_blocks(name):
 @pytest.mark.parametrize("name", sorted({*BOARDS} - {"nvdla"}))
 def test_the_memory_is_that_of_its_blocks(name):
     board = load_platform(name)
+    assert board.block_rams is not None
     kb = 36 * board.block_rams + 288 * (board.ultra_rams or 0)
     assert board.on_chip_mbit == pytest.approx(kb / 1024, abs=0.1)
     for key, count in (("block_rams", board.block_rams), ("ultra_rams", board.ultra_rams)):

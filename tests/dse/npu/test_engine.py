@@ -56,7 +56,12 @@ def samples_side_by_side(C: int, T_C: int, B_P: int) -> int:
 
 
 def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
-    """A convolution of at most so many inner rows, and about so many rows; or a product of just these."""
+    """A convolution of about so many inner rows, or a product of just these sizes."""
+    kernel: Any
+    outputs: Any
+    stride: Any
+    pad: Any
+    dilation: Any
     if rng.random() < 0.3:
         return Window.of_product(R, P)
     kernel, stride, dilation = (tuple(map(int, rng.choice([1, 1, 2, 3, 3, 5], 2))) for _ in range(3))
@@ -69,7 +74,7 @@ def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
     if rng.random() < 0.3:  # as wide as the map
         stride, pad, below = (1, 1), tuple(n // 2 for n in reach), [n - 1 - n // 2 for n in reach]
     spans = zip(outputs, stride, reach, pad, below, strict=True)
-    size = tuple(max((n - 1) * s + r - before - after, 1) for n, s, r, before, after in spans)
+    size: Any = tuple(max((n - 1) * s + r - before - after, 1) for n, s, r, before, after in spans)
     return Window(max(1, P // (kernel[0] * kernel[1])), size, kernel, outputs, stride, pad, dilation)
 
 

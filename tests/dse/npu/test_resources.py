@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from builders import tool
 from fluidb.dse import Limits, Overlap, SearchOptions, Tile, search
-from fluidb.dse.npu.resources import Bank, banks, cells, halves, most_rows, needs, place
+from fluidb.dse.npu.resources import Bank, Needs, banks, cells, halves, most_rows, needs, place
 from fluidb.dse.npu.space import DesignSpace, check_fit, designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
@@ -20,7 +21,13 @@ from test_engine import SOURCE, Design, write_package
 ZC706, ZCU104 = load_platform("zc706"), load_platform("zcu104")
 
 
-def synthesised(sources: str, top: str, folder) -> dict[str, Counter[str]]:
+def needed(board: Board, tile: tuple[int, int, int]) -> Needs:
+    found = needs(board, tile)
+    assert found is not None
+    return found
+
+
+def synthesised(sources: str, top: str, folder: Path) -> dict[str, Counter[str]]:
     """Cells of each module that Yosys places for a Series 7 device; what follows the memories moves none of those."""
     script = (
         f"read_verilog -sv {sources}; synth_xilinx -family xc7 -top {top} -flatten -run begin:fine; tee -o out stat"
@@ -38,8 +45,8 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
         each, cell = int(halves(bank.width, bank.rows)), "RAMB36E1"
         if each % 2:
             cell = "RAMB18E1"
-        found[cell] += int(bank.count) * (each if each % 2 else each // 2)
-        found["RAM"] += int(bank.count * cells(bank.width, bank.rows)) * (each == 0)
+        found[cell] += int(bank.number) * (each if each % 2 else each // 2)
+        found["RAM"] += int(bank.number * cells(bank.width, bank.rows)) * (each == 0)
     return +found
 
 
@@ -102,9 +109,9 @@ def test_ultra_rams_leave_the_fewest_blocks():
         ultra_rams = int(draw.integers(0, 30))
         board = ZCU104.model_copy(update={"ultra_rams": ultra_rams})
         kinds = [(int(draw.integers(1, 20)), 16 * int(draw.integers(1, 5)), int(draw.integers(2, 4000))) for _ in "ab"]
-        found = {name: Bank(*map(np.int64, kind)) for name, kind in zip("ab", kinds, strict=True)}
-        placed = place(board, {name: Bank(*(np.array([n]) for n in bank)) for name, bank in found.items()})
-        half = [int(halves(bank.width, bank.rows)) for bank in found.values()]
+        found = {name: Bank(*(np.array([n]) for n in kind)) for name, kind in zip("ab", kinds, strict=True)}
+        placed = place(board, found)
+        half = [int(halves(bank.width, bank.rows)[0]) for bank in found.values()]
         (n, _, _), (m, _, _) = kinds
         moves = [(i, j) for i in range(n + 1) for j in range(m + 1) if i + j <= ultra_rams]
         fewest = min((n - i) * half[0] + (m - j) * half[1] for i, j in moves)
@@ -114,11 +121,11 @@ def test_ultra_rams_leave_the_fewest_blocks():
 
 def test_every_design_of_a_space_can_be_placed():
     space = designs(ZC706)
-    assert all(needs(ZC706, Tile(*tile)).placed for tile in space[::53].tolist())
+    assert all(needed(ZC706, Tile(*tile)).placed for tile in space[::53].tolist())
     bits = designs(ZC706, placed=False)
     lower = space[bits[:, 0] > space[:, 0]]
     assert len(lower) > 1000
-    assert not any(needs(ZC706, Tile(T_R + 2, T_P, T_C)).placed for T_R, T_P, T_C in lower[::53].tolist())
+    assert not any(needed(ZC706, Tile(T_R + 2, T_P, T_C)).placed for T_R, T_P, T_C in lower[::53].tolist())
     assert np.array_equal(bits[:, 1:], space[:, 1:])
     assert (bits[:, 0] >= space[:, 0]).all()
     boxes = DesignSpace(ZC706)
@@ -131,12 +138,12 @@ def test_a_search_finds_what_can_be_placed():
     network = load_network("resnet50")
     options = SearchOptions(b_max=1)
     found = search(network, ZC706, options).best.tile
-    assert needs(ZC706, found).placed
+    assert needed(ZC706, found).placed
     paper = search(network, ZC706, options.model_copy(update={"overlap": Overlap.PAPER})).best.tile
-    assert not needs(ZC706, paper).placed
+    assert not needed(ZC706, paper).placed
     half = Limits(max_ram_mbit=ZC706.on_chip_mbit / 2)
     fewer = search(network, ZC706, options.model_copy(update={"limits": half})).best.tile
-    assert needs(ZC706, fewer).total_block_rams <= 545 // 2
+    assert needed(ZC706, fewer).total_block_rams <= 545 // 2
     with pytest.raises(InputError, match="no design fits: .* and 0 block RAMs"):
         DesignSpace(ZC706, Limits(max_ram_mbit=0.01))
 
@@ -154,9 +161,9 @@ def test_what_cannot_be_placed_is_refused(fluidb):
 
 def test_figures_of_blocks():
     """Of a design that fits the board's bits; the buffers of its outputs take most."""
-    found = needs(ZC706, Tile(4652, 7, 128))
+    found = needed(ZC706, Tile(4652, 7, 128))
     assert found.block_rams == {"inputs": 112, "sums": 1024, "stores": 640, "beats": 2.5}
     assert (found.total_block_rams, found.placed, found.largest_T_R) == (1778.5, False, 1024)
-    at_most = needs(ZC706, Tile(1024, 7, 128))
+    at_most = needed(ZC706, Tile(1024, 7, 128))
     assert (at_most.total_block_rams, at_most.lutram_luts, at_most.placed) == (386.5, 8064, True)
     assert needs(load_platform("nvdla"), Tile(1024, 4, 4)) is None
