@@ -45,6 +45,7 @@ SOURCES = (
     "serving/bound.py",
     "serving/event_loop.py",
     "serving/policies/*.py",
+    "serving/terms.py",
     "rules/pad_or_split.py",
 )
 """Every file with a compiled function."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from math import inf
 from pathlib import Path
@@ -17,6 +17,7 @@ from .names import offering
 if TYPE_CHECKING:
     from ..serving.inputs import Requests
     from ..traffic.distributions import Objective
+    from ..traffic.trace import Trace
 
 
 def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
@@ -123,12 +124,67 @@ class SimulationOptions:
     @property
     def requests(self) -> Requests:
         """The requests as the library takes them."""
+        return self._made(self.trace)
+
+    def _made(self, trace: Path | Trace) -> Requests:
         from ..serving.inputs import Requests
 
         slo_s = objective(self.slo)
         return Requests(
-            trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed, predict_depth=self.predict_depth
+            trace=trace, samples=self.samples, slo_s=slo_s, seed=self.seed, predict_depth=self.predict_depth
         )
+
+
+OptionalTrace = Annotated[
+    Path | None, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions(SimulationOptions):
+    """The same, or clients that wait for their answers in place of a trace; and what happens at a deadline."""
+
+    trace: OptionalTrace = None  # type: ignore[assignment]  # a dataclass may have a wider field than its base
+    clients: Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")] = None
+    think: Annotated[
+        str | None, option("Time from an answer to a client's next request; 0 if not given.", "[exponential:]DURATION")
+    ] = None
+    count: Annotated[int | None, option("Requests that the clients send; 20,000 if not given.")] = None
+    on_deadline: Annotated[
+        str | None,
+        option(
+            "At its deadline a request is still served, dropped or answered by the last exit that it passed.",
+            "serve|drop|answer",
+        ),
+    ] = None
+
+    @property
+    def requests(self) -> Requests:
+        """The requests as the library takes them."""
+        from ..formats import InputError
+        from ..traffic.arrivals import offline
+        from ..traffic.clients import Clients, parse_think
+
+        if self.clients is None:
+            if self.trace is None:
+                raise InputError(
+                    "trace: expected a file of requests, or --clients that send them, found neither; state one of them"
+                )
+            for name in ("think", "count"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"{name}: expected --clients beside it, found a trace; leave out one of the two")
+            return super().requests
+        if self.trace is not None:
+            raise InputError("clients: expected a trace or clients, found both; leave out one of the two")
+        clients = Clients(self.clients, *parse_think(self.think or "0"))
+        return replace(self._made(offline(20_000 if self.count is None else self.count)), clients=clients)
+
+    @property
+    def scheduler(self) -> str:
+        """The policy, with what happens at a deadline."""
+        from ..serving.scheduler import with_parameter
+
+        return self.policy if self.on_deadline is None else with_parameter(self.policy, "on_deadline", self.on_deadline)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,11 @@ def serve_in_steps(
     progress: Callable[[int, int], None] | None = None,
 ) -> RunnerResult:
     """Serve requests on a clock and a device."""
+    if case.terms is not None:
+        raise InputError(
+            f"policy {case.scheduler.spec}: expected on_deadline=serve and no clients on a real device, found others; "
+            "simulate them (serve-sim)"
+        )
     service = _Service(case, clock, engine, levels)
     count, until_s, failure = len(case.traffic), math.inf, ""
     while service.now.returned[0] < count:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..studies.comparison import Comparison, PointResult
+from ..studies.comparison import Comparison, PointResult, Standing
 from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def draw_comparison(found: Comparison) -> Figure:
         for band in range(bands):
             drawn = series[band * columns : (band + 1) * columns]
             every = [item for points in drawn for point in points for item in point.contenders]
-            unit, per_s = durations(max(item.metrics["p99_latency_s"].mean for item in every))
+            unit, per_s = durations(max(_means(every, "p99_latency_s"), default=0.0))
             for row, (metric, label, scale) in enumerate(
                 (("violation_rate", "violations, %", 100.0), ("p99_latency_s", f"p99 latency, {unit}", per_s))
             ):
@@ -44,8 +44,8 @@ def draw_comparison(found: Comparison) -> Figure:
                         axes.set_title(_title(points), fontsize=8)
                 for axes in cells[len(drawn) :]:
                     axes.set_axis_off()
-                means = [item.metrics[metric].mean for item in every]
-                if metric == "p99_latency_s" and max(means) > 20 * min(means):
+                means = _means(every, metric)
+                if metric == "p99_latency_s" and means and max(means) > 20 * min(means):
                     cells[0].set_yscale("log")  # an overloaded NPU's queue grows without end
                     round_ticks(cells[0].yaxis)
                 else:
@@ -56,12 +56,17 @@ def draw_comparison(found: Comparison) -> Figure:
         return describe(figure, f"Comparison: {legible(found.title, 60)}", _said(found))
 
 
+def _means(contenders: Sequence[Standing], metric: str) -> list[float]:
+    """Means of a metric, of those that have it: a p99 is infinite where more than 1 % of the requests were dropped."""
+    return [item.metrics[metric].mean for item in contenders if metric in item.metrics]
+
+
 def _alike(found: Comparison) -> list[list[int]]:
     """Contenders by their place; those with the same figures in the whole picture are together, and drawn once."""
     groups: dict[str, list[int]] = {}
     for place in range(len(found.contenders)):
-        figures = [point.contenders[place].metrics[key] for point in found.points for key in DRAWN]
-        groups.setdefault(repr([(item.mean, item.low, item.high) for item in figures]), []).append(place)
+        figures = [point.contenders[place].metrics.get(key) for point in found.points for key in DRAWN]
+        groups.setdefault(repr([item and (item.mean, item.low, item.high) for item in figures]), []).append(place)
     return list(groups.values())
 
 
@@ -69,7 +74,7 @@ def _series(points: Sequence[PointResult]) -> list[list[PointResult]]:
     """Points of a panel: a case over its rates, or over its SLOs if it has one rate."""
     panels: dict[tuple[object, ...], list[PointResult]] = {}
     for point in points:
-        rates = {other.rate_per_s for other in points if other.case == point.case}
+        rates = {other.load for other in points if other.case == point.case}
         panels.setdefault((point.case, point.slo_s if len(rates) > 1 else None), []).append(point)
     return list(panels.values())
 
@@ -77,7 +82,7 @@ def _series(points: Sequence[PointResult]) -> list[list[PointResult]]:
 def _title(points: Sequence[PointResult]) -> str:
     """Title of a panel: the values that its points share."""
     first, slos = points[0], {point.slo_s for point in points}
-    rates = {point.rate_per_s for point in points}
+    rates = {point.load for point in points}
     shared = [legible(first.case)]
     if len(slos) == 1:
         shared.append(legible(first.objective))
@@ -87,17 +92,17 @@ def _title(points: Sequence[PointResult]) -> str:
 
 
 def _panel(axes: Axes, points: Sequence[PointResult], metric: str, scale: float, alike: list[list[int]]) -> None:
-    over_rate = len({point.rate_per_s for point in points}) > 1
+    over_rate = len({point.load for point in points}) > 1
     contenders = points[0].contenders
     for rank, places in enumerate(alike):  # thinner above: no line is hidden
         index, name = places[0], " = ".join(legible(contenders[place].name) for place in places)
-        values = [point.contenders[index].metrics[metric] for point in points]
-        mean = scale * np.array([value.mean for value in values])
-        ends = np.array([(value.low, value.high) for value in values], dtype=np.float64).T
+        values = [point.contenders[index].metrics.get(metric) for point in points]
+        mean = scale * np.array([np.nan if value is None else value.mean for value in values])
+        ends = np.array([(value and value.low, value and value.high) for value in values], dtype=np.float64).T
         spread = np.nan_to_num(np.maximum(np.abs(scale * ends - mean), 0.0))
         x: Sequence[float] = [rank]
         if len(points) > 1:
-            x = [point.rate_per_s or 0.0 if over_rate else 1e3 * (point.slo_s or 0.0) for point in points]
+            x = [point.load or 0.0 if over_rate else 1e3 * (point.slo_s or 0.0) for point in points]
             aside = 0.012 * (max(x) - min(x)) * (rank - (len(alike) - 1) / 2)  # intervals stay apart
             x = [value + aside for value in x]
         axes.errorbar(
@@ -105,7 +110,7 @@ def _panel(axes: Axes, points: Sequence[PointResult], metric: str, scale: float,
             linewidth=0.8 + 1.6 * (1 - rank / len(alike)), elinewidth=1, capsize=2, label=name,
         )  # fmt: skip
     if len(points) > 1:
-        axes.set_xlabel("requests/s" if over_rate else "SLO, ms")
+        axes.set_xlabel(("requests/s" if points[0].clients is None else "clients") if over_rate else "SLO, ms")
     else:
         axes.set_xticks(range(len(alike)), [""] * len(alike))
         axes.set_xlim(-0.6, len(alike) - 0.4)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..jit import compiled, refer
 from .policies.estimates import narrowest
 from .policies.interface import BATCH, DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, LaneView
+from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW = range(5)
 FAULTS = {
@@ -128,7 +129,7 @@ def begin(requests: int, lanes: int, b_max: int) -> State:
 _f, _i = types.float64, types.int64
 _f1, _i1, _f2, _i2 = types.float64[::1], types.int64[::1], types.float64[:, ::1], types.int64[:, ::1]
 _f3, _i3 = types.float64[:, :, ::1], types.int64[:, :, ::1]
-_SIGNATURE = types.int64(
+_TYPES = (
     types.FunctionType(DECIDE),
     types.NamedTuple((REQUESTS, _i1, _f2), RequestArrays),
     types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS, _f), DeviceArrays),
@@ -140,6 +141,8 @@ _SIGNATURE = types.int64(
     _f,
     _i,
 )
+PLAIN, WITH_TERMS = types.int64(*_TYPES, types.none), types.int64(*_TYPES, TERMS)
+"""numba signatures of the loop without and with terms."""
 
 
 @compiled(inline="always")
@@ -287,12 +290,11 @@ def slow_each_other(clock, lanes, load, run_s):
     clock.slowdown = slowdown
 
 
-@compiled(_SIGNATURE, lean=True)
-def run_events(decide, work, device, rules, state, record, until_s, events):
+def _run_events(decide, work, device, rules, state, record, until_s, events, terms):
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
     ``device`` and ``rules`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to
-    ``record``.
+    ``record``.  ``terms`` are those of clients that wait and of deadlines, or ``None``.
     Returns ``OK``, or a fault of the policy.
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
@@ -313,11 +315,15 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
         now, next_s = math.inf, math.inf
         if clock.arrived < count:
             next_s = requests.arrival_s[clock.arrived]
+        if terms is not None:
+            next_s = min(next_s, next_deadline(terms, requests))
         for k in range(lanes.size):
             now = min(now, lanes[k].end_s if lanes[k].running else min(lanes[k].wake_s, next_s))
         if now == math.inf:
             return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
         clock.now_s = min(now, until_s)
+        if terms is not None:
+            pass_time(clock.now_s, False, terms, clock, lanes, batches, members, queue, requests, exit_of)
         if now > until_s:
             break
 
@@ -328,10 +334,15 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             lane.running, lane.wait_s = 0, 0.0
             reached = stage_after[lane.segment]
             lane.segment += 1
-            exited = 0
+            exited = noted = 0
+            if terms is not None:
+                exited = sweep(False, terms, clock, lane, batches, members, requests)
+                noted = note_members(terms, lane, members)
             if reached > lane.stage:
                 lane.stage = reached
-                exited = leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
+                exited += leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
+                if terms is not None:
+                    tell_returned(noted, terms, clock, lane, requests)
             merges = meets_below(lane, batches, variants)
             # where the run ends, the policy is asked about this batch, unless it merges
             if exited > 0 and lane.samples > 0 and lane.compact and (lane.left > 0 or merges):
@@ -343,10 +354,22 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             if merges and lane.run < runs.shape[0]:
                 runs[lane.run, 3] += MERGES
 
-        while clock.arrived < count and requests.arrival_s[clock.arrived] <= now:
-            queue[clock.tail] = clock.arrived
-            clock.tail += 1
-            clock.arrived += 1
+        if terms is None:
+            while clock.arrived < count and requests.arrival_s[clock.arrived] <= now:
+                queue[clock.tail] = clock.arrived
+                clock.tail += 1
+                clock.arrived += 1
+        else:
+            pass_time(now, now < until_s, terms, clock, lanes, batches, members, queue, requests, exit_of)
+            for k in range(lanes.size):
+                lane = lanes[k]
+                while not lane.running and lane.depth > 0:
+                    gone = sweep(now < until_s, terms, clock, lane, batches, members, requests)
+                    if gone > 0 and lane.samples > 0 and lane.compact and lane.left > 0:
+                        compact(lane, gather_s)
+                    if lane.samples > 0:
+                        break
+                    give_way(False, clock, lane, batches, members, requests)
         if now >= until_s:
             break
 
@@ -427,3 +450,8 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
         if lanes.size > 1:
             slow_each_other(clock, lanes, load, run_s)
     return OK
+
+
+run_events = compiled(PLAIN, lean=True)(_run_events)
+run_on_terms = compiled(lean=True)(_run_events)
+"""The same loop twice: compiled without terms there is no trace of them; with them it is when it is first needed."""

@@ -10,6 +10,7 @@ from ..formats import AnyPath, InputError
 from ..models import Exit
 from ..models.network import thresholds_of
 from ..tables.latency import LatencyTable, read_latency
+from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.measures import MEASURES, Threshold
 from ..traffic.reading import read_trace
@@ -71,6 +72,8 @@ class Requests:
         Seed of exits, samples, objectives or predictions that are drawn.
     predict_depth : float, optional
         Correlation with the depth of requests of the predictions that are drawn, if the trace has none.
+    clients : Clients, optional
+        Clients that wait for their answers, who send the requests; the trace then has all of them at time 0.
     """
 
     trace: Trace | AnyPath
@@ -78,6 +81,7 @@ class Requests:
     slo_s: Objective | None = None
     seed: int = 0
     predict_depth: float | None = None
+    clients: Clients | None = None
 
     @property
     def file(self) -> Path | None:
@@ -133,4 +137,5 @@ class Requests:
             trace, rates, slo_s=self.slo_s, seed=self.seed, threshold=threshold, predict_depth=self.predict_depth
         )
         drawn = "" if self.samples is None else f" of {self.samples}, seed {self.seed}"
-        return replace(found, origin=f"{found.origin}{drawn}")
+        found = replace(found, origin=f"{found.origin}{drawn}")
+        return found if self.clients is None else self.clients.send(found, self.seed)

@@ -70,13 +70,38 @@ class Utilisation:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadlineSummary:
+    """Requests that were dropped, or answered early, at their deadlines.
+
+    Attributes
+    ----------
+    dropped, early : int
+        Requests that were dropped; and those that returned with the answer of an exit before their own.
+    dropped_rate, early_rate : float
+        Their shares of all requests.
+    answered_latency_s : float or None
+        Mean latency of the requests that returned, ``None`` if none did.
+    accuracy_of_all : float or None
+        Share of right answers of all requests, where one without an answer counts as wrong; ``None`` if the trace does
+        not state which answers are right.
+    """
+
+    dropped: int
+    early: int
+    dropped_rate: float
+    early_rate: float
+    answered_latency_s: float | None
+    accuracy_of_all: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Figures of a replay (``docs/model.md``, Metrics, defines each).
 
     Attributes
     ----------
     requests, unfinished : int
-        Requests that arrived, and those not returned when the simulation was stopped.
+        Requests that arrived, and those neither returned nor dropped when the simulation was stopped.
     span_s : float
         From the first arrival to the last return, or until the simulation was stopped.
     independent_requests : float
@@ -84,7 +109,7 @@ class Summary:
     more_requests_needed : int
         About how many more there must be for intervals of the mean latency and the violation rate.
     mean_latency_s, max_latency_s : float
-        Latency from arrival; infinite with requests unfinished.
+        Latency from arrival; infinite with requests unfinished or dropped.
     mean_interval_s : Interval or None
         Of the mean latency, at 95 %; ``None`` if the run is too short, or with requests unfinished.
     percentiles : list of Percentile
@@ -100,7 +125,7 @@ class Summary:
     arrival_rate_per_s, processing_rate_per_s, goodput_per_s : float
         Rate of arrivals from the first to the last; requests returned, and returned within their SLO, over the span.
     makespan_s : float
-        From the first arrival to the last return; infinite with requests unfinished.
+        From the first arrival to the last return or drop; infinite with requests unfinished.
     depth_variance : float
         Mean over batches, as they entered, of the variance of depth in each: of the exits, of which the last counts
         once for each of its steps.
@@ -126,6 +151,8 @@ class Summary:
         By exit.
     subnets : SubNetSummary or None
         Figures of SubNets; ``None`` if the latency table has none.
+    deadlines : DeadlineSummary or None
+        What became of requests at their deadlines; ``None`` if all were served.
     """
 
     requests: int
@@ -158,6 +185,7 @@ class Summary:
     stages: list[StageSummary]
     exits: list[ExitSummary]
     subnets: SubNetSummary | None
+    deadlines: DeadlineSummary | None = None
 
     __repr__ = brief
 
@@ -204,6 +232,19 @@ def _exit(
     return ExitSummary(number, count, float(ordered.sum()) / count, nearest_rank(ordered, 0.99), accuracy)
 
 
+def _deadlines(replay: Replay, right: NDArray[Any] | None) -> DeadlineSummary | None:
+    """What became of requests at their deadlines, given whether answers are right."""
+    if replay.left_s is None:
+        return None
+    returned, count = np.isfinite(replay.finish_s), len(replay.finish_s)
+    dropped, early = int(replay.dropped.sum()), int(replay.early.sum())
+    latency_s = replay.latency_s[returned]
+    return DeadlineSummary(
+        dropped, early, dropped / count, early / count, float(latency_s.mean()) if len(latency_s) else None,
+        None if right is None else float(right[returned].sum()) / count,
+    )  # fmt: skip
+
+
 def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
     """Mean over batches of the variance of a value in each batch."""
     inside = batch > 0
@@ -236,9 +277,10 @@ def summarise(replay: Replay) -> Summary:
     run = OneRun(latency_s, replay.fresh, at_once=trace.at_once)
     ordered = run.ordered_s
     mean, violating = run.mean(), run.share(violated)
-    wait_s = np.minimum(replay.start_s, end_s) - trace.arrival_s
+    wait_s = np.minimum(replay.start_s, np.minimum(replay.gone_s, end_s)) - trace.arrival_s
     returned = np.isfinite(replay.finish_s)
-    violations, unfinished = int(violated.sum()), count - int(returned.sum())
+    answered = int(returned.sum())
+    violations, unfinished = int(violated.sum()), int(np.isinf(replay.gone_s).sum())
     right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
     last = replay.table.exits[-1]
     depths = places(traffic.exits, last.steps if trace.steps is None else trace.steps, len(replay.table.exits))
@@ -261,7 +303,7 @@ def summarise(replay: Replay) -> Summary:
         violation_rate=violations / count,
         violation_interval=violating.interval,
         arrival_rate_per_s=trace.rate_per_s,
-        processing_rate_per_s=(count - unfinished) / span_s,
+        processing_rate_per_s=answered / span_s,
         goodput_per_s=(count - violations) / span_s,
         makespan_s=math.inf if unfinished else span_s,
         depth_variance=variance_within(replay.batch, depths),
@@ -273,8 +315,9 @@ def summarise(replay: Replay) -> Summary:
         preemptions=replay.preemptions,
         scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
-        accuracy=None if right is None or unfinished == count else float(right[returned].sum()) / (count - unfinished),
+        accuracy=None if right is None or not answered else float(right[returned].sum()) / answered,
         stages=[_stage(replay, stage, run_s, span_s) for stage in numbers],
         exits=[_exit(number, returned & (traffic.exits == number), latency_s, right) for number in numbers],
         subnets=summarise_subnets(replay),
+        deadlines=_deadlines(replay, right),
     )

@@ -70,6 +70,14 @@ class Replay:
         Busy time of the lanes that no segment accounts for: gathers, delays, slowdown by other lanes.
     runs : Runs or None
         Every run, if recorded.
+    offered : Traffic or None
+        With clients or deadlines, the traffic as it was before: ``traffic`` has the arrivals that came about, and the
+        exits whose answers were given.
+    on_deadline : str
+        What happened to requests at their deadline: ``serve``, ``drop`` or ``answer``.
+    left_s : (N,) ndarray of float64 or None
+        When each request left the queue or the NPU for good, if deadlines drop or answer it; infinite if the simulation
+        was stopped before.
     """
 
     traffic: Traffic
@@ -90,6 +98,9 @@ class Replay:
     lanes: int = 1
     overhead_s: float = 0.0
     runs: Runs | None = None
+    offered: Traffic | None = None
+    on_deadline: str = "serve"
+    left_s: NDArray[np.float64] | None = None
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -119,7 +130,24 @@ class Replay:
     def fresh(self) -> NDArray[np.bool_]:
         """True for each request that found the system empty when it arrived."""
         arrival_s = self.traffic.trace.arrival_s
-        return np.append(True, np.maximum.accumulate(self.finish_s)[:-1] <= arrival_s[1:])
+        return np.append(True, np.maximum.accumulate(self.gone_s)[:-1] <= arrival_s[1:])
+
+    @property
+    def gone_s(self) -> NDArray[np.float64]:
+        """When each request left the queue or the NPU for good; infinite if the simulation was stopped before."""
+        return self.finish_s if self.left_s is None else self.left_s
+
+    @property
+    def dropped(self) -> NDArray[np.bool_]:
+        """True for each request that was dropped at its deadline."""
+        return np.isinf(self.finish_s) & np.isfinite(self.gone_s)
+
+    @property
+    def early(self) -> NDArray[np.bool_]:
+        """True for each request that returned at its deadline, with the answer of an exit before its own."""
+        if self.offered is None:
+            return np.zeros(len(self.finish_s), dtype=np.bool_)
+        return np.isfinite(self.finish_s) & (self.traffic.exits < self.offered.exits)
 
     @property
     def violated(self) -> NDArray[np.bool_]:
@@ -143,6 +171,7 @@ class Replay:
             "latency_s": self.latency_s,
             "slo_s": self.traffic.slo_s,
             "violated": self.violated,
+            **({"dropped": self.dropped} if self.left_s is not None else {}),
             "exit": self.traffic.exits,
             "preempted": self.preempted,
             "stalled_s": self.stalled_s,
@@ -158,6 +187,6 @@ class Replay:
 
     @property
     def end_s(self) -> float:
-        """The time of the last return, or the time at which the simulation was stopped."""
-        last_s = float(self.finish_s.max())
+        """The time at which the last request left, or the time at which the simulation was stopped."""
+        last_s = float(self.gone_s.max())
         return last_s if math.isfinite(last_s) else self.until_s

@@ -20,12 +20,25 @@ from ..tables.latency import LatencyTable, Segments, SubNetEntry
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
 from ..traffic.traffic import Traffic, places
-from .event_loop import FAULTS, OK, DeviceArrays, Record, RequestArrays, Rules, State, begin, run_events
+from .event_loop import (
+    FAULTS,
+    OK,
+    WITH_TERMS,
+    DeviceArrays,
+    Record,
+    RequestArrays,
+    Rules,
+    State,
+    begin,
+    run_events,
+    run_on_terms,
+)
 from .inputs import AnyPolicy, as_scheduler
 from .outcome import Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
 from .scheduler import Scheduler
+from .terms import ON_DEADLINE, Terms, terms_of
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -71,12 +84,12 @@ def simulate(
         If nothing arrives in time, or the policy broke its contract.
     """
     scheduler = as_scheduler(scheduler)
-    arrived = int(np.searchsorted(traffic.trace.arrival_s, until_s, side="left"))
+    arrival_s = traffic.trace.arrival_s if traffic.think_s is None else np.sort(traffic.think_s[: traffic.clients])
+    arrived = int(np.searchsorted(arrival_s, until_s, side="left"))
     if arrived == 0:
-        raise InputError(
-            f"until: expected a time after the first arrival at {traffic.trace.arrival_s[0]:g} s, found {until_s:g} s"
-        )
-    replay = _replay(table, traffic.first(arrived), scheduler, until_s, None, progress)
+        raise InputError(f"until: expected a time after the first arrival at {arrival_s[0]:g} s, found {until_s:g} s")
+    offered = traffic.first(arrived) if traffic.think_s is None else traffic
+    replay = _replay(table, offered, scheduler, until_s, None, progress)
     return record_runs(replay, scheduler) if record else replay
 
 
@@ -84,7 +97,7 @@ def record_runs(replay: Replay, scheduler: Scheduler) -> Replay:
     """Replay again and keep every run, for a timeline; the first replay knows their number."""
     launches = replay.launches
     room = int(launches.sum()), int(launches.sum(axis=(0, 1)) @ np.arange(launches.shape[2]))
-    return _replay(replay.table, replay.traffic, scheduler, replay.until_s, room)
+    return _replay(replay.table, replay.offered or replay.traffic, scheduler, replay.until_s, room)
 
 
 def _replay(
@@ -97,7 +110,9 @@ def _replay(
 ) -> Replay:
     """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = case_of(table, traffic, scheduler)
-    run = play(scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress)
+    run = play(
+        scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress, terms=case.terms
+    )
     return case.replay(run, until_s, recorded=room is not None)
 
 
@@ -114,19 +129,27 @@ class Case:
     rules: Rules
     lanes: int  # lanes that are used
     levels: int  # thresholds that the policy sets
+    terms: Terms | None  # those of clients that wait and of deadlines
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """The replay of these runs."""
         (clock, state, (served, exit_of, _), ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
         cut = cut_off(state, served, self.device, until_s)
-        if self.levels:
-            last = len(self.table.exits)
+        last, offered, left_s, rule = len(self.table.exits), None, None, self.scheduler.on_deadline
+        if self.terms is not None:
+            sent = int(clock.arrived)
+            offered, left_s = traffic.first(sent), self.terms.left_s[:sent] if rule else None
+            served, exit_of = served._make(column[:sent] for column in served), exit_of[:sent]
+            trace = dataclasses.replace(offered.trace, arrival_s=served.arrival_s)
+            traffic = dataclasses.replace(offered, trace=trace, exits=np.minimum(exit_of, last))
+        elif self.levels:
             traffic = dataclasses.replace(traffic, exits=np.minimum(exit_of, last))
         return Replay(
             traffic, self.table, served.start_s, served.finish_s, served.stalled_s, served.preempted, self.segments,
             served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
             int(clock.calls) * calls_s - cut.call_s, until_s, self.lanes, float(clock.overhead_s) - cut.overhead_s,
-            runs_of(ran, int(clock.run_members)) if recorded else None,
+            runs_of(ran, int(clock.run_members)) if recorded else None, offered, ON_DEADLINE[rule],
+            left_s,
         )  # fmt: skip
 
 
@@ -156,7 +179,11 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     work = work_of(traffic, len(table.exits), table.exits[-1].steps, levels)
     if table.widths is not None and traffic.trace.width is None:
         work.requests.width[:] = table.widths[0]  # a request that states no width may have the widest
-    return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels)
+    terms = None
+    if traffic.think_s is not None or scheduler.on_deadline:
+        work = work._replace(exit_of=work.exit_of.copy())  # it may be the traffic's own, and early answers change it
+        terms = terms_of(work.requests, traffic.slo_s, traffic.think_s, scheduler.on_deadline, b_max)
+    return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels, terms)
 
 
 def runs_of(record: Record, members: int) -> Runs:
@@ -186,6 +213,7 @@ def play(
     progress: Callable[[int, int], None] | None = None,
     control: Callable[[int], None] | None = None,
     events: int = EVENTS,
+    terms: Terms | None = None,
 ) -> LoopRun:
     """Run the event loop to its end.
 
@@ -199,7 +227,7 @@ def play(
         np.zeros(members, dtype=np.int64),
     )  # fmt: skip
     clock = state.clock[0]
-    advance = stepper(scheduler, work, device, rules, state, record)
+    advance = stepper(scheduler, work, device, rules, state, record, terms=terms)
     while clock.returned < count and clock.now_s < until_s:
         advance(until_s, events)
         if control is not None:
@@ -218,19 +246,20 @@ def stepper(
     record: Record,
     *,
     short: bool = False,
+    terms: Terms | None = None,
 ) -> Callable[[float, int], None]:
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
     Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins in
     a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
-    decide, loop = _compiled(scheduler.policy.decide)
+    decide, loop = _compiled(scheduler.policy.decide, on_terms=terms is not None)
     by_address = short and is_jitted(decide) and _ours(decide)
     policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
-            status = loop(policy, work, device, rules, state, record, until_s, events)
+            status = loop(policy, work, device, rules, state, record, until_s, events, terms)
         except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
             raise InputError(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
@@ -324,8 +353,9 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Req
     confidences, exits = np.zeros((0, 0)), traffic.exits
     if levels and trace.confidences is not None:
         confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
+    arrival_s = trace.arrival_s if traffic.think_s is None else trace.arrival_s.copy()  # it is written
     return RequestArrays(
-        requests_of(trace.arrival_s, traffic.slo_s, **stated),
+        requests_of(arrival_s, traffic.slo_s, **stated),
         np.require(places(exits, steps if trace.steps is None else trace.steps, last), np.int64, ["C", "W"]),
         confidences,
     )
@@ -380,16 +410,19 @@ def _ours(decide: Decide) -> bool:
 
 
 @cache
-def _compiled(decide: Decide) -> tuple[Decide, Any]:
+def _compiled(decide: Decide, *, on_terms: bool) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
+    loop: Any = run_on_terms if on_terms else run_events
+    if on_terms and is_jitted(loop):
+        compile_for(WITH_TERMS, loop)
     if is_jitted(decide):
         if _ours(decide):
             compile_for(DECIDE, decide)
-        return decide, run_events
-    if is_jitted(run_events):
+        return decide, loop
+    if is_jitted(loop):
         with suppress(Exception):  # numba raises many kinds
-            return compile_policy(decide), run_events
-    return _whole_numbers(decide), getattr(run_events, "py_func", run_events)
+            return compile_policy(decide), loop
+    return _whole_numbers(decide), getattr(loop, "py_func", loop)
 
 
 def _whole_numbers(decide: Decide) -> Decide:

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, did_you_mean, read_bytes, read_number
-from .policies import POLICIES, Policy, duration
+from .policies import POLICIES, Policy, choice, duration
+from .terms import ON_DEADLINE, SERVE
 
 LIMITS = ("b_max", "lanes")
-"""Parameters of every policy that are whole numbers; ``call``, the time of a scheduler call, is another one."""
+"""Parameters of every policy that are whole numbers; others are ``call``, the time of a scheduler call, and
+``on_deadline``."""
 
 MAX_SOURCE = 2**24
 """Bytes of a policy's file; a larger one is no program."""
@@ -46,6 +48,9 @@ class Scheduler:
         Largest batch, if smaller than the latency table's.
     lanes : int
         Largest number of batches that run side by side; a device may have fewer lanes.
+    on_deadline : int
+        What happens to a request at its deadline: it is served all the same, dropped, or answered by the last exit that
+        it passed (:data:`.terms.ON_DEADLINE`).
     source : bytes or None
         Content of the file that the policy was loaded from, if it is a user's.
     """
@@ -56,6 +61,7 @@ class Scheduler:
     call_s: float = 0.0
     b_max: int | None = None
     lanes: int = 1
+    on_deadline: int = SERVE
     source: bytes | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
@@ -63,14 +69,23 @@ class Scheduler:
 
     def in_batches(self, b_max: int) -> Scheduler:
         """The same with batches up to a size."""
-        parameters = _SPEC.fullmatch(self.spec)
-        assert parameters is not None
-        joined = ":" if parameters["parameters"] is None else ","
-        return replace(self, spec=f"{self.spec}{joined}b_max={b_max}", b_max=b_max)
+        return replace(self, spec=with_parameter(self.spec, "b_max", b_max), b_max=b_max)
 
     def settings(self, slo_s: float | None) -> NDArray[np.float64]:
         """The parameters as the policy's ``decide`` gets them (see :meth:`Policy.settings`)."""
         return self.policy.settings(self.texts, slo_s)
+
+
+def deadlines_of(scheduler: Scheduler) -> dict[str, object]:
+    """What is known of the figures of deadlines under a policy: nothing (``None``) where all requests are served."""
+    return dict.fromkeys(("dropped", "early", "accuracy_of_all"), scheduler.on_deadline or None)
+
+
+def with_parameter(spec: str, key: str, value: object) -> str:
+    """The text of a policy with one parameter more."""
+    parameters = _SPEC.fullmatch(spec)
+    joined = "," if parameters is not None and parameters["parameters"] else ":"
+    return f"{spec.removesuffix(':')}{joined}{key}={value}"
 
 
 def _from_file(path: Path, name: str) -> Policy:
@@ -168,9 +183,15 @@ def find_policy(spec: str) -> Scheduler:
             raise InputError(f'policy: expected every parameter once, found {key.strip()} twice in "{spec}"')
         texts[key.strip()] = value.strip()
     call_s = duration("call")(texts.pop("call", "0"), None)
+    on_deadline = int(choice("on_deadline", *ON_DEADLINE)(texts.pop("on_deadline", "serve"), None))
+    if on_deadline != SERVE and policy.plans_queue:
+        raise InputError(
+            f"policy: on_deadline: expected a policy that plans no batches ahead, found {name}, which counts on "
+            "requests that wait; choose e.g. fluid"
+        )
     limits = {name: _limit(name, texts.pop(name)) for name in LIMITS if name in texts}
     policy.settings(texts, 1.0)  # a fault is found now
-    return Scheduler(spec, policy, texts, call_s, source=source, **limits)
+    return Scheduler(spec, policy, texts, call_s, on_deadline=on_deadline, source=source, **limits)
 
 
 def _limit(name: str, text: str) -> int:

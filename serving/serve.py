@@ -13,6 +13,7 @@ from .metrics import Summary, summarise
 from .outcome import Replay
 from .replay import record_runs, simulate
 from .requirements import Requirement, RequirementVerdict, check_stated, judge
+from .scheduler import deadlines_of
 from .subnets import stated_of
 from .timeline import check_timeline_size
 
@@ -29,8 +30,8 @@ class ServeResult:
         The outcome of every request.
     summary : Summary
         Its figures.
-    unavoidable_violations : int
-        Violations that no scheduler prevents.
+    unavoidable_violations : int or None
+        Violations that no scheduler prevents; ``None`` with clients that wait, who send other requests under another.
     requirements : list of RequirementVerdict
         Whether each requirement holds, in their order.
     """
@@ -38,7 +39,7 @@ class ServeResult:
     policy: str
     replay: Replay
     summary: Summary
-    unavoidable_violations: int
+    unavoidable_violations: int | None
     requirements: list[RequirementVerdict]
 
     __repr__ = brief
@@ -91,9 +92,11 @@ def serve(
     latency = as_table(table)
     scheduler = as_scheduler(policy, latency)
     check_stated(requirements, mac_share=latency.peak_macs_per_s, **stated_of(latency))
+    check_stated(requirements, **deadlines_of(scheduler))
     trace = requests.read(progress)
     check_stated(
-        requirements, accuracy=trace.correct, accuracy_misses=trace.min_accuracy, width_variance=trace.width
+        requirements, accuracy=trace.correct, accuracy_of_all=trace.correct, accuracy_misses=trace.min_accuracy,
+        width_variance=trace.width,
     )  # fmt: skip
     traffic = requests.traffic(trace, [row.rate for row in latency.exits], as_thresholds(threshold, latency, trace))
     replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=progress)
@@ -102,4 +105,5 @@ def serve(
         replay = record_runs(replay, scheduler)
     summary = summarise(replay)
     verdicts = [judge(item, summary) for item in requirements]
-    return ServeResult(scheduler.spec, replay, summary, least_violations(replay), verdicts)
+    unavoidable = None if traffic.clients else least_violations(replay)
+    return ServeResult(scheduler.spec, replay, summary, unavoidable, verdicts)

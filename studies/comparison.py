@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import PlainSerializer
+from pydantic import PlainSerializer, SerializerFunctionWrapHandler, model_serializer
 
 from .. import __version__
 from ..dse.npu.space import Tile
@@ -30,8 +30,8 @@ COMPARE_FILE = "compare.json"
 JUDGED = [item for item in COMPARED if item.better]
 """Figures that have a good side: a change of these is better or worse, where both comparisons have them."""
 
-ALWAYS = [item.key for item in JUDGED if not item.part]
-"""Those of them that every run has."""
+ALWAYS = [item.key for item in JUDGED if not item.part and item.unit != "s"]
+"""Those of them that every run has: a mean latency is infinite where a request was dropped."""
 
 Progress = Callable[[int, int], None]
 
@@ -57,8 +57,20 @@ class Lead(NamedTuple):
     less: Difference  # violation rate of the first, less that of the second, seed by seed
 
 
+class ClosedKeys(JsonRecord):
+    """Clients that wait for their answers, and their think time; without clients the two keys are left out."""
+
+    clients: int | None = None
+    think: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _if_any(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = write(self)
+        return {key: value for key, value in found.items() if value is not None or key not in ("clients", "think")}
+
+
 @with_columns
-class PointKeys(JsonRecord):
+class PointKeys(ClosedKeys):
     """A point of the grid: its keys, and the columns that are drawn there."""
 
     case: str
@@ -85,7 +97,8 @@ class PointResult(PointKeys):
     def key(self) -> tuple[object, ...]:
         """The key by which two points are matched."""
         drawn = (getattr(self, name) for name in DRAWN)
-        return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *drawn
+        closed = self.clients, self.think
+        return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *closed, *drawn
 
     @property
     def lead(self) -> Lead | None:
@@ -106,10 +119,17 @@ class PointResult(PointKeys):
         return f"SLOs {self.slo}" if self.slo else "SLOs of its trace"
 
     @property
+    def load(self) -> float | None:
+        """The rate of arrivals, or the number of clients."""
+        return self.rate_per_s if self.clients is None else self.clients
+
+    @property
     def arrivals(self) -> str:
         """The traffic, in few words."""
         if self.rate_per_s is not None:
             return f"{self.rate_per_s:g} /s"
+        if self.clients is not None:
+            return f"{self.clients} clients, think time {self.think}"
         return "all at once" if self.offline else "its trace"
 
     def __str__(self) -> str:
@@ -263,7 +283,9 @@ def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]
                 name=name,
                 design=tiles[name],
                 metrics=own,
-                differences=None if name == baseline else {key: value.less(base[key]) for key, value in own.items()},
+                differences=None
+                if name == baseline
+                else {key: value.less(base[key]) for key, value in own.items() if key in base},
             )
             for name, own in metrics.items()
         ]
@@ -284,6 +306,7 @@ def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
         trace_sha256=site.trace_sha256,
         requests=point.requests,
         **site.keys.drawn,
+        **point.closed,
         contenders=contenders,
     )
 
@@ -293,7 +316,7 @@ def read_comparison(path: AnyPath) -> Comparison:
     return read_printed(Comparison, path, SCHEMA, "an earlier comparison", "fluidb compare SCENARIO --json")
 
 
-class FigureChange(JsonRecord):
+class FigureChange(ClosedKeys):
     """A figure that moved against an earlier comparison, beyond noise."""
 
     # which
@@ -364,6 +387,8 @@ def against(now: Comparison, earlier: Comparison) -> EarlierComparison:
                         case=point.case,
                         slo_s=point.slo_s,
                         rate_per_s=point.rate_per_s,
+                        clients=point.clients,
+                        think=point.think,
                         offline=point.offline,
                         contender=item.name,
                         metric=figure.key,

@@ -23,6 +23,8 @@ from ..tables.latency import LatencyTable, read_latency
 from ..traffic.additions import add_columns, parse_columns, useless
 from ..traffic.arrivals import offline
 from ..traffic.arrivals.renewal import CVS
+from ..traffic.clients import MOST as MOST_CLIENTS
+from ..traffic.clients import parse_think
 from ..traffic.exits import check
 from ..traffic.reading import read_trace
 from ..traffic.request_columns import REQUEST_COLUMNS, Columns, RequestColumn
@@ -131,9 +133,10 @@ class ContenderKeys(Strict):
 class CaseKeys(Strict):
     """A case: network and board, or the folder of a latency ``table`` for all contenders; objectives; traffic.
 
-    Traffic is ``rates`` in requests/s, Poisson or gamma with a ``cv``; a ``trace``; or ``offline``, all waiting at time
-    0. ``slos`` are objectives that all requests of a run share, a point of the grid each; ``slo`` is a distribution of
-    their own. Columns of requests have the keys that ``trace add`` has as options.
+    Traffic is ``rates`` in requests/s, Poisson or gamma with a ``cv``; a ``trace``; ``offline``, all waiting at time
+    0; or ``clients``, numbers of them that wait for their answers and ``think``. ``slos`` are objectives
+    that all requests of a run share, a point of the grid each; ``slo`` is a distribution of their own. Columns of
+    requests have the keys that ``trace add`` has as options.
     """
 
     name: Name | None = None
@@ -154,6 +157,11 @@ class CaseKeys(Strict):
     cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
     offline: bool = False
+    clients: (
+        Annotated[list[Annotated[int, Field(ge=1, le=MOST_CLIENTS)]], Field(min_length=1), _once("number of clients")]
+        | None
+    ) = None
+    think: Annotated[str, _checked(parse_think)] | None = None
     predict_depth: float | None = None
     tiles: dict[str, Tile] = {}
 
@@ -168,11 +176,15 @@ class CaseKeys(Strict):
     @model_validator(mode="after")
     def _one_traffic(self) -> CaseKeys:
         given = {"rates": self.rates is not None, "trace": self.trace is not None, "offline": self.offline}
+        given["clients"] = self.clients is not None
         found = [name for name, there in given.items() if there]
         if len(found) != 1:
-            raise ValueError(f"expected rates, trace or offline = true, found {' and '.join(found) or 'none of them'}")
-        if self.cv is not None and self.rates is None:
-            raise ValueError(f"expected cv with rates only, found it with {found[0]}")
+            raise ValueError(
+                f"expected rates, trace, offline = true or clients, found {' and '.join(found) or 'none of them'}"
+            )
+        for name, there, partner in (("cv", self.cv, "rates"), ("think", self.think, "clients")):
+            if there is not None and found[0] != partner:
+                raise ValueError(f"expected {name} with {partner} only, found it with {found[0]}")
         return self
 
     @model_validator(mode="after")
@@ -237,7 +249,7 @@ class ScenarioFile(Strict):
     def _cases_once(cls, value: list[CaseKeys], info: ValidationInfo) -> list[CaseKeys]:
         drawn = any(item.trace is None for item in value)
         if "requests" in info.data and info.data["requests"] is None and drawn:
-            raise ValueError("rates and offline need the key requests at the top of the file, found none")
+            raise ValueError("rates, offline and clients need the key requests at the top of the file, found none")
         names = [item.name for item in info.data.get("contenders", [])]
         strangers = [name for item in value for name in item.tiles if names and name not in names]
         if strangers:
@@ -309,6 +321,12 @@ class GridPoint(NamedTuple):
     slo_s: float | None  # latency objective in seconds of all requests; None where each has its own
     rate_per_s: float | None  # rate of the drawn arrivals; None where a trace is replayed, or all wait at time 0
     requests: int  # requests of a run
+    clients: int | None = None  # that wait for their answers
+
+    @property
+    def closed(self) -> dict[str, Any]:
+        """The clients and their think time, if there are any."""
+        return {} if self.clients is None else {"clients": self.clients, "think": self.site.keys.think or "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +340,11 @@ class Scenario:
     @property
     def sha256(self) -> str:
         """Digest of the file's content."""
-        text = json.dumps(self.file.model_dump(mode="json", by_alias=True), sort_keys=True)
+        content = self.file.model_dump(mode="json", by_alias=True)
+        for case in content["cases"]:
+            if case["clients"] is None:  # the digest of a file without clients is that of versions that knew none
+                del case["clients"], case["think"]
+        text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -421,8 +443,11 @@ def load_scenario(name: AnyPath) -> Scenario:
         count = file.requests if site.trace is None else len(site.trace)
         assert count is not None  # the file's schema asks for it where there are rates
         rates: Sequence[float | None] = case.rates or [None]
+        numbers: Sequence[int | None] = case.clients or [None]
         slos_s = [None] if case.slos is None else [parse_duration(text) for text in case.slos]
-        points += [GridPoint(site, slo_s, rate, count) for slo_s in slos_s for rate in rates]
+        points += [
+            GridPoint(site, slo_s, rate, count, clients) for slo_s in slos_s for rate in rates for clients in numbers
+        ]
     if faults:
         raise InputError(faults)
     return Scenario(file, tuple(contenders), tuple(points))

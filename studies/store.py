@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
@@ -23,6 +24,7 @@ from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns
 from ..traffic.arrivals import gamma, offline, poisson
+from ..traffic.clients import Clients, parse_think
 from ..traffic.traffic import Traffic, prepare
 from .designs import DesignRequest, FoundDesign, find_each
 from .scenario import Contender, GridPoint
@@ -44,6 +46,8 @@ COMPARED = tuple(
         "depth_variance",
         "served_accuracy",
         "accuracy_misses",
+        "dropped",
+        "early",
         "hit_ratio",
         "off_chip",
         "off_chip_energy",
@@ -151,7 +155,10 @@ def traffic(point: GridPoint, seed: int) -> Traffic:
     trace = add_columns(trace, seed, site.keys.columns)
     rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
     threshold = as_thresholds(None, site.on if isinstance(site.on, LatencyTable) else site.exits, trace)
-    return prepare(trace, rates, slo_s=point.slo_s, seed=seed, threshold=threshold, predict_depth=rho)
+    found = prepare(trace, rates, slo_s=point.slo_s, seed=seed, threshold=threshold, predict_depth=rho)
+    if point.clients is None:
+        return found
+    return Clients(point.clients, *parse_think(site.keys.think or "0")).send(found, seed)
 
 
 class GridRun(NamedTuple):
@@ -170,6 +177,7 @@ class GridRun(NamedTuple):
             "slo_s": self.point.slo_s,
             "rate_per_s": self.point.rate_per_s,
             **self.point.site.keys.drawn,
+            **self.point.closed,
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,
@@ -187,10 +195,13 @@ class GridRun(NamedTuple):
             raise InputError([f"{where}: {fault}" for fault in error.faults]) from None
         summary = summarise(replay)
         taken = {item.key: item.of(summary) for item in COMPARED}
-        taken["unavoidable_rate"] = least_violations(replay) / summary.requests
-        figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None}
+        if not served.clients:
+            taken["unavoidable_rate"] = least_violations(replay) / summary.requests
+        # a latency is infinite where requests were dropped
+        figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None and isfinite(value)}
         intervals = {item.key: found for item in COMPARED if (found := item.interval_of(summary).interval)}
-        digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
+        arrivals = served.trace.arrival_s if served.think_s is None else served.think_s
+        digest = hashlib.sha256(arrivals.tobytes() + served.exits.tobytes()).hexdigest()
         return RunTable(
             inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures, intervals=intervals
         )

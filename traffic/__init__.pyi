@@ -6,6 +6,7 @@ from .arrivals import (
     offline as offline,
     poisson as poisson,
 )
+from .clients import Clients as Clients
 from .exits import parse_thresholds as parse_thresholds
 from .reading import read_trace as read_trace
 from .samples import Samples as Samples, draw_samples as draw_samples, read_samples as read_samples

@@ -34,6 +34,10 @@ class Traffic:
         The objective that all requests share; ``None`` if each has its own.
     origin : str
         Where the exits came from, as commands print it.
+    think_s : (C + N,) ndarray of float64, optional
+        Of C clients that wait for their answers (:class:`.clients.Clients`): for how long each thinks before its first
+        request, and how long the client of each request thinks after it. All arrivals of the trace are then infinite:
+        they follow from the replay.
     """
 
     trace: Trace
@@ -41,15 +45,23 @@ class Traffic:
     slo_s: NDArray[np.float64]
     objective_s: float | None
     origin: str
+    think_s: NDArray[np.float64] | None = None
 
     __repr__ = brief
 
     def __len__(self) -> int:
         return len(self.trace)
 
+    @property
+    def clients(self) -> int:
+        """Number of clients that wait for their answers; 0 if requests arrive by themselves."""
+        return 0 if self.think_s is None else len(self.think_s) - len(self)
+
     def first(self, count: int) -> Traffic:
         """The first requests."""
-        return replace(self, trace=self.trace.first(count), exits=self.exits[:count], slo_s=self.slo_s[:count])
+        think_s = None if self.think_s is None else self.think_s[: self.clients + count]
+        trace, exits, slo_s = self.trace.first(count), self.exits[:count], self.slo_s[:count]
+        return replace(self, trace=trace, exits=exits, slo_s=slo_s, think_s=think_s)
 
 
 def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from ..options import AsJson, Cluster, PictureOptions, Threads, argument, option
 from ..render import drawn, facts, note, progress, show, table
 
 if TYPE_CHECKING:
-    from ...studies.comparison import Comparison, EarlierComparison, FigureChange, PointResult
+    from ...studies.comparison import Comparison, EarlierComparison, FigureChange, PointResult, Standing
 
 _SHIPPED = "fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9"
 NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`); or the folders of two designs or more."
@@ -114,6 +114,13 @@ def _columns(longest_s: float) -> dict[str, _Column]:
     }
 
 
+def _longest_s(standings: list[tuple[PointResult, Standing]]) -> float:
+    """The longest of the latencies that are shown; none is known where every contender drops requests."""
+    return max(
+        (item.metrics["p99_latency_s"].mean for _, item in standings if "p99_latency_s" in item.metrics), default=0
+    )
+
+
 def _text(found: Comparison, held: EarlierComparison | None) -> Iterator[str]:
     contenders = [
         (item.name, item.policy if item.engine is None else f"{item.policy} on {_engine(item.engine)}")
@@ -152,6 +159,8 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     first = points[0]
     process = "Poisson arrivals" if first.cv is None else f"gamma arrivals, CV {first.cv:g}"
     traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else process
+    if first.clients is not None:
+        traffic = f"clients that wait for their answers, think time {first.think}"
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
     for item in first.contenders:
@@ -167,20 +176,25 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     standings = [(point, item) for point in points for item in point.contenders]
     columns = {
         key: column
-        for key, column in _columns(max(item.metrics["p99_latency_s"].mean for _, item in standings)).items()
-        if key in first.contenders[0].metrics
+        for key, column in _columns(_longest_s(standings)).items()
+        if any(key in item.metrics for _, item in standings)
         and (first.predict_depth is not None or key != "depth_variance")  # small with predictions
     }
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []
     for point, item in standings:
         name = (item.name, *_where(point))
-        found = ((column, item.metrics[key]) for key, column in columns.items())
-        figures.append((*name, *(column.mean(it.mean, it.low, it.high) for column, it in found)))
+        found = ((column, item.metrics.get(key)) for key, column in columns.items())
+        figures.append(
+            (*name, *("none" if it is None else column.mean(it.mean, it.low, it.high) for column, it in found))
+        )
         if item.differences is not None:
-            less = ((column, item.differences[key]) for key, column in columns.items())
+            less = ((column, item.differences.get(key)) for key, column in columns.items())
             cells = (
-                f"{column.mean(it.mean, it.low, it.high, '+')} {'*' if it.beyond_noise else ' '}" for column, it in less
+                "none"
+                if it is None
+                else f"{column.mean(it.mean, it.low, it.high, '+')} {'*' if it.beyond_noise else ' '}"
+                for column, it in less
             )
             differences.append((*name, *cells))
     yield table(["contender", *headings], figures)
@@ -203,7 +217,7 @@ def _leads(points: list[PointResult]) -> str:
 
 
 def _where(point: PointResult | FigureChange) -> tuple[str, str]:
-    without = "at once" if point.offline else "trace"
+    without = "at once" if point.offline else "trace" if point.clients is None else f"{point.clients} clients"
     slo = "own" if point.slo_s is None else f"{1e3 * point.slo_s:g}"
     return slo, without if point.rate_per_s is None else f"{point.rate_per_s:g}"
 

@@ -15,7 +15,7 @@ from ..options import (
     PictureOptions,
     RequestsFile,
     Required,
-    SimulationOptions,
+    ServiceOptions,
     TableFolder,
     Threshold,
     TimelineFile,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def command(
     directory: TableFolder,
-    simulated: SimulationOptions,
+    simulated: ServiceOptions,
     threshold: Threshold = None,
     until: Annotated[str | None, option("Stop at this time; unfinished requests are violations.", "DURATION")] = None,
     requests: RequestsFile = None,
@@ -73,8 +73,8 @@ def command(
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
     with progress("reading and replaying") as report:
         found = serve(
-            directory, served, simulated.policy, threshold=levels, until_s=until_s or math.inf, requirements=required,
-            record=timeline is not None, progress=report,
+            directory, served, simulated.scheduler, threshold=levels, until_s=until_s or math.inf,
+            requirements=required, record=timeline is not None, progress=report,
         )  # fmt: skip
     replay, judged = found.replay, found.requirements
     with together():
@@ -83,8 +83,9 @@ def command(
         if requests is not None:
             write_requests(replay, requests, replace=picture.force)
         picture.write(lambda: draw_replay(replay, found.policy))
+    closed = {} if served.clients is None else {"clients": simulated.clients, "think": simulated.think or "0"}
     record = {
-        "design": directory, "trace": served.trace, **record_of(found, simulated.slo),
+        "design": directory, "trace": simulated.trace, **closed, **record_of(found, simulated.slo),
         **({"requirements": judged} if judged else {}),
     }  # fmt: skip
     text = list(text_of(found))
@@ -104,7 +105,7 @@ def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
         "network": replay.table.network,
         "platform": replay.table.platform,
         **objective_record(slo),
-        **asdict(found.summary),
+        **{key: value for key, value in asdict(found.summary).items() if value is not None or key != "deadlines"},
         "unavoidable_violations": found.unavoidable_violations,
     }
 
@@ -113,6 +114,7 @@ def text_of(found: ServeResult) -> Iterator[str]:
     """The text about requests that were served."""
     summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
     use, worth = summary.utilisation, int(summary.independent_requests)
+    late, clients = summary.deadlines, found.replay.traffic.clients
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
     accuracy = [] if summary.accuracy is None else ["accuracy"]
     waiting = found.replay.traffic.trace.at_once  # then there is no rate, and what counts is when all have returned
@@ -126,13 +128,24 @@ def text_of(found: ServeResult) -> Iterator[str]:
         "warm-up": None if waiting else f"{summary.warm_up_requests:,} requests, counted in all figures",
         "unfinished": unfinished if summary.unfinished else None,
         "arrival rate": None if waiting else f"{summary.arrival_rate_per_s:.3f} /s",
+        "clients": f"{clients:,}, each waits for its answer" if clients else None,
         "makespan": ms(summary.makespan_s) if waiting else None,
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
         "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
         "95 % interval": "none, as this is one observation; `fluidb compare` repeats it" if waiting else sure,
-        "any scheduler": f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
+        "any scheduler": None
+        if unavoidable is None
+        else f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
+        "dropped": None
+        if late is None
+        else f"{percent(late.dropped_rate)} ({late.dropped:,} requests), of infinite latency",
+        "answered early": None if late is None else f"{percent(late.early_rate)} ({late.early:,} requests)",
+        "latency of answers": None if late is None or late.answered_latency_s is None else ms(late.answered_latency_s),
         "accuracy": percent(summary.accuracy) if accuracy else None,
+        "accuracy of all": None
+        if late is None or late.accuracy_of_all is None
+        else f"{percent(late.accuracy_of_all)}, a drop being wrong",
         f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
         "variance in a batch": spread if waiting else None,
         "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
@@ -150,7 +163,9 @@ def text_of(found: ServeResult) -> Iterator[str]:
     ]
     yield table(["latency", "", "95 %"], rows)
     if summary.subnets is not None:
-        yield from _subnets(summary.subnets, summary.requests - summary.unfinished)
+        yield from _subnets(
+            summary.subnets, summary.requests - summary.unfinished - (0 if late is None else late.dropped)
+        )
     if use is None:
         yield facts({"where the MACs went": f"not known: the latency table of {latency.platform} states no causes"})
     else:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dse.npu.design import DesignTable, read_design
 from ...dse.npu.fbcb import FbcbTable
-from ...formats import AnyPath
+from ...formats import AnyPath, InputError
 from ...serving import Replay, Scheduler, Summary, judge, simulate, summarise
 from ...serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
 from ...serving.requirements import Requirement, RequirementVerdict
@@ -187,6 +187,11 @@ def serve(
     opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.pass_s()[0, 1])
     found: list[PolicyReplay] = []
     for policy in policies:
+        if policy.on_deadline or traffic.clients:
+            raise InputError(
+                f"policy {policy.spec}: expected on_deadline=serve and no clients in a report, whose differences are "
+                "those of finite latencies, found others; use serve-sim or compare"
+            )
         replay = simulate(table, traffic, policy)
         summary = summarise(replay)
         same = next((item for item in found if item.summary == summary and _fares_the_same(item.replay, replay)), None)

@@ -329,10 +329,15 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
     for number, point in enumerate(found.points, 1):
         parts.append(element("h3", named(point.case), f", {point.objective}, {point.arrivals}"))
         where = f"{ident}-{number}"
-        longest_s = max(value.high or value.mean for value in _estimates(point, "mean_latency_s"))
+        charts = []
+        if all("mean_latency_s" in item.metrics for item in point.contenders):  # infinite where requests were dropped
+            longest_s = max(value.high or value.mean for value in _estimates(point, "mean_latency_s"))
+            charts.append(
+                _contenders(where, "Mean latency", point, "mean_latency_s", time_unit(longest_s), found.baseline)
+            )
         parts.append(
             figures([
-                _contenders(where, "Mean latency", point, "mean_latency_s", time_unit(longest_s), found.baseline),
+                *charts,
                 _contenders(where, "Violations", point, "violation_rate", PERCENT, found.baseline),
                 *(_contenders(where, *subnets, found.baseline) for subnets in _of_subnets(point)),
             ])

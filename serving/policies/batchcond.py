@@ -146,5 +146,6 @@ POLICY = Policy(
     ),
     work_conserving=False,
     memory=SIZES + MAX_BATCH,
+    plans_queue=True,
     check=check,
 )

@@ -121,7 +121,10 @@ def decide(view, data):
         ``planned``; or, for ablation, ``full``: always as large as FluidB's.
     """
     latency_s = data.latency_s
-    late = count_missing(view, data, int(data.memory[LATE]), view.now_s + whole_s(view, latency_s, 1))
+    known, alone_s = min(int(data.memory[LATE]), view.waiting), view.now_s + whole_s(view, latency_s, 1)
+    while known > 0 and data.requests.due_s[data.queue[view.first + known - 1]] >= alone_s:
+        known -= 1  # late ones before it were dropped
+    late = count_missing(view, data, known, alone_s)
     data.memory[LATE] = late
     patience_s = data.settings[PATIENCE] * (view.head_due_s - view.head_arrival_s) * min(1.0, view.b_max / max(late, 1))
     ahead = foresees(view, data)

@@ -196,6 +196,7 @@ class Data(NamedTuple):
         Every request: (N,) arrays by the names of COLUMNS.
     queue : (N,) ndarray of int64
         Those that wait, in order of arrival: ``waiting`` from ``first`` on.  A policy may put them into another order.
+        With ``on_deadline`` they may be fewer at the next call.
     members : (L * b_max,) ndarray of int64
         Those on the lane, bottom batch first: ``in_flight`` from ``offset`` on.
     lanes : (L,) record array of LANE
@@ -348,6 +349,8 @@ class Policy:
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
     chooses_variants : bool
         Whether it chooses among variants of a network; where there is one, another policy does the same.
+    plans_queue : bool
+        Whether it counts on requests that wait, which may then not be dropped.
     check : callable, optional
         Says what is wrong with its parameters on a latency table, a trace and a largest batch, before a replay.
     """
@@ -360,6 +363,7 @@ class Policy:
     thresholds: bool = False
     memory_by_subnet: int = 0
     chooses_variants: bool = False
+    plans_queue: bool = False
     check: Check | None = None
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:

@@ -177,6 +177,10 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_ma
     """Faults of the parameters (see :data:`.interface.Check`)."""
     del b_max  # requests are served one by one
     faults = []
+    if settings[GRAPH] == CLAIRVOYANT and math.isinf(trace.arrival_s[-1]):
+        faults.append(
+            "graph=clairvoyant: expected arrivals that are known beforehand, found those of clients that wait"
+        )
     subnets, states = table.subnets or [], table.states or []
     for name, place, held in (("graph", GRAPH, states), ("subnet", SUBNET, subnets)):
         if settings[place] >= max(1, len(held)):

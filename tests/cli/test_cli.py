@@ -60,6 +60,10 @@ SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
 MMPP = ["--quiet-rate", 5, "--burst-rate", 50, "--quiet-dwell", "10s", "--burst-dwell", "2s"]
 CAMERAS = ["--cameras", 4, "--fps", 30, "--jitter", "5ms", "--drop", 0.1]
 EXITS = ["--samples", "log.npz", "--batch", 16]
+CLOSED = [
+    "--clients", 3, "--think", "exponential:100us", "--count", 500, "--slo", "200us", "--on-deadline", "answer",
+    "--samples", "s.csv",
+]  # fmt: skip
 DAILY = ["--rate", 0.01, "--peak-to-mean", 2, "--peak-hour", 14]
 
 
@@ -124,6 +128,7 @@ the README and other tests do so for the other commands.
         ("pipeline", ["pipeline", "part"]),
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
+        ("serve-sim-clients", ["serve-sim", "DESIGN", *CLOSED]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
         ("target", ["target", "DESIGN", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
@@ -331,6 +336,54 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "unknown policy": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
         ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, sushi, or path/to/file.py:NAME"],
+    ),
+    "no clients": (
+        ["serve-sim", "DESIGN", "--clients", 0, "--slo", "1s"],
+        ["--clients: expected a whole number", "found 0"],
+    ),
+    "neither trace nor clients": (["serve-sim", "DESIGN", "--slo", "1s"], ["--trace: expected", "found neither"]),
+    "both trace and clients": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--clients", 2, "--slo", "1s"],
+        ["--clients: expected a trace or clients, found both"],
+    ),
+    "negative think time": (
+        ["serve-sim", "DESIGN", "--clients", 2, "--think", "-1ms", "--slo", "1s"],
+        ["--think: expected a positive number"],
+    ),
+    "think time of a trace": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--think", "1ms", "--slo", "1s"],
+        ["--think: expected --clients beside it, found a trace"],
+    ),
+    "deadline that is none": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--on-deadline", "give-up"],
+        ["on_deadline: expected serve or drop or answer"],
+    ),
+    "accuracy with drops and without samples": (
+        [
+            "serve-sim",
+            "DESIGN",
+            "--trace",
+            "t.csv",
+            "--slo",
+            "1s",
+            "--on-deadline",
+            "drop",
+            "--require",
+            "accuracy > 9 %",
+        ],
+        ["--require", "expected a trace that knows which answers are right"],
+    ),
+    "drops that no policy makes": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--require", "dropped < 9 %"],
+        ["--require", "state on_deadline=drop or answer"],
+    ),
+    "report of drops": (
+        ["report", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "fluid:on_deadline=drop", "-o", "r.html"],
+        ["expected on_deadline=serve and no clients in a report"],
+    ),
+    "policy that plans ahead": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "batchcond", "--on-deadline", "drop"],
+        ["on_deadline: expected a policy that plans no batches ahead, found batchcond"],
     ),
     "threshold nothing uses": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--threshold", "0.5"],

@@ -207,6 +207,11 @@ def test_a_client_lets_requests_arrive_when_it_likes():
     np.testing.assert_array_equal(case.work.requests.due_s, clock.arrival_s + case.traffic.slo_s)
 
 
+def test_a_real_device_serves_every_request():
+    with pytest.raises(InputError, match="expected on_deadline=serve and no clients on a real device"):
+        in_steps(table_of([[1.0]]), everybody(2, 1), find_policy("fluid:on_deadline=drop"))
+
+
 def test_a_device_that_was_idle_wakes_up_first():
     """Requests at 0 and 10 s find it idle, the one at 0.5 s does not; each takes 1 s."""
     table = table_of([[1.0]]).model_copy(update={"wake_up_s": 0.25})

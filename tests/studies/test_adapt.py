@@ -138,6 +138,10 @@ def test_other_hardware_may_stop_at_the_batch_of_the_plan(folder: Path, tmp_path
         ),
         (["--policy", "fluid"], "--policy: expected pame, whose exits are adapted, found fluid"),
         (["--policy", "pame:lanes=3,timeout=0"], "lanes: expected at most 2 on v100-tensorrt, found 3"),
+        (
+            ["--policy", "pame:on_deadline=drop,timeout=0"],
+            "--policy: on_deadline: expected serve",
+        ),
         (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),
         (["--samples", "plan101/samples.npz"], "expected answers at 12 exits, the candidates of resnet101 and its end"),
         (["--slo", "1s", "--from", "1s", "--then-times", "plan101/exits.json"], "exits.json"),

@@ -36,7 +36,7 @@ from fluidb.studies.store import COMPARED, GridRun, RunTable, Store, find_engine
 from fluidb.studies.workers import Workers
 from fluidb.traffic import gamma, offline, poisson, prepare
 
-OF_AN_NPU = [figure.key for figure in COMPARED if figure.part != "subnets"]
+OF_AN_NPU = [figure.key for figure in COMPARED if figure.part not in ("subnets", "deadlines")]
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
 
 
@@ -241,6 +241,32 @@ def test_an_engine_that_several_share_is_kept_once(tmp_path: Path) -> None:
     )
     compare(load_scenario(str(path)), tmp_path / "d")
     assert len(list((tmp_path / "d" / "designs").iterdir())) == 2
+
+
+def test_clients_that_wait_are_points_of_the_grid(fluidb: Run, tmp_path: Path) -> None:
+    """Contenders that drop requests have no latency that is finite; the others have no differences to it."""
+    path = edited_scenario(
+        tmp_path,
+        ("rates = [2000, 8000]", 'clients = [1, 6]\nthink = "exponential:100us"'),
+        ('policy = "adaptb:timeout=M"', 'policy = "adaptb:timeout=M,on_deadline=drop"'),
+    )
+    outcome = json.loads(fluidb("compare", path, "--json", "-o", "d").stdout)
+    alone, busy = (point for point in outcome["points"][:2])
+    assert (alone["clients"], alone["think"], alone["rate_per_s"]) == (1, "exponential:100us", None)
+    assert "clients" not in outcome["points"][-1]  # that of a trace
+    serial, waits, fluid = busy["contenders"]
+    assert "unavoidable_rate" not in serial["metrics"]
+    assert waits["metrics"]["dropped_rate"]["mean"] > 0
+    assert "mean_latency_s" not in waits["metrics"]
+    assert "mean_latency_s" not in waits["differences"]
+    assert fluid["differences"]["mean_latency_s"]["mean"] < 0
+    text = fluidb("compare", path, "-o", "d", "--plot", "p.svg").stdout
+    assert "clients that wait for their answers, think time exponential:100us" in text
+    assert "6 clients" in text
+    assert " none " in text
+    assert fluidb("compare", path, "-o", "d", "--against", "d/compare.json").returncode == 0
+    one, six = read_comparison(tmp_path / "d" / "compare.json").points[:2]
+    assert one.key != six.key
 
 
 # the command
@@ -498,7 +524,7 @@ def test_an_earlier_file_of_a_later_version_may_have_more_keys(tmp_path: Path, k
 FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "schema": ([("scenario/1", "scenario/2")], "schema: expected 'fluidb.scenario/1'"),
     "unknown key": ([("baseline =", "base_line =")], "base_line: unknown key; did you mean baseline?"),
-    "no requests": ([("requests = 60\n", "")], "cases: rates and offline need the key requests"),
+    "no requests": ([("requests = 60\n", "")], "cases: rates, offline and clients need the key requests"),
     "one request": ([("requests = 60", "requests = 1")], "requests: expected at least 2"),
     "no seeds": ([("[3, 1, 2]", "[]")], "seeds: "),
     "negative seed": ([("[3, 1, 2]", "[3, -1]")], "seeds[1]: expected at least 0"),
@@ -538,7 +564,17 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "rate twice": ([("[2000, 8000]", "[2000, 2000.0]")], "rates: expected every rate once"),
     "no traffic": (
         [('trace = "duel.csv"', "")],
-        "expected rates, trace or offline = true, found none of them",
+        "expected rates, trace, offline = true or clients, found none of them",
+    ),
+    "no clients": ([("rates = [2000, 8000]", "clients = [0]")], "clients[0]: expected at least 1"),
+    "clients twice": ([("rates = [2000, 8000]", "clients = [2, 2]")], "clients: expected every number of clients once"),
+    "think time below 0": (
+        [("rates = [2000, 8000]", 'clients = [2]\nthink = "-1ms"')],
+        "think: expected a positive number",
+    ),
+    "think time of a rate": (
+        [("rates = [2000, 8000]", 'rates = [2000]\nthink = "1ms"')],
+        "expected think with clients",
     ),
     "two traffics": ([('trace = "duel.csv"', 'trace = "duel.csv"\nrates = [1.0]')], "found rates and trace"),
     "three traffics": ([("rates = [2000, 8000]", "rates = [1.0]\noffline = true")], "found rates and offline"),

@@ -1,0 +1,251 @@
+"""Terms of a service beyond those of a queue: clients that wait for their answers, and deadlines; compiled.
+
+A client sends its next request when it has thought about its last answer, so that no request has a time of arrival
+beforehand: requests are numbered when they are sent.  At its deadline a request gives up: one that waits is dropped;
+one that runs returns with the answer of the last exit that it passed, or is dropped, and leaves its batch when the
+segment ends.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from ..jit import compiled
+
+SERVE, DROP, ANSWER = range(3)
+ON_DEADLINE = ("serve", "drop", "answer")
+"""What happens to a request at its deadline, by number."""
+
+SENDING, DUE, RULE = range(3)  # places in counts
+
+
+class Terms(NamedTuple):
+    """State of clients and deadlines."""
+
+    counts: NDArray[np.int64]  # (3,): entries of the two heaps; what happens at a deadline
+    clients: NDArray[np.int64]  # a heap of the clients that think, by the place of their think time
+    # (C + N,): think time before the first request of each client, and after each request; where it thinks, when it
+    # ends.  Empty where requests arrive by themselves.
+    think_s: NDArray[np.float64]
+    slo_s: NDArray[np.float64]  # (N,)
+    deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that returned leave it late
+    left_s: NDArray[np.float64]  # (N,): when each left the queue or the device for good; infinite until then
+    asked: NDArray[np.int64]  # (b_max,): for the loop's own use
+
+
+_f1, _i1 = types.float64[::1], types.int64[::1]
+TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1), Terms)
+
+
+@compiled(lean=True)
+def push(heap, size, keys, item):
+    """Add an item to a heap that is ordered by keys, then items."""
+    k = size
+    while k > 0:
+        up = (k - 1) // 2
+        above = heap[up]
+        if keys[above] < keys[item] or (keys[above] == keys[item] and above < item):
+            break
+        heap[k] = above
+        k = up
+    heap[k] = item
+
+
+@compiled(lean=True)
+def pop(heap, size, keys):
+    """Take the first item from a heap."""
+    first, item, k = heap[0], heap[size - 1], 0
+    while 2 * k + 1 < size - 1:
+        low = 2 * k + 1
+        if low + 1 < size - 1:
+            one, other = heap[low], heap[low + 1]
+            if keys[other] < keys[one] or (keys[other] == keys[one] and other < one):
+                low += 1
+        below = heap[low]
+        if keys[item] < keys[below] or (keys[item] == keys[below] and item < below):
+            break
+        heap[k] = below
+        k = low
+    heap[k] = item
+    return first
+
+
+@compiled(lean=True)
+def announce(terms, clock, requests):
+    """Let the next request arrive when the first of the clients that think has done so."""
+    if terms.think_s.size > 0 and clock.arrived < requests.arrival_s.size:
+        next_s = math.inf
+        if terms.counts[SENDING] > 0:
+            next_s = terms.think_s[terms.clients[0]]
+        requests.arrival_s[clock.arrived] = next_s
+
+
+@compiled(lean=True)
+def tell(request, now_s, terms, clock, requests):
+    """Let the client of a request know that it has its answer, or will get none."""
+    if terms.think_s.size > 0:
+        place = terms.think_s.size - requests.arrival_s.size + request
+        terms.think_s[place] += now_s
+        push(terms.clients, terms.counts[SENDING], terms.think_s, place)
+        terms.counts[SENDING] += 1
+        announce(terms, clock, requests)
+
+
+@compiled(lean=True)
+def next_deadline(terms, requests):
+    """The time of the next deadline of a request that has not returned."""
+    if terms.counts[RULE] == SERVE:
+        return math.inf
+    while terms.counts[DUE] > 0:
+        request = terms.deadlines[0]
+        if requests.finish_s[request] == math.inf:
+            return requests.due_s[request]
+        pop(terms.deadlines, terms.counts[DUE], requests.due_s)
+        terms.counts[DUE] -= 1
+    return math.inf
+
+
+@compiled(lean=True)
+def arrive(terms, clock, queue, requests):
+    """Put the next request into the queue."""
+    request = clock.arrived
+    clock.arrived += 1
+    if terms.think_s.size > 0:
+        pop(terms.clients, terms.counts[SENDING], terms.think_s)
+        terms.counts[SENDING] -= 1
+        requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
+        announce(terms, clock, requests)
+    if terms.counts[RULE] != SERVE:
+        push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
+        terms.counts[DUE] += 1
+    queue[clock.tail] = request
+    clock.tail += 1
+
+
+@compiled(lean=True)
+def stage_of(request, lanes, batches, members):
+    """The last exit that a request on a lane has passed."""
+    for k in range(lanes.size):
+        lane = lanes[k]
+        for m in range(lane.in_flight):
+            if members[lane.offset + m] == request:
+                if m >= lane.first:
+                    return lane.stage
+                level = lane.depth - 2
+                while batches[lane.offset + level].first > m:
+                    level -= 1
+                return batches[lane.offset + level].stage
+    return 0
+
+
+@compiled(lean=True)
+def give_up(terms, clock, lanes, batches, members, queue, requests, exit_of):
+    """Take the next deadline: the request is dropped, or returns with the answer that it has."""
+    request = pop(terms.deadlines, terms.counts[DUE], requests.due_s)
+    terms.counts[DUE] -= 1
+    due_s = requests.due_s[request]
+    if requests.start_s[request] == math.inf:
+        k = clock.head
+        while queue[k] != request:
+            k += 1
+        while k > clock.head:
+            queue[k] = queue[k - 1]
+            k -= 1
+        clock.head += 1
+        clock.returned += 1
+        terms.left_s[request] = due_s
+    elif terms.counts[RULE] == ANSWER:
+        stage = stage_of(request, lanes, batches, members)
+        if stage > 0:
+            exit_of[request] = stage
+            requests.finish_s[request] = due_s
+    tell(request, due_s, terms, clock, requests)
+
+
+@compiled(lean=True)
+def pass_time(until_s, whole, terms, clock, lanes, batches, members, queue, requests, exit_of):
+    """Arrivals and deadlines before a time, or also at it if ``whole``, in order; of equal ones deadlines first."""
+    while True:
+        arrival_s = math.inf
+        if clock.arrived < requests.arrival_s.size:
+            arrival_s = requests.arrival_s[clock.arrived]
+        due_s = next_deadline(terms, requests)
+        first_s = min(arrival_s, due_s)
+        if first_s == math.inf or first_s > until_s or (first_s == until_s and not whole):
+            return
+        if due_s <= arrival_s:
+            give_up(terms, clock, lanes, batches, members, queue, requests, exit_of)
+        else:
+            arrive(terms, clock, queue, requests)
+
+
+@compiled(lean=True)
+def sweep(whole, terms, clock, lane, batches, members, requests):
+    """Take samples that gave up before now, or also now if ``whole``, from a lane's top batch; how many there were."""
+    if terms.counts[RULE] == SERVE or lane.depth == 0:
+        return 0
+    kept = lane.first
+    for m in range(lane.first, lane.in_flight):
+        request = members[lane.offset + m]
+        due_s = requests.due_s[request]
+        if due_s < clock.now_s or (whole and due_s == clock.now_s):
+            terms.left_s[request] = clock.now_s
+        else:
+            members[lane.offset + kept] = request
+            kept += 1
+    gone = lane.in_flight - kept
+    clock.returned += gone
+    lane.in_flight = kept
+    lane.samples = kept - lane.first
+    due_s, m = math.inf, 0
+    for level in range(lane.depth):
+        end = kept if level == lane.depth - 1 else lane.first
+        if level < lane.depth - 2:
+            end = batches[lane.offset + level + 1].first
+        while m < end:  # below, some have given up too, and have no deadline any more
+            request = members[lane.offset + m]
+            if requests.due_s[request] > clock.now_s or (not whole and requests.due_s[request] == clock.now_s):
+                due_s = min(due_s, requests.due_s[request])
+            m += 1
+        if level < lane.depth - 1:
+            batches[lane.offset + level].due_s = due_s
+    lane.due_s = due_s
+    return gone
+
+
+@compiled(lean=True)
+def note_members(terms, lane, members):
+    """Keep the samples of a lane's top batch, of which some may exit."""
+    for m in range(lane.first, lane.in_flight):
+        terms.asked[m] = members[lane.offset + m]
+    return lane.in_flight
+
+
+@compiled(lean=True)
+def tell_returned(end, terms, clock, lane, requests):
+    """Let the clients know of those samples of a lane's top batch that have just exited."""
+    for m in range(lane.first, end):
+        request = terms.asked[m]
+        if requests.finish_s[request] < math.inf:
+            terms.left_s[request] = clock.now_s
+            tell(request, clock.now_s, terms, clock, requests)
+
+
+def terms_of(
+    requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int, b_max: int
+) -> Terms:
+    """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first."""
+    count = len(slo_s)
+    times = np.zeros(0) if think_s is None else think_s.copy()
+    clients = len(times) - count if len(times) else 0
+    heap = np.zeros(clients, dtype=np.int64)
+    heap[:] = np.argsort(times[:clients], kind="stable")  # what is sorted is a heap
+    if clients:
+        requests.arrival_s[0] = times[heap[0]]
+    return Terms(
+        np.array([clients, 0, rule]), heap, times, np.require(slo_s, float, ["C", "W"]),
+        np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
+    )  # fmt: skip

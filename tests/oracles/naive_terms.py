@@ -1,0 +1,175 @@
+"""A slow, obvious simulator of clients that wait and of deadlines, under three policies, for comparison.
+
+It shares no code with the package. One NPU runs one stage of one batch at a time. At one instant a stage ends first,
+then deadlines pass, then requests are sent, then the policy decides. Everything is searched for anew at every step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+Latency = list[list[list[float]]]
+"""``latency[i][j][b]``: seconds from exit i (0 = input) to exit j with batch b."""
+
+
+@dataclass
+class Request:
+    """A request that was sent."""
+
+    client: int | None
+    arrival_s: float
+    due_s: float
+    exit: int
+    waits: bool = True
+    open: bool = True  # no answer yet, and not dropped
+    passed: int = 0  # last exit that it passed
+    answered: int = 0  # exit whose answer it got; 0 for none
+    start_s: float = inf
+    finish_s: float = inf
+
+
+class World:
+    """Clients, queue and clock."""
+
+    def __init__(
+        self, exits: Sequence[int], slo_s: Sequence[float], rule: str, arrival_s: Sequence[float] | None,
+        think_s: Sequence[float] | None,
+    ) -> None:  # fmt: skip
+        self.now, self.exits, self.slo_s, self.rule = 0.0, exits, slo_s, rule
+        self.sent: list[Request] = []
+        self.think_s = think_s
+        if think_s is not None:
+            self.clients = len(think_s) - len(exits)
+            self.sends = {client: think_s[client] for client in range(self.clients)}  # who thinks, and until when
+        else:
+            assert arrival_s is not None
+            self.sends = dict(enumerate(arrival_s))
+
+    def queue(self) -> list[Request]:
+        return [request for request in self.sent if request.waits]
+
+    def _next(self) -> tuple[float, int, int] | None:
+        """Time, kind (0 for a deadline) and number of the next event outside of the NPU."""
+        found = []
+        if self.rule != "serve":
+            found += [(request.due_s, 0, k) for k, request in enumerate(self.sent) if request.open]
+        if len(self.sent) < len(self.exits):
+            found += [(at_s, 1, client) for client, at_s in self.sends.items()]
+        return min(found, default=None)
+
+    def _do(self, event: tuple[float, int, int]) -> None:
+        at_s, kind, who = event
+        if kind == 0:
+            request = self.sent[who]
+            request.open = False
+            request.waits = False
+            if self.rule == "answer" and request.passed:
+                request.finish_s, request.answered = at_s, request.passed
+            self.tell(who, at_s)
+        else:
+            number = len(self.sent)
+            del self.sends[who]
+            client = who if self.think_s is not None else None
+            self.sent.append(Request(client, at_s, at_s + self.slo_s[number], self.exits[number]))
+
+    def tell(self, number: int, at_s: float) -> None:
+        """A client learns what became of its request, and thinks."""
+        request = self.sent[number]
+        if self.think_s is not None:
+            assert request.client is not None
+            assert request.client not in self.sends
+            self.sends[request.client] = at_s + self.think_s[self.clients + number]
+
+    def before(self, end_s: float) -> None:
+        while (event := self._next()) is not None and event[0] < end_s:
+            self._do(event)
+
+    def at(self, end_s: float) -> None:
+        while (event := self._next()) is not None and event[0] <= end_s:
+            self._do(event)
+        self.now = end_s
+
+    def idle(self, until_s: float = inf) -> bool:
+        """Let time pass until something happens; false if nothing will."""
+        event = self._next()
+        at_s = min(until_s, event[0] if event is not None else inf)
+        if at_s == inf:
+            return False
+        self.at(at_s)
+        return True
+
+    def take(self, count: int) -> list[Request]:
+        batch = self.queue()[:count]
+        for request in batch:
+            request.waits, request.start_s = False, self.now
+        return batch
+
+    def run(self, batch: list[Request], stage: int, latency: Latency) -> list[Request]:
+        """Run a stage; who is still in the batch then."""
+        end_s = self.now + latency[stage - 1][stage][len(batch)]
+        self.before(end_s)
+        for request in batch:
+            if request.open:
+                request.passed = stage
+                if request.exit == stage:
+                    request.open, request.finish_s, request.answered = False, end_s, stage
+                    self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
+        self.at(end_s)
+        return [request for request in batch if request.open]
+
+
+def serial(world: World, latency: Latency, b_max: int, timeout_s: float) -> None:
+    """One request at a time."""
+    del b_max, timeout_s
+    while True:
+        if not world.queue():
+            if not world.idle():
+                return
+            continue
+        batch, stage = world.take(1), 0
+        while batch:
+            stage += 1
+            batch = world.run(batch, stage, latency)
+
+
+def adaptb(world: World, latency: Latency, b_max: int, timeout_s: float) -> None:
+    """Launch a full batch, or what waits when the oldest has waited for the timeout."""
+    while True:
+        waiting = world.queue()
+        launch_s = waiting[0].arrival_s + timeout_s if waiting else inf
+        if not waiting or (len(waiting) < b_max and world.now < launch_s):
+            if not world.idle(launch_s):
+                return
+            continue
+        batch, stage = world.take(b_max), 0
+        while batch:
+            stage += 1
+            batch = world.run(batch, stage, latency)
+
+
+def fluid(world: World, latency: Latency, b_max: int, timeout_s: float) -> None:
+    """Fluid Batching, Algorithm 1, in which samples whose deadline has passed leave as if they exited."""
+    del timeout_s
+    last = len(latency[0]) - 1
+    while True:
+        if not world.queue():
+            if not world.idle():
+                return
+            continue
+        active, i = world.take(b_max), 0
+        while active:
+            i += 1
+            active = world.run(active, i, latency)
+            while 0 < len(active) < b_max and world.queue():
+                b_incr = min(len(world.queue()), b_max - len(active))
+                overhead_s = latency[0][i][b_incr] + latency[i][last][len(active) + b_incr]
+                if not overhead_s < min(request.due_s for request in active) - world.now:
+                    break
+                incoming = world.take(b_incr)
+                for stage in range(1, i + 1):
+                    if incoming:
+                        incoming = world.run(incoming, stage, latency)
+                active = [request for request in [*active, *incoming] if request.open]
+
+
+POLICIES = {"serial": serial, "adaptb": adaptb, "fluid": fluid}

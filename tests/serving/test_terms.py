@@ -1,0 +1,198 @@
+"""Clients that wait, and deadlines: against a plain loop, and against closed forms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import naive_terms as naive
+import numpy as np
+import pytest
+from builders import COMPILED, SEEDS, assert_mean, repeating, table_of, trace_of, traffic_of
+from fluidb.formats import InputError
+from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
+from fluidb.serving.inputs import Requests
+from fluidb.traffic import offline
+from fluidb.traffic.clients import Clients, parse_think
+
+CASES = 600 if COMPILED else 60
+
+
+@pytest.mark.parametrize("rule", ["serve", "drop", "answer"])
+@pytest.mark.parametrize("policy", ["serial", "adaptb", "fluid"])
+def test_clients_and_deadlines_equal_a_plain_loop_to_the_bit(policy: str, rule: str):
+    outcomes = np.zeros(3, dtype=int)
+    for seed in range(CASES):
+        random = np.random.default_rng(seed)
+        stages, b_max, count = int(random.integers(1, 5)), int(random.integers(1, 5)), int(random.integers(1, 40))
+        whole = seed % 2  # half of the cases have times in quarters of a second, so that events coincide
+        grain = (lambda values: np.ceil(4 * values) / 4) if whole else (lambda values: values)
+        times = grain(random.uniform(0.2, 1.0, stages))[:, None] * grain(1 + random.uniform(0, 0.6) * np.arange(b_max))
+        table = table_of(times.tolist(), np.full(stages, 1 / stages).tolist())
+        exits = random.integers(1, stages + 1, count)
+        slo_s = np.round(4 * random.uniform(0.5, 1.5 * stages + 2, count)) / 4 + 0.25
+        if seed % 4 < 2:
+            slo_s[:] = slo_s[0]
+        timeout_s = float(random.choice([0.25, 1.0, 2.5]))
+        think_s = arrival_s = None
+        if seed % 3:
+            clients = int(random.integers(1, 9))
+            think_s = grain(random.exponential(float(random.choice([0.3, 2.0])), clients + count))
+            if seed % 5 == 0:
+                think_s[:] = 0.0
+            sent = Clients(clients).send(traffic_of(replace(offline(count), slo_s=slo_s), exits, None), 0)
+            traffic = replace(sent, think_s=think_s)
+        else:
+            arrival_s = np.cumsum(grain(random.exponential(0.8, count)))
+            traffic = traffic_of(trace_of(arrival_s, slo_s), exits, None)
+        more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
+        found = simulate(table, traffic, find_policy(f"{policy}:b_max={b_max},on_deadline={rule}{more}"))
+        world = naive.World(
+            exits.tolist(), slo_s.tolist(), rule, None if arrival_s is None else arrival_s.tolist(),
+            None if think_s is None else think_s.tolist(),
+        )  # fmt: skip
+        latency = table.arrays()[0].tolist()
+        naive.POLICIES[policy](world, latency, b_max, timeout_s)
+        about = f"seed {seed}"
+        assert found.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in world.sent], about
+        assert found.start_s.tolist() == [request.start_s for request in world.sent], about
+        assert found.finish_s.tolist() == [request.finish_s for request in world.sent], about
+        answered = np.where(np.isfinite(found.finish_s), found.traffic.exits, 0)
+        assert answered.tolist() == [request.answered for request in world.sent], about
+        if found.offered is not None:
+            outcomes += [found.dropped.sum(), found.early.sum(), (~found.violated).sum()]
+    assert rule == "serve" or outcomes[0] > CASES
+    assert rule != "answer" or outcomes[1] > CASES
+
+
+def mean_value_analysis(clients: int, service_s: float, think_s: float) -> float:
+    """Mean response time of one exponential server and N clients: Reiser and Lavenberg, JACM 27(2), 1980."""
+    queue = response_s = 0.0
+    for n in range(1, clients + 1):
+        response_s = service_s * (1 + queue)
+        queue = n / (think_s + response_s) * response_s
+    return response_s
+
+
+@pytest.mark.parametrize("clients", [1, 2, 8, 64])
+def test_exponential_service_is_that_of_mean_value_analysis(clients: int) -> None:
+    """A geometric number of short steps is nearly exponential, and memoryless likewise."""
+    steps, service_s, think_s, count = 100, 0.1, 0.8, 30_000 if COMPILED else 1000
+    table, means = repeating([[service_s / steps]], 30 * steps), []
+    for seed in SEEDS:
+        drawn = np.minimum(np.random.default_rng(seed).geometric(1 / steps, count), 30 * steps)
+        trace = replace(offline(count), steps=drawn)
+        requests = Requests(trace=trace, slo_s=1.0, seed=seed, clients=Clients(clients, think_s, exponential=True))
+        means.append(serve(table, requests, "serial").summary.mean_latency_s)
+    assert_mean(np.array(means), mean_value_analysis(clients, service_s, think_s))
+
+
+@pytest.mark.parametrize("clients", [1, 3, 10])
+def test_fixed_times_of_clients_have_a_closed_form(clients: int) -> None:
+    """N clients, service S, think time Z, all fixed: each waits so long that N services and Z take turns."""
+    table, count, service_s, think_s = table_of([[0.25]]), 400, 0.25, 1.0
+    traffic = Clients(clients, think_s).send(traffic_of(offline(count), np.ones(count, int), 1.0), 0)
+    found = simulate(table, traffic, find_policy("serial"))
+    steady = found.latency_s[clients : count - clients]
+    assert np.all(steady == max(service_s, clients * service_s - think_s))
+
+
+def test_one_client_without_think_time_is_a_single_stream() -> None:
+    """MLPerf's SingleStream: the next request is sent when the last one has returned; no request ever waits."""
+    table, exits = table_of([[0.25], [0.5]], [0.5, 0.5]), np.array([1, 2, 2, 1, 2])
+    found = simulate(table, Clients(1).send(traffic_of(offline(5), exits, 1.0), 0), find_policy("fluid"))
+    assert found.latency_s.tolist() == [0.25, 0.75, 0.75, 0.25, 0.75]
+    assert found.traffic.trace.arrival_s.tolist() == [0.0, *found.finish_s.tolist()[:-1]]
+
+
+def closed(table, clients: int, policy: str, **options):
+    exits = np.random.default_rng(1).integers(1, 3, 3000)
+    traffic = Clients(clients, 0.5, exponential=True).send(traffic_of(offline(3000), exits, 2.0), 1)
+    return simulate(table, traffic, find_policy(policy), **options)
+
+
+def test_a_slow_server_is_seen_in_every_latency() -> None:
+    """Coordinated omission: no request is due at a time at which its client cannot send it."""
+    table = table_of([[0.25, 0.375], [0.5, 0.75]], [0.5, 0.5])
+    found = closed(table, 6, "fluid")
+    arrival_s = found.traffic.trace.arrival_s
+    in_system = [(found.finish_s[:k] > arrival_s[k]).sum() for k in range(len(arrival_s))]
+    assert max(in_system) == 5  # beside the one that is sent
+    assert np.all(np.diff(arrival_s) >= 0)
+    # Little's law over the whole run, with the clients that think: N = X (R + Z)
+    cycle_s = found.latency_s.mean() + 0.5
+    assert 3000 / found.end_s * cycle_s == pytest.approx(6, rel=0.05)
+
+
+@pytest.mark.parametrize("rule", ["drop", "answer"])
+@pytest.mark.parametrize("policy", ["pame:timeout=100ms,lanes=2,tau_b=2", "lazy", "fluid-slack", "fluid:similar=off"])
+def test_every_request_gets_an_answer_in_time_or_is_dropped(policy: str, rule: str) -> None:
+    table = table_of([[0.25, 0.375], [0.5, 0.75]], [0.5, 0.5])
+    if "lanes" in policy:
+        table = table.model_copy(update={"lanes": 2, "load": [0.0, 0.5, 0.7]})
+    replay = closed(table, 9, f"{policy},on_deadline={rule}" if ":" in policy else f"{policy}:on_deadline={rule}")
+    due_s = replay.traffic.trace.arrival_s + 2.0
+    assert np.all(replay.dropped | (replay.finish_s <= due_s))
+    assert np.array_equal(replay.dropped, replay.violated)
+    assert np.all(replay.gone_s >= np.minimum(replay.finish_s, due_s))
+    assert replay.dropped.any()
+    assert rule == "drop" or replay.early.any()
+    assert not replay.early.any() or np.all(replay.finish_s[replay.early] == due_s[replay.early])
+
+
+def test_figures_of_deadlines_count_every_request() -> None:
+    """Three at time 0, one after the other; the SLO is 1.5 s: answered, answered early, dropped."""
+    table = table_of([[0.5], [0.5]], [0.5, 0.5])
+    correct = np.array([[True, True], [False, True], [True, True]])
+    trace = replace(trace_of([0.0, 0.0, 0.0]), correct=correct)
+    traffic = traffic_of(trace, np.array([2, 2, 2]), 1.5)
+    replay = simulate(table, traffic, find_policy("serial:on_deadline=answer"))
+    assert replay.finish_s.tolist() == [1.0, 1.5, math.inf]
+    assert replay.traffic.exits.tolist() == [2, 1, 2]
+    found = summarise(replay)
+    assert (found.violations, found.unfinished, found.goodput_per_s) == (1, 0, 2 / 1.5)
+    assert found.mean_latency_s == found.max_latency_s == math.inf
+    assert found.percentile("p50").latency_s == 1.5
+    assert found.accuracy == 0.5
+    assert found.deadlines is not None
+    assert (found.deadlines.dropped, found.deadlines.early) == (1, 1)
+    assert found.deadlines.accuracy_of_all == 1 / 3
+    assert found.deadlines.answered_latency_s == 1.25
+    assert least_violations(replay) <= 1
+    dropping = simulate(table, traffic, find_policy("serial:on_deadline=drop"))
+    assert dropping.finish_s.tolist() == [1.0, math.inf, math.inf]
+    assert dropping.columns()["dropped"].tolist() == [False, True, True]
+    assert traffic.exits.tolist() == [2, 2, 2]  # those that were given stay
+
+
+@pytest.mark.parametrize("rule", ["serve", "drop", "answer"])
+def test_a_replay_that_is_stopped_or_recorded_is_the_same_up_to_then(rule: str) -> None:
+    table = table_of([[0.25, 0.375], [0.5, 0.75]], [0.5, 0.5])
+    policy = f"fluid:on_deadline={rule}"
+    whole, part = closed(table, 9, policy), closed(table, 9, policy, until_s=20.0)
+    count = len(part.finish_s)
+    assert np.array_equal(part.traffic.trace.arrival_s, whole.traffic.trace.arrival_s[:count])
+    assert whole.traffic.trace.arrival_s[count] >= 20.0
+    before = whole.finish_s[:count] < 20.0
+    assert np.array_equal(part.finish_s[before], whole.finish_s[:count][before])
+    assert np.all(np.isinf(part.finish_s[~before]))
+    recorded = closed(table, 9, policy, record=True)
+    assert np.array_equal(recorded.finish_s, whole.finish_s)
+    assert recorded.runs is not None
+    assert len(recorded.runs.begin_s) == whole.launches.sum()
+
+
+def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
+    assert parse_think("exponential:50ms") == (0.05, True)
+    assert parse_think("0") == (0.0, False)
+    for text in ("-1ms", "normal:5ms", ":5ms", "50"):
+        with pytest.raises(InputError, match="^think: expected"):
+            parse_think(text)
+    with pytest.raises(InputError, match="^clients: expected a whole number from 1 to 1,000,000, found 0"):
+        Clients(0)
+    with pytest.raises(InputError, match="^think: expected a duration >= 0, found -1 s"):
+        Clients(1, -1.0)
+    with pytest.raises(InputError, match="expected all requests at time 0 beside clients"):
+        Clients(1).send(traffic_of(trace_of([0.0, 1.0]), np.array([1, 1]), 1.0), 0)
+    with pytest.raises(InputError, match="on_deadline: expected a policy that plans no batches ahead, found batchcond"):
+        find_policy("batchcond:on_deadline=drop")
