@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -188,6 +188,10 @@ class Summary:
     deadlines: DeadlineSummary | None = None
 
     __repr__ = brief
+
+    def record(self) -> dict[str, Any]:
+        """The figures for JSON; without ``deadlines`` where all requests are served."""
+        return {key: value for key, value in asdict(self).items() if value is not None or key != "deadlines"}
 
     def percentile(self, name: str) -> Percentile:
         """The percentile of a name, e.g. ``"p99"``."""

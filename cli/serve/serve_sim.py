@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,7 +104,7 @@ def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
         "network": replay.table.network,
         "platform": replay.table.platform,
         **objective_record(slo),
-        **{key: value for key, value in asdict(found.summary).items() if value is not None or key != "deadlines"},
+        **found.summary.record(),
         "unavoidable_violations": found.unavoidable_violations,
     }
 

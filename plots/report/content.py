@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class PolicyReplay:
                 "policy": policy,
                 "same_as": None if policy == self.policies[0] else self.policies[0],
                 "exits_from": self.replay.traffic.origin,
-                **asdict(self.summary),
+                **self.summary.record(),
                 **({"requirements": self.verdicts} if self.verdicts else {}),
                 "differences": None if self is best else differences(self.replay, best.replay),
             }

@@ -8,10 +8,12 @@ from dataclasses import replace
 import naive_terms as naive
 import numpy as np
 import pytest
-from builders import COMPILED, SEEDS, assert_mean, repeating, table_of, trace_of, traffic_of
+from builders import COMPILED, SEEDS, assert_mean, repeating, scheduler_of, table_of, trace_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
 from fluidb.serving.inputs import Requests
+from fluidb.serving.policies import sleep
+from fluidb.serving.terms import ON_DEADLINE
 from fluidb.traffic import offline
 from fluidb.traffic.clients import Clients, parse_think
 
@@ -74,10 +76,11 @@ def mean_value_analysis(clients: int, service_s: float, think_s: float) -> float
     return response_s
 
 
+@pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
 @pytest.mark.parametrize("clients", [1, 2, 8, 64])
 def test_exponential_service_is_that_of_mean_value_analysis(clients: int) -> None:
     """A geometric number of short steps is nearly exponential, and memoryless likewise."""
-    steps, service_s, think_s, count = 100, 0.1, 0.8, 30_000 if COMPILED else 1000
+    steps, service_s, think_s, count = 100, 0.1, 0.8, 30_000
     table, means = repeating([[service_s / steps]], 30 * steps), []
     for seed in SEEDS:
         drawn = np.minimum(np.random.default_rng(seed).geometric(1 / steps, count), 30 * steps)
@@ -140,6 +143,16 @@ def test_every_request_gets_an_answer_in_time_or_is_dropped(policy: str, rule: s
     assert not replay.early.any() or np.all(replay.finish_s[replay.early] == due_s[replay.early])
 
 
+def test_requests_that_no_policy_takes_are_dropped_at_their_deadlines() -> None:
+    """A deadline is an instant of its own on an idle device; without it nothing would happen any more."""
+    asleep = replace(scheduler_of(lambda view, data: sleep(math.inf)), on_deadline=ON_DEADLINE.index("drop"))
+    traffic = traffic_of(trace_of([0.0, 1.0]), np.array([1, 1]), 1.5)
+    found = simulate(table_of([[1.0]]), traffic, asleep)
+    assert found.dropped.all()
+    assert found.gone_s.tolist() == [1.5, 2.5]
+    assert found.end_s == 2.5
+
+
 def test_figures_of_deadlines_count_every_request() -> None:
     """Three at time 0, one after the other; the SLO is 1.5 s: answered, answered early, dropped."""
     table = table_of([[0.5], [0.5]], [0.5, 0.5])
@@ -158,7 +171,10 @@ def test_figures_of_deadlines_count_every_request() -> None:
     assert (found.deadlines.dropped, found.deadlines.early) == (1, 1)
     assert found.deadlines.accuracy_of_all == 1 / 3
     assert found.deadlines.answered_latency_s == 1.25
-    assert least_violations(replay) <= 1
+    assert least_violations(replay) == 0
+    alone = traffic_of(trace_of([0.0]), np.array([2]), 0.75)
+    bounds = [least_violations(simulate(table, alone, f"serial:on_deadline={rule}")) for rule in ON_DEADLINE]
+    assert bounds == [1, 1, 0]  # the answer of exit 1 is in time
     dropping = simulate(table, traffic, find_policy("serial:on_deadline=drop"))
     assert dropping.finish_s.tolist() == [1.0, math.inf, math.inf]
     assert dropping.columns()["dropped"].tolist() == [False, True, True]
