@@ -38,6 +38,17 @@ def test_the_readme_prints_what_it_says(tmp_path):
 
 
 @needs_speed
+def test_the_page_says_what_deadlines_do_to_the_main_job(tmp_path):
+    run_shell(blocks("README.md", "sh")[1], tmp_path)
+    page = " ".join((ROOT / "docs" / "policies.md").read_text().split())
+    for rule in ("serve", "drop", "answer"):
+        served = ("serve-sim", "r50-zc706", "--trace", "t.csv", "--slo", "200ms", "--on-deadline", rule, "--json")
+        found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
+        assert re.search(rf"{100 * found['violation_rate']:.2f} % (violate )?with `{rule}`", page)
+    assert f"({100 * found['deadlines']['early_rate']:.2f} % early)" in page
+
+
+@needs_speed
 def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
     light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
     shutil.copy(light, tmp_path / "net.onnx")

@@ -146,11 +146,13 @@ def test_every_request_gets_an_answer_in_time_or_is_dropped(policy: str, rule: s
 def test_requests_that_no_policy_takes_are_dropped_at_their_deadlines() -> None:
     """A deadline is an instant of its own on an idle device; without it nothing would happen any more."""
     asleep = replace(scheduler_of(lambda view, data: sleep(math.inf)), on_deadline=ON_DEADLINE.index("drop"))
-    traffic = traffic_of(trace_of([0.0, 1.0]), np.array([1, 1]), 1.5)
+    traffic = traffic_of(trace_of([0.0, 2.0]), np.array([1, 1]), 1.5)
     found = simulate(table_of([[1.0]]), traffic, asleep)
     assert found.dropped.all()
-    assert found.gone_s.tolist() == [1.5, 2.5]
-    assert found.end_s == 2.5
+    assert found.fresh.all()
+    assert found.gone_s.tolist() == [1.5, 3.5]
+    assert found.end_s == 3.5
+    assert not simulate(table_of([[1.0]]), traffic, asleep, until_s=1.5).dropped.any()  # it was stopped just before
 
 
 def test_figures_of_deadlines_count_every_request() -> None:
