@@ -518,4 +518,4 @@ def test_the_page_followed_literally(tmp_path):
     (text,) = blocks(page, "csv")
     (tmp_path / "log.csv").write_text(text)
     (claimed,) = blocks(page, "text")
-    assert run_shell(blocks(page, "sh")[1], tmp_path) == claimed
+    assert run_shell(blocks(page, "sh")[2], tmp_path) == claimed
