@@ -111,22 +111,17 @@ ThresholdsTried = Annotated[str | None, option(_TRIED, "P,P,...|LOW..HIGH")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulationOptions:
-    """Traffic and policy: the options of every command that serves a trace."""
+class ServedOptions:
+    """Policy, and what requests are given beside their arrivals."""
 
-    trace: TraceFile
     policy: Policy = "fluid"
     samples: Samples = None
     slo: Slo = None
     seed: Seed = 0
     predict_depth: PredictDepth = None
 
-    @property
-    def requests(self) -> Requests:
+    def requests_of(self, trace: Path | Trace) -> Requests:
         """The requests as the library takes them."""
-        return self._made(self.trace)
-
-    def _made(self, trace: Path | Trace) -> Requests:
         from ..serving.inputs import Requests
 
         slo_s = objective(self.slo)
@@ -135,16 +130,28 @@ class SimulationOptions:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SimulationOptions(ServedOptions):
+    """Traffic and policy: the options of every command that serves a trace."""
+
+    trace: TraceFile
+
+    @property
+    def requests(self) -> Requests:
+        """The requests as the library takes them."""
+        return self.requests_of(self.trace)
+
+
 OptionalTrace = Annotated[
     Path | None, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServiceOptions(SimulationOptions):
-    """The same, or clients that wait for their answers in place of a trace; and what happens at a deadline."""
+class ServiceOptions(ServedOptions):
+    """The same with a trace, or clients that wait for their answers in its place; and what happens at a deadline."""
 
-    trace: OptionalTrace = None  # type: ignore[assignment]  # a dataclass may have a wider field than its base
+    trace: OptionalTrace = None
     clients: Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")] = None
     think: Annotated[
         str | None, option("Time from an answer to a client's next request; 0 if not given.", "[exponential:]DURATION")
@@ -173,11 +180,11 @@ class ServiceOptions(SimulationOptions):
             for name in ("think", "count"):
                 if getattr(self, name) is not None:
                     raise InputError(f"{name}: expected --clients beside it, found a trace; leave out one of the two")
-            return super().requests
+            return self.requests_of(self.trace)
         if self.trace is not None:
             raise InputError("clients: expected a trace or clients, found both; leave out one of the two")
         clients = Clients(self.clients, *parse_think(self.think or "0"))
-        return replace(self._made(offline(20_000 if self.count is None else self.count)), clients=clients)
+        return replace(self.requests_of(offline(20_000 if self.count is None else self.count)), clients=clients)
 
     @property
     def scheduler(self) -> str:

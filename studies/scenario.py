@@ -386,8 +386,6 @@ def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | Late
     platform = faults.catch(f"{where}.platform", lambda: load_platform(board, bandwidth))
     if network is None or platform is None:
         return None
-    for name, tile in keys.tiles.items():
-        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, tile, placed=False))
     return Npu(network, platform)
 
 
@@ -440,6 +438,12 @@ def load_scenario(name: AnyPath) -> Scenario:
         site = _site(case, f"{path}: cases[{index}]{label}", path.parent, faults)
         if site is None:
             continue
+        if isinstance(site.on, Npu):
+            for found in contenders:
+                options = site.options(found)
+                if options.tile is not None:
+                    fit = partial(check_fit, site.on.platform, options.tile, placed=options.placed)
+                    faults.catch(f"{path}: cases[{index}]{label}.tiles.{found.name}", fit)
         count = file.requests if site.trace is None else len(site.trace)
         assert count is not None  # the file's schema asks for it where there are rates
         rates: Sequence[float | None] = case.rates or [None]

@@ -17,9 +17,10 @@ def command(
 ) -> None:
     """Write a design as hardware: SystemVerilog, control block, C header.
 
-    The NPU runs tile by tile in exactly the cycles of the design's latency table, and
-    the Fluid Batching Engine tells how to run each layer and batch. README.md in the
-    folder says how to simulate and use both (`fluidb docs hardware`).
+    The engine runs each product in the cycles that the design's latency table counts
+    (a design by --overlap ideal or paper has none), and the Fluid Batching Engine
+    tells how to run each layer and batch. README.md in the folder says how to simulate
+    and use both (`fluidb docs hardware`).
     """
     from ...dse.npu.hardware import write_hardware
 

@@ -139,7 +139,9 @@ def text_of(found: ServeResult) -> Iterator[str]:
         "dropped": None
         if late is None
         else f"{percent(late.dropped_rate)} ({late.dropped:,} requests), of infinite latency",
-        "answered early": None if late is None else f"{percent(late.early_rate)} ({late.early:,} requests)",
+        "answered early": None
+        if late is None or not late.early
+        else f"{percent(late.early_rate)} ({late.early:,} requests)",
         "latency of answers": None if late is None or late.answered_latency_s is None else ms(late.answered_latency_s),
         "accuracy": percent(summary.accuracy) if accuracy else None,
         "accuracy of all": None

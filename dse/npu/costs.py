@@ -103,12 +103,12 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
         cause: spread(part, waiting * (cause is Cause.MEMORY)) / platform.clock_hz
         for cause, part in zip(Cause, parts, strict=True)
     }
-    block_rows = spread(rows, 0 * moved).astype(np.int64) if options.overlap is Overlap.TILES else None
+    block_rows = None if rows is None else spread(rows, np.zeros_like(moved)).astype(np.int64)
     return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, spread(words, moved), block_rows)
 
 
 def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any], Any]:
-    """Cycles and words of products, their cycles by :class:`Cause`, and the rows of their blocks."""
+    """Cycles and words of products, their cycles by :class:`Cause`, and as built the rows of their blocks."""
     options, platform = design.options, design.platform
     literal, rate, units = options.batching is Batching.EQ1, platform.words_per_cycle, design.tile.dsps
     gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
@@ -127,10 +127,10 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
     if options.overlap is Overlap.PAPER:
         cycles, words = kernels.gemm_cost(gemm, tile, layout, rate, literal, fetched)
         spared = groups * passes * fetched * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * most)
-        busy, beats, begun, ended, block_rows = compute, words / rate, 0.0, 0.0, compute
+        busy, beats, begun, ended, rows_of_block = compute, words / rate, 0.0, 0.0, None
     else:
         run = _run(design, chosen)
-        cycles, busy, beats, first, last, words, weights, blocks, block_rows = np.moveaxis(run, -1, 0)
+        cycles, busy, beats, first, last, words, weights, blocks, rows_of_block = np.moveaxis(run, -1, 0)
         spared = np.maximum(weights * (1 - most / blocks), 0.0)
         begun, ended = busy + first, busy + first + last
     amortised = np.maximum(busy, (words - spared) / rate)
@@ -138,7 +138,7 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
     for least in (beats, begun, ended, cycles):
         steps.append(np.maximum(steps[-1], least))
     parts = [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]
-    return cycles, words, parts, block_rows
+    return cycles, words, parts, rows_of_block if options.overlap is Overlap.TILES else None
 
 
 def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:

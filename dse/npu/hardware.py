@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from string import Template
 
-import numpy as np
-
 from ... import __version__
 from ...formats import InputError, check_own_folder, write_directory
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
@@ -24,6 +22,9 @@ MEMORY_FILE = "fbcb.mem"
 HEADER_FILE = "fluidb_latency.h"
 ENGINE = RTL / "engine"
 ENGINE_PACKAGE_FILE = "engine_pkg.sv"
+MAX_ROWS = 2**16 - 1
+"""The engine counts rows with 16 bits."""
+
 MAX_CYCLES = 2**63 - 1
 """A decimal constant of C has at most that value."""
 
@@ -122,6 +123,8 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     from .kernels import shape_of
 
     words = int(design.platform.port.words)
+    if design.tile.T_R > MAX_ROWS:
+        raise InputError(f"{design.tile}: the engine expects a T_R of at most {MAX_ROWS:,}; search with --tile")
     if words & (words - 1):
         raise InputError(
             f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "
@@ -130,7 +133,7 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     run = configured(design, fbcb)
     beside = max(
         int(shape_of(gemm, tile, layout)[0])
-        for gemm, tiles, layouts in zip(run.gemms, np.moveaxis(run.tile, 0, -1), run.layouts, strict=True)
+        for gemm, tiles, layouts in zip(run.gemms, run.tile.transpose(1, 2, 0), run.layouts, strict=True)
         for tile, layout in zip(tiles, layouts, strict=True)
     )
     return _fill("engine/engine_pkg.sv.in", "//", design, **design.tile._asdict(), W=words, S=beside)

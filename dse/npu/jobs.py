@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
+from functools import cache
 from typing import NamedTuple
 
+from ...formats import InputError
 from . import schedule
+from .hardware import ENGINE, ENGINE_PACKAGE_FILE
 from .space import Tile
 
-WORDS = 69
-"""Words of 32 bits of a job: ``job_t`` in ``rtl/engine/engine_pkg.sv.in``."""
+MOST = 2**16 - 1
+"""The engine counts at most so many columns of a group, rows of a block, and rows and columns of a map."""
+
+SUM_BITS = 48
+"""Bits of a sum; a shift is smaller."""
+
+
+@cache
+def fields() -> tuple[str, ...]:
+    """Names of the words of a job in their order: those of ``job_t`` in the engine's package."""
+    package = (ENGINE / f"{ENGINE_PACKAGE_FILE}.in").read_text(encoding="utf-8")
+    (members,) = re.findall(r"typedef struct packed \{((?:(?!typedef).)*)\} job_t;", package, re.DOTALL)
+    return tuple(name for row in re.findall(r"logic \[31:0\] ([^;]*);", members) for name in row.split(", "))
 
 
 class Window(NamedTuple):
@@ -118,45 +133,61 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     Returns
     -------
     list of int
-        :data:`WORDS` numbers of 32 bits.
+        Numbers of 32 bits, in the order of :func:`fields`.
+
+    Raises
+    ------
+    InputError
+        If the engine's counters do not hold a size.
     """
     (R, P, C, groups), (b, B_R, B_P, passes), window = job.gemm, job.layout, job.window
+    (height, width), (lines, line), (stride_y, stride_x) = window.size, window.outputs, window.stride
+    for what, size, most in (
+        ("columns", C, MOST), ("height", height, MOST), ("width", width, MOST), ("rows", job.rows, MOST),
+        ("shift", job.shift, SUM_BITS - 1),
+    ):  # fmt: skip
+        if size > most:
+            raise InputError(f"job: {what}: expected at most {most:,}, found {size:,}; the engine counts no further")
     _, T_P, T_C = job.tile
     x_sample, y_sample, samples = groups * window.words, groups * C * R, b // passes
-    turn, left = divmod(T_C, C)
-    down, rest = divmod(job.rows, R)
-    gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile))
-    share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0)[1:]
-
-    (height, width), (stride_y, stride_x), (dilation_y, dilation_x) = window.size, window.stride, window.dilation
-    kernel_y, kernel_x = window.kernel[0] * dilation_y, window.kernel[1] * dilation_x
+    of_beat = max(words // stride_x, 1)
+    kernel_y, kernel_x = (n * d for n, d in zip(window.kernel, window.dilation, strict=True))
     # T_P inner rows further: so many channels, rows and columns of the window
     channels, within = divmod(T_P, window.kernel[0] * window.kernel[1])
     step_y, step_x = (n * d for n, d in zip(divmod(within, window.kernel[1]), window.dilation, strict=True))
-    # a block further: so many lines, and rows in a line
-    lines, at = divmod(rest, window.outputs[1])
-    of_beat = max(words // stride_x, 1)
-    if window.joined:
-        in_memory = [R, R, of_beat, of_beat, 0, 0, rest, rest, 0]
+    # a tile of columns further: so many samples, and columns of one; a block: samples, lines, and rows in a line
+    turn, left = divmod(T_C, C)
+    down, rest = divmod(job.rows, R)
+    block_lines, at = divmod(rest, line)
+    gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile))
+    _, share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0)
+    found = {
+        "k": job.code, "shift": job.shift, "relu": job.relu,
+        "R": R, "P": P, "C": C, "groups": groups, "runs": passes,
+        "T_P": T_P, "T_C": T_C, "steps": math.ceil(P / T_P), "share": share,
+        "B_P": B_P, "columns": B_P * C, "down": B_R * R, "filled": (samples - B_R * (B_P - 1)) * R,
+        "rows": job.rows, "rows_quotient": down, "rows_remainder": rest,
+        "tile_quotient": turn, "tile_remainder": left, "tile_words": left * R, "slot_rows": job.rows | 1,
+        "x_base": x if window.along_P else x - window.pad[0] * width - window.pad[1],
+        "x_sample": x_sample, "x_column": B_R * x_sample, "x_group": window.words, "x_run": samples * x_sample,
+        "x_tile": turn * B_R * x_sample, "x_block": down * x_sample,
+        "x_step": T_P if window.along_P else (channels * height + step_y) * width + step_x,
+        "along_P": window.along_P, "of_beat": of_beat, "beat_words": of_beat * stride_x,
+        "stride_x": stride_x, "stride_y": stride_y, "span_x": line * stride_x, "span_y": lines * stride_y,
+        "block_x": at * stride_x, "block_y": block_lines * stride_y,
+        "dilation_x": window.dilation[1], "dilation_y": window.dilation[0], "kernel_x": kernel_x, "kernel_y": kernel_y,
+        "step_x": step_x, "step_y": step_y,
+        "x_window": window.dilation[0] * width - kernel_x, "x_channel": (height - kernel_y) * width,
+        "pad_x": window.pad[1], "pad_y": window.pad[0], "width": width, "height": height,
+        "w_base": weights, "w_group": P * C, "w_step": T_P * C,
+        "y_base": y, "y_sample": y_sample, "y_column": B_R * y_sample, "y_group": C * R, "y_run": samples * y_sample,
+        "y_tile": turn * B_R * y_sample, "y_block": down * y_sample,
+    }  # fmt: skip
+    if window.joined:  # the whole sample is one line
+        found |= {"line": R, "line_words": R, "x_line": 0, "x_wrap": 0}
+        found |= {"block_at": rest, "block_in_line": rest, "x_lines": 0}
     else:
-        line, step = window.outputs[1], stride_y * width
-        in_memory = [line, line * stride_x, of_beat, of_beat * stride_x, step, window.outputs[0] * step]
-        in_memory += [at, at * stride_x, lines * step]
-
-    x_step = T_P
-    if not window.along_P:
-        x_step = channels * height * width + step_y * width + step_x
-        x -= window.pad[0] * width + window.pad[1]
-    found = [job.code, job.shift, int(job.relu), R, P, C, groups, passes, T_P, T_C, math.ceil(P / T_P), int(share)]
-    found += [B_P, B_P * C, B_R * R, (samples - B_R * (B_P - 1)) * R, job.rows, down, rest]
-    found += [turn, left, left * R, job.rows | 1]
-    found += [x, x_sample, B_R * x_sample, window.words, samples * x_sample]
-    found += [turn * B_R * x_sample, down * x_sample, x_step]
-    found += [int(window.along_P), *in_memory]
-    found += [stride_x, stride_y, window.outputs[1] * stride_x, window.outputs[0] * stride_y]
-    found += [at * stride_x, lines * stride_y, dilation_x, dilation_y, kernel_x, kernel_y, step_x, step_y]
-    found += [dilation_y * width - kernel_x, (height - kernel_y) * width]
-    found += [window.pad[1], window.pad[0], width, height]
-    found += [weights, P * C, T_P * C]
-    found += [y, y_sample, B_R * y_sample, C * R, samples * y_sample, turn * B_R * y_sample, down * y_sample]
-    return [int(word) & 0xFFFFFFFF for word in found]
+        step = stride_y * width
+        found |= {"line": line, "line_words": line * stride_x, "x_line": step, "x_wrap": lines * step}
+        found |= {"block_at": at, "block_in_line": at * stride_x, "x_lines": block_lines * step}
+    return [int(found[name]) & 0xFFFFFFFF for name in fields()]

@@ -111,9 +111,7 @@ class LayerKind(IntEnum):
         """The kind of a layer with a product."""
         if layer.per_sample:
             return cls.PER_SAMPLE
-        if layer.gemm and layer.gemm.R == 1:
-            return cls.SINGLE_ROW
-        return cls.SHARED
+        return cls.SINGLE_ROW if layer.gemm and layer.gemm.R == 1 else cls.SHARED
 
 
 class LayoutPlan(NamedTuple):

@@ -249,6 +249,20 @@ def test_how_much_longer_than_the_ideal(network, board, tile, longer):
     design, _ = tabulate_design(network, board, SearchOptions(), result)
     found = 100 * (np.array(design.ideal_gop_s) / design.gop_s - 1)
     assert found[[0, 1, 7]] == pytest.approx(longer, abs=0.051)
+    built, ideal = (
+        Evaluator(network, board, SearchOptions(overlap=overlap)).choose(design.tile).cycles[:, 7]
+        for overlap in ("tiles", "ideal")
+    )
+    in_lines = np.array([layer.line > 0 for layer in network.layers if layer.gemm])
+    assert (built - ideal)[in_lines].sum() > 0.7 * (built - ideal).sum()
+
+
+@pytest.mark.parametrize(("network", "T_P", "T_C"), [("resnet50", 7, 128), ("mobilenet_v2", 14, 64)])
+def test_more_rows_are_never_slower(network, T_P, T_C):
+    """As docs/model.md says of the grid that it names."""
+    space = np.array([(T_R, T_P, T_C) for T_R in range(128, 2049, 128)])
+    rate = Evaluator(load_network(network), load_platform("zc706"), SearchOptions()).rate(space, [Objective.GOP_S])
+    assert (np.diff(rate[:, 0]) >= 0).all()
 
 
 def test_the_control_block_says_the_blocks(fluidb, tiny_design):

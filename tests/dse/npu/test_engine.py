@@ -15,6 +15,10 @@ from builders import ROOT, tool
 from fluidb.dse.npu import jobs
 from fluidb.dse.npu.jobs import Window
 from fluidb.dse.npu.space import Tile
+from fluidb.formats import InputError
+from fluidb.models import Shape
+from fluidb.models.lowering import lower
+from fluidb.models.schema import Conv
 
 SOURCE = ROOT / "dse" / "npu" / "rtl" / "engine"
 K_CODES = {1: 0, 2: 1, 0.5: 2}
@@ -156,7 +160,7 @@ def write_package(design: Design, folder: Path) -> None:
 def build(design: Design, folder: Path, source: Path = SOURCE) -> Path:
     """The testbench of a design; its path."""
     write_package(design, folder)
-    constants = f"-DPORT_WORDS={design.W} -DJOB_WORDS={jobs.WORDS} -DLIMIT={LIMIT}u -std=c++17 -w"
+    constants = f"-DLIMIT={LIMIT}u -std=c++17 -w"
     command = [tool("verilator"), "--cc", "--exe", "--build", "-O3", "--top-module", "engine", "--Mdir", "build"]
     command += ["-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0", "--x-initial", "unique", "-Wno-fatal", "-CFLAGS", constants]
     sources = ["engine_pkg.sv", *sorted(source.glob("*.sv")), SOURCE / "engine_tb.cpp"]
@@ -207,3 +211,47 @@ def test_verilator_finds_nothing_to_warn_of(design: Design, tmp_path: Path) -> N
     command = [*lint, *sorted(map(str, SOURCE.glob("*.sv")))]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_a_job_has_the_words_of_its_package():
+    package = (SOURCE / "engine_pkg.sv.in").read_text(encoding="utf-8")
+    assert f"localparam int JOB_WORDS = {len(jobs.fields())};" in package
+    assert len(set(jobs.fields())) == len(jobs.fields())
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"C": 2**16}, "columns: expected at most 65,535, found 65,536"),
+        ({"rows": 2**16}, "rows: expected at most 65,535"),
+        ({"shift": 48}, "shift: expected at most 47, found 48"),
+        ({"window": Window.of_product(70_000, 3)}, "width: expected at most 65,535"),
+    ],
+)
+def test_a_job_that_the_engine_cannot_count_is_refused(change: dict[str, Any], fault: str) -> None:
+    job = jobs.Job(Window.of_product(5, 3), 2, 1, (1, 1, 1, 1), 0, Tile(8, 2, 2), 5, 1, False)
+    assert len(jobs.descriptor(job, 4, 0, 0, 0)) == len(jobs.fields())
+    with pytest.raises(InputError, match=fault):
+        jobs.descriptor(job._replace(**change), 4, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "op"),
+    [
+        ((7, 7), {"kernel": [3, 3], "pad": [1, 1, 1, 1]}), ((7, 7), {"kernel": [3, 3]}),
+        ((8, 6), {"kernel": [3, 3], "stride": [2, 2], "pad": [1, 1, 1, 1]}), ((6, 6), {"kernel": [1, 1]}),
+        ((6, 6), {"kernel": [1, 1], "stride": [2, 2]}), ((5, 4), {"kernel": [5, 4]}),
+        ((5, 5), {"kernel": [5, 5], "pad": [1, 0, 0, 0], "stride": [9, 1]}), ((9, 1), {"kernel": [1, 1]}),
+        ((1, 9), {"kernel": [1, 7], "pad": [0, 3, 0, 3]}), ((9, 1), {"kernel": [7, 1], "pad": [3, 0, 3, 0]}),
+        ((4, 4), {"kernel": [2, 2], "stride": [1, 2]}),
+    ],
+)  # fmt: skip
+def test_a_layer_s_line_and_stride_are_those_of_its_window(size: tuple[int, int], op: dict[str, Any]) -> None:
+    """The time of a layer and the job that runs it read the map alike."""
+    conv = Conv(name="c", op="conv", out=5, **op)
+    shape, layer = lower(conv, [Shape(*size, 3)], 1)
+    assert layer is not None
+    kernel, outputs, stride, pad = ((pair[0], pair[1]) for pair in (conv.kernel, shape, conv.stride, conv.pad))
+    window = Window(3, size, kernel, outputs, stride, pad)
+    assert (layer.line, layer.stride) == window.source
+    assert layer.gemm == (window.R, window.P, 5, 1)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+import test_engine
 from builders import COMPILED, POCKET, TINY, Run, tool
 from fluidb.dse import Overlap, SearchOptions, read_design, search, tabulate_design, write_design, write_latency
 from fluidb.dse.npu.hardware import header_text, write_hardware
@@ -333,6 +335,19 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
         return  # takes a minute
     lint = run(tool("verilator"), "--lint-only", "-Wall", "--top-module", "engine", *ENGINE, cwd=engine / "rtl")
     assert (lint.returncode, lint.stdout + lint.stderr) == (0, "")
+
+
+def test_the_engine_of_a_design_runs_jobs_as_its_page_says(tiny_design: Path, tmp_path: Path) -> None:
+    rtl = tmp_path / "rtl"
+    write_hardware(tiny_design, rtl)
+    (build, _) = re.findall(r"```sh\n(verilator --cc.*)\n(.*)\n```", (rtl / "README.md").read_text())[0]
+    done = run(tool("verilator"), *shlex.split(build)[1:], cwd=rtl)
+    assert (done.returncode, done.stderr) == (0, "")
+    design = read_design(tiny_design)[0]
+    sizes = test_engine.Design(*design.tile, int(design.platform.port.words), 2)
+    rng = np.random.default_rng(1)
+    jobs = [test_engine.random_job(sizes, rng) for _ in range(60)]
+    assert test_engine.simulate(rtl / "obj_dir" / "Vengine", sizes, jobs, tmp_path) == []
 
 
 def test_a_port_that_the_engine_has_not_is_refused(fluidb: Run, tmp_path: Path) -> None:

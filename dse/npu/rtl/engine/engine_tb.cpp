@@ -15,7 +15,12 @@
 #include "Vengine.h"
 #include "verilated.h"
 
+#ifndef LIMIT
+#define LIMIT 1000000000u  // cycles of a job, at most
+#endif
+
 static constexpr int WRITE_DELAY = 4;
+static constexpr int PORT_WORDS = sizeof(Vengine::read_words) / 2, JOB_WORDS = sizeof(Vengine::job) / 4;
 
 struct Beat {
   uint64_t due;
