@@ -214,3 +214,11 @@ def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
         Clients(1).send(traffic_of(trace_of([0.0, 1.0]), np.array([1, 1]), 1.0), 0)
     with pytest.raises(InputError, match="on_deadline: expected a policy that plans no batches ahead, found batchcond"):
         find_policy("batchcond:on_deadline=drop")
+
+
+def test_a_late_request_that_was_dropped_is_late_no_more() -> None:
+    """Two late ones wait behind a long batch, one is dropped meanwhile: the next in time is still the oldest of these."""
+    table = table_of([[5.0], [5.0]], [0.5, 0.5])
+    trace = trace_of([0.0, 0.25, 0.5, 0.75, 1.0], [100.0, 5.75, 13.5, 39.25, 49.0])
+    found = simulate(table, traffic_of(trace, np.full(5, 2)), "fluid-slack:patience=inf,on_deadline=drop")
+    assert found.start_s.tolist() == [0.0, math.inf, math.inf, 10.0, 20.0]
