@@ -55,6 +55,7 @@ class Engine(Device):
     """
 
     form: ClassVar[str] = "engine"
+    kind: ClassVar[str] = "engine"
     no_numbers: ClassVar[set[str]] = Device.no_numbers | {"b_max"}
 
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
