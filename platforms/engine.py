@@ -27,8 +27,8 @@ class Engine(Device):
         Pixels side by side lie in one ``line`` of the map or anywhere in the ``map``, so that the last tile of each has
         empty places; or they ``stream``: no place is empty.
     inner_tiles : str
-        Input channels side by side are those of one ``position`` of the window, of one ``line`` of it, or of the whole
-        ``window``.
+        Input channels side by side are those of one ``position`` of the window; or, where a position has fewer of them,
+        of one ``line`` of it; or of the whole ``window``.
     depthwise_pixels, depthwise_channels : int, optional
         Pixels and channels of a cycle of a unit for depthwise layers; without one they run as other groups do.
     winograd : bool

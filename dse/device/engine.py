@@ -39,11 +39,12 @@ def product_cycles(work: LayerWork, engine: Engine) -> float:
     if engine.depthwise_pixels and engine.depthwise_channels and channels == C == 1 < groups:
         pixels, passes = engine.depthwise_pixels, rows * columns * _ceil(groups, engine.depthwise_channels)
     else:
-        inner = {
-            "position": rows * columns * _ceil(channels, engine.input_channels),
-            "line": rows * _ceil(columns * channels, engine.input_channels),
-            "window": _ceil(P, engine.input_channels),
-        }[engine.inner_tiles]
+        if engine.inner_tiles == "window":
+            inner = _ceil(P, engine.input_channels)
+        elif engine.inner_tiles == "line" and channels < engine.input_channels:
+            inner = rows * _ceil(columns * channels, engine.input_channels)
+        else:
+            inner = rows * columns * _ceil(channels, engine.input_channels)
         passes = inner * _ceil(C, engine.output_channels) * groups
     tiles = {
         "line": R // work.line * _ceil(work.line, pixels),

@@ -46,15 +46,16 @@ def test_cycles_equal_a_walk_over_tiles(
     pixels: int, side: int, columns: int, along: str, inner: str,
 ) -> None:  # fmt: skip
     """A cycle is a tile of pixels, one of values of the window, and one of output channels."""
+    engine = engine_of(pixels, side, columns, pixel_tiles=along, inner_tiles=inner)
     lines = [[(y, x) for x in range(width)] for y in range(height)]
     maps = lines if along == "line" else [[pixel for line in lines for pixel in line]]
     tiles = sum(len(chunks(list(range(len(part))), pixels)) for part in maps)
+    inner = "position" if inner == "line" and channels >= side else inner
     positions = {"position": window[0] * window[1], "line": window[0], "window": 1}[inner]
     values = list(range(window[0] * window[1] * channels // positions))
     walked = 0
     for _ in product(range(groups), range(tiles), range(positions), chunks(values, side)):
         walked += len(chunks(list(range(outputs)), columns))
-    engine = engine_of(pixels, side, columns, pixel_tiles=along, inner_tiles=inner)
     assert product_cycles(work_of(height, width, window, channels, outputs, groups), engine) == walked
 
 
