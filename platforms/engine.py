@@ -111,6 +111,13 @@ class Engine(Device):
         return 1e9 * (self.effective_gb_s or self.bandwidth_gb_s)
 
     @property
+    def measured(self) -> list[float] | None:
+        """Least and largest ratio of a measured time to the one predicted, if it was calibrated."""
+        if self.measured_low is None or self.measured_high is None:
+            return None
+        return [self.measured_low, self.measured_high]
+
+    @property
     def summary(self) -> str:
         """Its main facts in a line."""
         shape = f"{self.pixels} x {self.input_channels} x {self.output_channels} MACs a cycle"

@@ -116,4 +116,5 @@ def tabulate_engine(file: NetworkFile, path: AnyPath, engine: Engine) -> Latency
         load=engine.load(),
         gather_s=engine.gathers_s(len(network.exits)),
         wake_up_s=engine.wake_up_s,
+        measured=engine.measured,
     )
