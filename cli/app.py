@@ -63,6 +63,7 @@ GROUPS = {
         {
             "models": "List, show, check and import networks.",
             "platforms": "List, show, check, import and measure platforms.",
+            "calibrate": "Fit the constants of an engine to measured times.",
         },
     ),
     "Papers and help": (

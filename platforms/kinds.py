@@ -11,6 +11,7 @@ from .board import Board
 from .by_stage import StagedDevice
 from .cluster import Cluster
 from .device import AnalyticDevice, Device
+from .engine import Engine
 from .measured import MeasuredDevice
 from .platform import Platform
 
@@ -57,7 +58,9 @@ def _class(data: dict[str, Any]) -> type[Platform]:
         return kind
     if "table" in data:
         return MeasuredDevice
-    return StagedDevice if "groups" in data else AnalyticDevice
+    if "groups" in data:
+        return StagedDevice
+    return Engine if "pixels" in data else AnalyticDevice
 
 
 AnyKind = TypeVar("AnyKind", bound=Platform)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..formats import brief
 from .bound import least_violations
@@ -16,6 +17,14 @@ from .requirements import Requirement, RequirementVerdict, check_stated, judge
 from .scheduler import deadlines_of
 from .subnets import stated_of
 from .timeline import check_timeline_size
+
+
+class MeasuredEnd(NamedTuple):
+    """What a calibrated engine serves if all times are at an end of its error."""
+
+    factor: float  # of the predicted times
+    summary: Summary
+    requirements: list[RequirementVerdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,8 @@ class ServeResult:
         Violations that no scheduler prevents; ``None`` with clients that wait, who send other requests under another.
     requirements : list of RequirementVerdict
         Whether each requirement holds, in their order.
+    ends : tuple of MeasuredEnd
+        Of a calibrated engine: the same where times are the least and the largest that were measured.
     """
 
     policy: str
@@ -41,8 +52,17 @@ class ServeResult:
     summary: Summary
     unavoidable_violations: int | None
     requirements: list[RequirementVerdict]
+    ends: tuple[MeasuredEnd, ...] = ()
 
     __repr__ = brief
+
+    @property
+    def undecided(self) -> list[bool]:
+        """Whether each requirement holds at one end of the error and fails at the other."""
+        return [
+            len({verdict.holds, *(end.requirements[at].holds for end in self.ends)}) > 1
+            for at, verdict in enumerate(self.requirements)
+        ]
 
 
 def serve(
@@ -106,4 +126,8 @@ def serve(
     summary = summarise(replay)
     verdicts = [judge(item, summary) for item in requirements]
     unavoidable = None if traffic.clients else least_violations(replay)
-    return ServeResult(scheduler.spec, replay, summary, unavoidable, verdicts)
+    ends = []
+    for factor in latency.measured or ():
+        there = summarise(simulate(latency.slower(factor), traffic, scheduler, until_s=until_s))
+        ends.append(MeasuredEnd(factor, there, [judge(item, there) for item in requirements]))
+    return ServeResult(scheduler.spec, replay, summary, unavoidable, verdicts, tuple(ends))

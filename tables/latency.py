@@ -35,6 +35,7 @@ MAX_S = 1e9
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_S)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=MAX_S)]
+Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
 USES = ("tile_padding_s", "batch_padding_s", "memory_bound_s")
 """Causes of a layer's time beside its MACs; only the model of an NPU states them."""
 
@@ -169,6 +170,8 @@ class LatencyTable(Table, SparseRecord):
         Time until a batch begins on a lane that was idle; 0 if not stated.
     planned : PlannedService, optional
         Batch size and thresholds of a plan of exits, which hold where nothing else is asked for.
+    measured : list of float, optional
+        Of a calibrated engine: the least and the largest ratio of a measured time to the one predicted for it.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/2"
@@ -190,6 +193,7 @@ class LatencyTable(Table, SparseRecord):
     gather_s: list[list[SecondsOrNone]] | None = None
     wake_up_s: SecondsOrNone | None = None
     planned: PlannedService | None = None
+    measured: Annotated[list[Ratio], Field(min_length=2, max_length=2)] | None = None
 
     _repr_html_ = first_rows
 
@@ -212,6 +216,8 @@ class LatencyTable(Table, SparseRecord):
                 f"gather_s: expected {len(self.exits)} rows, at the input and behind every exit but the last, of "
                 f"{self.b_max + 1} times, one for each batch size from 0"
             )
+        if self.measured is not None and (self.peak_macs_per_s is not None or self.stage_s is not None):
+            raise ValueError("measured: expected it beside layers without causes, of an engine")
         if self.reuse is not None:
             self.reuse.check(len(self.states or []), len(self.subnets or []))
         if (self.load is None) != (self.lanes == 1):
@@ -250,6 +256,13 @@ class LatencyTable(Table, SparseRecord):
         if any(len(column) != self.b_max for column in lists):
             raise ValueError(f"layers: expected {self.b_max} times each, one for each batch size")
         return self
+
+    def slower(self, factor: float) -> LatencyTable:
+        """The table of the same engine if each layer takes so many times as long as predicted."""
+        layers = [
+            layer.model_copy(update={"time_s": [factor * time_s for time_s in layer.time_s]}) for layer in self.layers
+        ]
+        return self.model_copy(update={"layers": layers, "measured": None})
 
     @property
     def thresholds(self) -> tuple[Literal["confidence", "entropy"], Sequence[float | Words]] | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from builders import DATA, DUEL, ROOT, table_of
 from fluidb import dse, formats, models, platforms, plots, serving, studies, tables, traffic
-from fluidb.dse.device.tabulate import write_device
+from fluidb.dse.device.tabulate import tabulate_device, write_device
 from fluidb.dse.partition.study import study
 from fluidb.dse.partition.tabulate import write_partition
 from fluidb.dse.subgraphs.search import find_subgraphs, write_subgraphs
@@ -76,7 +76,10 @@ def _replay(record: bool = False):
 
 CALLS = {
     "dse.device.tabulate.write_device": lambda: write_device(
-        models.load_network("tiny.toml"), platforms.load_platform("rtx-2080-ti", kind=platforms.Device), "new"
+        tabulate_device(
+            models.load_network("tiny.toml"), platforms.load_platform("rtx-2080-ti", kind=platforms.Device)
+        ),
+        "new",
     ),
     "dse.partition.tabulate.write_partition": lambda: write_partition("new", _partition()),
     "dse.subgraphs.search.write_subgraphs": lambda: write_subgraphs(_subgraphs(), "new"),

@@ -51,24 +51,32 @@ def command(
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
+    from ...serving.inputs import as_table
     from ...studies.capacity import find_capacity
 
     picture.check()
     required = [parse_requirement(text) for text in require]
     low_per_s, high_per_s = _rates(rate)
+    latency = as_table(directory)
     with progress("rates") as report:
-        found = find_capacity(
-            directory, policy, required, slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
-            predict_depth=columns.predict_depth, seeds=seeds, count=count, low_per_s=low_per_s, high_per_s=high_per_s,
-            threads=threads, progress=report,
+        found, *ends = (
+            find_capacity(
+                table, policy, required, slo_s=objective(columns.slo),
+                columns=columns.columns("slo", "predict_depth"), predict_depth=columns.predict_depth, seeds=seeds,
+                count=count, low_per_s=low_per_s, high_per_s=high_per_s, threads=threads, progress=report,
+            )
+            for table in (latency, *map(latency.slower, latency.measured or ()))
         )  # fmt: skip
+    reached = dict(zip(latency.measured or (), ends, strict=True))
     picture.write(lambda: draw_capacity(found, required))
     stated = vars(columns) | objective_record(columns.slo)
     record = {"design": directory, **stated}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
+    if reached:
+        record["ends"] = [{"factor": factor, "kept_per_s": end.kept_per_s} for factor, end in reached.items()]
     if as_json or found.kept_per_s is not None:
-        show(as_json, "fluidb.capacity-output/1", record, _text(found, stated, required), picture.plot)
+        show(as_json, "fluidb.capacity-output/1", record, _text(found, stated, required, reached), picture.plot)
     if found.kept_per_s is None:
         lowest = found.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))
@@ -110,7 +118,9 @@ def _shown(item: Requirement, found: FigureEstimate) -> tuple[str, str]:
     return quantity(found.value, item.unit), within
 
 
-def _text(found: Capacity, stated: Mapping[str, Any], required: Sequence[Requirement]) -> Iterator[str]:
+def _text(
+    found: Capacity, stated: Mapping[str, Any], required: Sequence[Requirement], ends: Mapping[float, Capacity]
+) -> Iterator[str]:
     assert found.kept_per_s is not None
     undecided = "" if found.kept_per_s == found.high_per_s else "; undecided"
     not_kept, band = f"none{undecided} up to {_rate(found.high_per_s)}, the highest rate searched", None
@@ -121,6 +131,10 @@ def _text(found: Capacity, stated: Mapping[str, Any], required: Sequence[Require
         "policy": found.policy,
         **drawn(stated),
         "highest rate kept": _rate(found.kept_per_s),
+        **{
+            f"kept if times x {factor:g}": "none" if end.kept_per_s is None else _rate(end.kept_per_s)
+            for factor, end in ends.items()
+        },
         "lowest not kept": not_kept,
         "undecided between": band,
         "requests a run": f"at most {found.max_requests:,}, then a rate is left undecided",

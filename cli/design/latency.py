@@ -53,8 +53,8 @@ def command(
         folder = Path(directory)
         made = write_latency(folder)
     else:
-        from ...dse.device.tabulate import write_device
-        from ...models import load_network
+        from ...dse.device.tabulate import tabulate_file, write_device
+        from ...models.loader import read_network_file
         from ...platforms import Device, load_platform
         from ...plots.decisions import draw_decisions
 
@@ -62,9 +62,10 @@ def command(
         if output is None:
             raise InputError("latency: a device expects --output, found none; add e.g. -o DIR")
         picture.check([output])
-        folder, network = output, load_network(directory)
+        folder = output
+        computed = tabulate_file(*read_network_file(directory), platform)
         with together():
-            found = write_device(network, platform, folder, replace=picture.force)
+            found = write_device(computed, folder, replace=picture.force)
             picture.write(lambda: draw_decisions(*found))
         made, points = found.latency, found.points
         text = _decisions(found.decisions, points)

@@ -37,7 +37,7 @@ from ..render import (
 )
 
 if TYPE_CHECKING:
-    from ...serving.serve import ServeResult
+    from ...serving.serve import MeasuredEnd, ServeResult
     from ...serving.subnets import SubNetSummary
 
 
@@ -90,8 +90,11 @@ def command(
     text = list(text_of(found))
     if judged:
         text.append(outcomes([item.text for item in required], judged))
+    if any(found.undecided):
+        unclear = [item.text for item, undecided in zip(required, found.undecided, strict=True) if undecided]
+        text.append(facts({"undecided": f"{'; '.join(unclear)}: fails at one end of the engine's error"}))
     show(as_json, "fluidb.serve-sim-output/1", record, text, others=(requests, timeline, picture.plot))
-    if not all(item.holds for item in judged):
+    if any(found.undecided) or not all(item.holds for item in judged):
         raise typer.Exit(1)
 
 
@@ -106,7 +109,15 @@ def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
         **objective_record(slo),
         **found.summary.record(),
         "unavoidable_violations": found.unavoidable_violations,
+        **({"ends": [_end(end) for end in found.ends]} if found.ends else {}),
     }
+
+
+def _end(end: MeasuredEnd) -> dict[str, object]:
+    """The JSON of an end of an engine's error."""
+    summary = end.summary
+    figures = {key: getattr(summary, key) for key in ("mean_latency_s", "violation_rate", "busy_share", "percentiles")}
+    return {"factor": end.factor, **figures, "requirements": end.requirements}
 
 
 def text_of(found: ServeResult) -> Iterator[str]:
@@ -163,6 +174,13 @@ def text_of(found: ServeResult) -> Iterator[str]:
         ("worst", ms(summary.max_latency_s), ""),
     ]
     yield table(["latency", "", "95 %"], rows)
+    if found.ends:
+        cases = [(1.0, summary), *((end.factor, end.summary) for end in found.ends)]
+        ends = [
+            (f"{factor:g} of predicted", ms(case.mean_latency_s), ms(case.max_latency_s), percent(case.violation_rate))
+            for factor, case in sorted(cases, key=lambda pair: pair[0])
+        ]
+        yield table(["times, as measured", "average", "worst", "violations"], ends)
     if summary.subnets is not None:
         yield from _subnets(
             summary.subnets, summary.requests - summary.unfinished - (0 if late is None else late.dropped)

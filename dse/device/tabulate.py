@@ -9,11 +9,15 @@ import numpy as np
 
 from ...formats import AnyPath, InputError, check_own_folder, table_text, write_directory
 from ...models import Layer, Network
+from ...models.loader import build_network
+from ...models.schema import NetworkFile
 from ...platforms.by_stage import TimedDevice
 from ...platforms.device import AnalyticDevice, Device
+from ...platforms.engine import Engine
 from ...tables.decisions import DECISIONS_FILE, DecisionTable
 from ...tables.latency import LATENCY_FILE, MAX_S, LatencyTable, LayerRole, LayerUse, layer_groups
 from .decisions import DecisionPoint, sum_up, tabulate_decisions
+from .engine import tabulate_engine
 
 
 class _Use(NamedTuple):
@@ -25,8 +29,15 @@ class _Use(NamedTuple):
     time_s: list[float]
 
 
+def tabulate_file(file: NetworkFile, path: AnyPath, device: Device) -> LatencyTable:
+    """Time between every two exits, for every batch size, of the network of a file on a device of any form."""
+    if isinstance(device, Engine):
+        return tabulate_engine(file, path, device)
+    return tabulate_device(build_network(file, path), device)
+
+
 def tabulate_device(network: Network, device: Device) -> LatencyTable:
-    """Time between every two exits, for every batch size."""
+    """The same for a network as lowered; an engine needs the file, which has the windows of its layers."""
     count, widths = len(network.exits), None
     layers: list[_Use] = []
     if isinstance(device, TimedDevice):
@@ -36,8 +47,9 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
                 f"stages, found {network.name} with {count}; measure this one (`fluidb docs your-own`)"
             )
         stage_s, widths = np.array(device.times_s), device.widest_first
+    elif not isinstance(device, AnalyticDevice):
+        raise InputError(f"{device.name}: an engine needs the network's file (tabulate_file), found a lowered network")
     else:
-        assert isinstance(device, AnalyticDevice)
         layers = [*_resumes(count, device), *_layers(network, device), *_checks(count, device)]
         layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
         stage_s = np.zeros((1, count, device.b_max))
@@ -105,11 +117,10 @@ class DeviceTables(NamedTuple):
         return sum_up(self.latency, self.decisions)
 
 
-def write_device(network: Network, device: Device, folder: AnyPath, *, replace: bool = False) -> DeviceTables:
-    """Compute the latency table of a device and its decisions, and write both into a folder of their own or neither."""
+def write_device(table: LatencyTable, folder: AnyPath, *, replace: bool = False) -> DeviceTables:
+    """Compute the decisions of a device's latency table, and write both into a folder of their own or neither."""
     known = {LATENCY_FILE, DECISIONS_FILE}
     check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, known)
-    table = tabulate_device(network, device)
     made = DeviceTables(table, tabulate_decisions(table))
     files = {LATENCY_FILE: table_text(made.latency), DECISIONS_FILE: table_text(made.decisions)}
     write_directory(folder, files, replace=replace)

@@ -29,7 +29,7 @@ from ...tables.exit_plan import (
 from ...tables.latency import EXITS_FILE, LATENCY_FILE, LatencyTable, read_latency
 from ...traffic.measures import Measure
 from ...traffic.samples import Samples, samples_bytes
-from ..device.tabulate import tabulate_device
+from ..device.tabulate import tabulate_file
 from .measured_times import read_measured_times
 from .stage_times import keep_exits
 from .tabulate import expected_of, table_of_times, tabulate_pattern, tabulate_step, tabulate_times
@@ -58,7 +58,7 @@ def times_of(file: NetworkFile, path: AnyPath, target: str) -> LatencyTable | In
     if place.suffix == ".json":
         return read_table(InferenceTime, place)
     device = load_platform(target, kind=Device)
-    return tabulate_device(build_network(with_exits(file, path), path), device)
+    return tabulate_file(with_exits(file, path), path, device)
 
 
 def plan_exits(

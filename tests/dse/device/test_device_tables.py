@@ -254,7 +254,8 @@ def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, case: str):
     stated = '"fluidb.device/1"\nname = "dev"\ntitle = "dev"\nb_max = 2\nfloor_s = 1e-4\nslope_s_per_mac = 1e-9\n'
     (tmp_path / "dev.toml").write_text(f"schema = {stated}")
     (tmp_path / "mine").mkdir()
-    write_device(load_network(TINY), load_platform(str(tmp_path / "dev.toml"), kind=Device), tmp_path / "made")
+    device = load_platform(str(tmp_path / "dev.toml"), kind=Device)
+    write_device(tabulate_device(load_network(TINY), device), tmp_path / "made")
     arguments, part = BAD[case]
     done = fluidb(*arguments)
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,0 +1,99 @@
+"""``fluidb calibrate``: the constants of an engine from measured times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ..names import DEVICE, named
+from ..options import AsJson, PictureOptions, argument, names, option, written
+from ..render import facts, ms, percent, show, table
+
+if TYPE_CHECKING:
+    from ...dse.device.calibration import Calibration, RowFit
+
+
+def command(
+    platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", **named(DEVICE))],
+    measurements: Annotated[Path, argument("Measured times (`fluidb docs your-own`).", "FILE.csv")],
+    hold_out: Annotated[
+        str | None, option("Networks that are predicted and not fitted; the error is theirs.", "NAME,NAME")
+    ] = None,
+    keep: Annotated[str | None, option("Constants that stay as they are.", "KEY,KEY")] = None,
+    output: Annotated[Path | None, written("Write the engine with its constants.", "OUT.toml")] = None,
+    *,
+    picture: PictureOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the constants of an engine to measured times.
+
+    Effective bandwidth, the share of the shorter of computing and moving that does
+    not overlap, and fixed times of a layer and of an inference. Networks that are
+    held out say how far its predictions are off.
+    """
+    from ...dse.device.calibration import Bound, calibrate, read_measurements
+    from ...formats import check_free, together, write_file
+    from ...platforms import load_platform
+    from ...platforms.engine import Engine
+    from ...platforms.writer import platform_text
+    from ...plots.calibration import draw_calibration
+
+    if output is not None:
+        check_free(output, picture.force, apart=[measurements, Path(platform)])
+    picture.check([measurements, output])
+    engine = load_platform(platform, kind=Engine)
+    rows = read_measurements(measurements, engine)
+    found = calibrate(engine, rows, names(hold_out) or [], names(keep) or [], table=measurements.name)
+    with together():
+        if output is not None:
+            write_file(output, platform_text(found.engine), replace=picture.force)
+        picture.write(lambda: draw_calibration(found))
+    spread = [
+        {"rows": word, "bound": bound, **_figures(found, held_out=held_out, bound=bound)}
+        for word, held_out in (("fitted", False), ("held out", True))
+        for bound in (None, *Bound)
+        if found.errors(held_out=held_out, bound=bound).size
+    ]
+    record = {
+        "output": output, "platform": found.engine.model_dump(mode="json", exclude={"schema_"}), "errors": spread,
+        "alike": found.alike, "rows": [{**row._asdict(), "error": row.error} for row in found.rows],
+    }  # fmt: skip
+    show(as_json, "fluidb.calibrate-output/1", record, _text(found, spread), output, "; next: fluidb latency NETWORK")
+
+
+def _figures(found: Calibration, **which: Any) -> dict[str, float]:
+    errors = abs(found.errors(**which))
+    return {"count": errors.size, "mean": float(errors.mean()), "worst": float(errors.max())}
+
+
+def _text(found: Calibration, spread: list[dict[str, Any]]) -> Iterator[str]:
+    engine = found.engine
+    yield facts(
+        {
+            "engine": engine.summary,
+            "bandwidth": f"{engine.bytes_per_s / 1e9:.4g} of {engine.bandwidth_gb_s:g} GB/s",
+            "not hidden": percent(engine.not_hidden, 1),
+            "a layer": ms(engine.layer_s),
+            "an inference": ms(engine.inference_s),
+        }
+        | {"not told apart": "; ".join(map(_group, found.alike)) or None}
+    )
+    yield table(["measured", "ms", "predicted", "off by", "bound by", ""], map(_row, found.rows))
+    cells = [
+        (item["rows"], item["bound"] or "all", item["count"], percent(item["mean"], 1), percent(item["worst"], 1))
+        for item in spread
+    ]
+    yield table(["rows", "bound by", "count", "mean error", "worst"], cells)
+
+
+def _group(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]}: no fitted row depends on it"
+    return f"{', '.join(names)}: other values fit as well; measure networks of other kinds, or --keep one"
+
+
+def _row(row: RowFit) -> tuple[str, ...]:
+    name = row.network if row.layer is None else f"{row.network} {row.layer}"
+    held = "held out" if row.held_out else ""
+    return name, f"{1e3 * row.measured_s:.3f}", f"{1e3 * row.predicted_s:.3f}", f"{row.error:+.1%}", row.bound, held

@@ -1,0 +1,367 @@
+"""Constants of an engine from measured times (docs/model.md, Engines of fixed shape)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from itertools import product
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from ...formats import AnyPath, InputError, Strict, did_you_mean, read_text, validate
+from ...models.loader import read_network_file
+from ...platforms.engine import Engine
+from .engine import Needs, needs
+
+Floats = NDArray[np.float64]
+CONSTANTS = ("effective_gb_s", "not_hidden", "layer_s", "inference_s")
+"""What is fitted."""
+
+SLOWEST = 1e-3
+"""Least share of the peak bandwidth that is tried."""
+
+ALIKE = 0.1
+"""Constants are not told apart if a change of all is this much smaller in the predicted times than changes of each."""
+
+STEP = 1e-3
+"""Share of the bandwidth by which it is changed for that."""
+
+STEPS = 300
+"""Bandwidths tried, at equal ratios, before the best is refined."""
+
+
+class Bound(StrEnum):
+    """What takes most of a measured time, as predicted."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    START_UP = "start-up"
+
+
+class Measurement(NamedTuple):
+    """A measured time of a network, or of a layer of it."""
+
+    network: str
+    layer: str | None
+    seconds: float
+    needs: Needs
+
+
+class RowFit(NamedTuple):
+    """A measured time beside the predicted one."""
+
+    network: str
+    layer: str | None
+    measured_s: float
+    predicted_s: float
+    held_out: bool
+    bound: Bound
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted_s / self.measured_s - 1
+
+
+class Calibration(NamedTuple):
+    """An engine with its constants, the rows, and constants that the fitted rows do not tell apart."""
+
+    engine: Engine
+    rows: list[RowFit]
+    alike: list[list[str]]  # groups of them; of one if no row depends on it
+
+    def errors(self, *, held_out: bool, bound: Bound | None = None) -> Floats:
+        """Errors of the rows that were held out, or of those that were fitted; of those that are bound by something."""
+        return np.array(
+            [row.error for row in self.rows if row.held_out == held_out and bound in (None, row.bound)], np.float64
+        )
+
+
+class _Row(Strict):
+    """A row of the table. Cells of a CSV are text, therefore numbers are converted here."""
+
+    model_config = ConfigDict(strict=False)
+
+    network: str
+    layer: str | None = None
+    latency_ms: Annotated[float | None, Field(gt=0, le=1e9)] = None
+    cycles: Annotated[float | None, Field(gt=0, le=1e18)] = None
+    clock_mhz: Annotated[float | None, Field(gt=0, le=1e6)] = None
+
+    def seconds(self, line: str) -> float:
+        """The time, or a fault."""
+        if (self.latency_ms is None) == (self.cycles is None):
+            found = "neither" if self.cycles is None else "both"
+            raise InputError(f"{line}: latency_ms, cycles: expected one of them, found {found}")
+        if self.latency_ms is not None:
+            return self.latency_ms / 1e3
+        if self.clock_mhz is None or self.cycles is None:
+            raise InputError(f"{line}: clock_mhz: expected the clock whose cycles these are, found none")
+        return self.cycles / (1e6 * self.clock_mhz)
+
+
+def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
+    """Read measured times of networks or layers on an engine.
+
+    Parameters
+    ----------
+    path : str or Path
+        A CSV with ``network`` and either ``latency_ms``, or ``cycles`` and ``clock_mhz``; with ``layer``, for times of
+        layers; with ``platform``, of which other engines' rows are left out.  A network is a name, or a TOML file
+        beside the CSV; its exits do not count.
+    engine : Engine
+        The engine.
+
+    Returns
+    -------
+    list of Measurement
+        The rows, in the order of the file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or no row is of this engine, or rows have faults: each has a line.
+    """
+    place = Path(path)
+    reader = csv.DictReader(io.StringIO(read_text(place), newline=""), strict=True)
+    known: dict[str, Needs] = {}
+    found: list[Measurement] = []
+    faults: list[str] = []
+    others: set[str] = set()
+    try:
+        header = reader.fieldnames or ()
+        if "network" not in header or not {"latency_ms", "cycles"} & set(header):
+            raise InputError(
+                f"{path}: line 1: expected the columns network, and latency_ms or cycles and clock_mhz, "
+                f"found {', '.join(header) or 'nothing'}"
+            )
+        for cells in reader:
+            line = f"{path}: line {reader.line_num}"
+            if (platform := cells.get("platform") or engine.name) != engine.name:
+                others.add(platform)
+                continue
+            try:
+                row = validate(_Row, {key: cells[key] for key in _Row.model_fields if cells.get(key)}, Path(line))
+                seconds = row.seconds(line)
+                if row.network not in known:
+                    known[row.network] = _needs(row.network, place, engine, line)
+                found.append(Measurement(row.network, row.layer, seconds, _of(row, known[row.network], line)))
+            except InputError as error:
+                faults += error.faults
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
+    if faults:
+        raise InputError(faults)
+    if not found:
+        raise InputError(
+            f"{path}: expected rows of {engine.name}, found those of {', '.join(sorted(others)) or 'none'}"
+        )
+    return found
+
+
+def _needs(network: str, table: Path, engine: Engine, line: str) -> Needs:
+    """The needs of a network without its exits."""
+    try:
+        file, path = read_network_file(table.parent / network if network.endswith(".toml") else network)
+        return needs(file.model_copy(update={"exits": []}), path, engine)
+    except InputError as error:
+        raise InputError(f"{line}: network: {fault}" for fault in error.faults) from None
+
+
+def _of(row: _Row, every: Needs, line: str) -> Needs:
+    """The needs of the row: of the network, or of one layer."""
+    if row.layer is None:
+        return every
+    names = [work.name for work in every.works]
+    if row.layer not in names:
+        hint = did_you_mean(row.layer, names, f"the first is {names[0]}")
+        raise InputError(
+            f'{line}: layer: expected a layer of {row.network} that takes time, found "{row.layer}"; {hint}'
+        )
+    at = names.index(row.layer)
+    return Needs(every.works[at : at + 1], every.cycles[at : at + 1], every.bytes[at : at + 1])
+
+
+class _Rows:
+    """Rows as arrays, to predict all of them for a bandwidth; shares are of the measured times."""
+
+    def __init__(self, rows: Sequence[Measurement], engine: Engine) -> None:
+        self.measured_s = np.array([row.seconds for row in rows])
+        counts = np.array([len(row.needs.works) for row in rows])
+        self.starts = np.append(0, np.cumsum(counts)[:-1])
+        self.computing = np.concatenate([row.needs.cycles for row in rows]) / engine.clock_hz
+        self.bytes = np.concatenate([row.needs.bytes for row in rows])
+        self.fixed = np.array([counts, [row.layer is None for row in rows]])  # layers and inferences
+
+    def summed(self, layers: Floats) -> Floats:
+        """Sums over the layers of each row."""
+        sums: Floats = np.add.reduceat(layers, self.starts)
+        return sums
+
+    def shares(self, gb_s: float) -> tuple[Floats, Floats]:
+        """The longer of computing and moving, and a column for each constant but the bandwidth."""
+        moving = self.bytes / (1e9 * gb_s)
+        longer = self.summed(np.maximum(self.computing, moving))
+        columns = np.array([self.summed(np.minimum(self.computing, moving)), *self.fixed])
+        return longer / self.measured_s, (columns / self.measured_s).T
+
+
+def calibrate(
+    engine: Engine,
+    measurements: Sequence[Measurement],
+    hold_out: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    *,
+    table: str = "measured times",
+) -> Calibration:
+    """Fit the constants of an engine to measured times.
+
+    The sum of the squared errors, each a share of the measured time, is the least.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine, with its constants for ``keep``.
+    measurements : sequence of Measurement
+        Measured times.
+    hold_out : iterable of str
+        Networks whose rows are predicted and not fitted.
+    keep : iterable of str
+        Constants that stay as the engine has them.
+    table : str
+        Name of the measurements, for the sources of the constants.
+
+    Returns
+    -------
+    Calibration
+        The engine with its constants and its range of errors, and every row.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or fewer rows than constants are left to fit.
+    """
+    held, kept = set(hold_out), set(keep)
+    networks = {row.network for row in measurements}
+    if strangers := sorted(held - networks):
+        hint = did_you_mean(strangers[0], networks, f"these are {', '.join(sorted(networks))}")
+        raise InputError(f'hold_out: expected networks of the table, found "{strangers[0]}"; {hint}')
+    if strangers := sorted(kept - set(CONSTANTS)):
+        raise InputError(f'keep: expected some of {", ".join(CONSTANTS)}, found "{strangers[0]}"')
+    fitted = [row for row in measurements if row.network not in held]
+    free = [name for name in CONSTANTS if name not in kept]
+    if not free:
+        raise InputError("keep: expected a constant that is fitted, found all kept")
+    if len(fitted) < len(free):
+        raise InputError(
+            f"expected at least {len(free)} rows to fit {len(free)} constants, found {len(fitted)}; "
+            "measure more networks, hold out fewer, or keep constants"
+        )
+    rows = _Rows(fitted, engine)
+    stated = np.array([engine.not_hidden, engine.layer_s, engine.inference_s])
+    fixed = np.array([name in kept for name in CONSTANTS[1:]])
+    gb_s = engine.effective_gb_s or engine.bandwidth_gb_s
+    if CONSTANTS[0] in free:
+        gb_s = _least(lambda rate: _solve(rows, rate, stated, fixed)[1], engine.bandwidth_gb_s)
+    values = dict(zip(CONSTANTS, [gb_s, *_solve(rows, gb_s, stated, fixed)[0]], strict=True))
+    found = engine.model_copy(update={name: float(f"{values[name]:.4g}") for name in free})
+    if found.effective_gb_s is not None:
+        found = found.model_copy(update={"effective_gb_s": min(found.effective_gb_s, engine.bandwidth_gb_s)})
+    judged = [_judge(row, found, held_out=row.network in held) for row in measurements]
+    ratios = [row.measured_s / row.predicted_s for row in judged if row.held_out or not held]
+    limits = {"measured_low": float(f"{min(ratios):.4g}"), "measured_high": float(f"{max(ratios):.4g}")}
+    sources = found.sources | dict.fromkeys([*free, *limits], f"as {free[0]}") | {free[0]: _source(table, judged)}
+    return Calibration(found.model_copy(update={**limits, "sources": sources}), judged, _alike(rows, found, free))
+
+
+def _source(table: str, rows: Sequence[RowFit]) -> str:
+    """The source of constants: the table, its rows, and how far they are off."""
+    words = []
+    for did, held_out in (("fitted to", False), ("held out", True)):
+        errors = np.abs([row.error for row in rows if row.held_out == held_out])
+        if errors.size:
+            networks = ", ".join(sorted({row.network for row in rows if row.held_out == held_out}))
+            off = f"mean error {errors.mean():.1%}, worst {errors.max():.1%}"
+            words.append(f"{did} {errors.size} rows of {networks}: {off}")
+    return f"fluidb calibrate, {table}; {'; '.join(words)}"
+
+
+def _judge(row: Measurement, engine: Engine, *, held_out: bool) -> RowFit:
+    """A row with its predicted time and what takes most of it."""
+    computing, moving = row.needs.cycles / engine.clock_hz, row.needs.bytes / engine.bytes_per_s
+    times = np.maximum(computing, moving) + engine.not_hidden * np.minimum(computing, moving)
+    begun = len(times) * engine.layer_s + (engine.inference_s if row.layer is None else 0.0)
+    parts = {
+        Bound.COMPUTE: float(times[computing >= moving].sum()),
+        Bound.MEMORY: float(times[computing < moving].sum()),
+        Bound.START_UP: begun,
+    }
+    bound = max(parts, key=lambda part: parts[part])
+    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound)
+
+
+def _solve(rows: _Rows, gb_s: float, stated: Floats, fixed: NDArray[np.bool_]) -> tuple[Floats, float]:
+    """The best constants beside a bandwidth, each 0 at least and ``not_hidden`` 1 at most, and the squared error.
+
+    Each lies inside of its bounds or on one, and every case is a linear problem.
+    """
+    longer, columns = rows.shares(gb_s)
+    best, least = stated, np.inf
+    choices = [[value] if kept else [None, 0.0] for value, kept in zip(stated, fixed, strict=True)]
+    if not fixed[0]:
+        choices[0].append(1.0)
+    for case in product(*choices):
+        inside = np.array([value is None for value in case])
+        constants = np.array([0.0 if value is None else value for value in case])
+        left = 1 - longer - columns @ constants
+        constants[inside] = np.linalg.lstsq(columns[:, inside], left, rcond=None)[0] if inside.any() else []
+        if (constants < 0).any() or constants[0] > 1:
+            continue
+        error = float(np.square(longer + columns @ constants - 1).sum())
+        if error < least:
+            best, least = constants, error
+    return best, least
+
+
+def _least(error: Callable[[float], float], peak: float) -> float:
+    """The bandwidth of the least error: the best of a grid, refined between its neighbours by golden section."""
+    grid = peak * np.geomspace(SLOWEST, 1, STEPS)
+    at = int(np.argmin([error(rate) for rate in grid]))
+    low, high = grid[max(at - 1, 0)], grid[min(at + 1, STEPS - 1)]
+    golden = (np.sqrt(5) - 1) / 2
+    for _ in range(40):
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, b) if error(a) <= error(b) else (a, high)
+    refined = (low + high) / 2
+    return float(min((grid[at], refined), key=error))
+
+
+def _alike(rows: _Rows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
+    """Groups of fitted constants that can change together, with hardly a change of any predicted time."""
+    gb_s = engine.bytes_per_s / 1e9
+
+    def predicted(rate: float) -> Floats:
+        longer, columns = rows.shares(rate)
+        shares: Floats = longer + columns @ np.array([engine.not_hidden, engine.layer_s, engine.inference_s])
+        return shares
+
+    changes = dict(zip(CONSTANTS[1:], rows.shares(gb_s)[1].T, strict=True))
+    changes[CONSTANTS[0]] = predicted(gb_s * (1 - STEP)) - predicted(gb_s)
+    columns = np.array([changes[name] for name in free]).T
+    sizes = np.linalg.norm(columns, axis=0)
+    silent = [[name] for name, size in zip(free, sizes, strict=True) if size == 0]
+    told = [name for name, size in zip(free, sizes, strict=True) if size > 0]
+    _, values, vectors = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0])
+    values = np.append(values, np.zeros(len(told) - len(values)))
+    groups = [
+        [name for name, share in zip(told, vector, strict=True) if abs(share) > ALIKE]
+        for value, vector in zip(values, vectors, strict=True)
+        if value < ALIKE
+    ]
+    return silent + groups

@@ -1,0 +1,120 @@
+"""The latency table of an engine of fixed shape (docs/model.md, Engines of fixed shape)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import AnyPath
+from ...models.loader import build_network
+from ...models.schema import NetworkFile
+from ...models.works import LayerWork, layer_works
+from ...platforms.engine import WINOGRAD, Engine
+from ...tables.latency import LatencyTable, LayerRole, LayerUse
+
+Floats = NDArray[np.float64]
+
+
+class Needs(NamedTuple):
+    """What the layers of a network need of an engine for one sample, each an array over its layers."""
+
+    works: list[LayerWork]
+    cycles: Floats  # of computing
+    bytes: Floats  # moved off chip
+
+
+def _ceil(total: int, part: int) -> int:
+    return -(-total // part)
+
+
+def product_cycles(work: LayerWork, engine: Engine) -> float:
+    """Cycles in which an engine computes a layer, with empty places of its last tiles."""
+    if work.gemm is None:
+        return 0.0
+    R, P, C, groups = work.gemm
+    rows, columns = work.window
+    channels, pixels = P // (rows * columns), engine.pixels
+    if engine.depthwise_pixels and engine.depthwise_channels and channels == C == 1 < groups:
+        pixels, passes = engine.depthwise_pixels, rows * columns * _ceil(groups, engine.depthwise_channels)
+    else:
+        if engine.inner_tiles == "window":
+            inner = _ceil(P, engine.input_channels)
+        elif engine.inner_tiles == "line" and channels < engine.input_channels:
+            inner = rows * _ceil(columns * channels, engine.input_channels)
+        else:
+            inner = rows * columns * _ceil(channels, engine.input_channels)
+        passes = inner * _ceil(C, engine.output_channels) * groups
+    tiles = {
+        "line": R // work.line * _ceil(work.line, pixels),
+        "map": _ceil(R, pixels),
+        "stream": R / pixels,
+    }[engine.pixel_tiles]
+    saved = WINOGRAD if engine.winograd and work.window == (3, 3) and not work.strided else 1.0
+    return tiles * passes / saved
+
+
+def needs(file: NetworkFile, path: AnyPath, engine: Engine) -> Needs:
+    """What the layers of a network need of an engine."""
+    works = [work for work in layer_works(file, path) if not (work.added and engine.additions_fused)]
+    moved = np.array([work.words for work in works], dtype=np.float64) * engine.word_bits / 8
+    return Needs(works, np.array([product_cycles(work, engine) for work in works]), moved)
+
+
+def layer_times(
+    cycles: Floats, moved: Floats, clock_hz: float, bytes_per_s: float, not_hidden: float, layer_s: float
+) -> Floats:
+    """Time of each layer for one sample."""
+    computing, moving = cycles / clock_hz, moved / bytes_per_s
+    times: Floats = np.maximum(computing, moving) + not_hidden * np.minimum(computing, moving) + layer_s
+    return times
+
+
+def tabulate_engine(file: NetworkFile, path: AnyPath, engine: Engine) -> LatencyTable:
+    """Make the latency table of a network on an engine.
+
+    Parameters
+    ----------
+    file : NetworkFile
+        The content of the network's file.
+    path : str or Path
+        The file, for faults.
+    engine : Engine
+        The engine; samples of a batch run one after the other.
+
+    Returns
+    -------
+    LatencyTable
+        The table; a layer that only moves words is counted with the product before it.
+
+    Raises
+    ------
+    InputError
+        If the network's file has faults.
+    """
+    network = build_network(file, path)
+    need = needs(file, path, engine)
+    times = layer_times(need.cycles, need.bytes, engine.clock_hz, engine.bytes_per_s, engine.not_hidden, engine.layer_s)
+    times[0] += engine.inference_s
+    batch = np.arange(1, engine.b_max + 1)
+    uses: list[LayerUse] = []
+    for work, time_s in zip(need.works, times, strict=True):
+        role: LayerRole = "head" if work.in_head else "backbone"
+        if uses and work.gemm is None and (uses[-1].stage, uses[-1].role) == (work.stage, role):
+            together = np.array(uses[-1].time_s) + time_s * batch
+            uses[-1] = uses[-1].model_copy(update={"time_s": together.tolist()})
+        elif time_s:
+            uses.append(LayerUse(name=work.name, stage=work.stage, role=role, time_s=(time_s * batch).tolist()))
+    return LatencyTable(
+        network=network.name,
+        platform=engine.name,
+        exits=network.exits,
+        b_max=engine.b_max,
+        layers=uses,
+        lanes=engine.lanes,
+        load=engine.load(),
+        gather_s=engine.gathers_s(len(network.exits)),
+        wake_up_s=engine.wake_up_s,
+        measured=engine.measured,
+    )

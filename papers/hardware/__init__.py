@@ -1,0 +1,29 @@
+"""Engines beside measured hardware (``fluidb reproduce hardware``).
+
+``measurements.csv`` has rows of Xilinx/Vitis-AI, READMEs of the model zoo at tags v2.0 and, for Ultra96, v2.5
+(Apache-2.0): latency of one thread, no number changed; the columns platform and network are ours.  ``nvdla.csv`` has
+layers and MAC cycles of nvdla/hw, branch nvdlav1, perf/NVDLA_OpenSource_Performance.xlsx (Open NVDLA licence), the
+vendor's own model.
+"""
+
+from pathlib import Path
+
+from ..paper import Paper
+
+MEASUREMENTS, SHEET = (Path(__file__).with_name(name) for name in ("measurements.csv", "nvdla.csv"))
+
+INTRODUCTION = """\
+Written by `fluidb reproduce hardware -o results`. Boards were measured by their vendor (Xilinx/Vitis-AI, model zoo,
+tags v2.0 and, for Ultra96, v2.5, Apache-2.0): int8, one thread, with the host's part. NVDLA's cycles are its vendor's
+model (nvdla/hw, branch nvdlav1, performance sheet). *Paper* is the measured time, *ours* the predicted one.
+*Calibrated*: constants were fitted to such rows, of ResNet-50, MobileNet-V1 and VGG-16; *predicted*: the network was
+held out."""
+
+PAPER = Paper(
+    name="hardware",
+    package=__name__,
+    title="# Measured hardware, predicted",
+    introduction=INTRODUCTION,
+    items={"hardware_dpu": "boards", "hardware_nvdla": "sheet"},
+    folder="hardware",
+)

@@ -1,0 +1,126 @@
+"""The form of a device that is an engine of known shape: pixels by input channels by output channels in a cycle."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from .device import MAX_BATCH, Device, Seconds
+
+Side = Annotated[int, Field(ge=1, le=4096)]
+Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
+Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
+
+WINOGRAD = 2.25
+"""Products that Winograd's form of a 3x3 window saves: 36 of 16 (F(2x2, 3x3); Lavin and Gray, CVPR 2016)."""
+
+
+class Engine(Device):
+    """An engine that works on one layer after the other, and on one sample after the other (``docs/your-own.md``).
+
+    Attributes
+    ----------
+    pixels, input_channels, output_channels : int
+        Multiply-accumulates of a cycle: so many output pixels, of so many output channels, with so many input channels.
+    pixel_tiles : str
+        Pixels side by side lie in one ``line`` of the map or anywhere in the ``map``, so that the last tile of each has
+        empty places; or they ``stream``: no place is empty.
+    inner_tiles : str
+        Input channels side by side are those of one ``position`` of the window; or, where a position has fewer of them,
+        of one ``line`` of it; or of the whole ``window``.
+    depthwise_pixels, depthwise_channels : int, optional
+        Pixels and channels of a cycle of a unit for depthwise layers; without one they run as other groups do.
+    winograd : bool
+        Whether 3x3 windows of stride 1 run in Winograd's form.
+    additions_fused : bool
+        Whether a residual addition is part of the layer before it; else it is a layer that reads its inputs.
+    clock_mhz : float
+        Clock of the engine.
+    macs_per_dsp : int
+        Multiply-accumulates that a DSP does in a cycle of that clock.
+    word_bits : int
+        Width of activations and weights.
+    bandwidth_gb_s : float
+        Peak off-chip bandwidth in 1e9 bytes per second.
+    effective_gb_s : float, optional
+        Bandwidth that the engine gets; the peak if not stated.  It and the next three are what
+        ``fluidb calibrate`` fits.
+    not_hidden : float
+        Share of the shorter of a layer's computing and moving that does not overlap with the longer.
+    layer_s, inference_s : float
+        Fixed times of a layer and of an inference, in seconds.
+    measured_low, measured_high : float, optional
+        Least and largest ratio of a measured time to the time predicted for it.
+    """
+
+    form: ClassVar[str] = "engine"
+    kind: ClassVar[str] = "engine"
+    no_numbers: ClassVar[set[str]] = Device.no_numbers | {"b_max"}
+
+    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
+    pixels: Side
+    input_channels: Side
+    output_channels: Side
+    pixel_tiles: Literal["line", "map", "stream"] = "map"
+    inner_tiles: Literal["position", "line", "window"] = "window"
+    depthwise_pixels: Side | None = None
+    depthwise_channels: Side | None = None
+    winograd: bool = False
+    additions_fused: bool = True
+    clock_mhz: Amount
+    macs_per_dsp: Annotated[int, Field(ge=1, le=64)] = 1
+    word_bits: Annotated[int, Field(ge=1, le=64)]
+    bandwidth_gb_s: Amount
+    effective_gb_s: Amount | None = None
+    not_hidden: Annotated[float, Field(ge=0, le=1)] = 0.0
+    layer_s: Seconds = 0.0
+    inference_s: Seconds = 0.0
+    measured_low: Ratio | None = None
+    measured_high: Ratio | None = None
+    sources: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Self:
+        for pair in (("depthwise_pixels", "depthwise_channels"), ("measured_low", "measured_high")):
+            low, high = (getattr(self, key) for key in pair)
+            if (low is None) != (high is None):
+                raise ValueError(f"{', '.join(pair)}: expected both or neither")
+        if self.effective_gb_s is not None and self.effective_gb_s > self.bandwidth_gb_s:
+            raise ValueError(
+                f"effective_gb_s: expected at most bandwidth_gb_s, {self.bandwidth_gb_s:g}, "
+                f"found {self.effective_gb_s:g}"
+            )
+        if self.measured_low is not None and self.measured_high is not None and self.measured_low > self.measured_high:
+            raise ValueError("measured_low: expected at most measured_high, found more")
+        return self
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of a cycle in which every unit is busy."""
+        return self.pixels * self.input_channels * self.output_channels
+
+    @property
+    def clock_hz(self) -> float:
+        """Cycles per second."""
+        return self.clock_mhz * 1e6
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes moved off chip in a second."""
+        return 1e9 * (self.effective_gb_s or self.bandwidth_gb_s)
+
+    @property
+    def measured(self) -> list[float] | None:
+        """Least and largest ratio of a measured time to the one predicted, if it was calibrated."""
+        if self.measured_low is None or self.measured_high is None:
+            return None
+        return [self.measured_low, self.measured_high]
+
+    @property
+    def summary(self) -> str:
+        """Its main facts in a line."""
+        shape = f"{self.pixels} x {self.input_channels} x {self.output_channels} MACs a cycle"
+        dsps = -(-self.macs_per_cycle // self.macs_per_dsp)
+        speed = f"{self.bandwidth_gb_s:g} GB/s"
+        return f"{self.form}, {shape} in {dsps:,} DSPs, {self.word_bits} bits, {self.clock_mhz:g} MHz, {speed}"

@@ -1,0 +1,219 @@
+"""Calibration: constants that made the times are found, none is better, and what a table cannot tell is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import Run
+from fluidb.dse.device.calibration import (
+    CONSTANTS,
+    Bound,
+    Measurement,
+    _Rows,
+    _solve,
+    calibrate,
+    read_measurements,
+)
+from fluidb.dse.device.engine import Needs, tabulate_engine
+from fluidb.models.loader import read_network_file
+from fluidb.models.works import LayerWork
+from fluidb.platforms import load_platform
+from fluidb.platforms.engine import Engine
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+NETWORKS = ["resnet18", "mobilenet_v1", "vgg16", "bert_base", "inception_v3", "alexnet"]
+TRUE: dict[str, Any] = {"effective_gb_s": 5.5, "not_hidden": 0.25, "layer_s": 2e-5, "inference_s": 4e-4}
+START = {"schema": "fluidb.device/1", "name": "e", "title": "e", "pixels": 1, "input_channels": 1, "output_channels": 1}
+ONE = Engine.read(START | {"clock_mhz": 1.0, "word_bits": 8, "bandwidth_gb_s": 1.0}, Path("e.toml"))
+
+
+def kv260(**keys: Any) -> Engine:
+    return load_platform("dpu-b4096-kv260", kind=Engine).model_copy(update=dict.fromkeys(CONSTANTS, 0.0) | keys)
+
+
+def row_of(
+    network: str, seconds: float, cycles: list[float], moved: list[float], layer: str | None = None
+) -> Measurement:
+    work = LayerWork("w", 1, in_head=False, gemm=None, window=(1, 1), strided=False, line=1, words=1, added=False)
+    return Measurement(network, layer, seconds, Needs([work] * len(cycles), np.array(cycles), np.array(moved)))
+
+
+def predicted(row: Measurement, gb_s: float, not_hidden: float, layer_s: float, inference_s: float) -> float:
+    total = inference_s if row.layer is None else 0.0
+    for cycles, moved in zip(row.needs.cycles, row.needs.bytes, strict=True):
+        computing, moving = cycles / 1e6, moved / (1e9 * gb_s)
+        total += max(computing, moving) + not_hidden * min(computing, moving) + layer_s
+    return total
+
+
+def test_the_constants_that_made_a_table_are_found(tmp_path: Path) -> None:
+    """Times of whole networks and of two layers, made by an engine with known constants."""
+    made = kv260(**TRUE)
+    lines = ["network,layer,latency_ms"]
+    for network in NETWORKS:
+        file, path = read_network_file(network)
+        table = tabulate_engine(file.model_copy(update={"exits": []}), path, made)
+        lines.append(f"{network},,{1e3 * sum(use.time_s[0] for use in table.layers)!r}")
+        if network == "vgg16":
+            lines += [f"vgg16,{use.name},{1e3 * use.time_s[0]!r}" for use in table.layers if use.name == "classifier.3"]
+    (tmp_path / "m.csv").write_text("\n".join(lines))
+    engine = kv260(effective_gb_s=None)
+    found = calibrate(engine, read_measurements(tmp_path / "m.csv", engine), ["alexnet"])
+    for name, value in TRUE.items():
+        assert getattr(found.engine, name) == pytest.approx(value, rel=2e-3), name
+    assert found.alike == []
+    assert len(found.errors(held_out=True)) == 1
+    assert abs(np.append(found.errors(held_out=True), found.errors(held_out=False))).max() < 1e-3
+    assert found.engine.measured_low == pytest.approx(1, abs=1e-3)
+    assert found.engine.measured_high == pytest.approx(1, abs=1e-3)
+    assert not found.engine.unsourced
+
+
+CELLS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**9)), min_size=1, max_size=4)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(CELLS, st.floats(0.1, 10), st.booleans()), min_size=4, max_size=7), st.integers(0, 2**31))
+def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], float, bool]], seed: int) -> None:
+    """Against random constants within their bounds, and against changes of each of those found."""
+    rows = [
+        row_of("n", time_s, [c for c, _ in parts], [m for _, m in parts], "w" if of_layer else None)
+        for parts, time_s, of_layer in cells
+    ]
+    engine = calibrate(ONE, rows).engine
+
+    def loss(constants: list[float]) -> float:
+        return sum((predicted(row, *constants) / row.seconds - 1) ** 2 for row in rows)
+
+    best = [engine.effective_gb_s or 1.0, engine.not_hidden, engine.layer_s, engine.inference_s]
+    least = loss(best)
+    draw = np.random.default_rng(seed)
+    tried = [[10 ** draw.uniform(-3, 0), draw.random(), *draw.exponential(1.0, 2)] for _ in range(300)]
+    for place in range(1, 4):  # the bandwidth has valleys between the values that are tried
+        for factor in (0.9, 1.1):
+            tried.append([value * (factor if at == place else 1) for at, value in enumerate(best)])
+            tried[-1][1] = min(tried[-1][1], 1.0)
+    assert all(loss(constants) >= least * (1 - 1e-2) - 1e-3 for constants in tried)
+
+
+SHARES = st.lists(st.tuples(st.floats(0, 1.5), *[st.floats(0, 1)] * 3), min_size=1, max_size=6)
+
+
+@settings(max_examples=60)
+@given(SHARES, st.lists(st.booleans(), min_size=3, max_size=3))
+def test_the_linear_part_is_the_best_within_bounds(rows: list[tuple[float, ...]], kept: list[bool]) -> None:
+    """Beside a bandwidth, against SciPy's bounded least squares."""
+    lsq_linear = pytest.importorskip("scipy.optimize", reason="needs SciPy: pip install --group exporters").lsq_linear
+
+    class Fixed(_Rows):
+        def __init__(self) -> None: ...
+
+        def shares(self, _: float) -> tuple[np.ndarray, np.ndarray]:
+            return table[:, 0], table[:, 1:]
+
+    table, stated = np.array(rows), np.array([0.5, 0.1, 0.2])
+    constants, error = _solve(Fixed(), 1.0, stated, np.array(kept))
+    high = np.where(kept, stated + 1e-12, [1.0, np.inf, np.inf])
+    bounds = np.where(kept, stated, 0.0), high
+    best = lsq_linear(table[:, 1:], 1 - table[:, 0], bounds, tol=1e-12)
+    assert error == pytest.approx(np.square(table[:, 0] + table[:, 1:] @ constants - 1).sum())
+    assert error <= 2 * best.cost + 1e-6
+    assert (constants >= 0).all()
+    assert constants[0] <= 1
+    assert (constants == stated)[kept].all()
+
+
+def test_causes_and_what_is_kept() -> None:
+    """At 1 MHz and 1 GB/s: 1 s of computing, 1 s of moving, and nothing but a start."""
+    rows = [
+        row_of("a", 2.5, [1e6, 1e6], [1.0, 1.0]), row_of("b", 1.5, [1.0], [1e9]), row_of("c", 0.5, [1.0], [1.0]),
+        row_of("d", 5.0, [3e6], [1.0]),
+    ]  # fmt: skip
+    stated = ONE.model_copy(update={"inference_s": 0.5})
+    found = calibrate(stated, rows, ["d"], ["inference_s"])
+    assert [row.bound for row in found.rows] == [Bound.COMPUTE, Bound.MEMORY, Bound.START_UP, Bound.COMPUTE]
+    assert [row.held_out for row in found.rows] == [False, False, False, True]
+    assert found.engine.inference_s == 0.5
+    assert found.engine.effective_gb_s == pytest.approx(1.0, rel=1e-3)
+    assert abs(found.errors(held_out=False)).max() < 1e-3
+    assert found.errors(held_out=True, bound=Bound.MEMORY).size == 0
+    ratio = found.rows[3].measured_s / found.rows[3].predicted_s  # of the row that was held out alone
+    assert found.engine.measured_low == found.engine.measured_high == pytest.approx(ratio, rel=1e-3)
+    assert set(found.engine.sources) == {"effective_gb_s", "not_hidden", "layer_s", "measured_low", "measured_high"}
+
+
+def test_constants_that_a_table_cannot_tell_apart() -> None:
+    """Equal numbers of layers: a layer or an inference. All computing: nothing on bandwidth."""
+    rows = [row_of("n", 1.1 * size, [size * 1e6], [size * 5e8]) for size in (1, 2, 3, 4, 5)]
+    assert ["layer_s", "inference_s"] in calibrate(ONE, rows).alike
+    idle = [row_of("n", 1.1 * size, [size * 1e6] * size, [0.0] * size) for size in (1, 2, 3, 4, 5)]
+    assert calibrate(ONE, idle).alike[:2] == [["effective_gb_s"], ["not_hidden"]]
+
+
+BAD = {
+    "no such network": ("network,latency_ms\nresnet5,1", "m.csv: line 2: network: unknown network"),
+    "no such layer": ("network,layer,latency_ms\nvgg16,feature,1", "m.csv: line 2: layer: expected a layer of vgg16"),
+    "cycles without a clock": ("network,cycles\nvgg16,1e9", "m.csv: line 2: clock_mhz: expected the clock"),
+    "a negative time": ("network,latency_ms\nvgg16,-3", "m.csv: line 2: latency_ms: expected more than 0"),
+    "both": ("network,latency_ms,cycles\nvgg16,1,1", "line 2: latency_ms, cycles: expected one of them, found both"),
+    "too few rows": ("network,latency_ms\nvgg16,1", "expected at least 4 rows to fit 4 constants, found 1"),
+    "of another": (
+        "platform,network,latency_ms\nx,vgg16,1",
+        "m.csv: expected rows of dpu-b4096-kv260, found those of x",
+    ),
+    "no times": ("network,ms\nvgg16,1", "m.csv: line 1: expected the columns network, and latency_ms or cycles"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_tables_are_one_clear_line(fluidb: Run, tmp_path: Path, case: str) -> None:
+    text, part = BAD[case]
+    (tmp_path / "m.csv").write_text(text)
+    done = fluidb("calibrate", "dpu-b4096-kv260", "m.csv", "-o", "new.toml")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert part in line
+    assert not (tmp_path / "new.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--hold-out", "resnet"], "--hold-out: expected networks of the table"),
+        (["--keep", "bandwidth"], "--keep: expected some of effective_gb_s"),
+        (["--keep", ",".join(CONSTANTS)], "--keep: expected a constant that is fitted"),
+    ],
+)
+def test_bad_options_are_one_clear_line(fluidb: Run, tmp_path: Path, options: list[str], part: str) -> None:
+    (tmp_path / "m.csv").write_text("network,latency_ms\nvgg16,50\n")
+    done = fluidb("calibrate", "dpu-b4096-kv260", "m.csv", *options)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert part in line
+
+
+def test_the_command_writes_an_engine_that_serves(fluidb: Run, tmp_path: Path) -> None:
+    """Cycles at a clock are the same times; what is written predicts what was printed."""
+    rows = {"resnet18": 5.3, "vgg16": 52.0, "mobilenet_v1": 3.2, "mobilenet_v2": 3.9}
+    lines = [f"{name},{ms * 1e5},100" for name, ms in rows.items()]
+    (tmp_path / "m.csv").write_text("\n".join(["network,cycles,clock_mhz", *lines]))
+    given = ["calibrate", "dpu-b4096-kv260", "m.csv", "--hold-out", "mobilenet_v2", "--keep", "not_hidden,inference_s"]
+    done = fluidb(*given, "-o", "new.toml", "--plot", "new.svg", "--json")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert [row["measured_s"] for row in printed["rows"]] == pytest.approx([ms / 1e3 for ms in rows.values()])
+    assert (tmp_path / "new.svg").read_text().count("held out") == 1
+    engine = load_platform(str(tmp_path / "new.toml"), kind=Engine)
+    assert engine.model_dump(mode="json", exclude={"schema_"}) == printed["platform"]
+    for row in printed["rows"]:
+        file, path = read_network_file(row["network"])
+        table = tabulate_engine(file.model_copy(update={"exits": []}), path, engine)
+        assert sum(use.time_s[0] for use in table.layers) == pytest.approx(row["predicted_s"])
+    again = fluidb(*given, "-o", "new.toml")
+    assert again.returncode == 2
+    assert "held out" in fluidb(*given).stdout

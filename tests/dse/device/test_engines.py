@@ -1,0 +1,167 @@
+"""Engines of fixed shape: cycles against a walk over tiles, times by hand, and the platforms that ship."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import Run
+from fluidb.dse.device.engine import needs, product_cycles, tabulate_engine
+from fluidb.dse.device.tabulate import tabulate_device
+from fluidb.formats import InputError, validate
+from fluidb.models import Gemm, load_network
+from fluidb.models.loader import read_network_file
+from fluidb.models.schema import NetworkFile
+from fluidb.models.works import LayerWork, layer_works
+from fluidb.platforms import PLATFORMS, Platform, load_platform
+from fluidb.platforms.engine import Engine
+from hypothesis import given
+from hypothesis import strategies as st
+
+STATED = {"name": "e", "title": "e", "clock_mhz": 1.0, "word_bits": 8, "bandwidth_gb_s": 1e-3, "b_max": 2}
+SIDES = st.integers(1, 5)
+
+
+def engine_of(pixels: int = 1, inputs: int = 1, outputs: int = 1, **keys: Any) -> Engine:
+    shape = {"pixels": pixels, "input_channels": inputs, "output_channels": outputs}
+    return Engine.read(STATED | shape | keys, Path("e.toml"))
+
+
+def work_of(height: int, width: int, window: tuple[int, int], channels: int, outputs: int, groups: int) -> LayerWork:
+    gemm = Gemm(height * width, window[0] * window[1] * channels, outputs, groups)
+    return LayerWork("c", 1, in_head=False, gemm=gemm, window=window, strided=False, line=width, words=0, added=False)
+
+
+def chunks(items: list[int], size: int) -> list[list[int]]:
+    return [items[i : i + size] for i in range(0, len(items), size)]
+
+
+@given(SIDES, SIDES, st.tuples(SIDES, SIDES), SIDES, SIDES, SIDES, SIDES, SIDES, SIDES,
+       st.sampled_from(["line", "map"]), st.sampled_from(["position", "line", "window"]))  # fmt: skip
+def test_cycles_equal_a_walk_over_tiles(
+    height: int, width: int, window: tuple[int, int], channels: int, outputs: int, groups: int,
+    pixels: int, side: int, columns: int, along: str, inner: str,
+) -> None:  # fmt: skip
+    """A cycle is a tile of pixels, one of values of the window, and one of output channels."""
+    engine = engine_of(pixels, side, columns, pixel_tiles=along, inner_tiles=inner)
+    lines = [[(y, x) for x in range(width)] for y in range(height)]
+    maps = lines if along == "line" else [[pixel for line in lines for pixel in line]]
+    tiles = sum(len(chunks(list(range(len(part))), pixels)) for part in maps)
+    inner = "position" if inner == "line" and channels >= side else inner
+    positions = {"position": window[0] * window[1], "line": window[0], "window": 1}[inner]
+    values = list(range(window[0] * window[1] * channels // positions))
+    walked = 0
+    for _ in product(range(groups), range(tiles), range(positions), chunks(values, side)):
+        walked += len(chunks(list(range(outputs)), columns))
+    assert product_cycles(work_of(height, width, window, channels, outputs, groups), engine) == walked
+
+
+def test_the_depthwise_unit_and_winograd_by_hand() -> None:
+    """8 lines of 8 pixels, 3x3 windows, 32 channels one by one: 16 channels of 4 pixels a cycle."""
+    depthwise = work_of(8, 8, (3, 3), 1, 1, 32)
+    unit: dict[str, Any] = {"depthwise_pixels": 4, "depthwise_channels": 16, "pixel_tiles": "line"}
+    assert product_cycles(depthwise, engine_of(8, 16, 16, **unit)) == 8 * 2 * 9 * 2
+    assert product_cycles(depthwise, engine_of(8, 16, 16, pixel_tiles="line")) == 8 * 1 * 32
+    plain = work_of(8, 8, (3, 3), 16, 16, 1)
+    fast = engine_of(8, 16, 16, winograd=True, inner_tiles="position")
+    assert product_cycles(plain, fast) == 8 * 9 / 2.25
+    assert product_cycles(plain._replace(strided=True), fast) == 8 * 9
+    # 49 pixels stream through 8 places without an empty one
+    assert product_cycles(work_of(7, 7, (1, 1), 16, 16, 1), engine_of(8, 16, 16, pixel_tiles="stream")) == 49 / 8
+
+
+FILE = validate(
+    NetworkFile,
+    {
+        "schema": "fluidb.network/1", "name": "n", "title": "n", "input": {"height": 4, "width": 4, "channels": 2},
+        "layers": [
+            {"name": "a", "op": "conv", "out": 2, "kernel": 3, "pad": 1},
+            {"name": "b", "op": "conv", "out": 2, "kernel": 1},
+            {"name": "sum", "op": "add", "from": ["b", "a"]},
+            {"name": "pool", "op": "globalavgpool"},
+            {"name": "fc", "op": "linear", "out": 3},
+        ],
+        "exits": [{"after": "a", "rate": 0.5, "layers": [{"name": "fc", "op": "linear", "out": 1}]}],
+    },
+    "n.toml",
+)  # fmt: skip
+
+
+def test_a_table_worked_out_by_hand() -> None:
+    """One MAC a cycle of 1 us and one byte in 1 us; half of the shorter is not hidden; 10 us a layer, 1 ms at first."""
+    constants: dict[str, Any] = {"not_hidden": 0.5, "layer_s": 10e-6, "inference_s": 1e-3}
+    engine = engine_of(additions_fused=False, **constants)
+    # MACs and bytes of: a; its exit, over 16 positions; b with the sum and the pool; fc
+    layers = [(576, 32 + 36 + 32), (32, 32 + 2 + 16), (64, 32 + 4 + 32), (0, 96), (0, 34), (6, 2 + 6 + 3)]
+    times = [1e-6 * (max(cell) + 0.5 * min(cell) + 10) for cell in layers]
+    expected = [times[0] + 1e-3, times[1], sum(times[2:5]), times[5]]
+    table = tabulate_engine(FILE, "n.toml", engine)
+    assert [(use.name, use.stage, use.role) for use in table.layers] == [
+        ("a", 1, "backbone"), ("exit1/fc", 1, "head"), ("b", 2, "backbone"), ("fc", 2, "backbone")
+    ]  # fmt: skip
+    assert [use.time_s for use in table.layers] == [pytest.approx([time_s, 2 * time_s]) for time_s in expected]
+    fused = tabulate_engine(FILE, "n.toml", engine_of(**constants))
+    assert fused.layers[2].time_s[0] == pytest.approx(expected[2] - times[3])
+
+
+@pytest.mark.parametrize("network", ["resnet50", "mobilenet_v2", "inception_v3", "bert_base", "transformer_seq2seq"])
+def test_the_works_of_a_network_are_its_layers(network: str) -> None:
+    """Names, stages, products and traffic are those of the network as lowered; additions come on top."""
+    works = layer_works(*read_network_file(network))
+    lowered = load_network(network).layers
+    kept = [(w.name, w.stage, w.in_head, w.gemm) for w in works if not w.added]
+    assert kept == [(layer.name, layer.stage, layer.in_head, layer.gemm) for layer in lowered]
+    moved = {w.name: w.words for w in works}
+    assert all(moved[layer.name] == layer.memory_words for layer in lowered if layer.gemm is None)
+    for work in works:
+        if work.gemm is not None:
+            assert work.gemm.R % work.line == 0
+            assert work.gemm.P % (work.window[0] * work.window[1]) == 0
+
+
+def test_no_engine_is_faster_than_its_peak() -> None:
+    """Padded cycles make all MACs; a perfect engine of one multiplier has as many cycles."""
+    file, path = read_network_file("mobilenet_v2")
+    macs = [work.gemm.macs if work.gemm else 0 for work in layer_works(file, path) if not work.added]
+    assert np.array_equal(needs(file, path, engine_of()).cycles, macs)
+    padded = needs(file, path, engine_of(8, 16, 16, pixel_tiles="line")).cycles
+    assert (padded * 2048 >= macs).all()
+
+
+def test_the_engines_that_ship_serve(fluidb: Run, tmp_path: Path) -> None:
+    engines = [load_platform(name, kind=Platform) for name in PLATFORMS.names()]
+    assert not any(item.unsourced for item in engines if isinstance(item, Engine))
+    done = fluidb("latency", "resnet18", "dpu-b4096-kv260", "-o", tmp_path / "r")
+    assert done.returncode == 0
+    assert "0 input" in done.stdout
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "half a depthwise unit": (
+        {"depthwise_pixels": 4},
+        "depthwise_pixels, depthwise_channels: expected both or neither",
+    ),
+    "more than the peak": ({"effective_gb_s": 1.0}, "effective_gb_s: expected at most bandwidth_gb_s"),
+    "no overlap twice": ({"not_hidden": 1.5}, "not_hidden"),
+    "a range upside down": (
+        {"measured_low": 2.0, "measured_high": 1.0},
+        "measured_low: expected at most measured_high",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_engines_are_one_line(case: str) -> None:
+    keys, part = BAD[case]
+    with pytest.raises(InputError, match=r"e\.toml") as caught:
+        engine_of(**keys)
+    (line,) = caught.value.faults
+    assert part in line
+
+
+def test_an_engine_needs_the_file_of_a_network() -> None:
+    with pytest.raises(InputError, match="needs the network's file"):
+        tabulate_device(load_network("resnet18"), engine_of())

@@ -1,0 +1,78 @@
+"""The error of a calibrated engine travels: figures at both of its ends, and requirements that are undecided."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import Run
+from fluidb.formats import InputError, validate
+from fluidb.serving import Requests, parse_requirement, serve
+from fluidb.tables import LatencyTable, read_latency
+from fluidb.traffic import poisson, write_trace
+
+
+@pytest.fixture
+def engine(fluidb: Run, tmp_path: Path) -> Path:
+    """The folder of a calibrated engine; a trace lies beside it."""
+    assert fluidb("latency", "resnet18", "dpu-b4096-kv260", "-o", "lat").returncode == 0
+    write_trace(poisson(150, 2000, seed=1), tmp_path / "t.csv")
+    return tmp_path / "lat"
+
+
+def test_the_ends_are_replays_of_slower_tables(engine: Path) -> None:
+    table, served = read_latency(engine), Requests(trace=engine.parent / "t.csv", slo_s=0.02)
+    assert table.measured == [0.8853, 1.025]
+    found = serve(table, served, "serial")
+    assert [end.factor for end in found.ends] == table.measured
+    for end in found.ends:
+        slower = table.slower(end.factor)
+        assert slower.measured is None
+        assert np.allclose(slower.stage_array(), end.factor * table.stage_array())
+        assert serve(slower, served, "serial").summary == end.summary
+    latencies = [end.summary.mean_latency_s for end in found.ends]
+    assert latencies[0] < found.summary.mean_latency_s < latencies[1]
+
+
+def test_a_requirement_that_holds_at_the_good_end_alone_is_undecided(fluidb: Run, engine: Path) -> None:
+    done = fluidb("serve-sim", "lat", "--trace", "t.csv", "--policy", "serial", "--slo", "20ms", "--json")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    low, high = (end["mean_latency_s"] for end in printed["ends"])
+    between = (low + printed["mean_latency_s"]) / 2, (high + printed["mean_latency_s"]) / 2
+    wanted = [f"mean <= {1e3 * value:.6f}ms" for value in (*between, 2 * high)]
+    found = serve(
+        engine, Requests(trace=engine.parent / "t.csv", slo_s=0.02), "serial",
+        requirements=[parse_requirement(text) for text in wanted],
+    )  # fmt: skip
+    assert found.undecided == [True, True, False]
+    for text, undecided in zip(wanted, found.undecided, strict=True):
+        done = fluidb("serve-sim", "lat", "--trace", "t.csv", "--policy", "serial", "--slo", "20ms", "--require", text)
+        assert done.returncode == int(undecided)
+        assert (f"undecided  {text}: fails at one end" in done.stdout) == undecided
+    assert "0.8853 of predicted" in done.stdout
+
+
+def test_capacity_prints_the_rate_at_both_ends(fluidb: Run, engine: Path) -> None:
+    given = ["capacity", engine, "--slo", "20ms", "--require", "violation_rate <= 10 %", "--seeds", 2, "--count", 500]
+    done = fluidb(*given, "--json")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    fast, slow = (end["kept_per_s"] for end in printed["ends"])
+    assert fast > printed["kept_per_s"] > slow
+    assert "kept if times x 1.025" in fluidb(*given).stdout
+
+
+def test_tables_without_an_error_have_no_ends(fluidb: Run, engine: Path) -> None:
+    assert fluidb("latency", "resnet18", "nvdla-2048", "-o", "plain").returncode == 0
+    done = fluidb("serve-sim", "plain", "--trace", "t.csv", "--slo", "20ms", "--json")
+    assert "ends" not in json.loads(done.stdout)
+    assert "measured" not in json.loads((engine.parent / "plain" / "latency.json").read_text())
+
+
+def test_an_error_belongs_to_layers_without_causes() -> None:
+    stages = {"network": "n", "platform": "p", "exits": [{"name": "e", "rate": 1.0}], "b_max": 1, "stage_s": [[[1.0]]]}
+    with pytest.raises(InputError, match="measured: expected it beside layers"):
+        validate(LatencyTable, stages | {"measured": [0.9, 1.1]}, "l.json")
