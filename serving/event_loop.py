@@ -336,7 +336,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             lane.segment += 1
             exited = noted = 0
             if terms is not None:
-                exited = sweep(False, terms, clock, lane, batches, members, requests)
+                exited = sweep(False, terms, clock, lane, members, requests)
                 noted = note_members(terms, lane, members)
             if reached > lane.stage:
                 lane.stage = reached
@@ -364,7 +364,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             for k in range(lanes.size):
                 lane = lanes[k]
                 while not lane.running and lane.depth > 0:
-                    gone = sweep(now < until_s, terms, clock, lane, batches, members, requests)
+                    gone = sweep(now < until_s, terms, clock, lane, members, requests)
                     if gone > 0 and lane.samples > 0 and lane.compact and lane.left > 0:
                         compact(lane, gather_s)
                     if lane.samples > 0:

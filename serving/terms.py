@@ -183,7 +183,7 @@ def pass_time(until_s, whole, terms, clock, lanes, batches, members, queue, requ
 
 
 @compiled(lean=True)
-def sweep(whole, terms, clock, lane, batches, members, requests):
+def sweep(whole, terms, clock, lane, members, requests):
     """Take samples that gave up before now, or also now if ``whole``, from a lane's top batch; how many there were."""
     if terms.counts[RULE] == SERVE or lane.depth == 0:
         return 0
@@ -200,18 +200,11 @@ def sweep(whole, terms, clock, lane, batches, members, requests):
     clock.returned += gone
     lane.in_flight = kept
     lane.samples = kept - lane.first
-    due_s, m = math.inf, 0
-    for level in range(lane.depth):
-        end = kept if level == lane.depth - 1 else lane.first
-        if level < lane.depth - 2:
-            end = batches[lane.offset + level + 1].first
-        while m < end:  # below, some have given up too, and have no deadline any more
-            request = members[lane.offset + m]
-            if requests.due_s[request] > clock.now_s or (not whole and requests.due_s[request] == clock.now_s):
-                due_s = min(due_s, requests.due_s[request])
-            m += 1
-        if level < lane.depth - 1:
-            batches[lane.offset + level].due_s = due_s
+    due_s = math.inf
+    for m in range(kept):  # in batches below, some have given up too, and have no deadline any more
+        request = members[lane.offset + m]
+        if requests.due_s[request] > clock.now_s:
+            due_s = min(due_s, requests.due_s[request])
     lane.due_s = due_s
     return gone
 
