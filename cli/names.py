@@ -43,8 +43,9 @@ SUPERNET = Kind("SuperNet", "fluidb models", ("models/supernets",))
 NETWORK_OR_SUPERNET = Kind("network", "fluidb models", ("models", "models/supernets"))
 PLATFORM = Kind("platform", "fluidb platforms", ("platforms",))
 BOARD = PLATFORM._replace(schemas=("fluidb.platform/",))
-DEVICE = PLATFORM._replace(schemas=("fluidb.device/",))
-SEARCHED = PLATFORM._replace(schemas=("fluidb.platform/", "fluidb.accelerator/", "fluidb.cluster/"))
+ENGINE = PLATFORM._replace(schemas=("fluidb.engine/",))
+DEVICE = PLATFORM._replace(schemas=("fluidb.device/", *ENGINE.schemas))
+SEARCHED = PLATFORM._replace(schemas=(*BOARD.schemas, *ENGINE.schemas, "fluidb.accelerator/", "fluidb.cluster/"))
 
 
 def offering(names: Iterable[str] | Callable[[], Iterable[str]]) -> dict[str, Any]:

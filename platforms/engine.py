@@ -8,7 +8,10 @@ from pydantic import Field, model_validator
 
 from .device import MAX_BATCH, Device, Seconds
 
-Side = Annotated[int, Field(ge=1, le=4096)]
+MOST = 4096
+"""Pixels or channels side by side, at most."""
+
+Side = Annotated[int, Field(ge=1, le=MOST)]
 Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
 Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
 
@@ -56,6 +59,9 @@ class Engine(Device):
 
     form: ClassVar[str] = "engine"
     kind: ClassVar[str] = "engine"
+    listed_as: ClassVar[str] = "engines"
+    headers: ClassVar[tuple[str, ...]] = ("engine", "MACs a cycle", "DSPs", "bits", "MHz", "GB/s", "")
+    schema_: Literal["fluidb.engine/1"] = Field("fluidb.engine/1", alias="schema")  # type: ignore[assignment]
     no_numbers: ClassVar[set[str]] = Device.no_numbers | {"b_max"}
 
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
@@ -118,9 +124,23 @@ class Engine(Device):
         return [self.measured_low, self.measured_high]
 
     @property
+    def shape(self) -> str:
+        """Its multiply-accumulates of a cycle as text."""
+        return f"{self.pixels} x {self.input_channels} x {self.output_channels}"
+
+    @property
+    def dsps(self) -> int:
+        """DSPs that its multiply-accumulates take."""
+        return -(-self.macs_per_cycle // self.macs_per_dsp)
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Its main facts as text."""
+        numbers = f"{self.dsps:,}", str(self.word_bits), f"{self.clock_mhz:g}", f"{self.bandwidth_gb_s:g}"
+        return self.name, self.shape, *numbers, self.title
+
+    @property
     def summary(self) -> str:
         """Its main facts in a line."""
-        shape = f"{self.pixels} x {self.input_channels} x {self.output_channels} MACs a cycle"
-        dsps = -(-self.macs_per_cycle // self.macs_per_dsp)
-        speed = f"{self.bandwidth_gb_s:g} GB/s"
-        return f"{self.form}, {shape} in {dsps:,} DSPs, {self.word_bits} bits, {self.clock_mhz:g} MHz, {speed}"
+        size = f"{self.shape} MACs a cycle in {self.dsps:,} DSPs, {self.word_bits} bits"
+        return f"{self.form}, {size}, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"

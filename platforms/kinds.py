@@ -19,6 +19,7 @@ PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
 
 KINDS: dict[str, type[Platform]] = {
     "fluidb.platform": Board,
+    "fluidb.engine": Engine,
     "fluidb.device": Device,
     "fluidb.accelerator": Accelerator,
     "fluidb.cluster": Cluster,
@@ -60,7 +61,7 @@ def _class(data: dict[str, Any]) -> type[Platform]:
         return MeasuredDevice
     if "groups" in data:
         return StagedDevice
-    return Engine if "pixels" in data else AnalyticDevice
+    return AnalyticDevice
 
 
 AnyKind = TypeVar("AnyKind", bound=Platform)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..names import DEVICE, named
+from ..names import ENGINE, named
 from ..options import AsJson, PictureOptions, argument, names, option, written
 from ..render import facts, ms, percent, show, table
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", **named(DEVICE))],
+    platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", **named(ENGINE))],
     measurements: Annotated[Path, argument("Measured times (`fluidb docs your-own`).", "FILE.csv")],
     hold_out: Annotated[
         str | None, option("Networks that are predicted and not fitted; the error is theirs.", "NAME,NAME")

@@ -30,7 +30,7 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
     if followed(ctx, as_json):
         return
     known = [load_platform(name, kind=Platform) for name in PLATFORMS.names()]
-    kinds = {kind: [item for item in known if isinstance(item, kind)] for kind in KINDS.values()}
+    kinds = {kind: [item for item in known if item.listed_as == kind.listed_as] for kind in KINDS.values()}
     record = {kind.listed_as: [_record(item, "sources") for item in items] for kind, items in kinds.items()}
     text = (table(kind.headers, [item.row for item in items], text=True) for kind, items in kinds.items())
     show(as_json, "fluidb.platforms-output/1", record, text)

@@ -12,6 +12,7 @@ from ..options import FolderOptions, argument, refuse_others
 from .searches.accelerator import AcceleratorSearch
 from .searches.board import BoardSearch
 from .searches.cluster import ClusterSearch
+from .searches.engine import EngineSearch
 from .searches.many import names
 
 
@@ -27,7 +28,8 @@ def command(
     platform: Annotated[
         str,
         argument(
-            "Boards, with commas between; or an accelerator or a cluster: names from `fluidb platforms`, or files.",
+            "Boards, with commas between; or an accelerator, an engine or a cluster: "
+            "names from `fluidb platforms`, or files.",
             **named(SEARCHED),
         ),
     ],
@@ -36,7 +38,7 @@ def command(
     accelerator: AcceleratorSearch,
     cluster: ClusterSearch,
 ) -> None:
-    """Search an NPU, SubGraphs for an accelerator, or a partition.
+    """Search an NPU, SubGraphs for an accelerator, an engine's shape, or a partition.
 
     On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
     with its shares of the board and its throughput; with -o, writes design.json and
@@ -47,15 +49,21 @@ def command(
     the size of this buffer (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json
     and latency.json.
 
+    Of an engine of fixed shape, finds the pixels, input and output channels with as
+    many multipliers on which the network is fastest; with -o, writes engine.toml,
+    latency.json and decisions.json.
+
     On a cluster of devices, maps are cut into rows and layers fused into blocks
     (EdgeSP, `fluidb docs edgesp`); with -o, writes partition.json and latency.json.
     """
     from ...formats import InputError
     from ...platforms import Accelerator, Board, Cluster, Platform, kind_of
+    from ...platforms.engine import Engine
 
-    searches: dict[type[Platform], BoardSearch | AcceleratorSearch | ClusterSearch] = {
+    searches: dict[type[Platform], BoardSearch | AcceleratorSearch | EngineSearch | ClusterSearch] = {
         Board: board,
         Accelerator: accelerator,
+        Engine: EngineSearch(),
         Cluster: cluster,
     }
     found: dict[type[Platform], str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,34 +25,55 @@ class Needs(NamedTuple):
     bytes: Floats  # moved off chip
 
 
-def _ceil(total: int, part: int) -> int:
+def _ceil(total: Any, part: Any) -> Any:
     return -(-total // part)
+
+
+def _tiles(work: LayerWork, R: int, engine: Engine, pixels: Any) -> Any:
+    """Tiles of so many of the R pixels."""
+    if engine.pixel_tiles == "line":
+        return R // work.line * _ceil(work.line, pixels)
+    return _ceil(R, pixels) if engine.pixel_tiles == "map" else R / pixels
+
+
+def _inner(work: LayerWork, P: int, engine: Engine, input_channels: Any) -> Any:
+    """Passes over the inner dimension."""
+    if engine.inner_tiles == "window":
+        return _ceil(P, input_channels)
+    rows, columns = work.window
+    channels = P // (rows * columns)
+    each = rows * columns * _ceil(channels, input_channels)
+    if engine.inner_tiles == "position":
+        return each
+    return np.where(channels < input_channels, rows * _ceil(columns * channels, input_channels), each)
+
+
+def by_unit(work: LayerWork, engine: Engine) -> bool:
+    """Whether the unit for depthwise layers runs a layer."""
+    if work.gemm is None or engine.depthwise_pixels is None:
+        return False
+    _, P, C, groups = work.gemm
+    return work.window[0] * work.window[1] == P and C == 1 < groups
+
+
+def shape_cycles(work: LayerWork, engine: Engine, pixels: Any, input_channels: Any, output_channels: Any) -> Any:
+    """Cycles of a layer on an engine of another shape, or on several: numbers or arrays."""
+    if work.gemm is None:
+        return 0.0
+    R, P, C, groups = work.gemm
+    passes = _inner(work, P, engine, input_channels) * _ceil(C, output_channels) * groups
+    saved = WINOGRAD if engine.winograd and work.window == (3, 3) and not work.strided else 1.0
+    return _tiles(work, R, engine, pixels) * passes / saved
 
 
 def product_cycles(work: LayerWork, engine: Engine) -> float:
     """Cycles in which an engine computes a layer, with empty places of its last tiles."""
-    if work.gemm is None:
-        return 0.0
-    R, P, C, groups = work.gemm
-    rows, columns = work.window
-    channels, pixels = P // (rows * columns), engine.pixels
-    if engine.depthwise_pixels and engine.depthwise_channels and channels == C == 1 < groups:
-        pixels, passes = engine.depthwise_pixels, rows * columns * _ceil(groups, engine.depthwise_channels)
+    if work.gemm is not None and by_unit(work, engine):
+        R, P, _, groups = work.gemm
+        cycles = _tiles(work, R, engine, engine.depthwise_pixels) * P * _ceil(groups, engine.depthwise_channels)
     else:
-        if engine.inner_tiles == "window":
-            inner = _ceil(P, engine.input_channels)
-        elif engine.inner_tiles == "line" and channels < engine.input_channels:
-            inner = rows * _ceil(columns * channels, engine.input_channels)
-        else:
-            inner = rows * columns * _ceil(channels, engine.input_channels)
-        passes = inner * _ceil(C, engine.output_channels) * groups
-    tiles = {
-        "line": R // work.line * _ceil(work.line, pixels),
-        "map": _ceil(R, pixels),
-        "stream": R / pixels,
-    }[engine.pixel_tiles]
-    saved = WINOGRAD if engine.winograd and work.window == (3, 3) and not work.strided else 1.0
-    return tiles * passes / saved
+        cycles = shape_cycles(work, engine, engine.pixels, engine.input_channels, engine.output_channels)
+    return float(cycles)
 
 
 def needs(file: NetworkFile, path: AnyPath, engine: Engine) -> Needs:

@@ -14,10 +14,13 @@ from ...models.schema import NetworkFile
 from ...platforms.by_stage import TimedDevice
 from ...platforms.device import AnalyticDevice, Device
 from ...platforms.engine import Engine
+from ...platforms.writer import platform_text
 from ...tables.decisions import DECISIONS_FILE, DecisionTable
 from ...tables.latency import LATENCY_FILE, MAX_S, LatencyTable, LayerRole, LayerUse, layer_groups
 from .decisions import DecisionPoint, sum_up, tabulate_decisions
 from .engine import tabulate_engine
+
+ENGINE_FILE = "engine.toml"
 
 
 class _Use(NamedTuple):
@@ -117,11 +120,23 @@ class DeviceTables(NamedTuple):
         return sum_up(self.latency, self.decisions)
 
 
-def write_device(table: LatencyTable, folder: AnyPath, *, replace: bool = False) -> DeviceTables:
-    """Compute the decisions of a device's latency table, and write both into a folder of their own or neither."""
-    known = {LATENCY_FILE, DECISIONS_FILE}
+def check_device_folder(folder: AnyPath, *, replace: bool) -> None:
+    """Refuse a folder that is in use, before any work is done."""
+    known = {LATENCY_FILE, DECISIONS_FILE, ENGINE_FILE}
     check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, known)
+
+
+def write_device(
+    table: LatencyTable, folder: AnyPath, engine: Engine | None = None, *, replace: bool = False
+) -> DeviceTables:
+    """Compute the decisions of a device's latency table, and write both into a folder of their own or neither.
+
+    With them an engine that was searched.
+    """
+    check_device_folder(folder, replace=replace)
     made = DeviceTables(table, tabulate_decisions(table))
     files = {LATENCY_FILE: table_text(made.latency), DECISIONS_FILE: table_text(made.decisions)}
+    if engine is not None:
+        files[ENGINE_FILE] = platform_text(engine)
     write_directory(folder, files, replace=replace)
     return made

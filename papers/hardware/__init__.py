@@ -24,6 +24,6 @@ PAPER = Paper(
     package=__name__,
     title="# Measured hardware, predicted",
     introduction=INTRODUCTION,
-    items={"hardware_dpu": "boards", "hardware_nvdla": "sheet"},
+    items={"hardware_dpu": "boards", "hardware_shapes": "boards", "hardware_nvdla": "sheet"},
     folder="hardware",
 )

@@ -12,7 +12,7 @@ from builders import COMPILED, SEEDS, assert_mean, repeating, scheduler_of, tabl
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
 from fluidb.serving.inputs import Requests
-from fluidb.serving.policies import sleep
+from fluidb.serving.policies import compile_policy, go_on, launch, sleep
 from fluidb.serving.terms import ON_DEADLINE
 from fluidb.traffic import offline
 from fluidb.traffic.clients import Clients, parse_think
@@ -155,6 +155,21 @@ def test_requests_that_no_policy_takes_are_dropped_at_their_deadlines() -> None:
     assert not simulate(table_of([[1.0]]), traffic, asleep, until_s=1.5).dropped.any()  # it was stopped just before
 
 
+@compile_policy
+def newest_first(view, data):
+    """Each request that waits begins at once, above those that run."""
+    return launch(1, 1) if view.waiting > 0 else go_on(1)
+
+
+def test_a_request_below_two_batches_has_the_answer_of_its_own_exit() -> None:
+    table = table_of([[1.0] * 3] * 3, [0.2, 0.2, 0.6])
+    trace = trace_of([0.0, 1.5, 2.5], [3.5, 100.0, 100.0])
+    answering = replace(scheduler_of(newest_first), on_deadline=ON_DEADLINE.index("answer"))
+    found = simulate(table, traffic_of(trace, np.full(3, 3)), answering)
+    assert (found.traffic.exits[0], found.finish_s[0]) == (2, 3.5)
+    assert found.start_s.tolist() == [0.0, 2.0, 3.0]
+
+
 def test_figures_of_deadlines_count_every_request() -> None:
     """Three at time 0, one after the other; the SLO is 1.5 s: answered, answered early, dropped."""
     table = table_of([[0.5], [0.5]], [0.5, 0.5])
@@ -217,7 +232,7 @@ def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
 
 
 def test_a_late_request_that_was_dropped_is_late_no_more() -> None:
-    """Two late ones wait behind a long batch, one is dropped meanwhile: the next in time is still the oldest of these."""
+    """Two late ones wait, of which one is dropped meanwhile: the next in time is still the oldest of these."""
     table = table_of([[5.0], [5.0]], [0.5, 0.5])
     trace = trace_of([0.0, 0.25, 0.5, 0.75, 1.0], [100.0, 5.75, 13.5, 39.25, 49.0])
     found = simulate(table, traffic_of(trace, np.full(5, 2)), "fluid-slack:patience=inf,on_deadline=drop")

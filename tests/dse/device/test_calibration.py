@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 NETWORKS = ["resnet18", "mobilenet_v1", "vgg16", "bert_base", "inception_v3", "alexnet"]
 TRUE: dict[str, Any] = {"effective_gb_s": 5.5, "not_hidden": 0.25, "layer_s": 2e-5, "inference_s": 4e-4}
-START = {"schema": "fluidb.device/1", "name": "e", "title": "e", "pixels": 1, "input_channels": 1, "output_channels": 1}
+START = {"schema": "fluidb.engine/1", "name": "e", "title": "e", "pixels": 1, "input_channels": 1, "output_channels": 1}
 ONE = Engine.read(START | {"clock_mhz": 1.0, "word_bits": 8, "bandwidth_gb_s": 1.0}, Path("e.toml"))
 
 

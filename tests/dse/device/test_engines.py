@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from builders import Run
 from fluidb.dse.device.engine import needs, product_cycles, tabulate_engine
+from fluidb.dse.device.shapes import search_shape
 from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.formats import InputError, validate
 from fluidb.models import Gemm, load_network
@@ -18,6 +20,7 @@ from fluidb.models.schema import NetworkFile
 from fluidb.models.works import LayerWork, layer_works
 from fluidb.platforms import PLATFORMS, Platform, load_platform
 from fluidb.platforms.engine import Engine
+from fluidb.tables.latency import read_latency
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -165,3 +168,58 @@ def test_bad_engines_are_one_line(case: str) -> None:
 def test_an_engine_needs_the_file_of_a_network() -> None:
     with pytest.raises(InputError, match="needs the network's file"):
         tabulate_device(load_network("resnet18"), engine_of())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_best_shape_is_that_of_all_shapes(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    channels = [int(count) for count in random.integers(1, 9, 3)]
+    layers = [
+        {"name": f"c{i}", "op": "conv", "out": out, "kernel": [int(random.integers(1, 4)), 1], "stride": [1, 1]}
+        for i, out in enumerate(channels)
+    ]
+    size = {"height": 9, "width": int(random.integers(1, 6)), "channels": int(random.integers(1, 5))}
+    file = validate(
+        NetworkFile,
+        {"schema": "fluidb.network/1", "name": "n", "title": "n", "input": size, "layers": layers, "exits": []},
+        Path("n.toml"),
+    )
+    along, inner = random.choice(["line", "map", "stream"]), random.choice(["position", "line", "window"])
+    engine = engine_of(
+        *(int(side) for side in random.integers(1, 4, 3)), pixel_tiles=str(along), inner_tiles=str(inner),
+        bandwidth_gb_s=float(random.choice([1e-3, 1.0])), not_hidden=float(random.choice([0.0, 0.25])),
+    )  # fmt: skip
+    most = engine.macs_per_cycle
+    sides = range(1, most + 1)
+    shapes = [shape for shape in product(sides, sides, sides) if shape[0] * shape[1] * shape[2] <= most]
+    times = []
+    for shape in shapes:
+        keys = dict(zip(("pixels", "input_channels", "output_channels"), shape, strict=True))
+        table = tabulate_engine(file, "n.toml", engine.model_copy(update=keys))
+        times.append(sum(layer.time_s[0] for layer in table.layers))
+    found = search_shape(file, "n.toml", engine)
+    assert found.best.time_s == pytest.approx(min(times), rel=1e-12)
+    equal = [shape for shape, time_s in zip(shapes, times, strict=True) if time_s <= min(times) * (1 + 1e-12)]
+    assert found.best.engine.macs_per_cycle <= min(np.prod(shape) for shape in equal)
+    assert found.best.time_s <= found.given.time_s
+
+
+def test_an_engine_that_is_best_stays() -> None:
+    found = search_shape(*read_network_file("inception_v3"), load_platform("nvdla-2048", kind=Engine))
+    assert found.best == found.given
+    assert 0 < found.best.busy < 1
+
+
+def test_dse_writes_the_best_engine(fluidb: Run, tmp_path: Path) -> None:
+    done = fluidb("dse", "mobilenet_v2", "dpu-b4096-zcu104", "-o", "best", "--json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    engine = load_platform(tmp_path / "best" / "engine.toml", kind=Engine)
+    assert engine.macs_per_cycle == record["best"]["macs_per_cycle"] < record["given"]["macs_per_cycle"] == 2048
+    table = read_latency(tmp_path / "best")
+    assert table.arrays()[0][0, -1, 1] == pytest.approx(record["best"]["time_s"])
+    again = fluidb("dse", "mobilenet_v2", "dpu-b4096-zcu104", "-o", "best")
+    assert (again.returncode, again.stdout) == (2, "")
+    tiled = fluidb("dse", "mobilenet_v2", "nvdla-2048", "--tile", "100,2,4")
+    assert tiled.returncode == 2
+    assert "--tile: an option with a board, but nvdla-2048 is an engine; leave it out" in tiled.stderr

@@ -71,7 +71,7 @@ def test_yosys_places_as_many_blocks(design, tmp_path):
 def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):
     """Shapes of which a rule by whole rows of blocks, one that uses no parity bit or one by rows counts otherwise."""
     shapes = [(10, 16384), (48, 1536), (16, 2050), (48, 2560), (256, 582), (3, 5000), (16, 65), (16, 128), (16, 129)]
-    shapes += [(48, 65), (48, 128), (148, 128), (48, 33)]
+    shapes += [(48, 65), (48, 128), (148, 128), (48, 33), (3, 64), (2, 8192)]
     text = "module shapes(input clk, we, input [15:0] w, r, input [255:0] d);"
     text += "".join(f" one{i} b{i}(clk, we, w, r, d);" for i in range(len(shapes))) + " endmodule"
     for i, (width, rows) in enumerate(shapes):
@@ -117,6 +117,16 @@ def test_ultra_rams_leave_the_fewest_blocks():
         fewest = min((n - i) * half[0] + (m - j) * half[1] for i, j in moves)
         assert sum(blocks[0] for blocks in placed.halves.values()) == fewest
         assert sum(blocks[0] for blocks in placed.ultra_rams.values()) <= ultra_rams
+
+
+def test_a_design_that_takes_every_block_can_be_placed():
+    tile, total = next(
+        (tile, found.total_block_rams)
+        for tile in ((1024, 7, T_C) for T_C in range(2, 128))
+        if (found := needs(ZC706, tile)) and found.total_block_rams % 1 == 0
+    )
+    boards = [ZC706.model_copy(update={"block_rams": int(total) - less}) for less in (0, 1)]
+    assert [needs(board, tile).placed for board in boards] == [True, False]
 
 
 def test_every_design_of_a_space_can_be_placed():

@@ -1,0 +1,78 @@
+"""The search of an engine's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ...options import FolderOptions, KindOptions
+from ...render import facts, ms, percent, show, table
+from .many import names
+
+if TYPE_CHECKING:
+    from ....dse.device.shapes import ShapeSearch, ShapeTime
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSearch(KindOptions):
+    """The search of an engine's shape, which has no options of its own."""
+
+    with_: ClassVar[str] = "an engine"
+
+    def run(self, network: str, platform: str, written: FolderOptions) -> None:
+        """Search the shape for one network, write and print it."""
+        from ....dse.device.engine import tabulate_engine
+        from ....dse.device.shapes import search_shape
+        from ....dse.device.tabulate import check_device_folder, write_device
+        from ....formats import InputError
+        from ....models.loader import read_network_file
+        from ....platforms import load_platform
+        from ....platforms.engine import Engine
+
+        for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
+            if len(names(text, what)) > 1:
+                raise InputError(
+                    f'{what}: expected one, as the search is of an engine, found "{text}"; search each alone'
+                )
+        output = written.output
+        if output is not None:
+            check_device_folder(output, replace=written.force)
+        file, path = read_network_file(network)
+        found = search_shape(file, path, load_platform(platform, kind=Engine))
+        if output is not None:
+            best = found.best.engine
+            write_device(tabulate_engine(file, path, best), output, best, replace=written.force)
+        record = {
+            "output": output, "network": found.network, "platform": found.given.engine.name, "shapes": found.compared,
+            "given": _record(found.given), "best": _record(found.best),
+        }  # fmt: skip
+        then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms"
+        show(written.as_json, "fluidb.dse-engine-output/1", record, _text(found), output, then)
+
+
+def _record(found: ShapeTime) -> dict[str, object]:
+    engine = found.engine
+    return {
+        "pixels": engine.pixels, "input_channels": engine.input_channels, "output_channels": engine.output_channels,
+        "macs_per_cycle": engine.macs_per_cycle, "dsps": engine.dsps, "time_s": found.time_s, "busy": found.busy,
+    }  # fmt: skip
+
+
+def _text(found: ShapeSearch) -> Iterator[str]:
+    engine, given_s = found.given.engine, found.given.time_s
+    yield facts(
+        {
+            "network": found.network,
+            "engine": f"{engine.title} ({engine.name}), {engine.summary}",
+            "searched": f"{found.compared:,} shapes of at most {engine.macs_per_cycle:,} MACs a cycle",
+        }
+    )
+    rows = [
+        (
+            name, item.engine.shape, f"{item.engine.macs_per_cycle:,}", f"{item.engine.dsps:,}", ms(item.time_s),
+            percent(item.busy, 1), f"{100 * (item.time_s / given_s - 1):+.1f} %",
+        )
+        for name, item in (("as given", found.given), ("best", found.best))
+    ]  # fmt: skip
+    yield table(["shape", "pixels, input, output", "MACs", "DSPs", "an inference", "of peak", "time"], rows)
