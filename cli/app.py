@@ -20,7 +20,7 @@ GROUPS = {
     "Design": (
         "design",
         {
-            "dse": "Search an NPU, SubGraphs for an accelerator, or a partition.",
+            "dse": "Search an NPU, SubGraphs, an engine's shape, or a partition.",
             "latency": "Write the latency table of a design or a device.",
             "exits": "Choose the exits of a network, and their thresholds.",
             "explain": "Explain the time of a design or of a partition.",

@@ -38,7 +38,7 @@ def command(
     accelerator: AcceleratorSearch,
     cluster: ClusterSearch,
 ) -> None:
-    """Search an NPU, SubGraphs for an accelerator, an engine's shape, or a partition.
+    """Search an NPU, SubGraphs, an engine's shape, or a partition.
 
     On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
     with its shares of the board and its throughput; with -o, writes design.json and

@@ -125,8 +125,10 @@ def test_a_design_that_takes_every_block_can_be_placed():
         for tile in ((1024, 7, T_C) for T_C in range(2, 128))
         if (found := needs(ZC706, tile)) and found.total_block_rams % 1 == 0
     )
-    boards = [ZC706.model_copy(update={"block_rams": int(total) - less}) for less in (0, 1)]
-    assert [needs(board, tile).placed for board in boards] == [True, False]
+    whole, less = (ZC706.model_copy(update={"block_rams": count}) for count in (int(total), int(total) - 1))
+    check_fit(whole, Tile(*tile))
+    with pytest.raises(InputError, match="block RAMs"):
+        check_fit(less, Tile(*tile))
 
 
 def test_every_design_of_a_space_can_be_placed():
