@@ -119,16 +119,10 @@ def test_ultra_rams_leave_the_fewest_blocks():
         assert sum(blocks[0] for blocks in placed.ultra_rams.values()) <= ultra_rams
 
 
-def test_a_design_that_takes_every_block_can_be_placed():
-    tile, total = next(
-        (tile, found.total_block_rams)
-        for tile in ((1024, 7, T_C) for T_C in range(2, 128))
-        if (found := needs(ZC706, tile)) and found.total_block_rams % 1 == 0
-    )
-    whole, less = (ZC706.model_copy(update={"block_rams": count}) for count in (int(total), int(total) - 1))
-    check_fit(whole, Tile(*tile))
-    with pytest.raises(InputError, match="block RAMs"):
-        check_fit(less, Tile(*tile))
+def test_banks_that_take_every_block_can_be_placed():
+    bank = {"b": Bank(*map(np.array, ([3], [36], [1024])))}
+    fits = [place(ZC706.model_copy(update={"block_rams": blocks}), bank).fits.tolist() for blocks in (3, 2)]
+    assert fits == [[True], [False]]
 
 
 def test_every_design_of_a_space_can_be_placed():
