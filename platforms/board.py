@@ -40,7 +40,9 @@ class Board(Platform):
     Attributes
     ----------
     dsps : int
-        Multiply-accumulate units: one DSP computes one ``word_bits`` MAC in each cycle.
+        DSPs; see ``macs_per_dsp``.
+    macs_per_dsp : int
+        Multiply-accumulates of ``word_bits`` that a DSP does in a cycle.
     on_chip_mbit : float
         On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
     flip_flops, luts : int, optional
@@ -73,6 +75,7 @@ class Board(Platform):
 
     schema_: Literal["fluidb.platform/1"] = Field("fluidb.platform/1", alias="schema")
     dsps: Annotated[int, Field(ge=1, le=10**6)]
+    macs_per_dsp: Annotated[int, Field(ge=1, le=64)] = 1
     on_chip_mbit: Amount
     flip_flops: Count | None = None
     luts: Count | None = None
@@ -102,6 +105,37 @@ class Board(Platform):
         """Its main numbers in one line."""
         sizes = f"{self.dsps:,} DSPs, {self.on_chip_mbit:g} Mb"
         return f"{sizes}, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of a cycle that its DSPs can do."""
+        return self.dsps * self.macs_per_dsp
+
+    def in_int8(self) -> Board:
+        """Return the board with words of 8 bits, of which a DSP multiplies two pairs in a cycle.
+
+        The pairs share a factor, as those of neighbouring columns do (Xilinx WP486).  Energies and look-up tables are
+        of other words, and left out.
+
+        Returns
+        -------
+        Board
+            The board in int8.
+
+        Raises
+        ------
+        InputError
+            If its words have not 16 bits, or a DSP does more than one MAC.
+        """
+        if (self.word_bits, self.macs_per_dsp) != (16, 1):
+            raise InputError(
+                f"{self.name}: int8: expected word_bits = 16 and one MAC a DSP, found {self.word_bits} and "
+                f"{self.macs_per_dsp}; state what the board has in its file"
+            )
+        left_out = dict.fromkeys((*ENERGY_KEYS, *LUT_KEYS[1:]))
+        sources = {key: text for key, text in self.sources.items() if key not in left_out}
+        sources |= dict.fromkeys(("word_bits", "macs_per_dsp"), "int8")
+        return self.model_copy(update={"word_bits": 8, "macs_per_dsp": 2, "sources": sources, **left_out})
 
     @property
     def on_chip_bits(self) -> int:

@@ -56,7 +56,7 @@ def _facts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[
         "engine": f"{layouts}, b = 1..{options.b_max}",
         "<T_R,T_P,T_C>": str(design.tile),
         goal.title: f"{options.text(design.ranking[0].objective)} {goal.summary.format(options.b_max)}",
-        "DSPs": f"{design.tile.dsps:,} ({percent(design.dsp_share)})",
+        "DSPs": f"{design.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": percent(design.ram_share),
         "FBCB": f"{fbcb.register_bits:,} flip-flops",
     }

@@ -72,6 +72,7 @@ def _record(front: Front, asked: Problem) -> dict[str, Any]:
         "network": asked.network.name,
         "platform": asked.platform.name,
         "bandwidth_gb_s": asked.platform.bandwidth_gb_s,
+        "word_bits": asked.platform.word_bits,
         "options": asked.options,
         "over": keys,
         "objective_unit": OBJECTIVES[asked.options.objective].unit,

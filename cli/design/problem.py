@@ -65,6 +65,7 @@ class Space:
     ] = Overlap.TILES
     b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=MAX_DESIGN_BATCH)] = 8
     bandwidth: Bandwidth = None
+    int8: Annotated[bool, flag("Words of 8 bits, two MACs a DSP.", "--int8")] = False
     max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
     max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
     max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None
@@ -78,6 +79,7 @@ class Space:
 
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         board = load_platform(platform, bandwidth)
+        board = board.in_int8() if self.int8 else board
         if self.max_lut is not None:
             board.require(LUT_KEYS, "--max-lut")
         limits = {
@@ -138,8 +140,9 @@ class Search(Space):
 
 
 def board_of(board: Board) -> str:
-    """A board in one line."""
-    return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"
+    """A board in one line, with the width of its words if it is not that of most."""
+    words = "" if board.word_bits == 16 else f", {board.word_bits} bits"
+    return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s{words}"
 
 
 def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
@@ -154,6 +157,7 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         "network": design.network.name,
         "platform": design.platform.name,
         "bandwidth_gb_s": design.platform.bandwidth_gb_s,
+        "word_bits": design.platform.word_bits,
         "options": design.options,
         **best.model_dump(),
         "objective_unit": OBJECTIVES[design.options.objective].unit,

@@ -110,7 +110,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
 def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any], Any]:
     """Cycles and words of products, their cycles by :class:`Cause`, and as built the rows of their blocks."""
     options, platform = design.options, design.platform
-    literal, rate, units = options.batching is Batching.EQ1, platform.words_per_cycle, design.tile.dsps
+    literal, rate, units = options.batching is Batching.EQ1, platform.words_per_cycle, design.tile.macs
     gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
     (R, P, C, groups), (T_R, T_P, T_C), (b, B_R, B_P, passes) = gemm, tile, layout
     fetched = chosen.fetched[:, None]

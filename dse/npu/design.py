@@ -60,9 +60,14 @@ class DesignTable(Table):
         return "as given" if self.options.tile else f"best of {self.designs_evaluated + self.designs_ruled_out:,}"
 
     @property
+    def dsps(self) -> int:
+        """DSPs in use."""
+        return -(-self.tile.macs // self.platform.macs_per_dsp)
+
+    @property
     def dsp_share(self) -> float:
         """Share of the board's DSPs in use."""
-        return self.tile.dsps / self.platform.dsps
+        return self.dsps / self.platform.dsps
 
     @property
     def ram_share(self) -> float:
@@ -86,7 +91,7 @@ class DesignTable(Table):
     @property
     def peak_macs_per_s(self) -> float:
         """MACs a second with every unit busy."""
-        return self.tile.dsps * self.platform.clock_hz
+        return self.tile.macs * self.platform.clock_hz
 
     def register_share(self, fbcb: FbcbTable) -> float | None:
         """Share of the board's flip-flops that the FBCB takes; ``None`` where the board names none."""

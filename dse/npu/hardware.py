@@ -25,6 +25,9 @@ ENGINE_PACKAGE_FILE = "engine_pkg.sv"
 MAX_ROWS = 2**16 - 1
 """The engine counts rows with 16 bits."""
 
+WORD_BITS = 16
+"""Words of the engine."""
+
 MAX_CYCLES = 2**63 - 1
 """A decimal constant of C has at most that value."""
 
@@ -125,6 +128,8 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     words = int(design.platform.port.words)
     if design.tile.T_R > MAX_ROWS:
         raise InputError(f"{design.tile}: the engine expects a T_R of at most {MAX_ROWS:,}; search with --tile")
+    if (bits := design.platform.word_bits) != WORD_BITS:
+        raise InputError(f"{design.platform.name}: word_bits: the engine expects {WORD_BITS}, found {bits}")
     if words & (words - 1):
         raise InputError(
             f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "

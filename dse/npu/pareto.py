@@ -173,7 +173,8 @@ class _FrontSearch:
         rated = [axis for axis in self.over if axis in RATED]
         T_R, T_P, T_C = space.T
         bits = buffer_bits(self.platform.word_bits, T_R, T_P, T_C)
-        takes: dict[Axis, Any] = {Axis.DSP: T_P * T_C, Axis.RAM: bits, **dict(zip(rated, values[1:], strict=True))}
+        dsps = -(-T_P * T_C // self.platform.macs_per_dsp)
+        takes: dict[Axis, Any] = {Axis.DSP: dsps, Axis.RAM: bits, **dict(zip(rated, values[1:], strict=True))}
         if Axis.LUT in self.over:
             takes[Axis.LUT] = luts(self.platform, T_P, T_C)
         columns = [*(takes[axis] for axis in self.over), OBJECTIVES[self.objective].losses(values[0])]

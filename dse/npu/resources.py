@@ -11,8 +11,8 @@ from ...platforms import Board
 
 Ints = NDArray[np.int64]
 
-SUM_BITS = 48
-"""Width of a sum: that of a DSP's adder."""
+EXTRA_BITS = 16
+"""Bits of a sum beyond those of a product: 48 with words of 16 bits, as a DSP's adder has."""
 
 BEATS_IN_FLIGHT = 128
 """Beats that may be asked for before their words come."""
@@ -123,7 +123,7 @@ def banks(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike) -> dict[
     noted = np.full_like(T_R, BEAT_BITS + beat)
     return {
         "inputs": Bank(2 * T_P * beat, word, 2 * (-(-half // beat) + 1)),
-        "sums": Bank(2 * T_C, np.full_like(T_R, SUM_BITS), half),
+        "sums": Bank(2 * T_C, np.full_like(T_R, 2 * board.word_bits + EXTRA_BITS), half),
         "stores": Bank(2 * beat * -(-T_C // beat), word, 2 * half),
         "beats": Bank(np.ones_like(T_R), noted, np.full_like(T_R, BEATS_IN_FLIGHT)),
     }

@@ -54,8 +54,8 @@ class Tile(NamedTuple):
         return f"<{self.T_R},{self.T_P},{self.T_C}>"
 
     @property
-    def dsps(self) -> int:
-        """DSPs: one for each multiply-accumulate unit."""
+    def macs(self) -> int:
+        """Multiply-accumulates of a cycle with every unit busy."""
         return self.T_P * self.T_C
 
     def buffer_bits(self, word_bits: int) -> int:
@@ -167,8 +167,9 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None, *, plac
     """
     limits = limits or Limits()
     board = limits.confine(platform)
-    if tile.dsps > board.dsps:
-        raise InputError(f"{tile}: expected at most {board.dsps:,} DSPs of {platform.name}, found {tile.dsps:,}")
+    if tile.macs > board.macs_per_cycle:
+        found = -(-tile.macs // board.macs_per_dsp)
+        raise InputError(f"{tile}: expected at most {board.dsps:,} DSPs of {platform.name}, found {found:,}")
     bits = tile.buffer_bits(platform.word_bits)
     if bits > board.on_chip_bits:
         raise InputError(
@@ -186,10 +187,10 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None, *, plac
             f"or count bits with --overlap paper"
         )
     if limits.max_luts is not None:
-        found = luts(platform, tile.T_P, tile.T_C)
-        if found > limits.max_luts:
+        adders = luts(platform, tile.T_P, tile.T_C)
+        if adders > limits.max_luts:
             raise InputError(
-                f"{tile}: expected at most {limits.max_luts:,} LUTs of {platform.name}, found {found:,.0f}"
+                f"{tile}: expected at most {limits.max_luts:,} LUTs of {platform.name}, found {adders:,.0f}"
             )
 
 
@@ -211,11 +212,12 @@ class DesignSpace:
         board = limits.confine(platform)
         self._placed_on = board if placed and board.block_rams is not None else None
         self._words = board.on_chip_bits // (2 * board.word_bits)
-        T_P = np.arange(1, board.dsps + 1)
-        most = np.minimum(board.dsps // T_P, (self._words - 2 * T_P) // (T_P + 2))  # 2 rows are the fewest
+        macs = board.macs_per_cycle
+        T_P = np.arange(1, macs + 1)
+        most = np.minimum(macs // T_P, (self._words - 2 * T_P) // (T_P + 2))  # 2 rows are the fewest
         within = f"{board.on_chip_mbit:g} Mb on chip and {board.dsps} DSPs"
         if limits.max_luts is not None:
-            adders = bisect_right(range(board.dsps), limits.max_luts, key=lambda n: luts(platform, 2, n)) - 1
+            adders = bisect_right(range(macs), limits.max_luts, key=lambda n: luts(platform, 2, n)) - 1
             most = np.where(T_P > 1, np.minimum(most, adders // np.maximum(T_P - 1, 1)), most) * (adders >= 0)
             within += f" and {limits.max_luts:,} LUTs ({platform.luts_fixed:,.0f} of them taken by no adder)"
         if self._placed_on:

@@ -34,7 +34,7 @@ def fig1b(lab: Lab) -> Item:
         for stage, time_s in enumerate(times, 1):
             macs = sum(layer.gemm.macs for layer in network.layers if layer.gemm and layer.stage == stage)
             rows.append(Row("throughput", name, f"subnet {stage}", "GOP/s", 2e-9 * macs * BATCH / time_s))
-    peak = 2e-9 * platform.dsps * platform.clock_hz
+    peak = 2e-9 * platform.macs_per_cycle * platform.clock_hz
     rows += [Row("throughput", "peak", f"subnet {stage}", "GOP/s", peak) for stage in range(1, 5)]
     note = (
         "The paper draws this figure and prints no values. Each strategy has the design that is searched for it at "
@@ -58,7 +58,7 @@ def fig10(lab: Lab) -> Item:
                 chosen = configure(network, platform, found.tile, found.options).B_R[:, -1]
                 alike.append(f"in {(chosen == 1).sum()} of {chosen.size} products of {at}")
             rows += [Row("throughput", name, at, "GOP/s", value, x=b) for b, value in enumerate(found.gop_s, 1)]
-        peak = 2e-9 * platform.dsps * platform.clock_hz
+        peak = 2e-9 * platform.macs_per_cycle * platform.clock_hz
         rows += [Row("throughput", "peak", at, "GOP/s", peak, x=b) for b in range(1, BATCH + 1)]
     notes = [
         f"How often the best layout of Fluid Batching at a batch of {BATCH} is P's, B_R = 1: {', '.join(alike)}.",

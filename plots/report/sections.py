@@ -85,7 +85,7 @@ def _resources(ident: str, design: DesignTable, fbcb: FbcbTable) -> Element:
     board, title = design.platform, "Resources"
     ram_mbit = design.tile.buffer_bits(board.word_bits) / 2**20 + design.options.persistent_mbit
     found = [
-        ("DSPs", f"{design.tile.dsps:,}", f"{board.dsps:,}", design.dsp_share),
+        ("DSPs", f"{design.dsps:,}", f"{board.dsps:,}", design.dsp_share),
         ("on-chip memory, Mbit", f"{ram_mbit:,.2f}", f"{board.on_chip_mbit:,.2f}", design.ram_share),
     ]
     share = design.register_share(fbcb)

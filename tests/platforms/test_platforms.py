@@ -73,7 +73,7 @@ def test_the_bandwidth_follows_from_its_source(name):
 def test_every_board_that_ships_can_be_searched(name):
     board = load_platform(name)
     tile = search(load_network(TINY), board, SearchOptions(b_max=2)).best.tile
-    assert tile.dsps <= board.dsps
+    assert tile.macs <= board.dsps
     assert tile.buffer_bits(board.word_bits) <= board.on_chip_bits
 
 

@@ -70,7 +70,7 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
         "network": f"{design.network.title} ({design.network.name})",
         "layers": f"{products} GEMMs and {len(found.layers) - products} memory-only that take time",
         "board": board_of(board),
-        "design": f"<T_R,T_P,T_C> = {design.tile}, {design.tile.dsps:,} of {board.dsps:,} DSPs in use",
+        "design": f"<T_R,T_P,T_C> = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
         **blocks(design),
         f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",

@@ -114,7 +114,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "evaluated": None if design.options.tile else rest,
         "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
         "peak": f"{peak:,.1f} GOP/s",
-        "DSPs": f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
+        "DSPs": f"{design.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": None if design.blocks else percent(design.ram_share),
         **blocks(design),
         "weights that stay": _stays(design),

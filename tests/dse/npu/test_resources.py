@@ -40,7 +40,7 @@ def synthesised(sources: str, top: str, folder: Path) -> dict[str, Counter[str]]
 
 def expected(board: Board, tile: Tile) -> Counter[str]:
     """Cells by the model: a bank is of blocks of 36 Kb, or of 18 Kb if it takes an odd number of those."""
-    found = Counter({"DSP48E1": tile.dsps})
+    found = Counter({"DSP48E1": tile.macs})
     for bank in banks(board, *tile).values():
         each, cell = int(halves(bank.width, bank.rows)), "RAMB36E1"
         if each % 2:

@@ -41,12 +41,17 @@ boards = st.builds(board_of, st.integers(1, 14), st.integers(1, 60), st.sampled_
 
 
 @settings(max_examples=40)
-@given(st.lists(any_gemm, min_size=1, max_size=3), st.integers(0, 500), boards, st.integers(1, 4), modes, st.booleans())
-def test_search_equals_brute_force_on_small_boards(gemms, memory_words, board, b_max, mode, stacking):
+@given(
+    st.lists(any_gemm, min_size=1, max_size=3), st.integers(0, 500), boards, st.integers(1, 4), modes, st.booleans(),
+    st.booleans(),
+)  # fmt: skip
+def test_search_equals_brute_force_on_small_boards(gemms, memory_words, board, b_max, mode, stacking, int8):
     options = paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
+    macs, bits = (2 * board.dsps, 8) if int8 else (board.dsps, 16)
+    board = board.in_int8() if int8 else board
     found = search(network_of(gemms, memory_words), board, options)
     tile, objective = naive.search(
-        gemms, memory_words, board.dsps, board.on_chip_bits, 16, b_max, [1.0] * b_max, board.words_per_cycle,
+        gemms, memory_words, macs, board.on_chip_bits, bits, b_max, [1.0] * b_max, board.words_per_cycle,
         board.clock_hz, mode, stacking,
     )  # fmt: skip
     assert found.best.objective == pytest.approx(objective, rel=1e-12)
@@ -248,7 +253,7 @@ def test_designs_that_are_found_as_built(network, board):
 def test_published_resource_shares_come_out(board, tile, dsp, ram):
     """Paper 000, Table I, which rounds some shares (99.556 to 99.56) and truncates others (99.537 to 99.53)."""
     platform, design = load_platform(board), Tile(*tile)
-    assert 100 * design.dsps / platform.dsps == pytest.approx(dsp, abs=0.01)
+    assert 100 * design.macs / platform.dsps == pytest.approx(dsp, abs=0.01)
     assert 100 * design.buffer_bits(16) / platform.on_chip_bits == pytest.approx(ram, abs=0.01)
     assert Tile(design.T_R + 2, *design[1:]).buffer_bits(16) > platform.on_chip_bits  # T_R is the largest
 
