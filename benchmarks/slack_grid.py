@@ -22,7 +22,7 @@ import numpy as np
 from fluidb.dse import Overlap, SearchOptions, search, tabulate_design, tabulate_latency
 from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.models import NETWORKS, load_network
-from fluidb.platforms import PLATFORMS, Board, Device, Platform, load_platform
+from fluidb.platforms import PLATFORMS, Board, Device, Platform, kind_of, load_platform
 from fluidb.plots.canvas import canvas, describe, save
 from fluidb.serving import find_policy, simulate
 from fluidb.studies.capacity import saturation_rate
@@ -82,10 +82,12 @@ def engines(sizes: tuple[int, ...] = (8,)) -> Iterator[tuple[str, str, LatencyTa
 
 
 def devices() -> Iterator[tuple[str, str, LatencyTable]]:
-    """Latency tables of every device, for every network or for its own."""
+    """Latency tables of every device, for every network or for its own; engines gain nothing by batches."""
     for network, name in itertools.product(NETWORKS.names(), PLATFORMS.names()):
-        platform = load_platform(name, kind=Platform)
-        if isinstance(platform, Device) and getattr(platform, "network", network) == network:
+        if kind_of(name) is not Device:
+            continue
+        platform = load_platform(name, kind=Device)
+        if getattr(platform, "network", network) == network:
             yield network, name, tabulate_device(load_network(network), platform)
 
 

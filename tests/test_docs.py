@@ -412,7 +412,7 @@ def test_options_that_the_pages_name_exist():
         spans = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
         lines = [line for line in text.splitlines() if re.match(r" *(\$ )?fluidb ", line)]
         for words in [*spans, *lines]:
-            found = re.findall(r"(?<![\w-])--[a-z][a-z-]*", words)
+            found = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", words)
             named = re.search(rf"\bfluidb ({'|'.join(COMMANDS)})(?: ([a-z][a-z-]*))?(?![\w-])", words)
             if named is None and not words.startswith(("--", "serve", *COMMANDS)):
                 continue  # of another program

@@ -19,6 +19,7 @@ from fluidb.models.importers import IMPORTERS as NETWORK_IMPORTERS
 from fluidb.models.supernets import SUPERNETS
 from fluidb.papers import PAPERS
 from fluidb.platforms import PLATFORMS, Accelerator, Board, Cluster, Device, kind_of
+from fluidb.platforms.engine import Engine
 from fluidb.serving.policies import POLICIES
 from fluidb.studies.scenario import SCENARIOS
 from fluidb.traffic.answers import PRESETS
@@ -33,7 +34,7 @@ OBJECTIVES = [str(item) for item in Objective if item is not Objective.TRAFFIC] 
 
 COMPLETED = {
     "dse": [*NETWORKS.names(), *SUPERNETS.names()],
-    "dse resnet50": platforms(Board, Accelerator, Cluster),
+    "dse resnet50": platforms(Board, Accelerator, Cluster, Engine),
     "dse resnet50 zc706 --objective": [*OBJECTIVES, "hit_ratio"],
     "pareto": NETWORKS.names(),
     "pareto resnet50": platforms(Board),
@@ -41,9 +42,9 @@ COMPLETED = {
     "codesign": NETWORKS.names(),
     "codesign resnet50": platforms(Board),
     "latency": NETWORKS.names(),
-    "latency resnet50": platforms(Device),
+    "latency resnet50": platforms(Device, Engine),
     "exits": NETWORKS.names(),
-    "exits resnet50": platforms(Device),
+    "exits resnet50": platforms(Device, Engine),
     "models show": NETWORKS.names(),
     "models check": NETWORKS.names(),
     "models exits": NETWORKS.names(),
