@@ -113,6 +113,8 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
         values = _run_float(trained, part)
         for name, maps in values.items():
             largest[name] = max(largest.get(name, 0.0), float(np.abs(maps).max()))
+            if not math.isfinite(largest[name]):
+                raise InputError(f'{path}: layer "{name}": expected finite values on {samples}, found others')
         plain.append(_answers(trained.exits, values))
     made = _Maker(plain_name(path.stem), trained, largest, path).make()
     saturated, chosen = 0, []
@@ -188,7 +190,11 @@ def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[V
                 f"{path}: {source}: expected at most {MAX_BYTES // 8:,} values, found more; save fewer samples"
             )
         found = arrays.read(source).astype(np.float64).reshape(-1, *shape)
-        labels = arrays.read("label") if "label" in arrays.names and arrays.header("label")[0] == sizes[:1] else None
+        labels = None
+        if "label" in arrays.names:
+            if arrays.header("label")[0] != sizes[:1]:
+                raise InputError(f"{path}: label: expected a number for each of {sizes[0]} samples, found others")
+            labels = arrays.read("label")
     if not np.isfinite(found).all():
         raise InputError(f"{path}: {source}: expected finite numbers, found others")
     return found, labels
@@ -293,7 +299,7 @@ class _Maker:
                 rows = np.zeros((layer.groups, taps, weights.shape[2]))
                 rows[:, place] = np.rint(bias / constant)
                 weights = np.concatenate([weights, rows], axis=1)
-            if constant > 2 ** (BITS - 1) or shift >= SUM_BITS:
+            if constant > 2 ** (BITS - 1) or shift >= SUM_BITS or np.abs(weights).max() > HIGH:
                 continue
             found = np.ascontiguousarray(weights, np.int16)
             if integer.largest_sum(found) < 2 ** (SUM_BITS - 1):

@@ -226,13 +226,15 @@ class _Reader:
         found = self.constants.get(node.input[place])
         if found is None:
             raise ValueError(f'expected constants as its input "{node.input[place]}", found values that a run computes')
+        if not np.isfinite(found).all():
+            raise ValueError(f'expected finite constants as its input "{node.input[place]}", found others')
         return found.astype(np.float64)
 
     def enlarged(self, node: onnx.NodeProto, attributes: dict[str, Any], held: _Held) -> _Held:
         """A map each of whose values is repeated."""
         scales = self.constants.get(node.input[2]) if len(node.input) > 2 else None
         places = attributes.get("coordinate_transformation_mode", b"half_pixel"), attributes.get("mode", b"nearest")
-        whole = scales is not None and len(scales) == 4 and scales[2] == scales[3] == int(scales[2])
+        whole = scales is not None and len(scales) == 4 and scales[2] == scales[3] >= 1 and scales[2] % 1 == 0
         rounds = attributes.get("nearest_mode", b"round_prefer_floor")
         if not whole or places != (b"asymmetric", b"nearest") or rounds != b"floor" or list(scales[:2]) != [1, 1]:  # type: ignore[index]
             raise ValueError(
@@ -289,6 +291,8 @@ class _Reader:
             raise ValueError("expected features of one place by constant weights, without alpha, beta, transA")
         weights = self.constant(node, 1)
         weights = weights.T if attributes.get("transB") else weights
+        if weights.ndim != 2 or len(weights) != self.shapes[sources[0].layer][0]:
+            raise ValueError(f"expected weights for {self.shapes[sources[0].layer][0]} features, found others")
         columns = weights.shape[1]
         bias = np.broadcast_to(self.constant(node, 2).ravel(), columns) if len(node.input) > 2 else np.zeros(columns)
         shape = columns, 1, 1
@@ -315,6 +319,8 @@ class _Reader:
         if layer is None or attributes.get("training_mode"):
             raise ValueError("expected it behind a product that nothing else reads, in inference form")
         scale, shift, mean, variance = (self.constant(node, place) for place in range(1, 5))
+        if variance.min() < 0 or scale.size != layer.bias.size:
+            raise ValueError(f"expected factors and variances of {layer.bias.size} channels, none below 0")
         factor = (scale / np.sqrt(variance + attributes.get("epsilon", 1e-5))).reshape(layer.bias.shape)
         layer.weights = layer.weights * factor[:, None]
         layer.bias = (layer.bias - mean.reshape(factor.shape)) * factor + shift.reshape(factor.shape)
@@ -323,7 +329,7 @@ class _Reader:
     def relu(self, node: onnx.NodeProto, _: dict[str, Any], sources: list[_Held]) -> _Held:
         """A rectifier, part of the layer before it if nothing else reads that."""
         layer = self.sole(node, sources[0], "product", "add")
-        if layer is not None and layer.stage == self.stage_of[node.output[0]]:
+        if layer is not None:
             layer.relu = True
             return sources[0]
         return sources[0]._replace(layer=self.put(node, "relu", sources, self.shapes[sources[0].layer]))

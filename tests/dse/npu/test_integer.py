@@ -355,6 +355,25 @@ def test_a_damaged_file_is_refused(digits, tmp_path, change, fault) -> None:
         integer.read_integer(path)
 
 
+def test_a_file_with_sums_of_more_than_48_bits_is_refused(tmp_path) -> None:
+    """The engine's sums would overflow: 131,070 products of the largest inputs and weights."""
+    many = 2**16 - 1
+    layer = ProductLayer(
+        name="l", inputs=["input"], stage=1, shape=(1, 1, 1), exponent=0, groups=1, channels=many, constant=0,
+        shift=32, relu=False, kernel=(2, 1), stride=(1, 1), pad=(0, 0), dilation=(1, 1),
+    )  # fmt: skip
+    exits = [integer.IntegerExit(name="e", layer="l", softmax=False)]
+    path = tmp_path / "integer.npz"
+    for weight, fits in ((2**13, True), (2**15 - 1, False)):
+        weights = {"l": np.full((1, 2 * many, 1), weight, np.int16)}
+        path.write_bytes(integer.content(IntegerNetwork("n", Map(many, 2, 1), 0, [layer], exits, weights)))
+        if fits:
+            assert integer.read_integer(path).layers == [layer]
+        else:
+            with pytest.raises(InputError, match="weights:l: expected sums of at most 48 bits"):
+                integer.read_integer(path)
+
+
 def test_the_command_writes_the_same_bytes_again(fluidb, tmp_path) -> None:
     done = fluidb("quantise", "digits", "-o", "q", "--json")
     assert done.returncode == 0, done.stderr
@@ -400,6 +419,7 @@ def test_a_network_for_photographs_with_random_weights(tmp_path) -> None:
     network = build_network(found.file, "net.toml")
     assert [item.name for item in network.exits] == ["p1", "p2", "fc3"]
     products = {layer.name: layer for layer in network.layers if layer.gemm}
+    assert {layer.name for layer in network.layers if not layer.gemm} == {"p1", "p2", "p5", "exit1/g1", "exit2/g2"}
     assert products["conv3"].gemm == (64, 9 * 193, 384, 1)  # a further channel holds the constant of the bias
     assert sum(layer.gemm.macs for layer in products.values() if layer.gemm) == sum(
         values.size * found.network.layer(name).shape[1] * found.network.layer(name).shape[2]
