@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, check_installed, check_own_folder, open_arrays, validate, write_directory
 from ...models.importers.names import LayerNames, plain_name
+from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
 from . import integer
@@ -375,7 +376,7 @@ def network_file(network: IntegerNetwork, path: Path) -> NetworkFile:
     Raises
     ------
     InputError
-        If the layers that only an exit needs do not hang on a single layer.
+        If the layers that only an exit needs do not hang on a single layer, behind that of the exit before.
     """
     needed: dict[str, int] = {}  # the last stage that needs each layer
 
@@ -416,4 +417,6 @@ def network_file(network: IntegerNetwork, path: Path) -> NetworkFile:
         "exits": exits,
         "sources": {"layers": "made by fluidb quantise; a bias is a further channel of the map that its product reads"},
     }
-    return validate(NetworkFile, content, path)
+    file = validate(NetworkFile, content, path)
+    build_network(file, path)  # its faults, as of exits that do not follow one another
+    return file

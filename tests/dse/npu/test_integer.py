@@ -298,6 +298,37 @@ def test_a_bias_needs_a_place_of_the_window_inside_the_map(tmp_path) -> None:
         quantise(path, tmp_path / "x.npz")
 
 
+AT_CONV = [node("GlobalAveragePool", ["c"], ["h"]), node("Flatten", ["h"], ["k"]), node("MatMul", ["k", "m"], ["e"])]
+EXITS: dict[str, Any] = {
+    "two feet": (
+        [node("Add", ["c", "r"], ["q"]), node("GlobalAveragePool", ["q"], ["h"]), *AT_CONV[1:]],
+        'exit "e": expected layers of its own that read one layer of those that the last exit needs, found c, r',
+    ),
+    "one foot for two exits": (
+        [
+            *AT_CONV, node("GlobalAveragePool", ["c"], ["h2"]), node("Flatten", ["h2"], ["k2"]),
+            node("MatMul", ["k2", "m2"], ["e2"]),
+        ],
+        "expected a layer deeper than the exit before",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "fault"), EXITS.values(), ids=EXITS)
+def test_exits_that_a_network_file_cannot_state_are_refused(tmp_path, nodes, fault) -> None:
+    whole = [
+        node("Conv", ["x", "w", "b"], ["c"]), node("Relu", ["c"], ["r"]),
+        node("Add", ["r", "c"], ["z0"]), node("Conv", ["z0", "v"], ["z"], group=2), *nodes, *END[:2],
+        node("MatMul", ["f", "n"], ["y"]),
+    ]  # fmt: skip
+    weights = SMALL | {"m": SMALL["m"][:4], "m2": SMALL["m"][2:], "n": SMALL["m"]}
+    outputs = [name for name in ("e", "e2", "y") if any(name in item.output for item in whole)]
+    path = saved(tmp_path, whole, outputs, (3, 9, 8), weights)
+    np.savez(tmp_path / "x.npz", input=np.ones((2, 3, 9, 8)))
+    with pytest.raises(InputError, match=fault):
+        quantise(path, tmp_path / "x.npz")
+
+
 @pytest.mark.parametrize("largest", [1e-9, 0.3, 1.0, 16384.0, 7e8])
 def test_an_exponent_is_the_largest_that_fits(largest: float) -> None:
     exponent = exponent_of(largest, 2**14)
