@@ -28,6 +28,7 @@ GROUPS = {
             "codesign": "Search and simulate in turn until the design fits its traffic.",
             "fbcb": "Show a design's FBCB: how it runs each layer and batch.",
             "hardware": "Write a design as hardware: SystemVerilog, control block, C header.",
+            "quantise": "Quantise a trained network to 16-bit integers.",
             "pipeline": "Find how much faster a cluster is when it pipelines images.",
         },
     ),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, open_arrays
+from ..models.digits import INPUTS, MODEL
 from ..models.importers.names import plain_name
 from ..traffic.exits import decide, levels
 from ..traffic.measures import CONFIDENCE, ENTROPY, MEASURES, Threshold
@@ -18,9 +19,6 @@ from ..traffic.samples import Samples
 from .cores import chosen_cores, cores_text
 from .maps import MapEngine
 from .needs import check_runtime
-
-SHIPPED = Path(__file__).parents[1] / "models" / "digits"
-"""The network that ships, and its test split."""
 
 DRAWN = 256
 """Random samples that a network gets if the user has none; their answers mean nothing."""
@@ -56,7 +54,7 @@ class RealNetwork:
         from .runtime import VERSION, Session
 
         shipped = model == "digits" and not Path(model).exists()
-        self.path = SHIPPED / "digits.onnx" if shipped else Path(model)
+        self.path = MODEL if shipped else Path(model)
         self.name, self.runtime = plain_name(self.path.stem), f"onnxruntime {VERSION}"
         self.cores = chosen_cores(threads)
         self.runs_on = f"{self.runtime}, threads: {threads}, {cores_text(self.cores)}"
@@ -66,7 +64,7 @@ class RealNetwork:
         decided = parts.decided
         self.measure = MEASURES[decided.decisions[0].measure] if decided else CONFIDENCE
         self.thresholds: list[Threshold] | None = [item.threshold for item in decided.decisions] if decided else None
-        file = SHIPPED / "inputs.npz" if shipped and inputs is None else inputs
+        file = INPUTS if shipped and inputs is None else inputs
         self.labels: NDArray[np.int64] | None = None
         if file is None:
             self.inputs = self._random()

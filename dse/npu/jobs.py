@@ -99,6 +99,8 @@ class Job(NamedTuple):
         Outputs are sums divided by 2**shift, rounded to the nearest, halves up.
     relu : bool
         Whether negative outputs become 0.
+    gap : int
+        Words left free behind the outputs of a sample, as for a further channel of the next layer's map.
     """
 
     window: Window
@@ -110,6 +112,7 @@ class Job(NamedTuple):
     rows: int
     shift: int
     relu: bool
+    gap: int = 0
 
     @property
     def gemm(self) -> tuple[int, int, int, int]:
@@ -128,7 +131,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         Words of a beat of the port.
     x, weights, y : int
         Addresses in words: of inputs [sample][group][channel][height][width], of weights
-        [group][P][C] and of outputs [sample][group][C][R].
+        [group][P][C] and of outputs [sample][group][C][R], with the job's gap behind each sample.
 
     Returns
     -------
@@ -149,7 +152,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         if size > most:
             raise InputError(f"job: {what}: expected at most {most:,}, found {size:,}; the engine counts no further")
     _, T_P, T_C = job.tile
-    x_sample, y_sample, samples = groups * window.words, groups * C * R, b // passes
+    x_sample, y_sample, samples = groups * window.words, groups * C * R + job.gap, b // passes
     of_beat = max(words // stride_x, 1)
     kernel_y, kernel_x = (n * d for n, d in zip(window.kernel, window.dilation, strict=True))
     # T_P inner rows further: so many channels, rows and columns of the window

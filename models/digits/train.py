@@ -127,7 +127,8 @@ def as_onnx(weights: dict[str, Array]) -> onnx.ModelProto:
         constants.update({f"{name}.w": np.ascontiguousarray(kernel), f"{name}.b": weights[f"{name}_bias"]})
         return add("Conv", [source, f"{name}.w", f"{name}.b"], name, dilations=[LARGER] * 2, pads=[LARGER] * 4)
 
-    x = add("Resize", ["image", "", "scales"], "larger", mode="nearest", coordinate_transformation_mode="asymmetric")
+    places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # the default rounds: no blocks
+    x = add("Resize", ["image", "", "scales"], "larger", mode="nearest", **places)
     x = add("Relu", [convolve("stem", x)], "stem.relu")
     for stage in range(1, STAGES + 1):
         inner = add("Relu", [convolve(f"a{stage}", x)], f"a{stage}.relu")

@@ -113,6 +113,7 @@ the README and other tests do so for the other commands.
         ("dse-row", ["dse", TINY, POCKET, "--b-max", 2, "--batching", "row", "--no-stacking", "--top", 2]),
         ("dse-cluster", ["dse", "alexnet_cifar10", "edgesp-a", "--devices", 3, "--rule", "optimal"]),
         ("dse-devices", ["dse", "alexnet_cifar10", "edgesp-b", "--devices", "1..3"]),
+        ("quantise", ["quantise", "digits", "-o", "q"]),
         ("pareto", ["pareto", TINY, POCKET, "--b-max", 2, "--over", "dsp", "--max-dsp", "50%"]),
         (
             "exits",

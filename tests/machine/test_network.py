@@ -10,6 +10,8 @@ import pytest
 from builders import COMPILED
 from fluidb.formats import InputError
 from fluidb.machine.network import RealNetwork
+from fluidb.machine.runtime import start
+from fluidb.models.digits import INPUTS, MODEL
 from onnx import helper, numpy_helper
 from onnx.helper import make_node as node
 
@@ -101,3 +103,18 @@ def test_answers_that_are_no_scores_of_classes_are_refused(tmp_path, nodes, mess
     with pytest.raises(InputError) as fault:
         real(tmp_path, nodes, ["y"])
     assert message in str(fault.value)
+
+
+def test_the_network_that_ships_answers_as_on_its_small_maps():
+    """Its maps are enlarged and its convolutions dilated as much, which changes no answer."""
+    model = onnx.load(MODEL)
+    small = onnx.ModelProto()
+    small.CopyFrom(model)
+    for item in (item for made in small.graph.node if made.op_type == "Conv" for item in made.attribute):
+        item.ints[:] = [size // 8 for size in item.ints]
+    (scales,) = (item for item in small.graph.initializer if item.name == "scales")
+    scales.CopyFrom(numpy_helper.from_array(np.ones(4, np.float32), "scales"))
+    samples = np.load(INPUTS)["input"][:40]
+    found = [start(which, 1).run(None, {"image": samples}) for which in (model, small)]
+    for large, plain in zip(*found, strict=True):
+        assert np.abs(large - plain).max() < 1e-3

@@ -160,6 +160,11 @@ def write_package(design: Design, folder: Path) -> None:
 def build(design: Design, folder: Path, source: Path = SOURCE) -> Path:
     """The testbench of a design; its path."""
     write_package(design, folder)
+    return compiled(folder, source)
+
+
+def compiled(folder: Path, source: Path = SOURCE) -> Path:
+    """The testbench of the package in a folder; its path."""
     constants = f"-DLIMIT={LIMIT}u -std=c++17 -w"
     command = [tool("verilator"), "--cc", "--exe", "--build", "-O3", "--top-module", "engine", "--Mdir", "build"]
     command += ["-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0", "--x-initial", "unique", "-Wno-fatal", "-CFLAGS", constants]

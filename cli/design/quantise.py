@@ -1,0 +1,57 @@
+"""``fluidb quantise``: a trained network in integers of 16 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from ..options import AsJson, Ends, Force, Model, names, option, written
+from ..render import facts, percent, show, table
+
+
+def command(
+    model: Model,
+    output: Annotated[Path, written("The folder to write.")],
+    samples: Annotated[
+        Path | None, option("Calibration samples (.npz): input; label, if known. digits has its own.", "FILE")
+    ] = None,
+    exits: Ends = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Quantise a trained network to 16-bit integers.
+
+    The largest values on the samples choose a power of two as the scale of each
+    layer. The folder holds integer.npz, with layers, weights and shifts, and
+    network.toml, what the engine runs of it, for `fluidb dse` (`fluidb docs npu`).
+    Needs the extra onnx.
+    """
+    from ...dse.npu.quantise import check_output, quantise, write_quantised
+    from ...formats import InputError
+    from ...models.digits import INPUTS, MODEL
+
+    check_output(output, force)
+    shipped = model == "digits" and not Path(model).exists()
+    calibration = samples or (INPUTS if shipped else None)
+    if calibration is None:
+        raise InputError("samples: expected calibration samples for a network of your own, found none")
+    found = quantise(MODEL if shipped else Path(model), calibration, names(exits))
+    files = write_quantised(found, output, replace=force)
+    network = found.network
+    products = list(network.weights.values())
+    about = {
+        "network": f"{network.name}, {len(products)} products, {sum(item.size for item in products):,} weights",
+        "samples": f"{found.samples:,} chose the scales",
+        "saturated": f"{found.saturated:,} values on these samples",
+    }
+    rows = [
+        (item.name, percent(item.same, 2), *("" if share is None else percent(share, 2) for share in item[2:]))
+        for item in found.exits
+    ]
+    text = [facts(about), table(["exit", "same answer", "right, float", "right, integer"], rows)]
+    record = {
+        "output": output, "files": files, "network": network.name, "samples": found.samples,
+        "saturated": found.saturated, "exits": [item._asdict() for item in found.exits],
+    }  # fmt: skip
+    then = f"; next: fluidb dse {output / files[1].name} BOARD -o DIR"
+    show(as_json, "fluidb.quantise-output/1", record, text, output, then)

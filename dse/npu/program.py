@@ -1,0 +1,76 @@
+"""The jobs of a quantised network on a design: what a host gives the engine, layer by layer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...formats import InputError
+from ...tables.latency import DESIGN_FILE
+from .costs import configured, layer_costs
+from .design import DesignTable
+from .fbcb import FbcbTable
+from .integer import IntegerNetwork, ProductLayer
+from .jobs import Job
+from .space import Tile
+
+
+class TimedJob(NamedTuple):
+    """A job, and the cycles that the design's latency table counts for it."""
+
+    job: Job
+    cycles: int
+
+
+def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> dict[str, list[TimedJob]]:
+    """Jobs of every product as a design's control block configures it.
+
+    Parameters
+    ----------
+    network : IntegerNetwork
+        The network.
+    design, fbcb
+        Tables of a design for the network file that ``fluidb quantise`` wrote beside it, as built.
+
+    Returns
+    -------
+    dict of str to list of TimedJob
+        For each product by name those for batches of 1, 2, ... samples.
+
+    Raises
+    ------
+    InputError
+        If the design is for another network, or its times are an ideal's.
+    """
+    costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
+    if costs.block_rows is None:
+        raise InputError(f"{DESIGN_FILE}: expected a design as built; search again without --overlap")
+    places = [place for place, layer in enumerate(design.network.layers) if layer.gemm]
+    rows, cycles = costs.block_rows[places], costs.time_s[places] * design.platform.clock_hz
+    layouts = [[(b, down, beside, runs) for b, down, beside, runs in row] for row in chosen.layouts.tolist()]
+    products = {layer.name: layer for layer in network.layers if isinstance(layer, ProductLayer)}
+    found: dict[str, list[TimedJob]] = {}
+    for index, place in enumerate(places):
+        lowered = design.network.layers[place]
+        layer = products.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
+        if layer is None:
+            raise InputError(f'{DESIGN_FILE}: layer "{lowered.name}": expected a product of {network.name}')
+        window, columns = network.window(layer), layer.shape[0] // layer.groups
+        sizes = (window.R, window.P, columns, layer.groups), window.source
+        if (lowered.gemm, (lowered.line, lowered.stride)) != sizes:
+            raise InputError(
+                f'{DESIGN_FILE}: layer "{lowered.name}": expected the sizes of {network.name}, found others; '
+                "search a design for the network file that `fluidb quantise` wrote"
+            )
+        found[layer.name] = [
+            TimedJob(
+                Job(
+                    window, columns, layer.groups, layouts[index][b], int(codes[index, b]),
+                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), layer.shift, layer.relu,
+                ),
+                round(cycles[index, b]),
+            )
+            for b in range(fbcb.b_max)
+        ]  # fmt: skip
+    if missing := sorted(products.keys() - found.keys()):
+        raise InputError(f'{DESIGN_FILE}: expected a product "{missing[0]}", found none; search again')
+    return found

@@ -1,0 +1,139 @@
+"""The shipped network on the engine in SystemVerilog: every integer is the reference's, every cycle the table's."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import COMPILED, POCKET
+from fluidb.dse import Overlap, SearchOptions, Tile, search, tabulate_design, tabulate_latency
+from fluidb.dse.npu import integer, jobs
+from fluidb.dse.npu.hardware import engine_package_text
+from fluidb.dse.npu.integer import IntegerNetwork, ProductLayer
+from fluidb.dse.npu.program import jobs_of
+from fluidb.dse.npu.quantise import Quantised, quantise
+from fluidb.formats import InputError
+from fluidb.models.digits import INPUTS, MODEL
+from fluidb.models.loader import build_network
+from fluidb.platforms import load_platform
+from test_engine import compiled
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
+
+PORT: dict[str, Any] = {"port_words": 8, "bandwidth_gb_s": 1.4, "port_latency_cycles": 20.0}  # ready in 7 of 8 cycles
+BOARD = load_platform(POCKET).model_copy(update={**PORT, "dsps": 40, "on_chip_mbit": 1.0})
+BUILT = SearchOptions(tile=Tile(64, 4, 8), b_max=6, memory_layers=False)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Quantised:
+    return quantise(MODEL, INPUTS)
+
+
+def designed(found: Quantised, options: SearchOptions = BUILT):
+    network = build_network(found.file, "network.toml")
+    return tabulate_design(network, BOARD, options, search(network, BOARD, options))
+
+
+class Npu:
+    """The engine with its host, which computes what is between products."""
+
+    def __init__(self, network: IntegerNetwork, timed: Any, program: Path, port: Any) -> None:
+        self.network, self.timed, self.program, self.port = network, timed, program, port
+        self.cycles: list[int] = []
+        readers = [(layer.inputs[0], layer.constant) for layer in network.layers if isinstance(layer, ProductLayer)]
+        self.constants = dict(reversed(readers))  # of the first product that reads each map
+
+    def product(self, layer: ProductLayer, maps: Any) -> Any:
+        """Outputs as they lie in memory, [sample][channel][height][width], with the constant of the next layer."""
+        job = self.timed[layer.name][len(maps) - 1].job._replace(gap=layer.shape[1] * layer.shape[2])
+        weights = self.network.weights[layer.name]
+        room = np.full((len(maps), layer.shape[0] + 1, *layer.shape[1:]), 0x5A5A, np.int16)
+        room[:, -1] = self.constants.get(layer.name, 7)
+        parts = [maps.ravel(), weights.ravel(), room.ravel()]
+        bases = np.cumsum([0, *(part.size for part in parts)]).tolist()
+        memory = np.concatenate([*parts, np.zeros(bases[-1] % 2, np.int16)])
+        words, ready, cycles, latency = map(int, self.port)
+        head = [*jobs.descriptor(job, words, *bases[:3]), ready, cycles, latency, len(memory)]
+        folder = self.program.parent
+        (folder / "jobs").write_bytes(np.array(head, "<u4").tobytes() + memory.astype("<i2").tobytes())
+        subprocess.run([self.program, "jobs", "results"], cwd=folder, check=True)
+        found = (folder / "results").read_bytes()
+        after = np.frombuffer(found, "<i2", len(memory), 4).astype(np.int16)
+        assert np.array_equal(after[: bases[2]], memory[: bases[2]])
+        self.cycles.append(int.from_bytes(found[:4], "little"))
+        made = after[bases[2] : bases[3]].reshape(room.shape)
+        assert np.array_equal(made[:, -1], room[:, -1])
+        return made
+
+    def stage(self, number: int, maps: dict[str, Any]) -> dict[str, Any]:
+        """Outputs of a stage's layers, by products on the engine."""
+        found, made = dict(maps), {}
+        rooms: dict[str, Any] = {}
+        for layer in self.network.layers:
+            if layer.stage != number:
+                continue
+            inputs = [found[name] for name in layer.inputs]
+            if isinstance(layer, ProductLayer):
+                (source,) = layer.inputs  # what the engine wrote is read where it lies
+                given = rooms.get(source)
+                given = integer.with_constant(layer, inputs[0], layer.constant) if given is None else given
+                rooms[layer.name] = self.product(layer, given)
+                made[layer.name] = rooms[layer.name][:, :-1]
+            else:
+                made[layer.name] = integer.run_layer(self.network, layer, *inputs)
+            found[layer.name] = made[layer.name]
+        return made
+
+
+def test_samples_leave_and_join_on_the_engine(digits: Quantised, tmp_path: Path) -> None:
+    """Five samples, some of which leave at the first exit; then two more overtake the others and join them there."""
+    design, fbcb = designed(digits)
+    network, times = digits.network, tabulate_latency(design, fbcb).array()
+    (tmp_path / "engine_pkg.sv").write_text(engine_package_text(design, fbcb))
+    npu = Npu(network, jobs_of(network, design, fbcb), compiled(tmp_path), BOARD.port)
+    with np.load(INPUTS) as held:
+        samples = integer.encode(network, held["input"][:7])
+    whole, runs = integer.run(network, samples), []
+
+    def run(stage: int, rows: Any, maps: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Run a stage for some samples; those that stay, and what they keep."""
+        npu.cycles.clear()
+        found = npu.stage(stage, maps)
+        products = [name for name in found if name in network.weights]
+        for name, values in found.items():
+            assert np.array_equal(values, whole[name][rows]), (stage, name)
+        expected = [npu.timed[name][len(rows) - 1].cycles for name in products]
+        assert npu.cycles == expected
+        assert sum(expected) == round(times[stage - 1, stage, len(rows)] * BOARD.clock_hz)
+        runs.append((stage, len(rows)))
+        confidence = integer.scores(network, network.exits[stage - 1], found).max(axis=1)
+        stay = np.sort(np.argsort(confidence)[: -(-len(rows) // 2)])  # the less sure half
+        return rows[stay], {name: (maps | found)[name][stay] for name in network.kept(stage)}
+
+    first, kept = run(1, np.arange(5), {"input": samples[:5]})
+    new, more = run(1, np.arange(5, 7), {"input": samples[5:]})
+    rows, maps = np.concatenate([first, new]), {name: np.concatenate([kept[name], more[name]]) for name in kept}
+    for stage in (2, 3, 4):
+        rows, maps = run(stage, rows, maps)
+    assert runs == [(1, 5), (1, 2), (2, 4), (3, 2), (4, 1)]
+
+
+def test_a_design_for_another_network_is_refused(digits: Quantised) -> None:
+    design, fbcb = designed(digits)
+    assert {len(found) for found in jobs_of(digits.network, design, fbcb).values()} == {BUILT.b_max}
+    first, *others = digits.network.layers
+    wider = digits.network._replace(layers=[first.model_copy(update={"channels": 3}), *others])
+    with pytest.raises(InputError, match='layer "stem": expected the sizes of digits, found others'):
+        jobs_of(wider, design, fbcb)
+    with pytest.raises(InputError, match='"stem": expected a product of digits'):
+        jobs_of(digits.network._replace(layers=others), design, fbcb)
+    more = [*digits.network.layers, first.model_copy(update={"name": "more"})]
+    with pytest.raises(InputError, match='expected a product "more", found none'):
+        jobs_of(digits.network._replace(layers=more), design, fbcb)
+    ideal = designed(digits, BUILT.model_copy(update={"overlap": Overlap.IDEAL}))
+    with pytest.raises(InputError, match="expected a design as built"):
+        jobs_of(digits.network, *ideal)
