@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, POCKET
+from builders import COMPILED, POCKET, traffic_of
 from fluidb.dse import Overlap, SearchOptions, Tile, search, tabulate_design, tabulate_latency
 from fluidb.dse.npu import integer, jobs
 from fluidb.dse.npu.hardware import engine_package_text
@@ -19,6 +20,8 @@ from fluidb.formats import InputError
 from fluidb.models.digits import INPUTS, MODEL
 from fluidb.models.loader import build_network
 from fluidb.platforms import load_platform
+from fluidb.serving import find_policy, simulate
+from fluidb.traffic import poisson
 from test_engine import compiled
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
@@ -36,6 +39,29 @@ def digits() -> Quantised:
 def designed(found: Quantised, options: SearchOptions = BUILT):
     network = build_network(found.file, "network.toml")
     return tabulate_design(network, BOARD, options, search(network, BOARD, options))
+
+
+@pytest.fixture(scope="module")
+def npu(digits: Quantised, tmp_path_factory: pytest.TempPathFactory) -> Npu:
+    design, fbcb = designed(digits)
+    folder = tmp_path_factory.mktemp("engine")
+    (folder / "engine_pkg.sv").write_text(engine_package_text(design, fbcb))
+    return Npu(digits.network, jobs_of(digits.network, design, fbcb), compiled(folder), BOARD.port)
+
+
+@pytest.fixture(scope="module")
+def counted(digits: Quantised, npu: Npu) -> dict[str, list[int]]:
+    """Cycles of every product for every batch size, as the engine counts them."""
+    found: dict[str, list[int]] = {}
+    for layer in digits.network.layers:
+        if isinstance(layer, ProductLayer):
+            channels, height, width = digits.network.size(layer.inputs[0])
+            npu.cycles.clear()
+            for b in range(1, BUILT.b_max + 1):
+                maps = np.zeros((b, channels, height, width), np.int16)
+                npu.product(layer, integer.with_constant(layer, maps, layer.constant))
+            found[layer.name] = list(npu.cycles)
+    return found
 
 
 class Npu:
@@ -89,12 +115,10 @@ class Npu:
         return made
 
 
-def test_samples_leave_and_join_on_the_engine(digits: Quantised, tmp_path: Path) -> None:
+def test_samples_leave_and_join_on_the_engine(digits: Quantised, npu: Npu) -> None:
     """Five samples, some of which leave at the first exit; then two more overtake the others and join them there."""
     design, fbcb = designed(digits)
     network, times = digits.network, tabulate_latency(design, fbcb).array()
-    (tmp_path / "engine_pkg.sv").write_text(engine_package_text(design, fbcb))
-    npu = Npu(network, jobs_of(network, design, fbcb), compiled(tmp_path), BOARD.port)
     with np.load(INPUTS) as held:
         samples = integer.encode(network, held["input"][:7])
     whole, runs = integer.run(network, samples), []
@@ -120,6 +144,26 @@ def test_samples_leave_and_join_on_the_engine(digits: Quantised, tmp_path: Path)
     for stage in (2, 3, 4):
         rows, maps = run(stage, rows, maps)
     assert runs == [(1, 5), (1, 2), (2, 4), (3, 2), (4, 1)]
+
+
+@pytest.mark.parametrize("policy", ["fluid", "lazy", "adaptb:timeout=1ms"])
+def test_a_trace_is_served_alike_in_the_cycles_that_the_engine_counts(
+    digits: Quantised, npu: Npu, counted: dict[str, list[int]], policy: str
+) -> None:
+    """Every request returns at the same time, to the bit."""
+    table = tabulate_latency(*designed(digits))
+    layers = [
+        layer.model_copy(update={"time_s": [cycles / BOARD.clock_hz for cycles in counted[layer.name.split("/")[-1]]]})
+        for layer in table.layers
+    ]
+    other = table.model_copy(update={"layers": layers})
+    assert {layer.name.split("/")[-1] for layer in layers} == set(npu.timed)
+    rate_per_s = 0.8 * BUILT.b_max / table.array()[0, -1, BUILT.b_max]
+    trace = replace(poisson(rate_per_s, 2000, 1), slo_s=np.full(2000, 3 * table.array()[0, -1, 1]))
+    exits = np.random.default_rng(1).integers(1, len(table.exits) + 1, len(trace))
+    served, again = (simulate(one, traffic_of(trace, exits), find_policy(policy)) for one in (table, other))
+    assert np.array_equal(served.finish_s, again.finish_s)
+    assert served.launches[:, 2:].any()  # batches, too
 
 
 def test_a_design_for_another_network_is_refused(digits: Quantised) -> None:
