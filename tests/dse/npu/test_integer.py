@@ -172,8 +172,11 @@ def saved(folder: Path, nodes, outputs, size, weights) -> Path:
     return folder / "net.onnx"
 
 
-def alexnet_cifar10(folder: Path) -> Path:
-    """The layers of the shipped table with exits behind its first two pools; weights are random (He), by a seed."""
+def alexnet_cifar10(folder: Path, narrower: int = 1) -> Path:
+    """The layers of the shipped table with exits behind its first two pools; weights are random (He), by a seed.
+
+    Each has so many times fewer channels.
+    """
     rng, weights, nodes, source, channels = np.random.default_rng(7), {}, [], "x", 3
 
     def head(number: int, source: str, inner: int) -> None:
@@ -183,7 +186,8 @@ def alexnet_cifar10(folder: Path) -> Path:
         nodes.append(node("Gemm", [f"flat{number}", f"f{number}.w", f"f{number}.b"], [f"fc{number}"], transB=1))
         nodes.append(node("Softmax", [f"fc{number}"], [f"e{number}"], axis=1))
 
-    for number, (out, pooled) in enumerate([(64, 1), (192, 1), (384, 0), (256, 0), (256, 1)], 1):
+    for number, (most, pooled) in enumerate([(64, 1), (192, 1), (384, 0), (256, 0), (256, 1)], 1):
+        out = most // narrower
         spread = (2 / (9 * channels)) ** 0.5
         weights[f"c{number}.w"] = rng.normal(0, spread, (out, channels, 3, 3)).astype(np.float32)
         weights[f"c{number}.b"] = rng.normal(0, 0.1, out).astype(np.float32)
@@ -197,7 +201,7 @@ def alexnet_cifar10(folder: Path) -> Path:
         if number < 3:
             nodes.append(node("GlobalAveragePool", [source], [f"g{number}"]))
             head(number, f"g{number}", out)
-    head(3, source, 4 * 4 * 256)
+    head(3, source, 4 * 4 * channels)
     return saved(folder, nodes, ["e1", "e2", "e3"], (3, 32, 32), weights)
 
 
