@@ -123,10 +123,10 @@ class Npu:
         return made
 
 
-@pytest.mark.parametrize("name", ["digits", "photographs"])
-def test_samples_leave_and_join_on_the_engine(digits: Quantised, npu: Npu, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("which", ["digits", "photographs"])
+def test_samples_leave_and_join_on_the_engine(digits: Quantised, npu: Npu, tmp_path: Path, which: str) -> None:
     """Five samples, some of which leave at the first exit; then two more overtake the others and join them there."""
-    if name == "digits":
+    if which == "digits":
         quantised = digits
         with np.load(INPUTS) as held:
             inputs = held["input"][:7]
