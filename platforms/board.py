@@ -192,7 +192,7 @@ class Board(Platform):
         missing = [key for key in keys if values[key] is None]
         if missing:
             raise InputError(
-                f"{self.name}: {wanted_by} needs {', '.join(missing)}, which the board's file does not state; "
-                f"add them (`fluidb docs your-own`)"
+                f"{self.name}: {wanted_by} needs {', '.join(missing)}, which the board's file does not state "
+                f"for words of {self.word_bits} bits; add them (`fluidb docs your-own`)"
             )
         return list(values.values())
