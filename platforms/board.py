@@ -134,7 +134,7 @@ class Board(Platform):
             )
         left_out = dict.fromkeys((*ENERGY_KEYS, *LUT_KEYS[1:]))
         sources = {key: text for key, text in self.sources.items() if key not in left_out}
-        sources |= dict.fromkeys(("word_bits", "macs_per_dsp"), "int8")
+        sources |= dict.fromkeys(("word_bits", "macs_per_dsp"), "given by the user: int8")
         return self.model_copy(update={"word_bits": 8, "macs_per_dsp": 2, "sources": sources, **left_out})
 
     @property

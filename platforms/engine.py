@@ -61,7 +61,7 @@ class Engine(Device):
     kind: ClassVar[str] = "engine"
     listed_as: ClassVar[str] = "engines"
     headers: ClassVar[tuple[str, ...]] = ("engine", "MACs a cycle", "DSPs", "bits", "MHz", "GB/s", "")
-    schema_: Literal["fluidb.engine/1"] = Field("fluidb.engine/1", alias="schema")  # type: ignore[assignment]
+    schema_: Literal["fluidb.engine/1"] = Field("fluidb.engine/1", alias="schema")  # type: ignore[assignment]  # a kind of its own
     no_numbers: ClassVar[set[str]] = Device.no_numbers | {"b_max"}
 
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8

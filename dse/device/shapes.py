@@ -40,7 +40,7 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine) -> ShapeSearc
 
     Every pair of pixels and input channels is tried with the most output channels, since more of these are never
     slower.  On equal times fewer multiply-accumulates win, then the engine as it is, then fewer pixels.  The clock, the
-    constants and the unit for depthwise layers stay.
+    constants and the unit for depthwise layers stay; the range of errors does not, since no other shape was measured.
 
     Parameters
     ----------
@@ -86,8 +86,10 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine) -> ShapeSearc
         return ShapeSearch(file.name, given, given, compared)
     shape = dict(zip(("pixels", "input_channels", "output_channels"), sizes, strict=True))
     origin = f"fluidb dse {file.name} {engine.name}: at most {most} multiply-accumulates a cycle"
-    sources = engine.sources | dict.fromkeys(shape, "as pixels") | {"pixels": origin}
-    found = engine.model_copy(update={**shape, "sources": sources})
+    range_ = dict.fromkeys(("measured_low", "measured_high"))
+    sources = {key: text for key, text in engine.sources.items() if key not in range_}
+    sources |= dict.fromkeys(shape, "as pixels") | {"pixels": origin}
+    found = engine.model_copy(update={**shape, **range_, "sources": sources})
     return ShapeSearch(file.name, given, _timed(file, path, found), compared)
 
 

@@ -314,17 +314,17 @@ def neighbourhoods(maps: NDArray[Any], window: Window, beyond: float = 0) -> NDA
     return found
 
 
-def with_constant(layer: ProductLayer, maps: NDArray[Any], constant: float) -> NDArray[Any]:
+def with_constant(layer: ProductLayer, maps: NDArray[Any]) -> NDArray[Any]:
     """Maps by group, [sample][group][channel][height][width], as the engine reads them: with the constant's channel."""
     found = maps.reshape(len(maps), layer.groups, -1, *maps.shape[2:])
     if not layer.constant:
         return found
-    return np.concatenate([found, np.full_like(found[:, :, :1], constant)], axis=2)
+    return np.concatenate([found, np.full_like(found[:, :, :1], layer.constant)], axis=2)
 
 
 def _product(network: IntegerNetwork, layer: ProductLayer, maps: Integers) -> Integers:
     window, weights = network.window(layer), network.weights[layer.name]
-    inputs = neighbourhoods(with_constant(layer, maps, layer.constant), window)
+    inputs = neighbourhoods(with_constant(layer, maps), window)
     inputs = inputs.reshape(*inputs.shape[:2], window.P, window.R).astype(np.float64)
     # doubles hold integers below 2**53 exactly, and no sum of 48 bits exceeds that on the way
     sums = (weights.astype(np.float64).transpose(0, 2, 1) @ inputs).astype(np.int64)

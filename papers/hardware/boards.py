@@ -28,8 +28,8 @@ NETWORKS = ("resnet18", "resnet50", "inception_v3", "vgg16", "mobilenet_v1", "mo
 """Engines and networks whose best shapes are searched."""
 
 NOTE = (
-    "*Paper* is the vendor's shape as predicted, *ours* the best with at most as many multipliers, which the quantity "
-    "names; clock and constants stay. Other shapes were not measured, and what they take of buffers is not counted."
+    "*Paper* is the vendor's shape as predicted, *ours* the best with at most as many multipliers, which stands behind "
+    "the network; clock and constants stay. Other shapes were not measured, and their buffers are not counted."
 )
 
 MEAN, WORST, ORDER = 8.0, 15.0, 0.97
@@ -102,15 +102,16 @@ def hardware_shapes(_: Lab) -> Item:
         for network in NETWORKS:
             file, path = read_network_file(network)
             given, best = search_shape(file.model_copy(update={"exits": []}), path, engine)[1:3]
-            quantity = f"latency, {best.engine.shape} ({best.engine.dsps} DSPs)"
+            of = f"{network}: {best.engine.shape} ({best.engine.dsps} DSPs)"
             ours, theirs = 1e3 * best.time_s, 1e3 * given.time_s
-            rows.append(Row(quantity, network, name, "ms", ours, paper=theirs, basis=PREDICTED))
+            rows.append(Row("latency", of, name, "ms", ours, paper=theirs, basis=PREDICTED))
             less.append(100 * (1 - best.time_s / given.time_s))
         notes.append(
             f"{name}, {engine.shape} in {engine.dsps} DSPs: the best shape for each network takes "
             f"{abs(min(less)):.1f} to {max(less):.1f} % less time."
         )
-    return Item("hardware_shapes", "What the vendor's shape costs (`fluidb dse NETWORK ENGINE`)", [NOTE, *notes], rows)
+    title = "What the vendor's shape costs (`fluidb dse NETWORK ENGINE`)"
+    return Item("hardware_shapes", title, [NOTE, *notes], rows, picture="dots")
 
 
 def _over_the_map(engine: Engine) -> float:

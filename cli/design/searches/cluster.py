@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ...options import FolderOptions, KindOptions, PictureOptions, choice, option
 from ...render import facts, ms, percent, progress, show, table
 from ..problem import Bandwidth
-from .many import names
+from .many import refuse_many
 
 if TYPE_CHECKING:
     from ....dse.partition.study import Study
@@ -46,11 +46,7 @@ class ClusterSearch(KindOptions):
         from ....plots.devices import draw_devices
         from ....tables.partition import FusionRule, PartitionOptions
 
-        for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
-            if len(names(text, what)) > 1:
-                raise InputError(
-                    f'{what}: expected one, as the search is on a cluster, found "{text}"; search each alone'
-                )
+        refuse_many(network, platform, "on a cluster")
         output = written.output
         picture = PictureOptions(plot=self.plot, force=written.force)
         picture.check()

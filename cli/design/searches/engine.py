@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ...options import FolderOptions, KindOptions
 from ...render import facts, ms, percent, show, table
-from .many import names
+from .many import refuse_many
 
 if TYPE_CHECKING:
     from ....dse.device.shapes import ShapeSearch, ShapeTime
@@ -25,16 +25,11 @@ class EngineSearch(KindOptions):
         from ....dse.device.engine import tabulate_engine
         from ....dse.device.shapes import search_shape
         from ....dse.device.tabulate import check_device_folder, write_device
-        from ....formats import InputError
         from ....models.loader import read_network_file
         from ....platforms import load_platform
         from ....platforms.engine import Engine
 
-        for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
-            if len(names(text, what)) > 1:
-                raise InputError(
-                    f'{what}: expected one, as the search is of an engine, found "{text}"; search each alone'
-                )
+        refuse_many(network, platform, "of an engine")
         output = written.output
         if output is not None:
             check_device_folder(output, replace=written.force)

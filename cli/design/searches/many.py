@@ -37,6 +37,15 @@ def names(text: str, what: str) -> list[str]:
     return found
 
 
+def refuse_many(network: str, platform: str, search: str) -> None:
+    """Refuse several networks or platforms in a search that takes one of each."""
+    from ....formats import InputError
+
+    for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
+        if len(names(text, what)) > 1:
+            raise InputError(f'{what}: expected one, as the search is {search}, found "{text}"; search each alone')
+
+
 def run(
     stated: Callable[[str, str], Problem],
     networks: Sequence[str],

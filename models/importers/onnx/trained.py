@@ -232,16 +232,17 @@ class _Reader:
 
     def enlarged(self, node: onnx.NodeProto, attributes: dict[str, Any], held: _Held) -> _Held:
         """A map each of whose values is repeated."""
-        scales = self.constants.get(node.input[2]) if len(node.input) > 2 else None
+        stated = self.constants.get(node.input[2]) if len(node.input) > 2 else None
+        scales = [] if stated is None else stated.tolist()
         places = attributes.get("coordinate_transformation_mode", b"half_pixel"), attributes.get("mode", b"nearest")
-        whole = scales is not None and len(scales) == 4 and scales[2] == scales[3] >= 1 and scales[2] % 1 == 0
+        whole = len(scales) == 4 and scales[:2] == [1, 1] and scales[2] == scales[3] >= 1 and scales[2] % 1 == 0
         rounds = attributes.get("nearest_mode", b"round_prefer_floor")
-        if not whole or places != (b"asymmetric", b"nearest") or rounds != b"floor" or list(scales[:2]) != [1, 1]:  # type: ignore[index]
+        if not whole or places != (b"asymmetric", b"nearest") or rounds != b"floor":
             raise ValueError(
                 "expected to enlarge in whole blocks: scales 1, 1, N, N, mode nearest, nearest_mode floor, "
                 "coordinate_transformation_mode asymmetric"
             )
-        return held._replace(repeats=held.repeats * int(scales[2]))  # type: ignore[index]
+        return held._replace(repeats=held.repeats * int(scales[2]))
 
     def window(self, attributes: dict[str, Any], held: _Held, kernel: Sequence[int]) -> tuple[dict[str, Any], Any]:
         """Keys of a layer's window, and height and width of its output."""

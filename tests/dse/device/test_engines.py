@@ -217,6 +217,7 @@ def test_dse_writes_the_best_engine(fluidb: Run, tmp_path: Path) -> None:
     engine = load_platform(tmp_path / "best" / "engine.toml", kind=Engine)
     assert engine.macs_per_cycle == record["best"]["macs_per_cycle"] < record["given"]["macs_per_cycle"] == 2048
     table = read_latency(tmp_path / "best")
+    assert (engine.measured, table.measured) == (None, None)  # no such engine was measured
     assert table.arrays()[0][0, -1, 1] == pytest.approx(record["best"]["time_s"])
     again = fluidb("dse", "mobilenet_v2", "dpu-b4096-zcu104", "-o", "best")
     assert (again.returncode, again.stdout) == (2, "")

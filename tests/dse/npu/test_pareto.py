@@ -47,14 +47,15 @@ def brute_force(network, board, options, over):
     points: dict[tuple[float, ...], list[Tile]] = {}
     for item in ranked(network, board, options, space, len(space)):
         tile, objective = item.tile, item.objective
-        timed, counted = (evaluator.cost(np.array([tile]), traffic=traffic) for traffic in (False, True))
+        cost = evaluator.cost(np.array([tile]), traffic=Axis.ENERGY in over)
         takes = {
-            Axis.DSP: tile.T_P * tile.T_C,
-            Axis.RAM: 2 * 16 * (tile.T_R * tile.T_P + tile.T_P * tile.T_C + tile.T_R * tile.T_C),
+            Axis.DSP: -(-tile.T_P * tile.T_C // board.macs_per_dsp),
+            Axis.RAM: 2 * board.word_bits * (tile.T_R * tile.T_P + tile.T_P * tile.T_C + tile.T_R * tile.T_C),
             Axis.LUT: 100 + 7 * tile.T_C * (tile.T_P - 1),
-            Axis.LATENCY: (counted if Axis.ENERGY in over else timed).time_s[0, 0],
-            Axis.ENERGY: counted.energy_j[0].sum() / options.b_max,
+            Axis.LATENCY: cost.time_s[0, 0],
         }
+        if Axis.ENERGY in over:
+            takes[Axis.ENERGY] = cost.energy_j[0].sum() / options.b_max
         points.setdefault((*(float(takes[axis]) for axis in over), sign * objective), []).append(tile)
     return {(*key[:-1], sign * key[-1]): points[key] for key in naive.front(list(points))}
 
@@ -69,9 +70,12 @@ asked = st.sampled_from(
 @given(
     st.lists(any_gemm, min_size=1, max_size=2), st.integers(1, 8), st.integers(1, 12),
     st.sampled_from([0.05, 0.2, 1.6]), st.integers(1, 3), modes, asked, st.none() | st.integers(1, 6),
+    st.booleans(),
 )  # fmt: skip
-def test_the_front_equals_brute_force(gemms, dsps, kibit, gb_s, b_max, mode, asked, max_dsps):
+def test_the_front_equals_brute_force(gemms, dsps, kibit, gb_s, b_max, mode, asked, max_dsps, int8):
     network, board, over = network_of(gemms, 30), board_of(dsps, kibit, gb_s), [Axis(name) for name in asked[1].split()]
+    if int8 and not {"lut", "energy", "gop_s_w"} & {asked[0], *over}:  # of these int8 boards state nothing
+        board = board.in_int8()
     limits = Limits(max_dsps=max_dsps)
     options = paper_options(batching=Batching(mode), b_max=b_max, limits=limits, objective=asked[0])
     expected = brute_force(network, board, options, over)

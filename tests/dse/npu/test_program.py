@@ -67,7 +67,7 @@ def counted(digits: Quantised, npu: Npu) -> dict[str, list[int]]:
             npu.cycles.clear()
             for b in range(1, BUILT.b_max + 1):
                 maps = np.zeros((b, channels, height, width), np.int16)
-                npu.product(layer, integer.with_constant(layer, maps, layer.constant))
+                npu.product(layer, integer.with_constant(layer, maps))
             found[layer.name] = list(npu.cycles)
     return found
 
@@ -114,7 +114,7 @@ class Npu:
             if isinstance(layer, ProductLayer):
                 (source,) = layer.inputs  # what the engine wrote is read where it lies
                 given = rooms.get(source)
-                given = integer.with_constant(layer, inputs[0], layer.constant) if given is None else given
+                given = integer.with_constant(layer, inputs[0]) if given is None else given
                 rooms[layer.name] = self.product(layer, given)
                 made[layer.name] = rooms[layer.name][:, :-1]
             else:
