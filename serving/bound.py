@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import heapq
+import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats import memoized
 from ..jit import compiled
 from ..tables.latency import LatencyTable
-from ..traffic.traffic import places
+from ..traffic.traffic import Traffic, places
 from .outcome import Replay
 
 ROUNDING = 1e-6
@@ -27,23 +30,24 @@ def least_work(
     follows the lower convex hull of each layer's points (T_l^b, T_l^b/b), steepest piece of all layers first.  Several
     lanes do at most :attr:`LatencyTable.speedup` times as much work in a second.
     """
-    segments, last = table.segments(by_layer=True), len(table.exits)
     work_s = np.empty(len(exits))
-    time_s = segments.time_s[:, :, 1:].min(axis=0)  # a scheduler may choose the variant
-    ends = places(exits, steps, last)
+    ends = places(exits, steps, len(table.exits))
     for number in np.unique(ends).tolist():
         here = ends == number
-        rows = [time_s[segments.stage <= number], *[time_s[segments.stage == last]] * (number - last)]
-        latency_s, share_s = _trade(np.concatenate(rows))
+        latency_s, share_s = _trade(table, number)
         work_s[here] = np.interp(slo_s[here], latency_s, share_s / table.speedup, left=np.inf)
     return work_s
 
 
-def _trade(time_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corners of the curve of least NPU time over latency for one sample, from layer times (L, b_max)."""
+@memoized
+def _trade(table: LatencyTable, end: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Corners of the curve of least NPU time over latency for a sample that runs to a place."""
+    segments, last = table.segments(by_layer=True), len(table.exits)
+    time_s = segments.time_s[:, :, 1:].min(axis=0)  # a scheduler may choose the variant
+    rows = [time_s[segments.stage <= end], *[time_s[segments.stage == last]] * (end - last)]
     fastest_s, share_s = 0.0, 0.0
     pieces: list[tuple[float, float, float]] = []  # slope, latency, share
-    for times in time_s:
+    for times in np.concatenate(rows):
         points = sorted(zip(times.tolist(), (times / np.arange(1, len(times) + 1)).tolist(), strict=True))
         hull = [points[0]]
         for point in points[1:]:
@@ -147,15 +151,40 @@ def least_violations(replay: Replay) -> int:
         beforehand, and may batch and preempt at layers at no cost.
     """
     traffic = replay.traffic
-    arrival_s, slo_s = traffic.trace.arrival_s, (1 + ROUNDING) * traffic.slo_s
-    most = np.full(len(traffic), replay.table.exits[-1].steps)
-    steps = most if traffic.trace.steps is None else traffic.trace.steps
-    exits = traffic.exits
     if replay.on_deadline == "answer":  # then the first exit is enough
-        exits, steps = np.ones_like(exits), np.ones_like(most)
+        one = np.ones_like(traffic.exits)
+        traffic = replace(traffic, trace=replace(traffic.trace, steps=one), exits=one)
+    return least_late(replay.table, traffic, traffic.slo_s, replay.until_s)
+
+
+def least_late(
+    table: LatencyTable, traffic: Traffic, longer_than_s: NDArray[np.float64], until_s: float = math.inf
+) -> int:
+    """Requests that take longer than a time each, or than there is left, under every scheduler.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        Times of the design.
+    traffic : Traffic
+        Requests that arrive by themselves, with their exits.
+    longer_than_s : (N,) ndarray of float64
+        The time of each.
+    until_s : float
+        When the simulation is stopped.
+
+    Returns
+    -------
+    int
+        A lower bound, as of :func:`least_violations`.
+    """
+    arrival_s, limit_s = traffic.trace.arrival_s, (1 + ROUNDING) * longer_than_s
+    steps = traffic.trace.steps
+    if steps is None:
+        steps = np.full(len(traffic), table.exits[-1].steps)
     # if objectives differ, a time that is due before an older request's is moved to that one
-    due_s = np.maximum.accumulate(np.minimum(arrival_s + slo_s, replay.until_s))
-    work_s = least_work(replay.table, exits, steps, slo_s)
+    due_s = np.maximum.accumulate(np.minimum(arrival_s + limit_s, until_s))
+    work_s = least_work(table, traffic.exits, steps, limit_s)
     if traffic.trace.at_once:
         return least_tardy_at_once(due_s - arrival_s[0], work_s)
     return int(least_tardy(np.ascontiguousarray(arrival_s), due_s, work_s))

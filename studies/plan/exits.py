@@ -1,0 +1,90 @@
+"""The exits that a plan may keep, and their thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from ...formats import InputError
+from ...models import Exit, Network
+from ...traffic.exits import check_tried, decide
+from ...traffic.measures import Measure, Threshold, show_threshold
+from ...traffic.samples import Samples
+
+MOST_SUBSETS = 5
+"""Exits before the last up to which every subset of them is a choice."""
+
+
+class ExitSetting(NamedTuple):
+    """Exits that are kept beside the last one, counted from 1, and the threshold of each."""
+
+    kept: tuple[int, ...]
+    thresholds: tuple[Threshold, ...] | None  # None where the exits of requests are stated or drawn by rates
+    rates: tuple[float, ...]  # share of the samples that leaves at each kept exit, and at the end
+    accuracy: float | None = None  # of all samples; None without samples
+
+    def text(self, exits: Sequence[Exit]) -> str:
+        """The setting as it is printed."""
+        names = [exits[place - 1].name for place in self.kept]
+        if self.thresholds is None:
+            return ", ".join(names) or "none"
+        shown = [f"{name} {show_threshold(at)}" for name, at in zip(names, self.thresholds, strict=True)]
+        return ", ".join(shown) or "none"
+
+    def exits(self, of: Network, measure: Measure | None) -> list[Exit]:
+        """The exits of a network that are kept, with their shares and thresholds."""
+        names = [of.exits[place - 1].name for place in self.kept]
+        stated = [{} if self.thresholds is None or measure is None else {measure.name: at} for at in self.thresholds or names]
+        early = [
+            Exit(name=name, rate=rate, **more) for name, rate, more in zip(names, self.rates, stated, strict=False)
+        ]
+        return [*early, of.exits[-1].model_copy(update={"rate": self.rates[-1]})]
+
+
+def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
+    """The only setting of a network without samples: its exits, with their rates."""
+    return [ExitSetting(tuple(range(1, len(exits))), None, tuple(item.rate for item in exits))]
+
+
+def settings_of(exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold]) -> list[ExitSetting]:
+    """Every subset of the exits with every threshold, the same for all of them; the most accurate first.
+
+    A setting in which an exit lets no sample leave is left out: without that exit it answers alike and computes less.
+    """
+    last = len(exits)
+    _check(exits, samples, tried)
+    found: list[ExitSetting] = []
+    for size in range(last):
+        for kept in combinations(range(1, last), size):
+            for threshold in tried if kept else tried[:1]:
+                thresholds = (threshold,) * size
+                setting = _setting(samples, kept, thresholds)
+                if min(setting.rates[:-1], default=1.0) > 0:
+                    found.append(setting)
+    return sorted(found, key=lambda item: (-(item.accuracy or 0.0), item.kept, item.rates))
+
+
+def _setting(samples: Samples, kept: tuple[int, ...], thresholds: tuple[Threshold, ...]) -> ExitSetting:
+    """A setting with its shares and its accuracy on all samples."""
+    here = samples.at_exits(kept, [1] * len(kept))
+    left = decide(here.confidences, [samples.measure.least(item) for item in thresholds], len(kept) + 1)
+    rates = np.bincount(left - 1, minlength=len(kept) + 1) / len(samples)
+    accuracy = float(here.correct[np.arange(len(samples)), left - 1].mean())
+    return ExitSetting(kept, thresholds, tuple(rates.tolist()), accuracy)
+
+
+def _check(exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold]) -> None:
+    where, last = samples.source or "samples", len(exits)
+    if samples.exits != last:
+        raise InputError(f"{where}: expected answers at {last} exits, those of the network, found {samples.exits}")
+    if last - 1 > MOST_SUBSETS:
+        raise InputError(
+            f"exits: expected at most {MOST_SUBSETS} before the last, whose subsets are all tried, found {last - 1}; "
+            "choose some first with `fluidb exits`"
+        )
+    check_tried(tried, samples.measure)
+    if not tried:
+        raise InputError("thresholds: expected at least one, found none")

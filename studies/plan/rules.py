@@ -1,0 +1,88 @@
+"""Rules that discard plans by proof, before any simulation (``docs/plan.md``, How it searches)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...serving.metrics import QUANTILES
+from ...serving.requirements import Requirement
+from ...traffic.traffic import Traffic
+from .exits import ExitSetting
+from .sources import Source
+
+LATENCY, UTILISATION = "latency of one sample", "utilisation"
+"""Rules, as they are counted."""
+
+
+class Limit(NamedTuple):
+    """At most so many of the requests of a run may take longer than a time."""
+
+    requirement: Requirement
+    longer_than_s: NDArray[np.float64]  # (N,), by request
+    allowed: int
+
+
+def limits_of(requirements: Sequence[Requirement], traffic: Traffic) -> list[Limit]:
+    """The requirements that bound how many requests of a run are late."""
+    count, found = len(traffic), []
+    for item in requirements:
+        if item.comparator not in ("<=", "<"):
+            continue
+        if item.name == "violation_rate":
+            most = min(count, int(item.bound * count) + 1)
+            found.append(Limit(item, traffic.slo_s, most - (not item.allows(most / count))))
+        elif item.name in QUANTILES:
+            allowed = int((1 - QUANTILES[item.name]) * count + 1e-6)
+            found.append(Limit(item, np.broadcast_to(np.float64(item.bound), count), allowed))
+    return found
+
+
+def least_latency(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
+    """Time in which a sample can leave at each exit of the whole network, alone. Shapes: returns (N, E)."""
+    return _until(source.parts_s.min(axis=3), setting)
+
+
+def least_work(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
+    """Time of the hardware that a sample takes at least until it leaves at each exit. Shapes: returns (N, E)."""
+    batch = np.arange(1, source.parts_s.shape[-1] + 1)
+    return _until((source.parts_s / batch).min(axis=3), setting)
+
+
+def _until(parts_s: NDArray[np.float64], setting: ExitSetting) -> NDArray[np.float64]:
+    """Sums of parts on the way to each exit, with what the exits that are kept add. Shapes: (N, E, 2) to (N, E)."""
+    counts = np.zeros(parts_s.shape[1])
+    counts[[place - 1 for place in setting.kept] + [-1]] = 1.0
+    found: NDArray[np.float64] = (parts_s[:, :, 0] + counts * parts_s[:, :, 1]).cumsum(axis=1)
+    return found
+
+
+def possible(
+    source: Source, setting: ExitSetting, traffic: Traffic, requirements: Sequence[Requirement], speedup: float
+) -> tuple[NDArray[np.bool_], dict[str, NDArray[np.bool_]]]:
+    """Rows of a source on which no proof excludes that requests keep requirements, and those that each rule excludes.
+
+    A request takes at least the least time of its path, alone in the best batch for it. Those that may be late aside,
+    all work must be done before the last request is late, on hardware that is busy from the first arrival on.
+    """
+    places = np.array([*setting.kept, source.parts_s.shape[1]])  # exits of the setting in the whole network
+    left = places[traffic.exits - 1] - 1
+    shares = np.bincount(left, minlength=source.parts_s.shape[1]) / len(traffic)
+    latency_s, work_s = least_latency(source, setting), least_work(source, setting)
+    slow, busy = np.zeros((2, len(latency_s)), np.bool_)
+    for item in requirements:
+        if item.name == "mean" and item.comparator in ("<=", "<"):
+            slow |= latency_s @ shares > item.bound
+    arrival_s = traffic.trace.arrival_s
+    for _, longer_than_s, allowed in limits_of(requirements, traffic):
+        late = np.zeros(len(slow))
+        for exit_ in np.flatnonzero(shares):
+            here = np.sort(longer_than_s[left == exit_])
+            late += np.searchsorted(here, latency_s[:, exit_], side="left")
+        slow |= late > allowed
+        room_s = speedup * float((arrival_s + longer_than_s).max() - arrival_s[0])
+        busy |= len(traffic) * (work_s @ shares) - allowed * work_s[:, places - 1].max(axis=1) > room_s
+    return ~(slow | busy), {LATENCY: slow, UTILISATION: busy & ~slow}

@@ -1,0 +1,221 @@
+"""The search for plans: hardware by rising cost, on which only what no proof discards is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError, brief
+from ...serving.requirements import check_stated
+from ..workers import Workers, in_order, workers
+from .rules import LATENCY, UTILISATION, possible
+from .runs import Candidate, FreshFigures, PlanProblem, RaceResult, fresh_runs, race
+
+ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
+EARLY, WHOLE = "simulated in part", "simulated"
+"""The other ways in which plans are counted (:attr:`Plans.counts`)."""
+
+WAVE = 16
+"""Rows of hardware that are raced at once, at least: the answer does not depend on the threads that share them."""
+
+Cost = Literal["dsps", "share"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan that keeps the requirements on fresh seeds."""
+
+    candidate: Candidate
+    cost: float
+    fresh: FreshFigures
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The answer to a problem.
+
+    Attributes
+    ----------
+    problem : PlanProblem
+        What was asked.
+    front : list of Plan
+        The cheapest plan, then each that is the cheapest of those with a higher accuracy.
+    counts : dict of str to int
+        Plans in all, and how many each rule discarded, were simulated in part, or whole.
+    refuted : int
+        Plans that kept the requirements in the race, and not on the fresh seeds.
+    least_cost : float or None
+        Cost below which proofs exclude every plan; ``None`` if they exclude all.
+    nearest : Plan or None
+        If the front is empty: of the plans that came nearest to keeping the requirements, the nearest.
+    """
+
+    problem: PlanProblem
+    front: list[Plan]
+    counts: dict[str, int]
+    refuted: int
+    least_cost: float | None
+    nearest: Plan | None = None
+
+    __repr__ = brief
+
+
+@dataclass
+class _Field:
+    """Rows of all sources in the order of their cost, and the settings that proofs leave on each."""
+
+    source: NDArray[np.int64]  # (N,)
+    row: NDArray[np.int64]
+    cost: NDArray[np.float64]
+    alive: NDArray[np.bool_]  # (N, S)
+
+    def waves(self) -> Iterator[slice]:
+        """Parts of the field, of at least :data:`WAVE` rows; rows of one cost are in one part."""
+        start = 0
+        while start < len(self.cost):
+            last = min(start + WAVE, len(self.cost)) - 1
+            end = int(np.searchsorted(self.cost, self.cost[last], side="right"))
+            yield slice(start, end)
+            start = end
+
+
+def find_plans(
+    problem: PlanProblem,
+    cost: Cost = "dsps",
+    *,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Plans:
+    """Find the cheapest plan that keeps requirements, and what more accuracy costs.
+
+    Parameters
+    ----------
+    problem : PlanProblem
+        The hardware, exits, policies, requirements and traffic.
+    cost : {"dsps", "share"}
+        What is minimised: DSPs, or the share of the board's.
+    scheduler : str, optional
+        Address of a Dask scheduler, or ``local``; the answer does not depend on it.
+    threads : int, optional
+        Threads; the answer does not depend on their number.
+    progress : callable, optional
+        Called with rows of hardware that are done, and all.
+
+    Returns
+    -------
+    Plans
+        The front, on fresh seeds, and how it was found.
+
+    Raises
+    ------
+    InputError
+        If the traffic or a requirement does not fit the network or the hardware.
+    """
+    field, counts = _prove(problem, cost)
+    walk = _Walk(problem, field, counts)
+    with workers(scheduler, threads) as at:
+        for part in field.waves():
+            if progress:
+                progress(part.start, len(field.cost))
+            walk.advance(part, at)
+            if walk.done:
+                break
+        simulated = counts[EARLY] + counts[WHOLE]
+        counts[COST] = counts["all"] - simulated - sum(counts[name] for name in (ACCURACY, LATENCY, UTILISATION, HOPELESS))
+        if progress:
+            progress(len(field.cost), len(field.cost))
+    some = np.flatnonzero(field.alive.any(axis=1))
+    return Plans(problem, walk.front, counts, walk.refuted, float(field.cost[some[0]]) if some.size else None)
+
+
+def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
+    """Apply the proofs to every row and setting."""
+    policies, settings = len(problem.policies), range(len(problem.settings))
+    counts = dict.fromkeys(("all", ACCURACY, LATENCY, UTILISATION, HOPELESS, COST, EARLY, WHOLE), 0)
+    right = [item for item in problem.requirements if item.name == "accuracy"]
+    parts = []
+    for number, source in enumerate(problem.sources):
+        rows, alive = len(source.dsps), np.zeros((len(source.dsps), len(settings)), np.bool_)
+        for at in settings:
+            setting = problem.settings[at]
+            if not source.drops and len(setting.kept) < len(problem.network.exits) - 1:
+                continue
+            counts["all"] += rows * policies
+            traffic = problem.drawn(at, problem.traffic.seed)
+            correct = traffic.trace.correct
+            accuracy = None if correct is None else float(correct[np.arange(len(traffic)), traffic.exits - 1].mean())
+            check_stated(right, accuracy=accuracy)
+            if accuracy is not None and not all(item.allows(accuracy) for item in right):
+                counts[ACCURACY] += rows * policies
+                continue
+            alive[:, at], excluded = possible(source, setting, traffic, problem.requirements, source.speedup)
+            for name, mask in excluded.items():
+                counts[name] += int(mask.sum()) * policies
+        costs = source.dsps.astype(np.float64) if cost == "dsps" else source.share
+        parts.append((np.full(rows, number), np.arange(rows), costs, alive))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.lexsort((columns[1], columns[0], columns[2]))
+    return _Field(*(column[order] for column in columns)), counts
+
+
+Task = tuple[int, int, Sequence[int]]
+"""A source, its row, and settings."""
+
+
+class _Walk:
+    """The walk through the field, and the front so far."""
+
+    def __init__(self, problem: PlanProblem, field: _Field, counts: dict[str, int]) -> None:
+        self.problem, self.counts, self.front, self.refuted = problem, counts, [], 0
+        self._field = field
+        self._accuracy = np.array([item.accuracy or 0.0 for item in problem.settings])
+        self._best = -1.0  # accuracy of the last plan on the front
+
+    @property
+    def done(self) -> bool:
+        """True if no plan can be more accurate than the front."""
+        return self._best >= self._accuracy.max()
+
+    def advance(self, part: slice, at: Workers) -> None:
+        """Race the rows of a part, and take the winners that are the cheapest of their accuracy."""
+        field, wanted = self._field, self._accuracy > self._best
+        tasks = []
+        for source, row, alive in zip(field.source[part], field.row[part], field.alive[part], strict=True):
+            settings = np.flatnonzero(alive & wanted).tolist()
+            if settings:
+                tasks.append((int(source), int(row), settings))
+        found: dict[int, RaceResult] = dict(in_order(at.map(race, self.problem, tasks)))
+        for result in found.values():
+            self.counts[HOPELESS] += result.hopeless
+            self.counts[EARLY] += result.ended
+            self.counts[WHOLE] += result.whole
+        position = {pair: index for index, pair in enumerate(zip(field.source[part].tolist(), field.row[part].tolist(), strict=True))}
+        costs = field.cost[part]
+
+        def order(item: Candidate) -> tuple[float, ...]:
+            index = position[item.source, item.row]
+            return float(costs[index]), -float(self._accuracy[item.setting]), index, item.setting, item.policy
+
+        winners = sorted((item for result in found.values() for item in result.kept), key=order)
+        for item in winners:
+            if self._accuracy[item.setting] <= self._best:
+                continue
+            fresh = self.confirm(item)
+            if not fresh.kept:
+                self.refuted += 1
+                continue
+            self.front.append(Plan(item, order(item)[0], fresh))
+            self._best = float(self._accuracy[item.setting])
+
+    def confirm(self, item: Candidate) -> FreshFigures:
+        """Simulate a plan on the fresh seeds."""
+        problem = self.problem
+        table = problem.table(problem.sources[item.source].table(item.row), item.setting)
+        traffics = [problem.drawn(item.setting, seed) for seed in problem.traffic.fresh]
+        return fresh_runs(problem, table, problem.policies[item.policy], traffics)

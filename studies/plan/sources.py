@@ -1,0 +1,119 @@
+"""The hardware that a plan may take: every design that fits a board, or a latency table as it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dse.exits.stage_times import keep_exits
+from ...dse.npu.choices import Objective, Overlap
+from ...dse.npu.design import DesignTable, tabulate_design
+from ...dse.npu.fbcb import FbcbTable
+from ...dse.npu.latency import tabulate_latency
+from ...dse.npu.search import MARGIN, Evaluator, RankedDesign, SearchOptions, SearchResult
+from ...dse.npu.space import Tile, designs
+from ...models import Exit, Network
+from ...platforms import Board
+from ...tables.latency import LatencyTable
+from .exits import ExitSetting
+
+BLOCK = 256
+"""Designs whose least times are computed at once."""
+
+
+class Source(Protocol):
+    """Hardware of one kind, in rows: designs, or one table."""
+
+    name: str  # of the board or the folder
+    tiles: list[Tile] | None  # the design of each row
+    dsps: NDArray[np.int64]  # (N,), that each row takes; 0 where they cannot be chosen
+    share: NDArray[np.float64]  # (N,), of the board's DSPs
+    parts_s: NDArray[np.float64]  # (N, E, 2, B), least time of each stage's backbone, and of what its exit adds
+    speedup: float  # throughput with several lanes, relative to one batch at a time
+    drops: bool  # whether exits can be left out: its times are known by layer
+
+    def table(self, row: int) -> LatencyTable:
+        """The latency table of a row, with all exits."""
+
+
+class BoardSource:
+    """Every design that fits a board."""
+
+    drops, speedup = True, 1.0
+
+    def __init__(self, network: Network, board: Board, options: SearchOptions) -> None:
+        self.name, self.network, self.board, self.options = board.name, network, board, options
+        space = designs(board, options.room(board), placed=options.placed)
+        dsps = -(-space[:, 1] * space[:, 2] // board.macs_per_dsp)
+        parts_s = least_parts(network, board, options, space)
+        # of designs with as many DSPs the one with the least time for a sample first
+        order = np.lexsort((np.arange(len(space)), (parts_s / np.arange(1, options.b_max + 1)).min(-1).sum((1, 2)), dsps))
+        self.tiles: list[Tile] | None = [Tile(*row) for row in space[order].tolist()]
+        self.dsps, self.share, self.parts_s = dsps[order], dsps[order] / board.dsps, parts_s[order]
+
+    def design(self, row: int, network: Network | None = None) -> tuple[DesignTable, FbcbTable]:
+        """The design of a row for a network, its own if no other is given."""
+        assert self.tiles is not None
+        options = self.options.model_copy(update={"tile": self.tiles[row]})
+        found = SearchResult([RankedDesign.of(self.tiles[row], 0.0)], 1)
+        return tabulate_design(network or self.network, self.board, options, found)
+
+    def table(self, row: int) -> LatencyTable:
+        return tabulate_latency(*self.design(row))
+
+
+class TableSource:
+    """Hardware that is given by its latency table."""
+
+    def __init__(self, name: str, table: LatencyTable) -> None:
+        self.name, self._table, self.tiles, self.speedup = name, table, None, table.speedup
+        self.dsps, self.share = np.zeros(1, np.int64), np.ones(1)
+        self.drops = bool(table.layers) and table.variants == 1
+        self.parts_s = parts_of(table)[None]
+
+    def table(self, row: int) -> LatencyTable:
+        return self._table
+
+
+def least_parts(
+    network: Network, board: Board, options: SearchOptions, space: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Times that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2, B)."""
+    order = sorted({(layer.stage, layer.in_head) for layer in network.layers})
+    number = {part: at for at, part in enumerate(order, 1)}
+    layers = [layer.model_copy(update={"stage": number[layer.stage, layer.in_head]}) for layer in network.layers]
+    parts = [Exit(name=f"{stage}", rate=0.0) for stage, _ in order]
+    apart = network.model_copy(update={"layers": sorted(layers, key=lambda item: item.stage), "exits": parts})
+    launches = [[1.0] * options.b_max] * len(order)
+    goal = {"objective": Objective.TRAFFIC, "launches": launches, "weights": [], "tile": None}
+    evaluator = Evaluator(apart, board, SearchOptions.model_validate(dict(options) | goal))
+    bound = options.overlap is Overlap.TILES
+    found = np.zeros((len(space), len(network.exits), 2, options.b_max))
+    for start in range(0, len(space), BLOCK):
+        cycles = MARGIN * evaluator.account(space[start : start + BLOCK], bound=bound)[0][0]
+        for (stage, in_head), at in number.items():
+            found[start : start + BLOCK, stage - 1, int(in_head)] = cycles[:, at - 1] / board.clock_hz
+    return found
+
+
+def parts_of(table: LatencyTable) -> NDArray[np.float64]:
+    """Times of each stage's backbone and of what its exit adds; of stages alone if more is not known.
+
+    Shapes: returns (E, 2, B).
+    """
+    found = np.zeros((len(table.exits), 2, table.b_max))
+    if not table.layers or table.variants > 1:
+        found[:, 0] = table.stage_array()[:, :, 1:].min(axis=0)
+        return found
+    for layer in table.layers:
+        found[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += layer.time_s
+    return found
+
+
+def with_setting(table: LatencyTable, setting: ExitSetting, exits: list[Exit]) -> LatencyTable:
+    """The latency table of the same hardware with the exits of a setting."""
+    if len(exits) < len(table.exits):
+        table = keep_exits(table, table.network, setting.kept, setting.rates)
+    return table.model_copy(update={"exits": exits})
