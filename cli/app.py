@@ -44,6 +44,7 @@ GROUPS = {
     "Decide": (
         "decide",
         {
+            "plan": "Find the cheapest board, NPU, exits and policy that keep requirements.",
             "compare": "Compare policies under the same traffic, or designs.",
             "capacity": "Find the highest arrival rate that keeps requirements.",
             "thresholds": "Sweep the exit threshold: accuracy against latency.",

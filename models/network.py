@@ -204,6 +204,18 @@ class Network(Strict):
         """Multiply-accumulates of one sample through every layer, heads included."""
         return sum(gemm.macs for gemm in self.gemms)
 
+    def keep_exits(self, places: Sequence[int], exits: Sequence[Exit]) -> Network:
+        """The same network with some of its exits: those before the last by their numbers, and all as they are now."""
+        number = {place: at for at, place in enumerate(places, 1)}
+        layers = []
+        for layer in self.layers:
+            if layer.in_head and layer.stage not in number:
+                continue
+            name = f"exit{number[layer.stage]}/{layer.name.partition('/')[2]}" if layer.in_head else layer.name
+            stage = 1 + sum(place < layer.stage for place in places)
+            layers.append(layer.model_copy(update={"name": name, "stage": stage}))
+        return self.model_copy(update={"exits": list(exits), "layers": layers})
+
     def backbone(self) -> Network:
         """The same network without exits: one stage, no heads."""
         layers = [layer.model_copy(update={"stage": 1}) for layer in self.layers if not layer.in_head]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,10 @@ class ExitSetting(NamedTuple):
     rates: tuple[float, ...]  # share of the samples that leaves at each kept exit, and at the end
     accuracy: float | None = None  # of all samples; None without samples
 
+    def keeps_all(self, of: Network) -> bool:
+        """Whether it keeps all exits of a network."""
+        return len(self.kept) == len(of.exits) - 1
+
     def text(self, exits: Sequence[Exit]) -> str:
         """The setting as it is printed."""
         names = [exits[place - 1].name for place in self.kept]
@@ -37,7 +41,9 @@ class ExitSetting(NamedTuple):
     def exits(self, of: Network, measure: Measure | None) -> list[Exit]:
         """The exits of a network that are kept, with their shares and thresholds."""
         names = [of.exits[place - 1].name for place in self.kept]
-        stated = [{} if self.thresholds is None or measure is None else {measure.name: at} for at in self.thresholds or names]
+        stated: list[dict[str, Any]] = [{}] * len(names)
+        if self.thresholds is not None and measure is not None:
+            stated = [{measure.name: at} for at in self.thresholds]
         early = [
             Exit(name=name, rate=rate, **more) for name, rate, more in zip(names, self.rates, stated, strict=False)
         ]

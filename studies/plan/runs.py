@@ -4,101 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...formats import InputError
-from ...models import Network
 from ...serving.bound import least_late
 from ...serving.figures import FIGURES
 from ...serving.inputs import as_scheduler
-from ...serving.metrics import Summary, summarise
+from ...serving.metrics import summarise
 from ...serving.outcome import Replay
 from ...serving.replay import simulate
-from ...serving.requirements import Requirement, judge
+from ...serving.requirements import Requirement
 from ...serving.scheduler import Scheduler
+from ...serving.statistics import Interval
 from ...tables.latency import LatencyTable
-from ...traffic.arrivals import poisson
-from ...traffic.distributions import Objective
-from ...traffic.samples import Samples, draw_samples
-from ...traffic.trace import Trace
-from ...traffic.traffic import Traffic, prepare
+from ...traffic.traffic import Traffic
 from ..estimates import Estimate
-from .exits import ExitSetting
+from .problem import PlanProblem
 from .rules import limits_of
-from .sources import Source, with_setting
 
 PARTS = (1 / 16, 1 / 4)
 """Shares of a run after which it ends if so many requests are late already that a requirement cannot hold."""
 
 SHOWN = ("accuracy", "mean", "p99", "violation_rate", "busy_share")
 """Figures of every plan, beside those that are required."""
-
-
-@dataclass(frozen=True)
-class PlanTraffic:
-    """The traffic that a plan is to serve: Poisson arrivals of a rate, or a trace."""
-
-    rate_per_s: float | None
-    trace: Trace | None
-    count: int  # requests of a run with a rate
-    slo_s: Objective | None
-    samples: Samples | None
-    seed: int  # of the race; fresh runs have the seeds after it
-    seeds: int  # fresh runs
-
-    @property
-    def requests(self) -> int:
-        """Requests of a run."""
-        return self.count if self.trace is None else len(self.trace)
-
-    @property
-    def fresh(self) -> range:
-        """Seeds of the fresh runs."""
-        return range(self.seed + 1, self.seed + 1 + self.seeds)
-
-    def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> Traffic:
-        """The requests of a run; ``faster``: so many times as many in a second."""
-        trace = self.trace if self.rate_per_s is None else poisson(self.rate_per_s, self.count, seed)
-        assert trace is not None
-        trace = replace(trace, arrival_s=trace.arrival_s / faster)
-        if self.samples is not None:
-            trace = draw_samples(trace, self.samples.at_exits(setting.kept, [1] * len(setting.kept)), seed)
-        return prepare(trace, setting.rates, slo_s=self.slo_s, seed=seed, threshold=setting.thresholds)
-
-
-@dataclass(frozen=True)
-class PlanProblem:
-    """What a plan is searched for."""
-
-    network: Network
-    sources: Sequence[Source]
-    settings: Sequence[ExitSetting]
-    policies: Sequence[Scheduler]
-    requirements: Sequence[Requirement]
-    traffic: PlanTraffic
-    _drawn: dict[tuple[int, int], Traffic] = field(default_factory=dict, compare=False, repr=False)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        given = self.network, self.sources, self.settings, self.policies, self.requirements, self.traffic
-        return PlanProblem, given  # a worker draws its traffic itself
-
-    def drawn(self, setting: int, seed: int) -> Traffic:
-        """The requests of a run with a setting."""
-        if (setting, seed) not in self._drawn:
-            self._drawn[setting, seed] = self.traffic.draw(self.settings[setting], seed)
-        return self._drawn[setting, seed]
-
-    def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
-        """The latency table of hardware with the exits of a setting."""
-        found, samples = self.settings[setting], self.traffic.samples
-        return with_setting(whole, found, found.exits(self.network, samples and samples.measure))
-
-    def judged(self, summary: Summary) -> list[bool]:
-        """Whether a run keeps each requirement."""
-        return [judge(item, summary).holds for item in self.requirements]
 
 
 class Candidate(NamedTuple):
@@ -170,7 +101,7 @@ def _fails_early(
     return False
 
 
-def surely_late(replay: Replay, longer_than_s: np.ndarray, until_s: float) -> int:
+def surely_late(replay: Replay, longer_than_s: NDArray[np.float64], until_s: float) -> int:
     """Requests of a run that ended at ``until_s`` that took longer than a time, whatever comes later."""
     arrival_s = replay.traffic.trace.arrival_s
     due_s = arrival_s + longer_than_s[: len(arrival_s)]
@@ -188,6 +119,16 @@ class FreshFigures:
     def kept(self) -> bool:
         """Whether all requirements surely hold."""
         return all(verdict is True for verdict in self.verdicts)
+
+
+    def excess(self, requirements: Sequence[Requirement]) -> float:
+        """How far the worst figure is beyond its bound, as a share of the bound; infinite where it is not known."""
+        return max(
+            abs(self.figures[item.name].mean - item.bound) / max(abs(item.bound), 1e-9)
+            if item.name in self.figures and not item.allows(self.figures[item.name].mean)
+            else 0.0 if item.name in self.figures else math.inf
+            for item in requirements
+        )  # fmt: skip
 
 
 def fresh_runs(problem: PlanProblem, table: LatencyTable, policy: Scheduler, traffics: Sequence[Traffic]) -> FreshFigures:
@@ -209,5 +150,4 @@ def _verdict(requirement: Requirement, figures: dict[str, Estimate]) -> bool | N
         return False
     if found.low is None or found.high is None:
         return requirement.allows(found.mean)
-    low, high = requirement.allows(found.low), requirement.allows(found.high)
-    return low if low == high else None
+    return requirement.side(Interval(found.low, found.high))

@@ -14,7 +14,8 @@ from ...formats import InputError, brief
 from ...serving.requirements import check_stated
 from ..workers import Workers, in_order, workers
 from .rules import LATENCY, UTILISATION, possible
-from .runs import Candidate, FreshFigures, PlanProblem, RaceResult, fresh_runs, race
+from .problem import PlanProblem
+from .runs import Candidate, FreshFigures, RaceResult, fresh_runs, race
 
 ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
@@ -131,7 +132,27 @@ def find_plans(
         if progress:
             progress(len(field.cost), len(field.cost))
     some = np.flatnonzero(field.alive.any(axis=1))
-    return Plans(problem, walk.front, counts, walk.refuted, float(field.cost[some[0]]) if some.size else None)
+    least = float(field.cost[some[0]]) if some.size else None
+    nearest = None if walk.front else _nearest(walk, field)
+    return Plans(problem, walk.front, counts, walk.refuted, least, nearest)
+
+
+def _nearest(walk: _Walk, field: _Field) -> Plan:
+    """Of the plans on the fastest hardware of each source, the one that comes nearest to the requirements."""
+    problem, found = walk.problem, []
+    for number, source in enumerate(problem.sources):
+        row = int((source.parts_s / np.arange(1, source.parts_s.shape[3] + 1)).min(axis=3).sum(axis=(1, 2)).argmin())
+        costs = field.cost[(field.source == number) & (field.row == row)]
+        settings = [at for at, item in enumerate(problem.settings) if source.drops or item.keeps_all(problem.network)]
+        most = max(problem.settings[at].accuracy or 0.0 for at in settings)
+        least = min((item.bound for item in problem.requirements if item.name == "accuracy"), default=0.0)
+        right = [at for at in settings if (problem.settings[at].accuracy or 0.0) >= min(least, most)]
+        for setting in right:
+            for policy in range(len(problem.policies)):
+                plan = Candidate(number, row, setting, policy)
+                fresh = walk.confirm(plan)
+                found.append((fresh.excess(problem.requirements), Plan(plan, float(costs[0]), fresh)))
+    return min(found, key=lambda item: item[0])[1]
 
 
 def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
@@ -144,7 +165,7 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
         rows, alive = len(source.dsps), np.zeros((len(source.dsps), len(settings)), np.bool_)
         for at in settings:
             setting = problem.settings[at]
-            if not source.drops and len(setting.kept) < len(problem.network.exits) - 1:
+            if not (source.drops or setting.keeps_all(problem.network)):
                 continue
             counts["all"] += rows * policies
             traffic = problem.drawn(at, problem.traffic.seed)

@@ -53,15 +53,15 @@ class BoardSource:
         self.tiles: list[Tile] | None = [Tile(*row) for row in space[order].tolist()]
         self.dsps, self.share, self.parts_s = dsps[order], dsps[order] / board.dsps, parts_s[order]
 
-    def design(self, row: int, network: Network | None = None) -> tuple[DesignTable, FbcbTable]:
-        """The design of a row for a network, its own if no other is given."""
-        assert self.tiles is not None
-        options = self.options.model_copy(update={"tile": self.tiles[row]})
-        found = SearchResult([RankedDesign.of(self.tiles[row], 0.0)], 1)
-        return tabulate_design(network or self.network, self.board, options, found)
-
     def table(self, row: int) -> LatencyTable:
-        return tabulate_latency(*self.design(row))
+        assert self.tiles is not None
+        return tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row]))
+
+
+def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile) -> tuple[DesignTable, FbcbTable]:
+    """A design that was chosen elsewhere."""
+    found = SearchResult([RankedDesign.of(tile, 0.0)], 1)
+    return tabulate_design(network, board, options.model_copy(update={"tile": tile}), found)
 
 
 class TableSource:

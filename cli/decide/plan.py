@@ -1,0 +1,265 @@
+"""``fluidb plan``: which board, NPU, exits, thresholds and policy serve the traffic within the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..design.problem import NetworkName, Space
+from ..names import DEVICE, PLATFORM, named
+from ..options import (
+    POLICY_NAMES,
+    AsJson,
+    Cluster,
+    OptionalTrace,
+    PictureOptions,
+    PredictDepth,
+    Samples,
+    Slo,
+    Threads,
+    ThresholdsTried,
+    argument,
+    names,
+    objective,
+    objective_record,
+    offering,
+    option,
+    tried_thresholds,
+    written,
+)
+from ..render import facts, fail, ms, percent, progress, quantity, show, table
+
+if TYPE_CHECKING:
+    from ...models import Network
+    from ...studies.estimates import Estimate
+    from ...studies.plan.runs import FreshFigures, PlanProblem
+    from ...studies.plan.search import Plan, Plans
+    from ...studies.plan.sources import Source
+    from ...studies.plan.steps import PlanStep
+
+DEFAULT_POLICIES = ("serial", "adaptb", "lazy", "fluid", "fluid-slack")
+"""Policies that need nothing beside the table and the traffic."""
+
+_PLATFORMS = "Boards or devices, with commas between: names, TOML files, or folders of latency tables."
+_POLICIES = f"As in serve-sim; {', '.join(DEFAULT_POLICIES)} if not given. Repeatable."
+
+
+def command(
+    network: NetworkName,
+    platforms: Annotated[str, argument(_PLATFORMS, "PLATFORM[,DIR,...]", **named(PLATFORM))],
+    require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
+    rate: Annotated[float | None, option("Poisson arrivals, in requests a second; or a trace.", min=1e-6)] = None,
+    trace: OptionalTrace = None,
+    slo: Slo = None,
+    samples: Samples = None,
+    thresholds: ThresholdsTried = None,
+    policy: Annotated[
+        list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))
+    ] = None,
+    minimise: Annotated[Literal["dsps", "share"], option("DSPs, or the share of the board's.")] = "dsps",
+    *,
+    space: Space,
+    seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0,
+    seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5,
+    count: Annotated[int, option("Requests of a run with a rate.", min=100, max=10**7)] = 20_000,
+    output: Annotated[Path | None, written("Write the cheapest plan with its design and tables here.")] = None,
+    scheduler: Cluster = None,
+    threads: Threads = None,
+    picture: PictureOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Find the cheapest board, NPU, exits and policy that keep requirements.
+
+    Every design that fits a board, every subset of the exits with every threshold (of
+    samples), and every policy is a plan. Proofs discard most of them; the others are
+    simulated by rising cost. What is printed was simulated again on fresh seeds. Exit
+    code 1 if no plan keeps the requirements (`fluidb docs plan`).
+    """
+    from ...models import load_network
+    from ...plots.plan import draw_plans
+    from ...serving import parse_requirement
+    from ...serving.scheduler import find_policy
+    from ...studies.plan.problem import PlanTraffic, problem_of
+    from ...studies.plan.record import check_plan_output, write_plan
+    from ...studies.plan.search import find_plans
+    from ...studies.plan.steps import steps_of
+    from ...traffic.reading import read_trace
+    from ...traffic.samples import read_samples
+
+    if output is not None:
+        check_plan_output(output, force=picture.force)
+    picture.check([output])
+    net = load_network(network)
+    asked = PlanTraffic(
+        rate, None if trace is None else read_trace(trace), count, objective(slo),
+        None if samples is None else read_samples(samples), seed, seeds,
+    )  # fmt: skip
+    problem = problem_of(
+        net,
+        [_source(net, name, space) for name in names(platforms) or []],
+        [find_policy(text) for text in policy or DEFAULT_POLICIES],
+        [parse_requirement(text) for text in require],
+        asked,
+        tried_thresholds(thresholds),
+    )
+    with progress("designs") as report:
+        found = find_plans(problem, minimise, scheduler=scheduler, threads=threads, progress=report)
+    steps = steps_of(problem, found.front[0]) if found.front else []
+    if output is not None and found.front:
+        write_plan(output, problem, found.front[0], replace=picture.force)
+    if found.front:
+        picture.write(lambda: draw_plans(found))
+    stated = {"network": net.name, "platforms": [item.name for item in problem.sources], "rate_per_s": rate}
+    record = stated | {"trace": trace, "samples": samples, **objective_record(slo)} | _record(found, steps, minimise)
+    then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
+    show(as_json, "fluidb.plan-output/1", record | {"output": output}, _text(found, steps), output if found.front else None, then, [picture.plot] if found.front else [])
+    if not found.front:
+        fail([_miss(found)])
+        raise typer.Exit(1)
+
+
+def _source(network: Network, name: str, space: Space) -> Source:
+    """The hardware of a name: every design of a board, a device's table, or the table in a folder."""
+    from ...dse.device.tabulate import tabulate_file
+    from ...formats import InputError
+    from ...models.loader import read_network_file
+    from ...platforms import Board, Device, Platform, load_platform
+    from ...studies.plan.sources import BoardSource, TableSource
+    from ...tables.latency import read_latency
+
+    if Path(name).is_dir():
+        return TableSource(name, read_latency(name))
+    found = load_platform(name, kind=Platform)
+    if isinstance(found, Board):
+        return BoardSource(*space.read(network, name))
+    if isinstance(found, Device):
+        return TableSource(name, tabulate_file(*read_network_file(network.name), found))
+    raise InputError(f"{name}: expected a board or a device, found a platform of another kind; search it with `fluidb dse -o DIR`, then name DIR here")
+
+
+def _record(found: Plans, steps: Sequence[PlanStep], minimised: str) -> dict[str, Any]:
+    """The answer as JSON, without what was asked."""
+    from ...studies.plan.record import figures_record, plan_record
+
+    problem = found.problem
+    return {
+        "requirements": [item.text for item in problem.requirements],
+        "policies": [item.spec for item in problem.policies],
+        "minimised": minimised,
+        "counts": found.counts,
+        "refuted": found.refuted,
+        "least_cost": found.least_cost,
+        "front": [plan_record(problem, item) for item in found.front],
+        "steps": [{"change": item.change, **figures_record(problem, item.fresh)} for item in steps],
+        "nearest": found.nearest and plan_record(problem, found.nearest),
+    }
+
+
+def _text(found: Plans, steps: Sequence[PlanStep]) -> Iterator[str]:
+    if not found.front:
+        return
+    problem, best = found.problem, found.front[0]
+    yield facts(_about(problem, best) | {"searched": _searched(found)})
+    rows = [(*_where(problem, item), *_shown(problem, item.fresh)) for item in found.front]
+    yield table(["DSPs", "hardware", "exits", "policy", *_headings(problem)], rows)
+    changes = [(item.change, _kept(item.fresh), *_shown(problem, item.fresh)) for item in steps]
+    yield table(["the cheapest plan with", "", *_headings(problem)], changes)
+
+
+def _about(problem: PlanProblem, plan: Plan) -> dict[str, str | None]:
+    """The recommended plan, and the requirement that is nearest to its bound."""
+    item = plan.candidate
+    source, setting = problem.sources[item.source], problem.settings[item.setting]
+    design = None
+    if source.tiles:
+        taken = f"{source.dsps[item.row]:,} DSPs, {percent(float(source.share[item.row]), 1)} of the board's"
+        design = f"<T_R,T_P,T_C> = {source.tiles[item.row]}: {taken}"
+    nearest = min(problem.requirements, key=lambda asked: _margin(asked, plan.fresh))
+    return {
+        "hardware": source.name,
+        "design": design,
+        "exits": setting.text(problem.network.exits),
+        "policy": problem.policies[item.policy].spec,
+        "binding": f"{nearest.text}: {_interval(nearest.unit, plan.fresh.figures[nearest.name])}",
+    }
+
+
+def _margin(asked: Any, fresh: FreshFigures) -> float:
+    """Distance of a figure's mean from its bound, as a share of the bound."""
+    return abs(fresh.figures[asked.name].mean - asked.bound) / max(abs(asked.bound), 1e-9)
+
+
+def _interval(unit: str, found: Estimate) -> str:
+    if found.low is None or found.high is None:
+        return quantity(found.mean, unit)
+    return f"{quantity(found.mean, unit)}, {quantity(found.low, unit)} to {quantity(found.high, unit)} at 95 %"
+
+
+def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
+    item = plan.candidate
+    source, setting = problem.sources[item.source], problem.settings[item.setting]
+    design = f" {source.tiles[item.row]}" if source.tiles else ""
+    dsps = f"{source.dsps[item.row]:,}" if source.tiles else ""
+    return dsps, source.name + design, setting.text(problem.network.exits), problem.policies[item.policy].spec
+
+
+def _figures(problem: PlanProblem) -> list[str]:
+    """The figures of the tables: the usual ones, and those that are required."""
+    known = ("accuracy", "p99", "violation_rate")
+    names = dict.fromkeys([*known, *(item.name for item in problem.requirements)])
+    right = problem.traffic.samples is not None or "accuracy" not in names
+    return [name for name in names if right or name != "accuracy"]
+
+
+def _headings(problem: PlanProblem) -> list[str]:
+    from ...serving.figures import FIGURES
+
+    return [FIGURES[name].heading for name in _figures(problem)]
+
+
+def _shown(problem: PlanProblem, fresh: FreshFigures) -> list[str]:
+    from ...serving.figures import FIGURES
+
+    found = fresh.figures
+    return [quantity(found[name].mean, FIGURES[name].unit) if name in found else "-" for name in _figures(problem)]
+
+
+def _kept(fresh: FreshFigures) -> str:
+    return "kept" if fresh.kept else "not kept" if False in fresh.verdicts else "undecided"
+
+
+def _searched(found: Plans) -> str:
+    counts = found.counts
+    parts = [f"{counts['all']:,} plans"]
+    parts += [f"{number:,} {_RULES[name]}" for name, number in counts.items() if name in _RULES and number]
+    again = f"; {found.refuted:,} that kept the requirements did not on fresh seeds" if found.refuted else ""
+    return ", ".join(parts) + again
+
+
+_RULES = {
+    "accuracy": "not accurate enough",
+    "latency of one sample": "too slow for one sample",
+    "utilisation": "too slow for the rate",
+    "no policy can save it": "that no policy can save",
+    "cost": "dearer",
+    "simulated in part": "simulated until they failed",
+    "simulated": "simulated whole",
+}
+
+
+def _miss(found: Plans) -> str:
+    """The line that says which requirement no plan keeps, and how far off the nearest is."""
+    problem, plan = found.problem, found.nearest
+    assert plan is not None
+    broken = [item for item, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True) if kept is not True]
+    item = broken[0]
+    found_ = plan.fresh.figures.get(item.name)
+    value = "not known" if found_ is None else _interval(item.unit, found_)
+    _, hardware, exits, policy = _where(problem, plan)
+    return (
+        f'require: no plan keeps "{item.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
+        f"{_searched(found)}"
+    )

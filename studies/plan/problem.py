@@ -1,0 +1,147 @@
+"""What a plan is searched for: hardware, exits, policies, requirements and traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ...formats import InputError
+from ...models import Network
+from ...serving.metrics import Summary
+from ...serving.requirements import Requirement, judge
+from ...serving.scheduler import Scheduler
+from ...tables.latency import LatencyTable
+from ...traffic.arrivals import poisson
+from ...traffic.distributions import Objective
+from ...traffic.measures import Threshold
+from ...traffic.samples import Samples, draw_samples
+from ...traffic.trace import Trace
+from ...traffic.traffic import Traffic, prepare
+from .exits import ExitSetting, as_stated, settings_of
+from .sources import Source, with_setting
+
+
+@dataclass(frozen=True)
+class PlanTraffic:
+    """The traffic that a plan is to serve: Poisson arrivals of a rate, or a trace."""
+
+    rate_per_s: float | None
+    trace: Trace | None
+    count: int  # requests of a run with a rate
+    slo_s: Objective | None
+    samples: Samples | None
+    seed: int  # of the race; fresh runs have the seeds after it
+    seeds: int  # fresh runs
+
+    @property
+    def requests(self) -> int:
+        """Requests of a run."""
+        return self.count if self.trace is None else len(self.trace)
+
+    @property
+    def fresh(self) -> range:
+        """Seeds of the fresh runs."""
+        return range(self.seed + 1, self.seed + 1 + self.seeds)
+
+    def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> Traffic:
+        """The requests of a run; ``faster``: so many times as many in a second."""
+        trace = self.trace if self.rate_per_s is None else poisson(self.rate_per_s, self.count, seed)
+        assert trace is not None
+        trace = replace(trace, arrival_s=trace.arrival_s / faster)
+        if self.samples is not None:
+            trace = draw_samples(trace, self.samples.at_exits(setting.kept, [1] * len(setting.kept)), seed)
+        return prepare(trace, setting.rates, slo_s=self.slo_s, seed=seed, threshold=setting.thresholds)
+
+
+@dataclass(frozen=True)
+class PlanProblem:
+    """What a plan is searched for."""
+
+    network: Network
+    sources: Sequence[Source]
+    settings: Sequence[ExitSetting]
+    policies: Sequence[Scheduler]
+    requirements: Sequence[Requirement]
+    traffic: PlanTraffic
+    _drawn: dict[tuple[int, int], Traffic] = field(default_factory=dict, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        given = self.network, self.sources, self.settings, self.policies, self.requirements, self.traffic
+        return PlanProblem, given  # a worker draws its traffic itself
+
+    def drawn(self, setting: int, seed: int) -> Traffic:
+        """The requests of a run with a setting."""
+        if (setting, seed) not in self._drawn:
+            self._drawn[setting, seed] = self.traffic.draw(self.settings[setting], seed)
+        return self._drawn[setting, seed]
+
+    def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
+        """The latency table of hardware with the exits of a setting."""
+        found, samples = self.settings[setting], self.traffic.samples
+        return with_setting(whole, found, found.exits(self.network, samples and samples.measure))
+
+    def judged(self, summary: Summary) -> list[bool]:
+        """Whether a run keeps each requirement."""
+        return [judge(item, summary).holds for item in self.requirements]
+
+
+def problem_of(
+    network: Network,
+    sources: Sequence[Source],
+    policies: Sequence[Scheduler],
+    requirements: Sequence[Requirement],
+    traffic: PlanTraffic,
+    thresholds: Sequence[Threshold] | None = None,
+) -> PlanProblem:
+    """The problem of what a user asked for, checked before anything is simulated.
+
+    Parameters
+    ----------
+    network : Network
+        With the exits that may be kept.
+    sources : sequence of Source
+        The hardware.
+    policies : sequence of Scheduler
+        The policies.
+    requirements : sequence of Requirement
+        What must hold.
+    traffic : PlanTraffic
+        The requests.
+    thresholds : sequence of Threshold, optional
+        Those that are tried, the same at all exits, by default the usual ones of the samples' measure.
+
+    Returns
+    -------
+    PlanProblem
+        With every setting of the exits.
+
+    Raises
+    ------
+    InputError
+        If something is missing or does not fit.
+    """
+    faults = []
+    if (traffic.rate_per_s is None) == (traffic.trace is None):
+        faults.append("rate: expected a rate or a trace, found " + ("neither" if traffic.trace is None else "both"))
+    if thresholds is not None and traffic.samples is None:
+        faults.append("thresholds: expected samples, which decide by them who leaves, found none; add samples")
+    faults += [
+        f"policy: expected policies that serve every request, found {item.spec}; leave out on_deadline"
+        for item in policies
+        if item.on_deadline
+    ]
+    named = [item.name for item in sources]
+    faults += [f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1]
+    faults += [
+        f"{item.name}: expected times of the {len(network.exits)} exits of {network.name}, found {item.parts_s.shape[1]}"
+        for item in sources
+        if item.parts_s.shape[1] != len(network.exits)
+    ]
+    if faults:
+        raise InputError(faults)
+    samples = traffic.samples
+    if samples is None:
+        settings = as_stated(network.exits)
+    else:
+        settings = settings_of(network.exits, samples, samples.measure.usual if thresholds is None else thresholds)
+    return PlanProblem(network, sources, settings, policies, requirements, traffic)

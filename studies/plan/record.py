@@ -1,0 +1,84 @@
+"""A plan as JSON and as a folder (``docs/plan.md``)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ...dse.npu.design import OWN_FILES, tabulate_design
+from ...dse.npu.latency import tabulate_latency
+from ...dse.npu.search import search
+from ...formats import AnyPath, Table, check_own_folder, table_text, write_directory
+from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE
+from ...traffic.samples import samples_bytes
+from .problem import PlanProblem
+from .runs import FreshFigures
+from .search import Plan
+from .sources import BoardSource
+
+PLAN_FILE, SAMPLES_FILE = "plan.json", "samples.npz"
+PLAN_FILES = {*OWN_FILES, PLAN_FILE, SAMPLES_FILE}
+"""All that the folder of a plan may hold."""
+
+
+class PlanTable(Table):
+    """A plan as a file, ``fluidb.plan/1`` (``docs/file-formats.md``)."""
+
+    schema_name: ClassVar[str] = "fluidb.plan/1"
+    made_by: ClassVar[str] = "fluidb plan"
+
+    plan: dict[str, Any]  # as ``fluidb plan --json`` prints it (:func:`plan_record`)
+
+
+def figures_record(problem: PlanProblem, fresh: FreshFigures) -> dict[str, Any]:
+    """Figures on the fresh seeds, and whether each requirement is kept; null where the interval holds the bound."""
+    figures = {name: item.model_dump(mode="json", exclude={"seeds"}) for name, item in fresh.figures.items()}
+    kept = {item.text: verdict for item, verdict in zip(problem.requirements, fresh.verdicts, strict=True)}
+    return {"figures": figures, "kept": kept}
+
+
+def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
+    """A plan with its figures, as JSON."""
+    item = plan.candidate
+    source, setting = problem.sources[item.source], problem.settings[item.setting]
+    names = [problem.network.exits[place - 1].name for place in setting.kept]
+    samples = problem.traffic.samples
+    return {
+        "platform": source.name,
+        **(source.tiles[item.row]._asdict() if source.tiles else {}),
+        "dsps": int(source.dsps[item.row]) if source.tiles else None,
+        "dsp_share": float(source.share[item.row]) if source.tiles else None,
+        "exits": names,
+        "thresholds": setting.thresholds,
+        "measure": None if samples is None else samples.measure.name,
+        "policy": problem.policies[item.policy].spec,
+        **figures_record(problem, plan.fresh),
+    }
+
+
+def check_plan_output(folder: AnyPath, *, force: bool) -> None:
+    """Refuse, before a search takes its time, a folder that must not be written."""
+    check_own_folder(folder, force, "a plan", PLAN_FILE, PLAN_FILES)
+
+
+def write_plan(folder: AnyPath, problem: PlanProblem, plan: Plan, *, replace: bool = False) -> None:
+    """Write a plan with its design and tables into a folder of its own, whole or not at all."""
+    check_plan_output(folder, force=replace)
+    item = plan.candidate
+    source, setting, samples = problem.sources[item.source], problem.settings[item.setting], problem.traffic.samples
+    files: dict[str, str | bytes] = {}
+    if isinstance(source, BoardSource):
+        assert source.tiles is not None
+        exits = setting.exits(problem.network, samples and samples.measure)
+        network = problem.network.keep_exits(setting.kept, exits)
+        options = source.options.model_copy(update={"tile": source.tiles[item.row]})
+        found = search(network, source.board, options)
+        design, fbcb = tabulate_design(network, source.board, options, found)
+        latency = tabulate_latency(design, fbcb)
+        files |= {DESIGN_FILE: table_text(design), FBCB_FILE: table_text(fbcb)}
+    else:
+        latency = problem.table(source.table(item.row), item.setting)
+    table = PlanTable(plan=plan_record(problem, plan)).derived_from(latency)
+    files |= {LATENCY_FILE: table_text(latency), PLAN_FILE: table_text(table)}
+    if samples is not None:
+        files[SAMPLES_FILE] = samples_bytes(samples.at_exits(setting.kept, [1] * len(setting.kept)))
+    write_directory(folder, files, replace=replace)

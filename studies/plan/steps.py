@@ -1,0 +1,66 @@
+"""What binds a plan, and what one step of each resource, of the traffic and of the objective would change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ...dse.npu.latency import tabulate_latency
+from ...formats import InputError
+from ...platforms import Board
+from ...tables.latency import LatencyTable
+from .problem import PlanProblem
+from .runs import FreshFigures, fresh_runs
+from .search import Plan
+from .sources import BoardSource, design_of
+
+STEP = 0.1
+"""Share by which the bandwidth, the rate and the objective change."""
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """A plan with one thing less, or with more traffic, on the fresh seeds."""
+
+    change: str
+    fresh: FreshFigures
+
+
+def steps_of(problem: PlanProblem, plan: Plan) -> list[PlanStep]:
+    """Figures of a plan after each step."""
+    item = plan.candidate
+    source, policy = problem.sources[item.source], problem.policies[item.policy]
+    setting, asked = problem.settings[item.setting], problem.traffic
+    whole = source.table(item.row)
+
+    def at(change: str, table: LatencyTable, faster: float = 1.0, slo_s: float | None = None) -> PlanStep:
+        wanted = asked if slo_s is None else replace(asked, slo_s=slo_s)
+        traffics = [wanted.draw(setting, seed, faster) for seed in asked.fresh]
+        return PlanStep(change, fresh_runs(problem, problem.table(table, item.setting), policy, traffics))
+
+    steps = [at(change, table) for change, table in _smaller(source, item.row)]
+    steps.append(at(f"{STEP:.0%} more requests a second", whole, 1 + STEP))
+    if isinstance(asked.slo_s, float):
+        steps.append(at(f"an SLO {STEP:.0%} shorter", whole, slo_s=(1 - STEP) * asked.slo_s))
+    return steps
+
+
+def _smaller(source: object, row: int) -> Iterator[tuple[str, LatencyTable]]:
+    """The latency tables of a design with less of a resource."""
+    if not isinstance(source, BoardSource):
+        return
+    assert source.tiles is not None
+    tile, board = source.tiles[row], source.board
+    narrow: Board = board.model_copy(update={"bandwidth_gb_s": (1 - STEP) * board.bandwidth_gb_s})
+    rows = tile.T_R // 4 * 2
+    for change, on, smaller in (
+        (f"a processing element less: T_C = {tile.T_C - 1}", board, tile._replace(T_C=tile.T_C - 1)),
+        (f"half the rows: T_R = {rows}", board, tile._replace(T_R=rows)),
+        (f"{STEP:.0%} less bandwidth: {narrow.bandwidth_gb_s:.4g} GB/s", narrow, tile),
+    ):
+        if min(smaller) < 1:
+            continue
+        try:
+            yield change, tabulate_latency(*design_of(source.network, on, source.options, smaller))
+        except InputError:  # so few rows hold no tile
+            continue
