@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..design.problem import NetworkName, Space
-from ..names import DEVICE, PLATFORM, named
+from ..names import PLATFORM, named, offering
 from ..options import (
     POLICY_NAMES,
     AsJson,
     Cluster,
     OptionalTrace,
     PictureOptions,
-    PredictDepth,
     Samples,
     Slo,
     Threads,
@@ -25,17 +24,17 @@ from ..options import (
     names,
     objective,
     objective_record,
-    offering,
     option,
     tried_thresholds,
     written,
 )
-from ..render import facts, fail, ms, percent, progress, quantity, show, table
+from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...models import Network
     from ...studies.estimates import Estimate
-    from ...studies.plan.runs import FreshFigures, PlanProblem
+    from ...studies.plan.problem import PlanProblem
+    from ...studies.plan.runs import FreshFigures
     from ...studies.plan.search import Plan, Plans
     from ...studies.plan.sources import Source
     from ...studies.plan.steps import PlanStep
@@ -56,9 +55,7 @@ def command(
     slo: Slo = None,
     samples: Samples = None,
     thresholds: ThresholdsTried = None,
-    policy: Annotated[
-        list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))
-    ] = None,
+    policy: Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))] = None,
     minimise: Annotated[Literal["dsps", "share"], option("DSPs, or the share of the board's.")] = "dsps",
     *,
     space: Space,
@@ -99,7 +96,7 @@ def command(
     )  # fmt: skip
     problem = problem_of(
         net,
-        [_source(net, name, space) for name in names(platforms) or []],
+        [_source(net, network, name, space) for name in names(platforms) or []],
         [find_policy(text) for text in policy or DEFAULT_POLICIES],
         [parse_requirement(text) for text in require],
         asked,
@@ -107,21 +104,25 @@ def command(
     )
     with progress("designs") as report:
         found = find_plans(problem, minimise, scheduler=scheduler, threads=threads, progress=report)
-    steps = steps_of(problem, found.front[0]) if found.front else []
-    if output is not None and found.front:
-        write_plan(output, problem, found.front[0], replace=picture.force)
+    steps, wrote = [], output if found.front else None
     if found.front:
+        steps = steps_of(problem, found.front[0])
+        if output is not None:
+            write_plan(output, problem, found.front[0], replace=picture.force)
         picture.write(lambda: draw_plans(found))
     stated = {"network": net.name, "platforms": [item.name for item in problem.sources], "rate_per_s": rate}
     record = stated | {"trace": trace, "samples": samples, **objective_record(slo)} | _record(found, steps, minimise)
     then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
-    show(as_json, "fluidb.plan-output/1", record | {"output": output}, _text(found, steps), output if found.front else None, then, [picture.plot] if found.front else [])
+    if as_json or found.front:
+        pictures = [picture.plot] if found.front else []
+        text = _text(found, steps)
+        show(as_json, "fluidb.plan-output/1", record | {"output": wrote}, text, wrote, then, pictures)
     if not found.front:
         fail([_miss(found)])
         raise typer.Exit(1)
 
 
-def _source(network: Network, name: str, space: Space) -> Source:
+def _source(network: Network, file: str, name: str, space: Space) -> Source:
     """The hardware of a name: every design of a board, a device's table, or the table in a folder."""
     from ...dse.device.tabulate import tabulate_file
     from ...formats import InputError
@@ -136,8 +137,10 @@ def _source(network: Network, name: str, space: Space) -> Source:
     if isinstance(found, Board):
         return BoardSource(*space.read(network, name))
     if isinstance(found, Device):
-        return TableSource(name, tabulate_file(*read_network_file(network.name), found))
-    raise InputError(f"{name}: expected a board or a device, found a platform of another kind; search it with `fluidb dse -o DIR`, then name DIR here")
+        return TableSource(name, tabulate_file(*read_network_file(file), found))
+    raise InputError(
+        f"{name}: expected a board or a device, found {found.kind}; search it with `fluidb dse -o DIR`, then name DIR"
+    )
 
 
 def _record(found: Plans, steps: Sequence[PlanStep], minimised: str) -> dict[str, Any]:
@@ -159,37 +162,31 @@ def _record(found: Plans, steps: Sequence[PlanStep], minimised: str) -> dict[str
 
 
 def _text(found: Plans, steps: Sequence[PlanStep]) -> Iterator[str]:
-    if not found.front:
-        return
     problem, best = found.problem, found.front[0]
-    yield facts(_about(problem, best) | {"searched": _searched(found)})
+    yield facts(_about(problem, best, steps) | {"searched": _searched(found)})
     rows = [(*_where(problem, item), *_shown(problem, item.fresh)) for item in found.front]
     yield table(["DSPs", "hardware", "exits", "policy", *_headings(problem)], rows)
     changes = [(item.change, _kept(item.fresh), *_shown(problem, item.fresh)) for item in steps]
     yield table(["the cheapest plan with", "", *_headings(problem)], changes)
 
 
-def _about(problem: PlanProblem, plan: Plan) -> dict[str, str | None]:
-    """The recommended plan, and the requirement that is nearest to its bound."""
+def _about(problem: PlanProblem, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str | None]:
+    """The recommended plan, and the requirement that fails first if there is less of anything."""
     item = plan.candidate
     source, setting = problem.sources[item.source], problem.settings[item.setting]
     design = None
     if source.tiles:
         taken = f"{source.dsps[item.row]:,} DSPs, {percent(float(source.share[item.row]), 1)} of the board's"
         design = f"<T_R,T_P,T_C> = {source.tiles[item.row]}: {taken}"
-    nearest = min(problem.requirements, key=lambda asked: _margin(asked, plan.fresh))
+    failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
+    first = problem.requirements[failed[0]] if failed else None
     return {
         "hardware": source.name,
         "design": design,
         "exits": setting.text(problem.network.exits),
         "policy": problem.policies[item.policy].spec,
-        "binding": f"{nearest.text}: {_interval(nearest.unit, plan.fresh.figures[nearest.name])}",
+        "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
     }
-
-
-def _margin(asked: Any, fresh: FreshFigures) -> float:
-    """Distance of a figure's mean from its bound, as a share of the bound."""
-    return abs(fresh.figures[asked.name].mean - asked.bound) / max(abs(asked.bound), 1e-9)
 
 
 def _interval(unit: str, found: Estimate) -> str:

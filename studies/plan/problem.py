@@ -13,7 +13,7 @@ from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
 from ...traffic.arrivals import poisson
 from ...traffic.distributions import Objective
-from ...traffic.measures import Threshold
+from ...traffic.measures import Measure, Threshold
 from ...traffic.samples import Samples, draw_samples
 from ...traffic.trace import Trace
 from ...traffic.traffic import Traffic, prepare
@@ -32,6 +32,11 @@ class PlanTraffic:
     samples: Samples | None
     seed: int  # of the race; fresh runs have the seeds after it
     seeds: int  # fresh runs
+
+    @property
+    def measure(self) -> Measure | None:
+        """The measure of the samples' thresholds."""
+        return None if self.samples is None else self.samples.measure
 
     @property
     def requests(self) -> int:
@@ -77,8 +82,8 @@ class PlanProblem:
 
     def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
         """The latency table of hardware with the exits of a setting."""
-        found, samples = self.settings[setting], self.traffic.samples
-        return with_setting(whole, found, found.exits(self.network, samples and samples.measure))
+        found = self.settings[setting]
+        return with_setting(whole, found, found.exits(self.network, self.traffic.measure))
 
     def judged(self, summary: Summary) -> list[bool]:
         """Whether a run keeps each requirement."""
@@ -131,11 +136,13 @@ def problem_of(
         if item.on_deadline
     ]
     named = [item.name for item in sources]
-    faults += [f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1]
     faults += [
-        f"{item.name}: expected times of the {len(network.exits)} exits of {network.name}, found {item.parts_s.shape[1]}"
+        f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1
+    ]
+    faults += [
+        f"{item.name}: expected times of {len(network.exits)} exits, those of {network.name}, found {item.stages}"
         for item in sources
-        if item.parts_s.shape[1] != len(network.exits)
+        if item.stages != len(network.exits)
     ]
     if faults:
         raise InputError(faults)

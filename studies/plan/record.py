@@ -41,7 +41,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     item = plan.candidate
     source, setting = problem.sources[item.source], problem.settings[item.setting]
     names = [problem.network.exits[place - 1].name for place in setting.kept]
-    samples = problem.traffic.samples
+    measure = problem.traffic.measure
     return {
         "platform": source.name,
         **(source.tiles[item.row]._asdict() if source.tiles else {}),
@@ -49,7 +49,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
         "dsp_share": float(source.share[item.row]) if source.tiles else None,
         "exits": names,
         "thresholds": setting.thresholds,
-        "measure": None if samples is None else samples.measure.name,
+        "measure": measure and measure.name,
         "policy": problem.policies[item.policy].spec,
         **figures_record(problem, plan.fresh),
     }
@@ -68,7 +68,7 @@ def write_plan(folder: AnyPath, problem: PlanProblem, plan: Plan, *, replace: bo
     files: dict[str, str | bytes] = {}
     if isinstance(source, BoardSource):
         assert source.tiles is not None
-        exits = setting.exits(problem.network, samples and samples.measure)
+        exits = setting.exits(problem.network, problem.traffic.measure)
         network = problem.network.keep_exits(setting.kept, exits)
         options = source.options.model_copy(update={"tile": source.tiles[item.row]})
         found = search(network, source.board, options)

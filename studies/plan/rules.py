@@ -12,7 +12,7 @@ from ...serving.metrics import QUANTILES
 from ...serving.requirements import Requirement
 from ...traffic.traffic import Traffic
 from .exits import ExitSetting
-from .sources import Source
+from .sources import Source, work_of
 
 LATENCY, UTILISATION = "latency of one sample", "utilisation"
 """Rules, as they are counted."""
@@ -48,8 +48,7 @@ def least_latency(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
 
 def least_work(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
     """Time of the hardware that a sample takes at least until it leaves at each exit. Shapes: returns (N, E)."""
-    batch = np.arange(1, source.parts_s.shape[-1] + 1)
-    return _until((source.parts_s / batch).min(axis=3), setting)
+    return _until(work_of(source.parts_s), setting)
 
 
 def _until(parts_s: NDArray[np.float64], setting: ExitSetting) -> NDArray[np.float64]:
@@ -68,9 +67,9 @@ def possible(
     A request takes at least the least time of its path, alone in the best batch for it. Those that may be late aside,
     all work must be done before the last request is late, on hardware that is busy from the first arrival on.
     """
-    places = np.array([*setting.kept, source.parts_s.shape[1]])  # exits of the setting in the whole network
+    places = np.array([*setting.kept, source.stages])  # exits of the setting in the whole network
     left = places[traffic.exits - 1] - 1
-    shares = np.bincount(left, minlength=source.parts_s.shape[1]) / len(traffic)
+    shares = np.bincount(left, minlength=source.stages) / len(traffic)
     latency_s, work_s = least_latency(source, setting), least_work(source, setting)
     slow, busy = np.zeros((2, len(latency_s)), np.bool_)
     for item in requirements:

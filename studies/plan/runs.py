@@ -120,7 +120,6 @@ class FreshFigures:
         """Whether all requirements surely hold."""
         return all(verdict is True for verdict in self.verdicts)
 
-
     def excess(self, requirements: Sequence[Requirement]) -> float:
         """How far the worst figure is beyond its bound, as a share of the bound; infinite where it is not known."""
         return max(
@@ -131,7 +130,9 @@ class FreshFigures:
         )  # fmt: skip
 
 
-def fresh_runs(problem: PlanProblem, table: LatencyTable, policy: Scheduler, traffics: Sequence[Traffic]) -> FreshFigures:
+def fresh_runs(
+    problem: PlanProblem, table: LatencyTable, policy: Scheduler, traffics: Sequence[Traffic]
+) -> FreshFigures:
     """The figures of hardware and policy on fresh traffic."""
     summaries = [summarise(simulate(table, item, as_scheduler(policy, table))) for item in traffics]
     figures = {}

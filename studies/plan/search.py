@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError, brief
+from ...formats import brief
 from ...serving.requirements import check_stated
 from ..workers import Workers, in_order, workers
-from .rules import LATENCY, UTILISATION, possible
 from .problem import PlanProblem
+from .rules import LATENCY, UTILISATION, possible
 from .runs import Candidate, FreshFigures, RaceResult, fresh_runs, race
+from .sources import work_of
 
 ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
@@ -128,7 +128,9 @@ def find_plans(
             if walk.done:
                 break
         simulated = counts[EARLY] + counts[WHOLE]
-        counts[COST] = counts["all"] - simulated - sum(counts[name] for name in (ACCURACY, LATENCY, UTILISATION, HOPELESS))
+        counts[COST] = (
+            counts["all"] - simulated - sum(counts[name] for name in (ACCURACY, LATENCY, UTILISATION, HOPELESS))
+        )
         if progress:
             progress(len(field.cost), len(field.cost))
     some = np.flatnonzero(field.alive.any(axis=1))
@@ -139,9 +141,10 @@ def find_plans(
 
 def _nearest(walk: _Walk, field: _Field) -> Plan:
     """Of the plans on the fastest hardware of each source, the one that comes nearest to the requirements."""
-    problem, found = walk.problem, []
+    problem = walk.problem
+    found: list[tuple[float, Plan]] = []
     for number, source in enumerate(problem.sources):
-        row = int((source.parts_s / np.arange(1, source.parts_s.shape[3] + 1)).min(axis=3).sum(axis=(1, 2)).argmin())
+        row = int(work_of(source.parts_s).sum(axis=(1, 2)).argmin())
         costs = field.cost[(field.source == number) & (field.row == row)]
         settings = [at for at, item in enumerate(problem.settings) if source.drops or item.keeps_all(problem.network)]
         most = max(problem.settings[at].accuracy or 0.0 for at in settings)
@@ -193,15 +196,15 @@ class _Walk:
     """The walk through the field, and the front so far."""
 
     def __init__(self, problem: PlanProblem, field: _Field, counts: dict[str, int]) -> None:
-        self.problem, self.counts, self.front, self.refuted = problem, counts, [], 0
-        self._field = field
+        self.problem, self.counts, self._field, self.refuted = problem, counts, field, 0
+        self.front: list[Plan] = []
         self._accuracy = np.array([item.accuracy or 0.0 for item in problem.settings])
         self._best = -1.0  # accuracy of the last plan on the front
 
     @property
     def done(self) -> bool:
         """True if no plan can be more accurate than the front."""
-        return self._best >= self._accuracy.max()
+        return bool(self._best >= self._accuracy.max())
 
     def advance(self, part: slice, at: Workers) -> None:
         """Race the rows of a part, and take the winners that are the cheapest of their accuracy."""
@@ -216,7 +219,8 @@ class _Walk:
             self.counts[HOPELESS] += result.hopeless
             self.counts[EARLY] += result.ended
             self.counts[WHOLE] += result.whole
-        position = {pair: index for index, pair in enumerate(zip(field.source[part].tolist(), field.row[part].tolist(), strict=True))}
+        pairs = zip(field.source[part].tolist(), field.row[part].tolist(), strict=True)
+        position = {pair: index for index, pair in enumerate(pairs)}
         costs = field.cost[part]
 
         def order(item: Candidate) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ BLOCK = 256
 """Designs whose least times are computed at once."""
 
 
-class Source(Protocol):
+class Source(ABC):
     """Hardware of one kind, in rows: designs, or one table."""
 
     name: str  # of the board or the folder
@@ -34,11 +34,17 @@ class Source(Protocol):
     speedup: float  # throughput with several lanes, relative to one batch at a time
     drops: bool  # whether exits can be left out: its times are known by layer
 
+    @property
+    def stages(self) -> int:
+        """Exits of the network, E."""
+        return int(self.parts_s.shape[1])
+
+    @abstractmethod
     def table(self, row: int) -> LatencyTable:
         """The latency table of a row, with all exits."""
 
 
-class BoardSource:
+class BoardSource(Source):
     """Every design that fits a board."""
 
     drops, speedup = True, 1.0
@@ -48,12 +54,13 @@ class BoardSource:
         space = designs(board, options.room(board), placed=options.placed)
         dsps = -(-space[:, 1] * space[:, 2] // board.macs_per_dsp)
         parts_s = least_parts(network, board, options, space)
-        # of designs with as many DSPs the one with the least time for a sample first
-        order = np.lexsort((np.arange(len(space)), (parts_s / np.arange(1, options.b_max + 1)).min(-1).sum((1, 2)), dsps))
-        self.tiles: list[Tile] | None = [Tile(*row) for row in space[order].tolist()]
+        # of designs with as many DSPs the one with the least work for a sample first
+        order = np.lexsort((np.arange(len(space)), work_of(parts_s).sum(axis=(1, 2)), dsps))
+        self.tiles = [Tile(*row) for row in space[order].tolist()]
         self.dsps, self.share, self.parts_s = dsps[order], dsps[order] / board.dsps, parts_s[order]
 
     def table(self, row: int) -> LatencyTable:
+        """The latency table of a row, with all exits."""
         assert self.tiles is not None
         return tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row]))
 
@@ -64,17 +71,25 @@ def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile
     return tabulate_design(network, board, options.model_copy(update={"tile": tile}), found)
 
 
-class TableSource:
+class TableSource(Source):
     """Hardware that is given by its latency table."""
 
     def __init__(self, name: str, table: LatencyTable) -> None:
-        self.name, self._table, self.tiles, self.speedup = name, table, None, table.speedup
+        self.name, self.tiles, self.speedup, self._table = name, None, table.speedup, table
         self.dsps, self.share = np.zeros(1, np.int64), np.ones(1)
         self.drops = bool(table.layers) and table.variants == 1
         self.parts_s = parts_of(table)[None]
 
     def table(self, row: int) -> LatencyTable:
+        """The table; there is one row."""
+        assert row == 0
         return self._table
+
+
+def work_of(parts_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Least time of the hardware for a sample, by part: with the best batch size. Shapes: (..., B) to (...)."""
+    found: NDArray[np.float64] = (parts_s / np.arange(1, parts_s.shape[-1] + 1)).min(axis=-1)
+    return found
 
 
 def least_parts(
