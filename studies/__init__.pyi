@@ -1,5 +1,4 @@
 from .capacity import Capacity as Capacity, find_capacity as find_capacity
-from .codesign import Codesign as Codesign, codesign as codesign
 from .comparison import compare as compare
 from .latency_target import TargetThresholds as TargetThresholds, meet_target as meet_target
 from .scenario import load_scenario as load_scenario

@@ -98,7 +98,8 @@ def test_a_page_shows_every_picture_that_make_draws():
 @pytest.mark.parametrize(
     ("page", "run"),
     [
-        ("docs/npu.md", run_fluidb),  # no other test runs codesign in a process of its own
+        ("docs/npu.md", call_fluidb),
+        ("docs/plan.md", run_fluidb),  # in processes of their own, as a user would
         ("docs/batchcond.md", call_fluidb),
         ("docs/sushi.md", call_fluidb),
     ],

@@ -87,7 +87,7 @@ def chosen_thresholds(
         if measure is not CONFIDENCE:
             raise InputError(
                 f"threshold: expected one of {measure.plural}, as none is usual; give some, which "
-                "`fluidb target` finds, or a trace with a column exit"
+                "`fluidb thresholds --target` finds, or a trace with a column exit"
             )
         return [PAPER_THRESHOLD]
     thresholds: list[Threshold] = [given] if isinstance(given, str | float | int) else list(given)

@@ -257,6 +257,6 @@ def _miss(found: Plans) -> str:
     value = "not known" if found_ is None else _interval(item.unit, found_)
     _, hardware, exits, policy = _where(problem, plan)
     return (
-        f'require: no plan keeps "{item.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
+        f'no plan keeps "{item.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
         f"{_searched(found)}"
     )

@@ -1,53 +1,120 @@
-"""``fluidb thresholds``: accuracy, latency and violations by threshold."""
+"""``fluidb thresholds``: figures by threshold, or the thresholds that meet a latency target."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import typer
+
 from ..options import (
     AsJson,
+    KindOptions,
+    OptionalTrace,
     PictureOptions,
-    SimulationOptions,
+    Policy,
+    PredictDepth,
+    Samples,
+    Seed,
+    ServedOptions,
+    Slo,
     TableFolder,
     ThresholdsTried,
+    duration,
     objective_record,
+    option,
+    refuse_others,
     tried_thresholds,
 )
-from ..render import facts, ms, percent, progress, show, spread, table
+from ..render import facts, ms, percent, plain, progress, show, spread, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...studies.latency_target import TargetThresholds
+    from ...studies.thresholds import Sweep
+
+_OBJECTIVE = "Best shares: the most samples at the latest exit, or the highest accuracy."
+_TARGET = "Find thresholds with this mean latency of a sample alone, in place of a sweep."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(PictureOptions, ServedOptions, KindOptions):
+    """The sweep: requests, policy, and thresholds that are tried."""
+
+    with_: ClassVar[str] = "a trace"
+
+    policy: Policy = "fluid"
+    samples: Samples = None
+    slo: Slo = None
+    seed: Seed = 0
+    predict_depth: PredictDepth = None
+    trace: OptionalTrace = None
+    thresholds: ThresholdsTried = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(KindOptions):
+    """The target: thresholds from the shares of the exits."""
+
+    with_: ClassVar[str] = "a target"
+
+    samples: Samples = None
+    target: Annotated[str | None, option(_TARGET, "DURATION")] = None
+    objective: Annotated[Literal["latest", "accuracy"], option(_OBJECTIVE)] = "latest"
 
 
 def command(
-    directory: TableFolder,
-    simulated: SimulationOptions,
-    thresholds: ThresholdsTried = None,
-    *,
-    picture: PictureOptions,
-    as_json: AsJson = False,
+    ctx: typer.Context, directory: TableFolder, swept: SweepOptions, aimed: TargetOptions, as_json: AsJson = False
 ) -> None:
-    """Sweep the exit threshold: accuracy against latency.
+    """Sweep the exit threshold, or find thresholds for a latency.
 
-    Every threshold, the same for all exits, replays the same requests with the
-    same samples. A star marks what no other threshold beats in accuracy, mean
-    latency and violations at once. `fluidb target` finds thresholds for a latency.
+    With a trace, every threshold, the same for all exits, replays the same requests
+    with the same samples. A star marks what no other threshold beats in accuracy,
+    mean latency and violations at once.
+
+    With --target, shares of the exits come from the mean latency, and thresholds from
+    the shares (EdgeSP, Section 3.4, `fluidb docs edgesp`). One half of the samples
+    chooses, the other half checks.
     """
+    kinds = (swept, aimed)
+    if aimed.target is None:
+        refuse_others(ctx, swept, kinds, "a sweep")
+        _sweep(directory, swept, as_json)
+    else:
+        refuse_others(ctx, aimed, kinds, "this")
+        _meet(directory, aimed, aimed.target, as_json)
+
+
+def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
+    from ...formats import InputError
     from ...plots.thresholds import draw_thresholds
     from ...studies.thresholds import sweep_thresholds
 
-    picture.check()
-    requests, tried = simulated.requests, tried_thresholds(thresholds)
+    if asked.trace is None:
+        raise InputError("trace: expected a trace to sweep thresholds with, or --target, found neither; state one")
+    asked.check()
+    requests, tried = asked.requests_of(asked.trace), tried_thresholds(asked.thresholds)
     with progress("thresholds") as report:
-        found = sweep_thresholds(directory, requests, simulated.policy, tried, progress=report)
-    picture.write(lambda: draw_thresholds(found))
+        found = sweep_thresholds(directory, requests, asked.policy, tried, progress=report)
+    asked.write(lambda: draw_thresholds(found))
     record = {
         "design": directory,
         "trace": requests.trace,
         "samples": requests.samples,
         "policy": found.policy,
-        **objective_record(simulated.slo),
+        **objective_record(asked.slo),
         "seed": requests.seed,
         "requests": found.requests,
         "measure": found.measure,
         "points": found.points,
     }
     origin = requests.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
+    show(as_json, "fluidb.thresholds-output/1", record, _swept(found, str(origin)), asked.plot)
+
+
+def _swept(found: Sweep, origin: str) -> Iterator[str]:
     exits = spread([(index, f"{index + 1} {name}") for index, name in enumerate(found.exits)])
     rows = [
         (
@@ -61,12 +128,57 @@ def command(
         )
         for point in found.points
     ]
-    text = [
-        facts({"policy": found.policy, "requests": f"{found.requests:,}", found.measure: str(origin)}),
-        table(
-            ["threshold", *(name for _, name in exits), "accuracy", "mean latency", "p99", "violations", "best"], rows
-        ),
-    ]
+    yield facts({"policy": found.policy, "requests": f"{found.requests:,}", found.measure: origin})
+    yield table(
+        ["threshold", *(name for _, name in exits), "accuracy", "mean latency", "p99", "violations", "best"], rows
+    )
     if len(exits) < len(found.exits):
-        text.append(f"{len(exits)} of {len(found.exits)} exits; --json has all")
-    show(as_json, "fluidb.thresholds-output/1", record, text, picture.plot)
+        yield f"{len(exits)} of {len(found.exits)} exits; --json has all"
+
+
+def _meet(directory: Path, asked: TargetOptions, target: str, as_json: bool) -> None:
+    from ...formats import InputError
+    from ...studies.latency_target import meet_target
+
+    target_s = duration(target, "target")
+    assert target_s is not None
+    if asked.samples is None:
+        raise InputError("samples: expected answers at every exit beside a target, found none; add --samples")
+    found = meet_target(directory, asked.samples, target_s, objective=asked.objective)
+    record: dict[str, Any] = {"design": directory, "samples": asked.samples, "objective": asked.objective}
+    show(as_json, "fluidb.target-output/1", record | plain(found), _met(found, asked.objective))
+
+
+def _met(found: TargetThresholds, objective: str) -> Iterator[str]:
+    from ...traffic.measures import show_threshold
+
+    thresholds = [item.threshold for item in found.exits[:-1] if item.threshold is not None]
+    first = found.exits[0]
+    target = ms(found.target_s)
+    late = None if found.feasible else f"{target} is less than exit 1 takes, {ms(first.time_s)}: all leave there"
+    yield facts(
+        {
+            "network": f"{found.network} on {found.platform}",
+            "target": f"{target} on average, by {objective}",
+            "not feasible": late,
+            "thresholds": f"--threshold {','.join(map(str, thresholds))} ({found.measure})" if thresholds else "none",
+        }
+    )
+    exits = [
+        (
+            f"{number} {item.name}",
+            ms(item.time_s),
+            percent(item.accuracy),
+            percent(item.wanted_share),
+            "" if item.threshold is None else show_threshold(item.threshold),
+            percent(item.chosen_share),
+            percent(item.checked_share),
+        )
+        for number, item in enumerate(found.exits, 1)
+    ]
+    yield table(["exit", "time", "accuracy", "wanted", found.measure, "leave", "leave of others"], exits)
+    halves = [
+        (name, f"{met.samples:,}", ms(met.mean_s), percent(met.accuracy))
+        for name, met in (("that chose", found.chosen), ("others", found.checked))
+    ]
+    yield table(["samples", "", "mean latency", "accuracy"], halves)

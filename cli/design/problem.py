@@ -1,4 +1,4 @@
-"""Options of `dse`, `pareto` and `codesign`: the network, the board and the search."""
+"""Options of `dse`, `pareto` and `plan`: the network, the board and the search."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ the README and other tests do so for the other commands.
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("serve-sim-clients", ["serve-sim", "DESIGN", *CLOSED]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
-        ("target", ["target", "DESIGN", "84us", "--samples", "s.csv"]),
+        ("target", ["thresholds", "DESIGN", "--target", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
         ("samples-show", ["samples", "show", "log.npz", "--thresholds", "0.6,0.9"]),
         ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
@@ -937,15 +937,15 @@ def test_the_list_of_commands_says_of_each_what_its_own_help_says(fluidb: Run) -
 
 
 def test_a_search_takes_the_same_options_in_every_command(fluidb: Run) -> None:
-    """They are declared once; `codesign` takes its weights and its objective from the traffic."""
+    """They are declared once; `plan` simulates the traffic, so it needs no weights."""
     options = {}
-    for command in ("dse", "pareto", "codesign"):
+    for command in ("dse", "pareto", "plan"):
         page = fluidb(command, "--help").stdout
         options[command] = set(re.findall(r"^  (?:-\w, )?--([a-z-]+)", page, flags=re.MULTILINE))
     space = {"batching", "stacking", "b-max", "bandwidth", "max-dsp", "max-ram", "max-lut"}
-    assert space <= options["codesign"]
+    assert space <= options["plan"]
     assert space | {"weights", "backbone", "objective"} <= options["dse"] & options["pareto"]
-    assert not {"weights", "objective"} & options["codesign"]
+    assert not {"weights", "objective"} & options["plan"]
 
 
 # completion and documentation

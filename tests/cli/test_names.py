@@ -39,8 +39,8 @@ COMPLETED = {
     "pareto": NETWORKS.names(),
     "pareto resnet50": platforms(Board),
     "pareto resnet50 zc706 --objective": OBJECTIVES,
-    "codesign": NETWORKS.names(),
-    "codesign resnet50": platforms(Board),
+    "plan": NETWORKS.names(),
+    "plan resnet50": PLATFORMS.names(),
     "latency": NETWORKS.names(),
     "latency resnet50": platforms(Device, Engine),
     "exits": NETWORKS.names(),
@@ -105,6 +105,7 @@ def test_names_said_in_help_are_all() -> None:
 
 
 SERVED = ["--trace", "t.csv", "--slo", "1ms"]
+PLANNED = ["--rate", "9", "--slo", "1ms", "--require", "p99 <= 1s"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ SERVED = ["--trace", "t.csv", "--slo", "1ms"]
         (["dse", "sushi-zcu104", "ofa_resnet50"], "sushi-zcu104 is a platform and ofa_resnet50 a network; swap them"),
         (["dse", "zc706,zcu102", "resnet50"], "zc706,zcu102 is a platform and resnet50 a network; swap them"),
         (["pareto", "zc706", "resnet50"], "zc706 is a platform and resnet50 a network; swap them"),
-        (["codesign", "zc706", "resnet50", *SERVED], "zc706 is a platform and resnet50 a network; swap them"),
+        (["plan", "zc706", "resnet50", *PLANNED], "zc706 is a platform and resnet50 a network; swap them"),
         (["latency", "rtx-2080-ti", "vgg16"], "rtx-2080-ti is a platform and vgg16 a network; swap them"),
         (
             ["exits", "v100-tensorrt", "resnet50", "--samples", "s.npz", "--batch", 8],

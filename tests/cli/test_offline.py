@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import POCKET, TINY, Run, lines
+from builders import Run, lines
 
 COUNT = 450
 SERVED = ("--trace", "t.csv", "--slo", "2ms")
@@ -53,7 +53,7 @@ def test_serve_sim_says_when_all_have_returned(waiting: Run, tiny_design: Path):
     assert json.loads(waiting(*command, "--until", "1us", "--json").stdout)["makespan_s"] is None
 
 
-def test_thresholds_report_codesign_and_merge_serve_it(waiting: Run, tiny_design: Path, tmp_path: Path):
+def test_thresholds_report_and_merge_serve_it(waiting: Run, tiny_design: Path, tmp_path: Path):
     random = np.random.default_rng(0)
     np.savez(tmp_path / "s.npz", confidence=random.random((50, 3)), correct=random.random((50, 3)) < 0.7)
     swept = waiting("thresholds", tiny_design, *SERVED, "--samples", "s.npz", "--json")
@@ -63,8 +63,6 @@ def test_thresholds_report_codesign_and_merge_serve_it(waiting: Run, tiny_design
     assert "450 requests, all waiting from the beginning, an SLO of 2 ms" in page
     assert "makespan s" in page
     assert "more requests needed" not in page
-    done = waiting("codesign", TINY, POCKET, *SERVED, "--b-max", 2, "--json")
-    assert json.loads(done.stdout)["settled"] is True
     assert waiting("trace", "merge", "t.csv", "t.csv", "-o", "m.csv").returncode == 0
     assert len((tmp_path / "m.csv").read_text().splitlines()) == 2 * COUNT + 1
 

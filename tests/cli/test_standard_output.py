@@ -61,7 +61,7 @@ def test_traces_flow_through_a_pipe(installed: Run, tmp_path: Path) -> None:
         ["dse", "ofa_mobilenet_v3", "sushi-zcu104", "-o"],
         ["dse", "alexnet_cifar10", "edgesp-a", "-o"],
         ["latency", "resnet50", "rtx-2080-ti", "-o"],
-        ["codesign", TINY, POCKET, "--trace", "t.csv", "--slo", "1ms", "-o"],
+        ["plan", TINY, POCKET, "--trace", "t.csv", "--slo", "1ms", "--require", "p99 <= 1s", "-o"],
         ["pipeline", "part", "-o"],
         ["hardware", "DESIGN", "-o"],
         ["compare", DATA / "duel.toml", "-o"],

@@ -299,7 +299,6 @@ def test_what_is_shown_of_groups_are_their_values_one_by_one(fluidb: Run, tmp_pa
         ),
         (["pareto", TINY, "mine.toml"], "mine.toml: expected a board, found a device"),
         (["pareto", TINY, "sushi-zcu104"], "sushi-zcu104: expected a board, found an accelerator; search its"),
-        (["codesign", TINY, "mine.toml", "--trace", "t.csv"], "mine.toml: expected a board, found a device"),
         (["compare", "s.toml"], "cases[0].platform: mine.toml: expected a board, found a device"),
         (["platforms", "import", "times.csv", "-o", "n.toml"], "times.csv: expected --network, whose stages"),
         (

@@ -73,10 +73,10 @@ def test_the_printed_thresholds_serve_the_target(fluidb: Run, tmp_path, tiny_des
     write_samples(drawn(2000), tmp_path / "e.npz")
     time_s = read_latency(tiny_design).array()[0, 1:, 1]
     target = f"{1e6 * (0.6 * time_s[0] + 0.4 * time_s[2]):.4f}us"
-    done = fluidb("target", tiny_design, target, "--samples", "e.npz", "--json")
+    done = fluidb("thresholds", tiny_design, "--target", target, "--samples", "e.npz", "--json")
     found = json.loads(done.stdout)
     assert [item["wanted_share"] for item in found["exits"]] == pytest.approx([0.6, 0, 0.4], abs=1e-4)
-    text = fluidb("target", tiny_design, target, "--samples", "e.npz").stdout
+    text = fluidb("thresholds", tiny_design, "--target", target, "--samples", "e.npz").stdout
     (line,) = [line for line in text.splitlines() if line.startswith("thresholds")]
     threshold = line.split("--threshold ")[1].split()[0]
     assert threshold == f"{found['exits'][0]['threshold']},never"
@@ -84,7 +84,7 @@ def test_the_printed_thresholds_serve_the_target(fluidb: Run, tmp_path, tiny_des
     served = fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--samples", "e.npz",
                     "--threshold", threshold, "--policy", "serial:call=0", "--json")  # fmt: skip
     assert json.loads(served.stdout)["mean_latency_s"] == pytest.approx(found["chosen"]["mean_s"], rel=0.06)
-    early = fluidb("target", tiny_design, "1ns", "--samples", "e.npz", "--objective", "accuracy")
+    early = fluidb("thresholds", tiny_design, "--target", "1ns", "--samples", "e.npz", "--objective", "accuracy")
     assert early.returncode == 0
     assert "not feasible" in early.stdout
     assert "--threshold always,always (entropy)" in early.stdout
@@ -96,12 +96,14 @@ def test_faults_of_a_target(fluidb: Run, tmp_path, tiny_design):
     write_samples(drawn(1), tmp_path / "one.npz")
     write_samples(draw_answers(PRESETS["glue"], 3, 10, 0), tmp_path / "four.npz")
     for arguments, expected in (
-        (["400", "--samples", "e.npz"], "DURATION: expected a unit"),
+        (["400", "--samples", "e.npz"], "--target: expected a unit"),
         (["1ms", "--samples", "no.npz"], "no.npz: expected samples"),
         (["1ms", "--samples", "dense.npz"], "dense.npz: expected one entropy at each exit of"),
         (["1ms", "--samples", "four.npz"], "found 4 exits with 1 values each"),
         (["1ms", "--samples", "one.npz"], "expected at least 2 samples"),
+        (["1ms"], "--samples: expected answers at every exit beside a target, found none"),
+        (["1ms", "--samples", "e.npz", "--slo", "1ms"], "--slo: an option with a trace, but this is a target"),
         (["1ms", "--samples", "e.npz", "--objective", "luck"], "'luck' is not one of 'latest', 'accuracy'"),
     ):
-        (line,) = lines(fluidb("target", tiny_design, *arguments))
+        (line,) = lines(fluidb("thresholds", tiny_design, "--target", *arguments))
         assert expected in line

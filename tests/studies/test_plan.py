@@ -1,8 +1,9 @@
-"""`plan` against brute force: every design, exit setting and policy simulated whole, by the plain commands' functions."""
+"""`plan` against brute force: every design, exit setting and policy, all simulated whole."""
 
 from __future__ import annotations
 
 import json
+import os
 from itertools import combinations, product
 from pathlib import Path
 from random import Random
@@ -20,10 +21,12 @@ from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import find_policy
 from fluidb.serving.statistics import mean_interval
+from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.exits import settings_of
 from fluidb.studies.plan.problem import PlanProblem, PlanTraffic, problem_of
 from fluidb.studies.plan.search import find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource
+from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson
 from fluidb.traffic.samples import Samples, draw_samples, write_samples
 from fluidb.traffic.traffic import prepare
@@ -46,13 +49,14 @@ def random_problem(seed: int) -> PlanProblem:
     options = SearchOptions(b_max=draw.choice([2, 3]), stacking=draw.random() < 0.5)
     board = board_of(draw.randint(3, 7), kibit=draw.choice([8, 40]), gb_s=draw.choice([0.05, 0.4]))
     source = BoardSource(NETWORK, board, options)
-    whole_s = source.table(len(source.dsps) - 1).array()[0, -1, 1]
+    whole_s = source.table(len(source.dsps) // 2).array()[0, -1, 1]
     bound = draw.choice([2, 5, 10])
-    texts = [draw.choice([f"violation_rate <= {bound} %", f"p95 <= {3e3 * whole_s:.4f}ms", f"mean < {1.5e3 * whole_s:.4f}ms"])]
+    times = 2e3 * whole_s, 1.2e3 * whole_s
+    texts = [draw.choice([f"violation_rate <= {bound} %", f"p95 <= {times[0]:.4f}ms", f"mean < {times[1]:.4f}ms"])]
     if draw.random() < 0.7:
         texts.append(f"accuracy >= {draw.choice([70, 75, 80])} %")
     traffic = PlanTraffic(
-        draw.uniform(0.2, 0.9) / whole_s, None, 300, draw.uniform(1.2, 4) * whole_s, samples_of(400, seed), seed, 3
+        draw.uniform(0.4, 1.4) / whole_s, None, 300, draw.uniform(0.8, 3) * whole_s, samples_of(400, seed), seed, 3
     )
     thresholds = sorted(draw.sample([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5))
     policies = [find_policy(name) for name in draw.sample(POLICIES, 3)]
@@ -68,7 +72,8 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
     settings = {}
     for kept in [kept for size in range(3) for kept in combinations((1, 2), size)]:
         for threshold in thresholds:
-            sure = np.column_stack([*(samples.confidences[:, place - 1] >= threshold for place in kept), np.ones(400, bool)])
+            columns = [samples.confidences[:, place - 1] >= threshold for place in kept]
+            sure = np.column_stack([*columns, np.ones(400, bool)])
             left = sure.argmax(axis=1)
             shares = np.bincount(left, minlength=len(kept) + 1) / 400
             if (shares[:-1] > 0).all():
@@ -76,12 +81,14 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
                 right = samples.correct[np.arange(400), np.array(columns)[left]].mean()
                 settings[kept, threshold if kept else None] = float(right)
     groups: dict[tuple[int, float], set[tuple[Any, ...]]] = {}
-    for tile, ((kept, threshold), right) in product(designs(source.board).tolist(), settings.items()):
-        network = NETWORK.keep_exits(kept, [NETWORK.exits[place - 1] for place in (*kept, 3)])
-        options = source.options.model_copy(update={"tile": tuple(tile)})
-        options = SearchOptions.model_validate(dict(options))
-        found = search(network, source.board, options)
-        table = tabulate_latency(*tabulate_design(network, source.board, options, found))
+    tables: dict[tuple[Any, ...], LatencyTable] = {}
+    for tile, ((kept, threshold), right) in product(map(tuple, designs(source.board).tolist()), settings.items()):
+        if (tile, kept) not in tables:
+            network = NETWORK.keep_exits(kept, [NETWORK.exits[place - 1] for place in (*kept, 3)])
+            options = SearchOptions.model_validate(dict(source.options) | {"tile": tile})
+            found = search(network, source.board, options)
+            tables[tile, kept] = tabulate_latency(*tabulate_design(network, source.board, options, found))
+        table = tables[tile, kept]
 
         def run(policy: str, seed: int, kept=kept, threshold=threshold, table=table):
             here = samples.at_exits(kept, [1] * len(kept))
@@ -100,7 +107,7 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
                 assert interval is not None
                 kept_there.append(item.allows(interval.low) and item.allows(interval.high))
             if all(kept_there):
-                groups.setdefault((tile[1] * tile[2], right), set()).add((tuple(tile), kept, threshold, policy.spec))
+                groups.setdefault((tile[1] * tile[2], right), set()).add((tile, kept, threshold, policy.spec))
     front, best = [], -1.0
     for (dsps, right), plans in sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1])):
         if right > best:
@@ -109,8 +116,10 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
     return front
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_the_front_is_that_of_brute_force(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "20"))))
+def test_the_front_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In waves of two designs, so that those behind a plan on the front are left out."""
+    monkeypatch.setattr(plan_search, "WAVE", 2)
     problem = random_problem(seed)
     draw = sorted({item.thresholds[0] for item in problem.settings if item.thresholds})
     wanted = brute_force(problem, [float(item) for item in draw] or [0.5])
@@ -128,3 +137,164 @@ def test_the_front_is_that_of_brute_force(seed: int) -> None:
     assert sum(number for name, number in found.counts.items() if name != "all") == found.counts["all"]
     assert found.least_cost is None or not wanted or found.least_cost <= wanted[0][0]
     assert (found.nearest is None) == bool(found.front)
+
+
+# the command
+
+ASKED = ["plan", TINY, POCKET, "--b-max", 2, "--rate", 2000, "--slo", "2ms", "--count", 2000, "--seeds", 3]
+LIMITS = ["--require", "violation_rate <= 2 %", "--require", "accuracy >= 70 %"]
+ANSWERED = [*ASKED, *LIMITS, "--samples", "s.npz"]
+
+
+@pytest.fixture
+def asking(fluidb: Run, tmp_path: Path) -> Run:
+    """The command line in a folder with samples."""
+    write_samples(samples_of(400, 1), tmp_path / "s.npz")
+    return fluidb
+
+
+def test_the_folder_of_a_plan_serves_as_the_plan_says(asking: Run, tmp_path: Path) -> None:
+    done = asking(*ANSWERED, "-o", "p", "--plot", "p.svg", "--json")
+    found = json.loads(done.stdout)
+    assert found["schema"] == "fluidb.plan-output/1"
+    assert found["output"] == "p"
+    best, *others = found["front"]
+    assert all(item["dsps"] > best["dsps"] for item in others)
+    assert {"p.svg", "p", "s.npz"} == {path.name for path in tmp_path.iterdir()}
+    kept = json.loads((tmp_path / "p" / "plan.json").read_text())
+    assert kept["plan"] == best
+    rates = []
+    for seed in (1, 2, 3):
+        trace = ["trace", "poisson", "--rate", 2000, "--count", 2000, "--seed", seed, "-o", f"{seed}.csv"]
+        assert asking(*trace).returncode == 0
+        served = ["serve-sim", "p", "--samples", "p/samples.npz", "--trace", f"{seed}.csv", "--slo", "2ms"]
+        replayed = json.loads(asking(*served, "--policy", best["policy"], "--seed", seed, "--json").stdout)
+        rates.append(replayed["violation_rate"])
+    assert best["figures"]["violation_rate"]["mean"] == pytest.approx(sum(rates) / 3)
+    assert asking("fbcb", "p").returncode == 0
+    assert asking("report", "p", "-o", "r.html").returncode == 0
+    (fault,) = lines(asking(*ANSWERED, "-o", "p"))
+    assert fault.startswith("fluidb: p: output folder exists already")
+    assert asking(*ANSWERED, "-o", "p", "--force").returncode == 0
+
+
+def test_the_answer_is_the_same_for_any_number_of_threads_and_on_a_cluster(asking: Run) -> None:
+    found = [asking(*ANSWERED, "--json", *more).stdout for more in (["--threads", 1], ["--threads", 3])]
+    pytest.importorskip("distributed")
+    found.append(asking(*ANSWERED, "--json", "--scheduler", "local", "--threads", 2).stdout)
+    assert len(set(found)) == 1
+    assert json.loads(found[0])["front"]
+
+
+def test_without_samples_the_exits_are_those_of_the_network(asking: Run) -> None:
+    found = json.loads(asking(*ASKED, "--require", "p99 <= 2ms", "--json").stdout)
+    (best,) = found["front"]
+    assert (best["exits"], best["thresholds"], best["measure"]) == (["add", "concat"], None, None)
+    assert "accuracy" not in best["figures"]
+
+
+def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_path: Path) -> None:
+    """Given hardware costs nothing more, so that it wins where it keeps the requirements."""
+    (tmp_path / "mine").symlink_to(tiny_design)
+    assert asking("trace", "poisson", "--rate", 2000, "--count", 100, "-o", "t.csv").returncode == 0
+    asked = ["plan", TINY, f"mine,{POCKET}", "--b-max", 2, "--trace", "t.csv", "--slo", "2ms", "--samples", "s.npz"]
+    found = json.loads(asking(*asked, *LIMITS, "-o", "p", "--json").stdout)
+    best = found["front"][0]
+    assert (best["platform"], best["dsps"]) == ("mine", None)
+    assert "T_R" not in best
+    assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "plan.json", "samples.npz"}
+    assert asking("serve-sim", "p", "--trace", "t.csv", "--samples", "p/samples.npz", "--slo", "2ms").returncode == 0
+
+
+def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
+    """The line says which, and how far off the nearest plan is."""
+    done = asking(*ASKED, "--require", "p99 <= 1us", "--samples", "s.npz", "-o", "p")
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith('fluidb: no plan keeps "p99 <= 1us"; the nearest has ')
+    assert "too slow for one sample" in line
+    assert not (tmp_path / "p").exists()
+    right = asking(*ASKED, "--require", "accuracy >= 99 %", "--samples", "s.npz", "--json")
+    assert right.returncode == 1
+    found = json.loads(right.stdout)
+    assert (found["front"], found["least_cost"], found["output"]) == ([], None, None)
+    assert found["counts"]["accuracy"] == found["counts"]["all"]
+    assert found["nearest"]["kept"] == {"accuracy >= 99 %": False}
+
+
+FAULTS = {
+    "no traffic": (["--slo", "1ms", *LIMITS], "--rate: expected a rate or a trace, found neither"),
+    "two": (
+        ["--rate", 9, "--trace", "t.csv", "--slo", "1ms", *LIMITS],
+        "--rate: expected a rate or a trace, found both",
+    ),
+    "no objective": (["--rate", 9, *LIMITS, "--samples", "s.npz"], "--slo: expected a latency objective (SLO)"),
+    "no samples": (
+        ["--rate", 9, "--slo", "1ms", *LIMITS],
+        '--require: "accuracy >= 70 %": expected a trace that knows',
+    ),
+    "thresholds": (
+        ["--rate", 9, "--slo", "1ms", "--require", "p99 <= 1s", "--thresholds", "0.5"],
+        "--thresholds: expected samples, which decide by them who leaves, found none; add samples",
+    ),
+    "no threshold": (
+        ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "s.npz", "--thresholds", "2"],
+        "--thresholds: expected confidences from 0 to 1, found 2",
+    ),
+    "drop": (
+        ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "s.npz", "--policy", "fluid:on_deadline=drop"],
+        "--policy: expected policies that serve every request, found fluid:on_deadline=drop; leave out on_deadline",
+    ),
+    "other samples": (
+        ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "two.npz"],
+        "two.npz: expected answers at 3 exits, those of the network, found 2",
+    ),
+    "no board": (
+        ["--rate", 9, "--slo", "1ms", *LIMITS, "--max-dsp", "0.1%"],
+        "--max-dsp: expected room for at least 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_bad_input_has_one_line(asking: Run, tmp_path: Path, case: str) -> None:
+    write_samples(samples_of(9, 1).at_exits([1], [1]), tmp_path / "two.npz")
+    assert asking("trace", "poisson", "--rate", 9, "--count", 9, "-o", "t.csv").returncode == 0
+    arguments, expected = FAULTS[case]
+    (line,) = lines(asking("plan", TINY, POCKET, *arguments))
+    assert line.startswith(f"fluidb: {expected}")
+
+
+def test_platforms_that_a_plan_cannot_take(asking: Run) -> None:
+    more = ["--rate", 9, "--slo", "1ms", "--require", "p99 <= 1s"]
+    (line,) = lines(asking("plan", TINY, f"{POCKET},{POCKET}", *more))
+    assert line == "fluidb: platforms: expected each once, found pocket twice"
+    (line,) = lines(asking("plan", TINY, "edgesp-a", *more))
+    assert line.startswith(
+        "fluidb: edgesp-a: expected a board or a device, found cluster; search it with `fluidb dse -o"
+    )
+
+
+def test_every_setting_of_an_exit_lets_some_samples_leave() -> None:
+    """An exit that nobody takes only costs time."""
+    samples = samples_of(50, 3)
+    found = settings_of(NETWORK.exits, samples, [0.5, 1.0])
+    assert all(min(item.rates[:-1], default=1) > 0 for item in found)
+    assert [item.accuracy for item in found] == sorted((item.accuracy for item in found), reverse=True)
+    assert () in [item.kept for item in found]
+
+
+def test_a_table_knows_the_parts_of_its_time(tiny_design: Path) -> None:
+    """Backbone and exits of a latency table are the stages of the same network with fewer exits."""
+    from fluidb.studies.plan.sources import with_setting
+    from fluidb.tables.latency import read_latency
+
+    table = read_latency(tiny_design)
+    source = TableSource("d", table)
+    samples = samples_of(200, 4)
+    for setting in settings_of(NETWORK.exits, samples, [0.6]):
+        kept = with_setting(table, setting, setting.exits(NETWORK, samples.measure)).array()
+        counts = np.array([float(place in (*setting.kept, 3)) for place in (1, 2, 3)])
+        until = (source.parts_s[0, :, 0] + counts[:, None] * source.parts_s[0, :, 1]).cumsum(axis=0)
+        places = [place - 1 for place in (*setting.kept, 3)]
+        assert kept[0, 1:, 1:] == pytest.approx(until[places])

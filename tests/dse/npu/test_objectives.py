@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 WEIGHED = [name for name in Objective if name is not Objective.TRAFFIC]
-"""Those that need no simulation; tests/studies/test_codesign.py has the other."""
+"""Those that need no simulation; tests/studies/test_traffic_weights.py has the other."""
 
 MAC_PJ, ON_CHIP_PJ, OFF_CHIP_PJ = 1.5, 2.0, 300.0
 
@@ -146,7 +146,6 @@ def test_json_python_and_screen_say_the_same_rate_and_none_exceeds_the_peak(flui
     runs = [
         ["dse", *asked], ["dse", *asked, "--persistent", "search"], ["pareto", *asked], ["explain", "d"],
         ["dse", f"{TINY},other.toml", *asked[1:]], ["report", "d", "-o", "page.html", "--force"],
-        ["codesign", TINY, POCKET, "--trace", "t.csv", "--slo", "1ms"],
     ]  # fmt: skip
     for run in runs:
         shown = [float(rate) for rate in re.findall(r"([\d.]+) GOP/s", fluidb(*run).stdout)]

@@ -1,4 +1,4 @@
-"""Weights from traffic against plain loops, and codesign against the plain commands that it stands for."""
+"""Weights from traffic against plain loops, and results that cannot be weights."""
 
 from __future__ import annotations
 
@@ -66,51 +66,11 @@ def first(results: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_codesign_is_search_and_simulation_in_turn(first: Path, fluidb: Run):
-    """Its gain is what two plain commands say."""
-    run = ["--trace", "t.csv", "--slo", "1ms", "--json"]
-    record = json.loads(fluidb("codesign", TINY, POCKET, "--b-max", 4, "-o", "chosen", *run).stdout)
-    assert record["schema"] == "fluidb.codesign-output/1"
-    assert record["settled"]
-    results = "results.json"
-    for number, figures in enumerate(record["rounds"][1:], 2):
-        assert fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", results, "-o", f"r{number}").returncode == 0
-        assert fluidb("latency", f"r{number}").returncode == 0
-        results = f"results{number}.json"
-        (first / results).write_text(fluidb("serve-sim", f"r{number}", *run).stdout)
-        again = json.loads((first / results).read_text())
-        assert figures["mean_latency_s"] == again["mean_latency_s"]
-        assert figures["violation_rate"] == again["violation_rate"]
-        assert figures["busy_s"] == pytest.approx(again["busy_share"] * again["span_s"])
-    last = json.loads(fluidb("serve-sim", "chosen", *run).stdout)
-    assert last["mean_latency_s"] == record["rounds"][-1]["mean_latency_s"]
-    settled = json.loads(fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", results, "--json").stdout)
-    assert {key: settled[key] for key in ("T_R", "T_P", "T_C")} == {
-        key: record["rounds"][-1][key] for key in ("T_R", "T_P", "T_C")
-    }
-    assert settled["options"]["objective"] == "traffic"
-    assert (
-        settled["objective"]
-        >= json.loads(
-            fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", results, "--tile", "10,2,4", "--json").stdout
-        )["objective"]
-    )
-
-
-def test_codesign_in_words(first: Path, fluidb: Run):
-    text = fluidb("codesign", TINY, POCKET, "--b-max", 4, "--trace", "t.csv", "--slo", "1ms").stdout
-    assert "which no longer changes" in text
-    assert "w_b = 1" in text
-
-
-def test_codesign_draws_samples_as_serve_sim_does(first: Path, fluidb: Run):
-    (first / "s.csv").write_text("confidence_1,confidence_2,correct_1,correct_2,correct_3\n0.9,0,1,1,1\n0,0,0,0,1\n")
-    run = ["--trace", "t.csv", "--samples", "s.csv", "--seed", 3, "--slo", "1ms", "--json"]
-    record = json.loads(fluidb("codesign", TINY, POCKET, "--b-max", 4, "-o", "chosen", *run).stdout)
-    chosen, again = record["rounds"][record["chosen"] - 1], json.loads(fluidb("serve-sim", "chosen", *run).stdout)
-    assert again["exits_from"] == "confidence >= 0.8 of s.csv, seed 3"
-    assert chosen["mean_latency_s"] == again["mean_latency_s"]
-    assert chosen["busy_s"] == pytest.approx(again["busy_share"] * again["span_s"])
+def test_a_search_with_the_weights_of_results(first: Path, fluidb: Run):
+    asked = ["dse", TINY, POCKET, "--b-max", 4, "--weights", "results.json", "--json"]
+    found = json.loads(fluidb(*asked).stdout)
+    assert found["options"]["objective"] == "traffic"
+    assert found["objective"] >= json.loads(fluidb(*asked, "--tile", "10,2,4").stdout)["objective"]
 
 
 FAULTS = {
