@@ -115,7 +115,7 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb compare website/compare.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
 	$(BIN)/fluidb models exits alexnet_cifar10 --at edgesp -o $(PICTURES)/net.toml
 	$(BIN)/fluidb samples generate imagenet --network $(PICTURES)/net.toml --count 20000 -o $(PICTURES)/s.npz
-	$(BIN)/fluidb plan $(PICTURES)/net.toml pynq-z1,ultra96 --rate 40 --slo 50ms --samples $(PICTURES)/s.npz \
+	$(BIN)/fluidb plan $(PICTURES)/net.toml pynq-z1,ultra96 --rate 60 --slo 60ms --samples $(PICTURES)/s.npz \
 	  --require 'violation_rate <= 1 %' --require 'accuracy >= 75 %' --plot docs/images/plan.svg --force
 	$(BIN)/fluidb dse $(PICTURES)/net.toml edgesp-a --devices 6 -o $(PICTURES)/six
 	$(BIN)/fluidb explain $(PICTURES)/six --plot docs/images/partition.svg --force

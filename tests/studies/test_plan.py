@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -69,17 +69,20 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
     assert isinstance(source, BoardSource)
     samples = asked.samples
     assert samples is not None
-    settings = {}
-    for kept in [kept for size in range(3) for kept in combinations((1, 2), size)]:
-        for threshold in thresholds:
-            columns = [samples.confidences[:, place - 1] >= threshold for place in kept]
-            sure = np.column_stack([*columns, np.ones(400, bool)])
-            left = sure.argmax(axis=1)
-            shares = np.bincount(left, minlength=len(kept) + 1) / 400
-            if (shares[:-1] > 0).all():
-                columns = [*(place - 1 for place in kept), 2]
-                right = samples.correct[np.arange(400), np.array(columns)[left]].mean()
-                settings[kept, threshold if kept else None] = float(right)
+    rate_per_s = asked.rate_per_s
+    assert rate_per_s is not None
+    settings: dict[tuple[tuple[int, ...], float | None], float] = {}
+    kept: tuple[int, ...]
+    threshold: float | None
+    subsets: list[tuple[int, ...]] = [(), (1,), (2,), (1, 2)]
+    for kept, threshold in product(subsets, thresholds):
+        sure = np.ones((400, len(kept) + 1), np.bool_)
+        sure[:, :-1] = samples.confidences[:, [place - 1 for place in kept]] >= threshold
+        left = sure.argmax(axis=1)
+        if (np.bincount(left, minlength=len(kept) + 1)[:-1] > 0).all():
+            columns = np.array([*(place - 1 for place in kept), 2])
+            right = samples.correct[np.arange(400), columns[left]].mean()
+            settings[kept, threshold if kept else None] = float(right)
     groups: dict[tuple[int, float], set[tuple[Any, ...]]] = {}
     tables: dict[tuple[Any, ...], LatencyTable] = {}
     for tile, ((kept, threshold), right) in product(map(tuple, designs(source.board).tolist()), settings.items()):
@@ -92,7 +95,7 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
 
         def run(policy: str, seed: int, kept=kept, threshold=threshold, table=table):
             here = samples.at_exits(kept, [1] * len(kept))
-            trace = draw_samples(poisson(asked.rate_per_s, asked.count, seed), here, seed)
+            trace = draw_samples(poisson(rate_per_s, asked.count, seed), here, seed)
             rates = [1 / (len(kept) + 1)] * (len(kept) + 1)
             traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=[threshold] * len(kept))
             return summarise(simulate(table, traffic, policy))
@@ -222,7 +225,7 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     assert found["nearest"]["kept"] == {"accuracy >= 99 %": False}
 
 
-FAULTS = {
+FAULTS: dict[str, tuple[list[Any], str]] = {
     "no traffic": (["--slo", "1ms", *LIMITS], "--rate: expected a rate or a trace, found neither"),
     "two": (
         ["--rate", 9, "--trace", "t.csv", "--slo", "1ms", *LIMITS],
@@ -280,7 +283,8 @@ def test_every_setting_of_an_exit_lets_some_samples_leave() -> None:
     samples = samples_of(50, 3)
     found = settings_of(NETWORK.exits, samples, [0.5, 1.0])
     assert all(min(item.rates[:-1], default=1) > 0 for item in found)
-    assert [item.accuracy for item in found] == sorted((item.accuracy for item in found), reverse=True)
+    accuracy = np.array([item.accuracy for item in found], dtype=np.float64)
+    assert (np.diff(accuracy) <= 0).all()
     assert () in [item.kept for item in found]
 
 
