@@ -32,12 +32,14 @@ from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...models import Network
+    from ...models.schema import NetworkFile
     from ...studies.estimates import Estimate
     from ...studies.plan.problem import PlanProblem
     from ...studies.plan.runs import FreshFigures
     from ...studies.plan.search import Plan, Plans
     from ...studies.plan.sources import Source
     from ...studies.plan.steps import PlanStep
+    from ...traffic.samples import Samples as Answers
 
 DEFAULT_POLICIES = ("serial", "adaptb", "lazy", "fluid", "fluid-slack")
 """Policies that need nothing beside the table and the traffic."""
@@ -75,7 +77,7 @@ def command(
     simulated by rising cost. What is printed was simulated again on fresh seeds. Exit
     code 1 if no plan keeps the requirements (`fluidb docs plan`).
     """
-    from ...models import load_network
+    from ...models.loader import build_network
     from ...plots.plan import draw_plans
     from ...serving import parse_requirement
     from ...serving.scheduler import find_policy
@@ -89,14 +91,13 @@ def command(
     if output is not None:
         check_plan_output(output, force=picture.force)
     picture.check([output])
-    net = load_network(network)
-    asked = PlanTraffic(
-        rate, None if trace is None else read_trace(trace), count, objective(slo),
-        None if samples is None else read_samples(samples), seed, seeds,
-    )  # fmt: skip
+    drawn = None if samples is None else read_samples(samples)
+    file, path = _network(network, drawn)
+    net = build_network(file, path)
+    asked = PlanTraffic(rate, None if trace is None else read_trace(trace), count, objective(slo), drawn, seed, seeds)
     problem = problem_of(
         net,
-        [_source(net, network, name, space) for name in names(platforms) or []],
+        [_source(net, file, path, name, space) for name in names(platforms) or []],
         [find_policy(text) for text in policy or DEFAULT_POLICIES],
         [parse_requirement(text) for text in require],
         asked,
@@ -122,11 +123,21 @@ def command(
         raise typer.Exit(1)
 
 
-def _source(network: Network, file: str, name: str, space: Space) -> Source:
+def _network(name: str, samples: Answers | None) -> tuple[NetworkFile, Path]:
+    """The file of the network; with an exit at each of its candidates if the samples answer there."""
+    from ...models.candidates import find_candidates, with_exits
+    from ...models.loader import read_network_file
+
+    file, path = read_network_file(name)
+    if samples is not None and file.candidates and samples.exits == len(find_candidates(file, path)) + 1:
+        file = with_exits(file, path)
+    return file, path
+
+
+def _source(network: Network, file: NetworkFile, path: Path, name: str, space: Space) -> Source:
     """The hardware of a name: every design of a board, a device's table, or the table in a folder."""
     from ...dse.device.tabulate import tabulate_file
     from ...formats import InputError
-    from ...models.loader import read_network_file
     from ...platforms import Board, Device, Platform, load_platform
     from ...studies.plan.sources import BoardSource, TableSource
     from ...tables.latency import read_latency
@@ -137,7 +148,7 @@ def _source(network: Network, file: str, name: str, space: Space) -> Source:
     if isinstance(found, Board):
         return BoardSource(*space.read(network, name))
     if isinstance(found, Device):
-        return TableSource(name, tabulate_file(*read_network_file(file), found))
+        return TableSource(name, tabulate_file(file, path, found))
     raise InputError(
         f"{name}: expected a board or a device, found {found.kind}; search it with `fluidb dse -o DIR`, then name DIR"
     )

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...formats import InputError
 from ...models import Exit, Network
+from ...rules.exit_choice import ExitGoal, choose_exits, log_of
 from ...traffic.exits import check_tried, decide
 from ...traffic.measures import Measure, Threshold, show_threshold
 from ...traffic.samples import Samples
 
 MOST_SUBSETS = 5
-"""Exits before the last up to which every subset of them is a choice."""
+"""Exits before the last up to which every subset of them is a choice; of more, PAME's rule chooses."""
+
+PRECISIONS = (0.999, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.88)
+"""Shares of the network's precision that PAME's rule is to keep."""
+
+BATCHES = (1, 2, 4, 8)
+"""Batch sizes that PAME's rule chooses exits for."""
 
 
 class ExitSetting(NamedTuple):
@@ -55,21 +63,50 @@ def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
     return [ExitSetting(tuple(range(1, len(exits))), None, tuple(item.rate for item in exits))]
 
 
-def settings_of(exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold]) -> list[ExitSetting]:
-    """Every subset of the exits with every threshold, the same for all of them; the most accurate first.
+def chosen_settings(
+    exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold], stage_s: Sequence[NDArray[np.float64]]
+) -> list[ExitSetting]:
+    """At most one exit with every threshold, and those that PAME's rule chooses; the most accurate first.
+
+    It chooses by the times of some hardware, for every precision of :data:`PRECISIONS` and every batch
+    size of :data:`BATCHES`.
+
+    Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1) each (:func:`fluidb.dse.exits.stage_times.stage_times`).
+    """
+    _check(exits, samples, tried)
+    measure, log = samples.measure, log_of(samples)
+    confidences = tuple(sorted(set(map(measure.least, tried))))
+    found = {(item.kept, item.thresholds): item for item in settings_of(exits, samples, tried, most=1)}
+    for times_s, precision, batch in product(stage_s, PRECISIONS, BATCHES):
+        if batch >= times_s.shape[-1] or batch > len(samples):
+            continue
+        choice = choose_exits(log, times_s, ExitGoal(batch, precision, confidences=confidences))
+        thresholds = tuple(measure.threshold(item.confidence) for item in choice.settings)
+        found[choice.exits, thresholds] = _setting(samples, choice.exits, thresholds)
+    return _ordered(found.values())
+
+
+def settings_of(
+    exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold], most: int = MOST_SUBSETS
+) -> list[ExitSetting]:
+    """Every subset of at most so many exits with every threshold, the same for all; the most accurate first.
 
     A setting in which an exit lets no sample leave is left out: without that exit it answers alike and computes less.
     """
     last = len(exits)
     _check(exits, samples, tried)
     found: list[ExitSetting] = []
-    for size in range(last):
+    for size in range(min(last, most + 1)):
         for kept in combinations(range(1, last), size):
             for threshold in tried if kept else tried[:1]:
                 thresholds = (threshold,) * size
                 setting = _setting(samples, kept, thresholds)
                 if min(setting.rates[:-1], default=1.0) > 0:
                     found.append(setting)
+    return _ordered(found)
+
+
+def _ordered(found: Iterable[ExitSetting]) -> list[ExitSetting]:
     return sorted(found, key=lambda item: (-(item.accuracy or 0.0), item.kept, item.rates))
 
 
@@ -86,11 +123,6 @@ def _check(exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold]) 
     where, last = samples.source or "samples", len(exits)
     if samples.exits != last:
         raise InputError(f"{where}: expected answers at {last} exits, those of the network, found {samples.exits}")
-    if last - 1 > MOST_SUBSETS:
-        raise InputError(
-            f"exits: expected at most {MOST_SUBSETS} before the last, whose subsets are all tried, found {last - 1}; "
-            "choose some first with `fluidb exits`"
-        )
     check_tried(tried, samples.measure)
     if not tried:
         raise InputError("thresholds: expected at least one, found none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ...dse.exits.stage_times import stage_times
 from ...formats import InputError
 from ...models import Network
 from ...serving.metrics import Summary
@@ -17,8 +18,8 @@ from ...traffic.measures import Measure, Threshold
 from ...traffic.samples import Samples, draw_samples
 from ...traffic.trace import Trace
 from ...traffic.traffic import Traffic, prepare
-from .exits import ExitSetting, as_stated, settings_of
-from .sources import Source, with_setting
+from .exits import MOST_SUBSETS, ExitSetting, as_stated, chosen_settings, settings_of
+from .sources import Source, with_setting, work_of
 
 
 @dataclass(frozen=True)
@@ -146,9 +147,18 @@ def problem_of(
     ]
     if faults:
         raise InputError(faults)
-    samples = traffic.samples
-    if samples is None:
-        settings = as_stated(network.exits)
-    else:
-        settings = settings_of(network.exits, samples, samples.measure.usual if thresholds is None else thresholds)
+    settings = _settings(network, sources, traffic.samples, thresholds)
     return PlanProblem(network, sources, settings, policies, requirements, traffic)
+
+
+def _settings(
+    network: Network, sources: Sequence[Source], samples: Samples | None, thresholds: Sequence[Threshold] | None
+) -> list[ExitSetting]:
+    """Every setting of the exits, or those that PAME's rule chooses where exits are many."""
+    if samples is None:
+        return as_stated(network.exits)
+    tried = samples.measure.usual if thresholds is None else thresholds
+    if len(network.exits) - 1 <= MOST_SUBSETS:
+        return settings_of(network.exits, samples, tried)
+    fastest = [source.table(int(work_of(source.parts_s).sum(axis=(1, 2)).argmin())) for source in sources]
+    return chosen_settings(network.exits, samples, tried, [stage_times(table, network) for table in fastest])

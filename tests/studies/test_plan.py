@@ -13,22 +13,27 @@ import numpy as np
 import pytest
 from builders import POCKET, TINY, Run, board_of, lines
 from fluidb.dse import SearchOptions, search
+from fluidb.dse.device.tabulate import tabulate_file
+from fluidb.dse.exits.stage_times import stage_times
 from fluidb.dse.npu.design import tabulate_design
 from fluidb.dse.npu.latency import tabulate_latency
 from fluidb.dse.npu.space import designs
 from fluidb.models import load_network
+from fluidb.models.candidates import with_exits
+from fluidb.models.loader import build_network, read_network_file
+from fluidb.platforms import Device, load_platform
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import find_policy
 from fluidb.serving.statistics import mean_interval
 from fluidb.studies.plan import search as plan_search
-from fluidb.studies.plan.exits import settings_of
+from fluidb.studies.plan.exits import chosen_settings, settings_of
 from fluidb.studies.plan.problem import PlanProblem, PlanTraffic, problem_of
 from fluidb.studies.plan.search import find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson
-from fluidb.traffic.samples import Samples, draw_samples, write_samples
+from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
 from fluidb.traffic.traffic import prepare
 
 NETWORK = load_network(TINY)
@@ -302,3 +307,33 @@ def test_a_table_knows_the_parts_of_its_time(tiny_design: Path) -> None:
         until = (source.parts_s[0, :, 0] + counts[:, None] * source.parts_s[0, :, 1]).cumsum(axis=0)
         places = [place - 1 for place in (*setting.kept, 3)]
         assert kept[0, 1:, 1:] == pytest.approx(until[places])
+
+
+def test_of_many_exits_pames_rule_chooses(fluidb: Run, tmp_path: Path) -> None:
+    """Samples of all candidates of a network: at most one exit, or what `fluidb exits` chooses for some precision."""
+    log = ["samples", "generate", "imagenet", "--network", "resnet50", "--count", 500, "-o", "log.npz"]
+    assert fluidb(*log).returncode == 0
+    asked = ["plan", "resnet50", "v100-tensorrt", "--rate", 20, "--slo", "1s", "--count", 200, "--seeds", 2]
+    found = json.loads(
+        fluidb(*asked, "--samples", "log.npz", "--policy", "fluid", "--require", "mean <= 1s", "--json").stdout
+    )
+    assert found["counts"]["all"] > 15 * 3  # each alone with several thresholds
+    accuracy = [item["figures"]["accuracy"]["mean"] for item in found["front"]]
+    assert found["front"][-1]["exits"] == [] or accuracy == sorted(accuracy)
+    chosen = json.loads(
+        fluidb(
+            "exits", "resnet50", "v100-tensorrt", "--samples", "log.npz", "--batch", 8, "--precision", "92%", "--guard",
+            "none", "--json",
+        ).stdout
+    )  # fmt: skip
+    network = build_network(with_exits(*read_network_file("resnet50")), Path("resnet50"))
+    samples = read_samples(tmp_path / "log.npz")
+    device = load_platform("v100-tensorrt", kind=Device)
+    table = tabulate_file(with_exits(*read_network_file("resnet50")), Path("resnet50"), device)
+    times_s = [stage_times(table, network)]
+    first_half = chosen_settings(network.exits, samples[slice(0, 250)], samples.measure.searched, times_s)
+    places = tuple(item["place"] for item in chosen["exits"])
+    assert (places, tuple(item["confidence"] for item in chosen["exits"])) in [
+        (item.kept, item.thresholds)
+        for item in first_half  # `exits` chooses with one half
+    ]
