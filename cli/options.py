@@ -149,7 +149,7 @@ OptionalTrace = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions(ServedOptions):
-    """The same with a trace, or clients that wait for their answers in its place; and what happens at a deadline."""
+    """The same with a trace, or clients that wait for answers; and what happens on arrival and at a deadline."""
 
     trace: OptionalTrace = None
     clients: Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")] = None
@@ -162,6 +162,13 @@ class ServiceOptions(ServedOptions):
         option(
             "At its deadline a request is still served, dropped or answered by the last exit that it passed.",
             "serve|drop|answer",
+        ),
+    ] = None
+    admit: Annotated[
+        str | None,
+        option(
+            "Refuse a request on arrival if N wait, or if its token bucket is empty; all enter if not given.",
+            "queue:N|bucket:RATE:BURST",
         ),
     ] = None
 
@@ -188,10 +195,13 @@ class ServiceOptions(ServedOptions):
 
     @property
     def scheduler(self) -> str:
-        """The policy, with what happens at a deadline."""
+        """The policy, with what happens on arrival and at a deadline."""
         from ..serving.scheduler import with_parameter
 
-        return self.policy if self.on_deadline is None else with_parameter(self.policy, "on_deadline", self.on_deadline)
+        spec = self.policy
+        for key, value in (("on_deadline", self.on_deadline), ("admit", self.admit)):
+            spec = spec if value is None else with_parameter(spec, key, value)
+        return spec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,7 @@ COMPARED = tuple(
         "depth_variance",
         "served_accuracy",
         "accuracy_misses",
+        "refused",
         "dropped",
         "early",
         "hit_ratio",
@@ -197,7 +198,7 @@ class GridRun(NamedTuple):
         taken = {item.key: item.of(summary) for item in COMPARED}
         if not served.clients:
             taken["unavoidable_rate"] = least_violations(replay) / summary.requests
-        # a latency is infinite where requests were dropped
+        # a latency is infinite where requests were dropped or refused
         figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None and isfinite(value)}
         intervals = {item.key: found for item in COMPARED if (found := item.interval_of(summary).interval)}
         arrivals = served.trace.arrival_s if served.think_s is None else served.think_s
