@@ -31,7 +31,7 @@ def least_work(
     work_s = np.empty(len(exits))
     time_s = segments.time_s[:, :, 1:].min(axis=0)  # a scheduler may choose the variant
     ends = places(exits, steps, last)
-    for number in np.unique(ends).tolist():
+    for number in np.flatnonzero(np.bincount(ends)).tolist():
         here = ends == number
         rows = [time_s[segments.stage <= number], *[time_s[segments.stage == last]] * (number - last)]
         latency_s, share_s = _trade(np.concatenate(rows))

@@ -13,6 +13,7 @@ from ..formats import brief
 from ..traffic.traffic import places
 from .one_run import OneRun, nearest_rank
 from .outcome import Replay
+from .saturation import Saturation, saturation_of
 from .statistics import Interval, warm_up
 from .subnets import SubNetSummary, summarise_subnets
 
@@ -163,6 +164,8 @@ class Summary:
         What became of requests at their deadlines, and figures of answers; ``None`` if all were served.
     admission : AdmissionSummary or None
         Requests that were refused; ``None`` if the policy admits all.
+    saturation : Saturation or None
+        Whether the queue drained, lasted or grew; ``None`` if the run is too short, or all requests arrive at once.
     """
 
     requests: int
@@ -197,6 +200,7 @@ class Summary:
     subnets: SubNetSummary | None
     deadlines: DeadlineSummary | None = None
     admission: AdmissionSummary | None = None
+    saturation: Saturation | None = None
 
     __repr__ = brief
 
@@ -338,4 +342,5 @@ def summarise(replay: Replay) -> Summary:
         subnets=summarise_subnets(replay),
         deadlines=_deadlines(replay, right),
         admission=None if refused is None else AdmissionSummary(refused, refused / count),
+        saturation=saturation_of(replay),
     )

@@ -37,6 +37,7 @@ from ..render import (
 )
 
 if TYPE_CHECKING:
+    from ...serving.saturation import Saturation
     from ...serving.serve import MeasuredEnd, ServeResult
     from ...serving.subnets import SubNetSummary
 
@@ -141,6 +142,7 @@ def text_of(found: ServeResult) -> Iterator[str]:
         "arrival rate": None if waiting else f"{summary.arrival_rate_per_s:.3f} /s",
         "clients": f"{clients:,}, each waits for its answer" if clients else None,
         "makespan": ms(summary.makespan_s) if waiting else None,
+        **({} if summary.saturation is None else _saturation(summary.saturation)),
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
         "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
@@ -214,6 +216,16 @@ def text_of(found: ServeResult) -> Iterator[str]:
     ]
     headers = ["exit", "requests", "share", "latency", *accuracy, "runs", "samples", latency.machine]
     yield folded_table(headers, cells, "--json")
+
+
+def _saturation(found: Saturation) -> dict[str, str]:
+    """Lines about saturation: the verdict, and the figures that it follows from."""
+    low, high = (percent(end) for end in found.backlog_growth_interval)
+    grows = f"{percent(found.backlog_growth)} of arrivals ({low} to {high})"
+    return {
+        "saturation": f"{found.verdict}, load at least {percent(found.load, 1)}",
+        "backlog growth": f"{grows}; drained in {found.drained_parts} of 10 parts",
+    }
 
 
 def _subnets(found: SubNetSummary) -> Iterator[str]:
