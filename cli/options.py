@@ -65,6 +65,9 @@ TableFolder = Annotated[Path, argument("Folder of a latency table, of a design o
 AsJson = Annotated[bool, flag("Print JSON (`fluidb docs file-formats`) and nothing else.", "--json")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
 Output = Annotated[Path, written("The file to write; - is standard output.", "FILE")]
+Think = Annotated[
+    str | None, option("Time from an answer to a client's next request; 0 if not given.", "[exponential:]DURATION")
+]
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs compare`).", "tcp://HOST:PORT|local")]
@@ -153,9 +156,7 @@ class ServiceOptions(ServedOptions):
 
     trace: OptionalTrace = None
     clients: Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")] = None
-    think: Annotated[
-        str | None, option("Time from an answer to a client's next request; 0 if not given.", "[exponential:]DURATION")
-    ] = None
+    think: Think = None
     count: Annotated[int | None, option("Requests that the clients send; 20,000 if not given.")] = None
     on_deadline: Annotated[
         str | None,

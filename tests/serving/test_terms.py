@@ -8,7 +8,17 @@ from dataclasses import replace
 import naive_terms as naive
 import numpy as np
 import pytest
-from builders import COMPILED, SEEDS, assert_mean, repeating, scheduler_of, table_of, trace_of, traffic_of
+from builders import (
+    COMPILED,
+    SEEDS,
+    assert_mean,
+    mean_value_analysis,
+    repeating,
+    scheduler_of,
+    table_of,
+    trace_of,
+    traffic_of,
+)
 from fluidb.formats import InputError
 from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
@@ -77,15 +87,6 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
     assert all(count > CASES for form, count in refusals.items() if form)
     assert rule == "serve" or outcomes[0] > CASES
     assert rule != "answer" or outcomes[1] > CASES
-
-
-def mean_value_analysis(clients: int, service_s: float, think_s: float) -> float:
-    """Mean response time of one exponential server and N clients: Reiser and Lavenberg, JACM 27(2), 1980."""
-    queue = response_s = 0.0
-    for n in range(1, clients + 1):
-        response_s = service_s * (1 + queue)
-        queue = n / (think_s + response_s) * response_s
-    return response_s
 
 
 @pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
