@@ -66,7 +66,8 @@ AsJson = Annotated[bool, flag("Print JSON (`fluidb docs file-formats`) and nothi
 Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
 Output = Annotated[Path, written("The file to write; - is standard output.", "FILE")]
 Think = Annotated[
-    str | None, option("Time from an answer to a client's next request; 0 if not given.", "[exponential:]DURATION")
+    str | None,
+    option("Time from an answer to a client's next request; 0 if not given.", "[exponential:]DURATION|trace:FILE"),
 ]
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]

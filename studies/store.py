@@ -24,7 +24,7 @@ from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns
 from ..traffic.arrivals import gamma, offline, poisson
-from ..traffic.clients import Clients, parse_think
+from ..traffic.clients import Clients
 from ..traffic.traffic import Traffic, prepare
 from .designs import DesignRequest, FoundDesign, find_each
 from .scenario import Contender, GridPoint
@@ -159,7 +159,7 @@ def traffic(point: GridPoint, seed: int) -> Traffic:
     found = prepare(trace, rates, slo_s=point.slo_s, seed=seed, threshold=threshold, predict_depth=rho)
     if point.clients is None:
         return found
-    return Clients(point.clients, *parse_think(site.keys.think or "0")).send(found, seed)
+    return Clients(point.clients, *site.think).send(found, seed)
 
 
 class GridRun(NamedTuple):

@@ -352,6 +352,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["serve-sim", "DESIGN", "--clients", 2, "--think", "-1ms", "--slo", "1s"],
         ["--think: expected a positive number"],
     ),
+    "think times of no file": (
+        ["serve-sim", "DESIGN", "--clients", 2, "--think", "trace:none.csv", "--slo", "1s"],
+        ["none.csv: expected a file of think times, found none"],
+    ),
     "think time of a trace": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--think", "1ms", "--slo", "1s"],
         ["--think: expected --clients beside it, found a trace"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import naive_terms as naive
 import numpy as np
@@ -193,6 +194,42 @@ def test_one_client_without_think_time_is_a_single_stream() -> None:
     found = simulate(table, Clients(1).send(traffic_of(offline(5), exits, 1.0), 0), find_policy("fluid"))
     assert found.latency_s.tolist() == [0.25, 0.75, 0.75, 0.25, 0.75]
     assert found.traffic.trace.arrival_s.tolist() == [0.0, *found.finish_s.tolist()[:-1]]
+
+
+def test_recorded_think_times_are_drawn_with_replacement() -> None:
+    """Alone on a device, a client sends its next request one of the recorded times after its answer."""
+    recorded, count = (0.5, 0.25, 4.0), 3000
+    traffic = [Clients(1, recorded).send(traffic_of(offline(count), np.ones(count, int), 1.0), seed) for seed in (0, 1)]
+    found, other = (simulate(table_of([[0.25]]), sent, "serial") for sent in traffic)
+    arrival_s = found.traffic.trace.arrival_s
+    paused_s = np.append(arrival_s[0], arrival_s[1:] - found.finish_s[:-1])
+    assert sorted(set(paused_s)) == sorted(recorded)
+    assert [np.mean(paused_s == time_s) for time_s in recorded] == pytest.approx([1 / 3] * 3, abs=0.04)
+    assert not np.array_equal(arrival_s, other.traffic.trace.arrival_s)
+
+
+def test_a_file_of_think_times_is_read_or_refused_with_its_row(tmp_path: Path) -> None:
+    file = tmp_path / "think.csv"
+    for text, expected in (
+        ("think_s\n0.5\n-1\n", r'think.csv: row 2 .*think_s: expected seconds >= 0 .*, found "-1"'),
+        ("think_s\n0.5\nsoon\n", r'think.csv: row 2 .*think_s: expected seconds .*, found "soon"'),
+        ("think_s\nnan\n", r'think.csv: row 1 .*think_s: expected seconds .*, found "nan"'),
+        ("think_s\n", r"think.csv: "),
+        ("seconds\n0.5\n", r"think.csv: header: expected a column think_s, found none"),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=expected):
+            parse_think(f"trace:{file}")
+    with pytest.raises(InputError, match="expected a file of think times, found none"):
+        parse_think("trace:nowhere.csv")
+    file.write_text("think_s\n0.5\n0\n")
+    assert parse_think("trace:think.csv", folder=tmp_path) == ((0.5, 0.0), False)
+    for think_s, exponential, expected in (
+        ((), False, "found none"), ((1.0, -2.0), False, "found -2 s"), ((1.0,), True, "recorded ones that are to be"),
+        (math.nan, False, "found nan s"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=f"^think: expected a duration.*{expected}"):
+            Clients(1, think_s, exponential)
 
 
 def closed(table, clients: int, policy: str, **options):
