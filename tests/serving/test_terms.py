@@ -374,3 +374,17 @@ def test_a_late_request_that_was_dropped_is_late_no_more() -> None:
     trace = trace_of([0.0, 0.25, 0.5, 0.75, 1.0], [100.0, 5.75, 13.5, 39.25, 49.0])
     found = simulate(table, traffic_of(trace, np.full(5, 2)), "fluid-slack:patience=inf,on_deadline=drop")
     assert found.start_s.tolist() == [0.0, math.inf, math.inf, 10.0, 20.0]
+
+
+@pytest.mark.parametrize("gone", [[2], [2, 4]])
+def test_a_window_does_not_count_requests_that_were_dropped(gone: list[int]) -> None:
+    """Of a sorted window of four, two ran first; of the other two some were dropped before their turn."""
+    arrival_s, depths = [0.0] + 4 * [1.0] + 3 * [5.0], [1.0, 1.0, 4.0, 2.0, 3.0, 9.0, 1.0, 5.0]
+    slo_s = [5.0 if k in gone else 100.0 for k in range(8)]
+    trace = replace(trace_of(arrival_s, slo_s), predicted_depth=np.array(depths))
+    policy = "fluid:similar=depth,window=4,patience=0,on_deadline=drop"
+    found = simulate(table_of([[4.0, 4.0]]), traffic_of(trace, np.ones(8, int)), policy)
+    assert np.flatnonzero(found.dropped).tolist() == gone
+    left = [k for k in (2, 4) if k not in gone]  # they end their window alone, and those behind are a new one
+    launched = [[0], [1, 3], *([left] if left else []), [6, 7], [5]]
+    assert [[k for k in range(8) if found.batch[k] == batch + 1] for batch in range(len(launched))] == launched

@@ -264,7 +264,7 @@ def test_clients_that_wait_are_points_of_the_grid(fluidb: Run, tmp_path: Path) -
     path = edited_scenario(
         tmp_path,
         ("rates = [2000, 8000]", 'clients = [1, 6]\nthink = "exponential:100us"'),
-        ('policy = "adaptb:timeout=M"', 'policy = "adaptb:timeout=M,on_deadline=drop"'),
+        ('policy = "adaptb:timeout=M"', 'policy = "adaptb:timeout=M,on_deadline=drop,admit=queue:2"'),
     )
     outcome = json.loads(fluidb("compare", path, "--json", "-o", "d").stdout)
     alone, busy = (point for point in outcome["points"][:2])
@@ -273,6 +273,7 @@ def test_clients_that_wait_are_points_of_the_grid(fluidb: Run, tmp_path: Path) -
     serial, waits, fluid = busy["contenders"]
     assert "unavoidable_rate" not in serial["metrics"]
     assert waits["metrics"]["dropped_rate"]["mean"] > 0
+    assert waits["metrics"]["refused_rate"]["mean"] > 0
     assert "mean_latency_s" not in waits["metrics"]
     assert "mean_latency_s" not in waits["differences"]
     assert fluid["differences"]["mean_latency_s"]["mean"] < 0
