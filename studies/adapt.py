@@ -64,7 +64,9 @@ def serve_adaptively(
     times = read_table(InferenceTime, Path(folder, TIMES_FILE))
     if scheduler.on_deadline or scheduler.admit:
         name = "on_deadline" if scheduler.on_deadline else "admit"
-        raise InputError(f"policy: {name}: expected all requests served where exits are adapted; leave it out")
+        raise InputError(
+            f"policy: {name}: expected all served where exits are adapted, found another rule; leave it out"
+        )
     if scheduler.lanes > table.lanes:
         raise InputError(f"policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}")
     if scheduler.b_max not in (None, plan.batch):

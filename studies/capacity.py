@@ -179,7 +179,9 @@ def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureE
     joined, found = OneRun(latency_s, fresh), []
     for name in names:
         values = np.array([run.figures[name] for run in runs])
-        mean, over_seeds = float(values.mean()), mean_interval(values)
+        mean, finite = float(values.mean()), np.isfinite(values)
+        # of runs with requests that were refused or dropped, too many for a percentile
+        over_seeds = mean_interval(values) if finite.all() else Interval(0.0 if finite.any() else math.inf, math.inf)
         assert over_seeds is not None
         if name in _SHARES_OF_USE:
             found.append(FigureEstimate(mean, Interval(max(0.0, over_seeds.low), min(1.0, over_seeds.high))))
@@ -193,6 +195,8 @@ def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureE
             value, told, most = nearest_rank(joined.ordered_s, quantile), joined.quantile(quantile), math.inf
         # a queue that began empty grows: longer runs are no better, so the interval over seeds is a lower end
         least = Interval(min(value, max(0.0, over_seeds.low)), most)
+        if name == "mean" and math.isinf(value):  # then that of any longer run is infinite, too
+            least = Interval(math.inf, math.inf)
         found.append(FigureEstimate(value, told.interval or least))
     return found
 

@@ -339,6 +339,18 @@ def test_a_replay_that_is_stopped_or_recorded_is_the_same_up_to_then(rule: str) 
     assert len(recorded.runs.begin_s) == whole.launches.sum()
 
 
+@pytest.mark.parametrize("policy", ["fluid:on_deadline=drop", "fluid:on_deadline=drop,admit=queue:5"])
+def test_who_left_without_an_answer_is_in_no_queue_and_on_no_device(policy: str) -> None:
+    """In pictures and timelines the queue and the NPU are empty at the end."""
+    table = table_of([[0.25, 0.375], [0.5, 0.75]], [0.5, 0.5])
+    replay = closed(table, 9, policy, record=True)
+    assert replay.dropped.any()
+    assert np.isfinite(replay.start_s[replay.dropped]).any()  # some while they ran
+    last = {event["name"]: event["args"] for event in timeline_events(replay) if event["ph"] == "C"}
+    assert last == {"queue": {"requests": 0}, "on the NPU": {"samples": 0}}
+    assert waiting(replay)[1][-1] == 0
+
+
 def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
     assert parse_think("exponential:50ms") == (0.05, True)
     assert parse_think("0") == (0.0, False)

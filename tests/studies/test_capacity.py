@@ -269,6 +269,21 @@ def test_runs_that_are_too_short_can_show_that_a_rate_fails_and_not_that_it_is_k
         assert 1 < estimate.interval.low <= estimate.value < estimate.interval.high == np.inf
 
 
+@pytest.mark.parametrize("policy", ["serial:admit=queue:0", "serial:on_deadline=drop"])
+def test_a_latency_that_some_never_have_is_surely_too_long(policy: str) -> None:
+    """One request without an answer makes the mean infinite; a percentile, if there are too many of them."""
+    beyond: dict[str, Any] = {"low_per_s": 10.0, "high_per_s": 15.0, "count": 200, "max_requests": 200}
+    for text in ("mean <= 1s", "p90 <= 1s"):
+        found = capacity_of(text, policy=policy, slo_s=0.06, **beyond)
+        assert [probe.verdict for probe in found.probes] == ["not kept"] * len(found.probes)
+        assert all(probe.estimates[0].value == np.inf for probe in found.probes)
+    # also where not every seed has one
+    rare = capacity_of("mean <= 1s", policy=policy, slo_s=0.06, **beyond | {"low_per_s": 0.01})
+    assert {probe.verdict for probe in rare.probes} == {"kept", "not kept"}
+    enough = capacity_of("violation_rate <= 99 %", policy=policy, slo_s=0.06, **beyond)
+    assert enough.kept_per_s == 15.0
+
+
 def test_intervals_of_shares_end_at_0_and_at_100_percent():
     found = capacity_of("busy_share <= 99.9 %", "violation_rate <= 99.9 %", count=500, max_requests=500)
     assert len(found.probes) > 1

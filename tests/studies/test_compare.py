@@ -246,15 +246,17 @@ def test_an_engine_that_several_share_is_kept_once(tmp_path: Path) -> None:
 def test_recorded_think_times_stand_beside_the_scenario_and_count(fluidb: Run, tmp_path: Path) -> None:
     """The file's content is part of what a finished run depends on, and of the key of a point."""
     edits = ("rates = [2000, 8000]", 'clients = [3]\nthink = "trace:think.csv"')
-    file, keys, means = edited_scenario(tmp_path, edits), [], []
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    file, keys, means = edited_scenario(folder, edits), [], []
     for times in ("0.0001\n0.0002", "0.01\n0.02"):
-        (tmp_path / "think.csv").write_text(f"think_s\n{times}\n")
+        (folder / "think.csv").write_text(f"think_s\n{times}\n")
         outcome = json.loads(fluidb("compare", file, "--json", "-o", "runs").stdout)
         keys.append(outcome["points"][0]["think_sha256"])
         means.append(outcome["points"][0]["contenders"][0]["metrics"]["processing_rate_per_s"]["mean"])
     assert keys[0] != keys[1]
     assert means[0] > 2 * means[1]
-    (tmp_path / "think.csv").unlink()
+    (folder / "think.csv").unlink()
     (line,) = lines(fluidb("compare", file))
     assert re.search(r"cases\[0\].*think: .*think.csv: expected a file of think times, found none", line)
 
