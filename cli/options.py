@@ -65,6 +65,10 @@ TableFolder = Annotated[Path, argument("Folder of a latency table, of a design o
 AsJson = Annotated[bool, flag("Print JSON (`fluidb docs file-formats`) and nothing else.", "--json")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
 Output = Annotated[Path, written("The file to write; - is standard output.", "FILE")]
+Think = Annotated[
+    str | None,
+    option("Time from an answer to a client's next request; 0 if not given.", "[exponential:]DURATION|trace:FILE"),
+]
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs compare`).", "tcp://HOST:PORT|local")]
@@ -149,19 +153,24 @@ OptionalTrace = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions(ServedOptions):
-    """The same with a trace, or clients that wait for their answers in its place; and what happens at a deadline."""
+    """The same with a trace, or clients that wait for answers; and what happens on arrival and at a deadline."""
 
     trace: OptionalTrace = None
     clients: Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")] = None
-    think: Annotated[
-        str | None, option("Time from an answer to a client's next request; 0 if not given.", "[exponential:]DURATION")
-    ] = None
+    think: Think = None
     count: Annotated[int | None, option("Requests that the clients send; 20,000 if not given.")] = None
     on_deadline: Annotated[
         str | None,
         option(
             "At its deadline a request is still served, dropped or answered by the last exit that it passed.",
             "serve|drop|answer",
+        ),
+    ] = None
+    admit: Annotated[
+        str | None,
+        option(
+            "Refuse a request on arrival if N wait, or if its token bucket is empty; all enter if not given.",
+            "queue:N|bucket:RATE:BURST",
         ),
     ] = None
 
@@ -188,10 +197,13 @@ class ServiceOptions(ServedOptions):
 
     @property
     def scheduler(self) -> str:
-        """The policy, with what happens at a deadline."""
+        """The policy, with what happens on arrival and at a deadline."""
         from ..serving.scheduler import with_parameter
 
-        return self.policy if self.on_deadline is None else with_parameter(self.policy, "on_deadline", self.on_deadline)
+        spec = self.policy
+        for key, value in (("on_deadline", self.on_deadline), ("admit", self.admit)):
+            spec = spec if value is None else with_parameter(spec, key, value)
+        return spec
 
 
 @dataclass(frozen=True, kw_only=True)

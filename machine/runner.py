@@ -86,8 +86,8 @@ def serve_in_steps(
     """Serve requests on a clock and a device."""
     if case.terms is not None:
         raise InputError(
-            f"policy {case.scheduler.spec}: expected on_deadline=serve and no clients on a real device, found others; "
-            "simulate them (serve-sim)"
+            f"policy {case.scheduler.spec}: expected on_deadline=serve, no admit and no clients on a real device, "
+            "found others; simulate them (serve-sim)"
         )
     service = _Service(case, clock, engine, levels)
     count, until_s, failure = len(case.traffic), math.inf, ""

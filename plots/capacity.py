@@ -21,22 +21,30 @@ VERDICTS = {KEPT: (COLOURS[2], "o"), UNDECIDED: (COLOURS[4], "D"), NOT_KEPT: (CO
 
 
 def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figure:
-    """Draw the required figures over the arrival rate, with their intervals, their bounds and the verdicts."""
+    """Draw the required figures over the rate, or the number of clients, with intervals, bounds and verdicts."""
+    axis, at = (
+        ("arrival rate, requests/s", "arrival rate") if found.clients is None else ("clients", "number of clients")
+    )
     with canvas(6.5, 1.6 + 2.5 * len(requirements)) as figure:
         panels = figure.subplots(len(requirements), 1, sharex=True, squeeze=False)[:, 0]
         for index, (axes, item) in enumerate(zip(panels, requirements, strict=True)):
             _panel(axes, found, item, index)
-        panels[-1].set_xlabel("arrival rate, requests/s")
+        panels[-1].set_xlabel(axis)
         handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
-        said = (
-            "No rate keeps all requirements."
-            if found.kept_per_s is None
-            else f"Kept up to {found.kept_per_s:.4g} requests/s."
-        )
-        if found.not_kept_per_s is not None:
-            said += f" Surely not kept at {found.not_kept_per_s:.4g} requests/s: {found.limited_by}."
-        return describe(figure, "Requirements over the arrival rate", said)
+        kept, not_kept = _reached(found)
+        unit = "requests/s" if found.clients is None else "clients"
+        said = f"No {at} keeps all requirements." if kept is None else f"Kept up to {kept:.4g} {unit}."
+        if not_kept is not None:
+            said += f" Surely not kept at {not_kept:.4g} {unit}: {found.limited_by}."
+        return describe(figure, f"Requirements over the {at}", said)
+
+
+def _reached(found: Capacity) -> tuple[float | None, float | None]:
+    """The highest rate or number of clients that is kept, and the lowest that is not."""
+    if found.clients is None:
+        return found.kept_per_s, found.not_kept_per_s
+    return found.clients.kept, found.clients.not_kept
 
 
 def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
@@ -47,20 +55,23 @@ def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
     top = 1.3 * scale * max([longest, *ends_at])
     for verdict, (colour, marker) in VERDICTS.items():
         here = [(probe, value) for probe, value in zip(found.probes, values, strict=True) if probe.verdict == verdict]
-        rates, mean = [probe.rate_per_s for probe, _ in here], scale * np.array([value.value for _, value in here])
+        loads, mean = [probe.load for probe, _ in here], scale * np.array([value.value for _, value in here])
         ends = np.array([value.interval for _, value in here], dtype=np.float64).reshape(-1, 2).T
         ends = np.where(np.isfinite(ends), ends, 10 * top / scale)  # a run that is too short has no upper end
         axes.errorbar(
-            rates, mean, np.abs(scale * ends - mean), color=colour, marker=marker, linestyle="none", markersize=5,
+            loads, mean, np.abs(scale * ends - mean), color=colour, marker=marker, linestyle="none", markersize=5,
             capsize=2, label=verdict,
         )  # fmt: skip
     axes.axhline(scale * item.bound, color="black", linestyle="--", linewidth=1, label="bound")
-    if found.kept_per_s is not None:
-        axes.axvspan(0, found.kept_per_s, color=VERDICTS[KEPT][0], alpha=0.08, linewidth=0)
-    axes.axvline(found.saturation_per_s, color="gray", linestyle=":", linewidth=1.2, label="saturation")
+    kept, highest = _reached(found)[0], found.probes[-1].load
+    if kept is not None:
+        axes.axvspan(0, kept, color=VERDICTS[KEPT][0], alpha=0.08, linewidth=0)
+    if found.clients is None:
+        highest = max(found.saturation_per_s, found.high_per_s)
+        axes.axvline(found.saturation_per_s, color="gray", linestyle=":", linewidth=1.2, label="saturation")
     # an overloaded NPU's latency grows with the length of the run: the part beyond twice the bound is compressed
     axes.set_yscale("symlog", linthresh=2 * scale * item.bound, linscale=2)
     axes.yaxis.set_major_formatter("{x:,g}")
-    axes.set(xlim=(0, 1.05 * max(found.saturation_per_s, found.high_per_s)), ylabel=f"{item.name}, {name}")
+    axes.set(xlim=(0, 1.05 * highest), ylabel=f"{item.name}, {name}")
     axes.set_ylim(0, top)
     axes.set_title(item.text)

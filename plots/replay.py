@@ -51,9 +51,9 @@ def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 
 def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Times at which the queue changes, rising, and its length from each on."""
-    started = replay.start_s[np.isfinite(replay.start_s)]
-    at_s = np.concatenate([replay.traffic.trace.arrival_s, started])
-    change = np.concatenate([np.ones(len(replay.start_s), np.int64), -np.ones(len(started), np.int64)])
+    left_s = replay.left_queue_s[np.isfinite(replay.left_queue_s)]
+    at_s = np.concatenate([replay.traffic.trace.arrival_s, left_s])
+    change = np.concatenate([np.ones(len(replay.start_s), np.int64), -np.ones(len(left_s), np.int64)])
     order = np.argsort(at_s, kind="stable")  # arrivals first, so that no queue is negative
     at_s, queue = at_s[order], np.cumsum(change[order])
     last = np.append(np.diff(at_s) > 0, True)

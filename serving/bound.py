@@ -32,7 +32,7 @@ def least_work(
     """
     work_s = np.empty(len(exits))
     ends = places(exits, steps, len(table.exits))
-    for number in np.unique(ends).tolist():
+    for number in np.flatnonzero(np.bincount(ends)).tolist():
         here = ends == number
         latency_s, share_s = _trade(table, number)
         work_s[here] = np.interp(slo_s[here], latency_s, share_s / table.speedup, left=np.inf)

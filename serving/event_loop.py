@@ -294,7 +294,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
     ``device`` and ``rules`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to
-    ``record``.  ``terms`` are those of clients that wait and of deadlines, or ``None``.
+    ``record``.  ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``.
     Returns ``OK``, or a fault of the policy.
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references

@@ -62,6 +62,7 @@ FIGURES: dict[str, Figure] = {
         Figure("hit_ratio", "hit_ratio", "share", 1, "hits", 1, "subnets"),
         Figure("off_chip", "off_chip_bytes", "bytes", -1, "off chip", 3, "subnets"),
         Figure("off_chip_energy", "off_chip_energy_j", "J", -1, "energy", 3, "subnets"),
+        Figure("refused", "refused_rate", "share", -1, "refused", 2, "admission"),
         Figure("dropped", "dropped_rate", "share", -1, "dropped", 2, "deadlines"),
         Figure("early", "early_rate", "share", 0, "early", 2, "deadlines"),
         Figure("accuracy_of_all", "accuracy_of_all", "share", 1, "accuracy of all", 2, "deadlines"),

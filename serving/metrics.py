@@ -13,6 +13,7 @@ from ..formats import brief
 from ..traffic.traffic import places
 from .one_run import OneRun, nearest_rank
 from .outcome import Replay
+from .saturation import Saturation, saturation_of
 from .statistics import Interval, warm_up
 from .subnets import SubNetSummary, summarise_subnets
 
@@ -70,8 +71,16 @@ class Utilisation:
 
 
 @dataclass(frozen=True, slots=True)
+class AdmissionSummary:
+    """Requests that were refused at their arrival, and their share of all requests."""
+
+    refused: int
+    refused_rate: float
+
+
+@dataclass(frozen=True, slots=True)
 class DeadlineSummary:
-    """Requests that were dropped, or answered early, at their deadlines.
+    """Requests that were dropped, or answered early, at their deadlines, and figures of those with an answer.
 
     Attributes
     ----------
@@ -101,7 +110,7 @@ class Summary:
     Attributes
     ----------
     requests, unfinished : int
-        Requests that arrived, and those neither returned nor dropped when the simulation was stopped.
+        Requests that arrived, and those neither returned, refused nor dropped when the simulation was stopped.
     span_s : float
         From the first arrival to the last return, or until the simulation was stopped.
     independent_requests : float
@@ -109,7 +118,7 @@ class Summary:
     more_requests_needed : int
         About how many more there must be for intervals of the mean latency and the violation rate.
     mean_latency_s, max_latency_s : float
-        Latency from arrival; infinite with requests unfinished or dropped.
+        Latency from arrival; infinite with requests unfinished, refused or dropped.
     mean_interval_s : Interval or None
         Of the mean latency, at 95 %; ``None`` if the run is too short, or with requests unfinished.
     percentiles : list of Percentile
@@ -117,7 +126,7 @@ class Summary:
     mean_wait_s : float
         Time in the queue, before entering the NPU.
     violations : int
-        Requests that took longer than their SLO, or did not return.
+        Requests that took longer than their SLO, or did not return; those refused or dropped are among them.
     violation_rate : float
         Their share of all requests.
     violation_interval : Interval or None
@@ -152,7 +161,11 @@ class Summary:
     subnets : SubNetSummary or None
         Figures of SubNets; ``None`` if the latency table has none.
     deadlines : DeadlineSummary or None
-        What became of requests at their deadlines; ``None`` if all were served.
+        What became of requests at their deadlines, and figures of answers; ``None`` if all were served.
+    admission : AdmissionSummary or None
+        Requests that were refused; ``None`` if the policy admits all.
+    saturation : Saturation or None
+        Whether the queue drained, lasted or grew; ``None`` if the run is too short, or all requests arrive at once.
     """
 
     requests: int
@@ -186,12 +199,15 @@ class Summary:
     exits: list[ExitSummary]
     subnets: SubNetSummary | None
     deadlines: DeadlineSummary | None = None
+    admission: AdmissionSummary | None = None
+    saturation: Saturation | None = None
 
     __repr__ = brief
 
     def record(self) -> dict[str, Any]:
-        """The figures for JSON; without ``deadlines`` where all requests are served."""
-        return {key: value for key, value in asdict(self).items() if value is not None or key != "deadlines"}
+        """The figures for JSON; without ``deadlines`` and ``admission`` where all requests are served."""
+        optional = ("deadlines", "admission")
+        return {key: value for key, value in asdict(self).items() if value is not None or key not in optional}
 
     def percentile(self, name: str) -> Percentile:
         """The percentile of a name, e.g. ``"p99"``."""
@@ -237,7 +253,7 @@ def _exit(
 
 
 def _deadlines(replay: Replay, right: NDArray[Any] | None) -> DeadlineSummary | None:
-    """What became of requests at their deadlines, given whether answers are right."""
+    """What became of requests that may go without an answer, given whether answers are right."""
     if replay.left_s is None:
         return None
     returned, count = np.isfinite(replay.finish_s), len(replay.finish_s)
@@ -281,9 +297,10 @@ def summarise(replay: Replay) -> Summary:
     run = OneRun(latency_s, replay.fresh, at_once=trace.at_once)
     ordered = run.ordered_s
     mean, violating = run.mean(), run.share(violated)
-    wait_s = np.minimum(replay.start_s, np.minimum(replay.gone_s, end_s)) - trace.arrival_s
+    wait_s = np.minimum(replay.left_queue_s, end_s) - trace.arrival_s
     returned = np.isfinite(replay.finish_s)
     answered = int(returned.sum())
+    refused = None if replay.refused is None else int(replay.refused.sum())
     violations, unfinished = int(violated.sum()), int(np.isinf(replay.gone_s).sum())
     right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
     last = replay.table.exits[-1]
@@ -324,4 +341,6 @@ def summarise(replay: Replay) -> Summary:
         exits=[_exit(number, returned & (traffic.exits == number), latency_s, right) for number in numbers],
         subnets=summarise_subnets(replay),
         deadlines=_deadlines(replay, right),
+        admission=None if refused is None else AdmissionSummary(refused, refused / count),
+        saturation=saturation_of(replay),
     )

@@ -76,8 +76,10 @@ class Replay:
     on_deadline : str
         What happened to requests at their deadline: ``serve``, ``drop`` or ``answer``.
     left_s : (N,) ndarray of float64 or None
-        When each request left the queue or the NPU for good, if deadlines drop or answer it; infinite if the simulation
-        was stopped before.
+        When each request left the queue or the NPU for good, if it may be refused, or deadlines drop or answer it;
+        infinite if the simulation was stopped before.
+    refused : (N,) ndarray of bool or None
+        Which requests were refused at their arrival; ``None`` if the policy admits all.
     """
 
     traffic: Traffic
@@ -101,6 +103,7 @@ class Replay:
     offered: Traffic | None = None
     on_deadline: str = "serve"
     left_s: NDArray[np.float64] | None = None
+    refused: NDArray[np.bool_] | None = None
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -140,7 +143,13 @@ class Replay:
     @property
     def dropped(self) -> NDArray[np.bool_]:
         """True for each request that was dropped at its deadline."""
-        return np.isinf(self.finish_s) & np.isfinite(self.gone_s)
+        lost = np.isinf(self.finish_s) & np.isfinite(self.gone_s)
+        return lost if self.refused is None else lost & ~self.refused
+
+    @property
+    def left_queue_s(self) -> NDArray[np.float64]:
+        """When each request stopped to wait: it entered the NPU, was dropped, or was refused."""
+        return np.minimum(self.start_s, self.gone_s)
 
     @property
     def early(self) -> NDArray[np.bool_]:
@@ -151,7 +160,7 @@ class Replay:
 
     @property
     def violated(self) -> NDArray[np.bool_]:
-        """True for each request that took longer than its SLO, or did not return."""
+        """True for each request that took longer than its SLO, or did not return; those refused are among them."""
         return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # due times as the policy sees them
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -171,7 +180,8 @@ class Replay:
             "latency_s": self.latency_s,
             "slo_s": self.traffic.slo_s,
             "violated": self.violated,
-            **({"dropped": self.dropped} if self.left_s is not None else {}),
+            **({"refused": self.refused} if self.refused is not None else {}),
+            **({"dropped": self.dropped} if self.on_deadline != "serve" else {}),
             "exit": self.traffic.exits,
             "preempted": self.preempted,
             "stalled_s": self.stalled_s,

@@ -129,16 +129,18 @@ class Case:
     rules: Rules
     lanes: int  # lanes that are used
     levels: int  # thresholds that the policy sets
-    terms: Terms | None  # those of clients that wait and of deadlines
+    terms: Terms | None  # those of clients that wait, of deadlines and of admission
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """The replay of these runs."""
         (clock, state, (served, exit_of, _), ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
         cut = cut_off(state, served, self.device, until_s)
-        last, offered, left_s, rule = len(self.table.exits), None, None, self.scheduler.on_deadline
+        last, offered, left_s, refused, rule = len(self.table.exits), None, None, None, self.scheduler.on_deadline
         if self.terms is not None:
             sent = int(clock.arrived)
-            offered, left_s = traffic.first(sent), self.terms.left_s[:sent] if rule else None
+            offered = traffic.first(sent)
+            refused = self.terms.refused[:sent] if self.scheduler.admit else None
+            left_s = self.terms.left_s[:sent] if rule or refused is not None else None
             served, exit_of = served._make(column[:sent] for column in served), exit_of[:sent]
             trace = dataclasses.replace(offered.trace, arrival_s=served.arrival_s)
             traffic = dataclasses.replace(offered, trace=trace, exits=np.minimum(exit_of, last))
@@ -149,7 +151,7 @@ class Case:
             served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
             int(clock.calls) * calls_s - cut.call_s, until_s, self.lanes, float(clock.overhead_s) - cut.overhead_s,
             runs_of(ran, int(clock.run_members)) if recorded else None, offered, ON_DEADLINE[rule],
-            left_s,
+            left_s, refused,
         )  # fmt: skip
 
 
@@ -180,9 +182,10 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     if table.widths is not None and traffic.trace.width is None:
         work.requests.width[:] = table.widths[0]  # a request that states no width may have the widest
     terms = None
-    if traffic.think_s is not None or scheduler.on_deadline:
+    if traffic.think_s is not None or scheduler.on_deadline or scheduler.admit:
         work = work._replace(exit_of=work.exit_of.copy())  # it may be the traffic's own, and early answers change it
-        terms = terms_of(work.requests, traffic.slo_s, traffic.think_s, scheduler.on_deadline, b_max)
+        rule, admission = scheduler.on_deadline, scheduler.admit
+        terms = terms_of(work.requests, traffic.slo_s, traffic.think_s, rule, admission, b_max)
     return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels, terms)
 
 

@@ -39,8 +39,9 @@ _UNKNOWN = {
         "expected a policy that drops or answers at the deadline, found one that serves; state "
         "on_deadline=drop or answer",
     ),
-    "accuracy_of_all": "expected a policy with on_deadline=drop or answer, and a trace that knows which answers are "
-    "right, found one of them without",
+    "refused": "expected a policy that refuses requests, found one that admits all; state e.g. admit=queue:8",
+    "accuracy_of_all": "expected a policy with admit, or on_deadline=drop or answer, and a trace that knows which "
+    "answers are right, found one of them without",
     "hit_ratio": "expected a latency table that states the hit ratio of SubNets and states, found none",
     "off_chip": "expected a latency table that states off-chip bytes, found none",
     "off_chip_energy": "expected a latency table that states the energy of an off-chip byte, found none",

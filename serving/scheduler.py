@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, did_you_mean, read_bytes, read_number
+from .admission import Admission, parse_admission
 from .policies import POLICIES, Policy, choice, duration
 from .terms import ON_DEADLINE, SERVE
 
 LIMITS = ("b_max", "lanes")
-"""Parameters of every policy that are whole numbers; others are ``call``, the time of a scheduler call, and
-``on_deadline``."""
+"""Parameters of every policy that are whole numbers; others are ``call``, the time of a scheduler call,
+``on_deadline`` and ``admit``."""
 
 MAX_SOURCE = 2**24
 """Bytes of a policy's file; a larger one is no program."""
@@ -51,6 +52,8 @@ class Scheduler:
     on_deadline : int
         What happens to a request at its deadline: it is served all the same, dropped, or answered by the last exit that
         it passed (:data:`.terms.ON_DEADLINE`).
+    admit : Admission or None
+        Which requests are refused at their arrival; ``None`` if none is.
     source : bytes or None
         Content of the file that the policy was loaded from, if it is a user's.
     """
@@ -62,6 +65,7 @@ class Scheduler:
     b_max: int | None = None
     lanes: int = 1
     on_deadline: int = SERVE
+    admit: Admission | None = None
     source: bytes | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
@@ -76,9 +80,10 @@ class Scheduler:
         return self.policy.settings(self.texts, slo_s)
 
 
-def deadlines_of(scheduler: Scheduler) -> dict[str, object]:
-    """What is known of the figures of deadlines under a policy: nothing (``None``) where all requests are served."""
-    return dict.fromkeys(("dropped", "early", "accuracy_of_all"), scheduler.on_deadline or None)
+def losses_of(scheduler: Scheduler) -> dict[str, object]:
+    """What is known of requests without an answer under a policy: nothing (``None``) where all are served."""
+    late, admit = scheduler.on_deadline or None, scheduler.admit
+    return {"refused": admit, "dropped": late, "early": late, "accuracy_of_all": late or admit}
 
 
 def with_parameter(spec: str, key: str, value: object) -> str:
@@ -184,6 +189,7 @@ def find_policy(spec: str) -> Scheduler:
         texts[key.strip()] = value.strip()
     call_s = duration("call")(texts.pop("call", "0"), None)
     on_deadline = int(choice("on_deadline", *ON_DEADLINE)(texts.pop("on_deadline", "serve"), None))
+    admit = parse_admission(texts.pop("admit")) if "admit" in texts else None
     if on_deadline != SERVE and policy.plans_queue:
         raise InputError(
             f"policy: on_deadline: expected a policy that plans no batches ahead, found {name}, which counts on "
@@ -191,7 +197,7 @@ def find_policy(spec: str) -> Scheduler:
         )
     limits = {name: _limit(name, texts.pop(name)) for name in LIMITS if name in texts}
     policy.settings(texts, 1.0)  # a fault is found now
-    return Scheduler(spec, policy, texts, call_s, on_deadline=on_deadline, source=source, **limits)
+    return Scheduler(spec, policy, texts, call_s, on_deadline=on_deadline, admit=admit, source=source, **limits)
 
 
 def _limit(name: str, text: str) -> int:

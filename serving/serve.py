@@ -14,7 +14,7 @@ from .metrics import Summary, summarise
 from .outcome import Replay
 from .replay import record_runs, simulate
 from .requirements import Requirement, RequirementVerdict, check_stated, judge
-from .scheduler import deadlines_of
+from .scheduler import losses_of
 from .subnets import stated_of
 from .timeline import check_timeline_size
 
@@ -112,7 +112,7 @@ def serve(
     latency = as_table(table)
     scheduler = as_scheduler(policy, latency)
     check_stated(requirements, mac_share=latency.peak_macs_per_s, **stated_of(latency))
-    check_stated(requirements, **deadlines_of(scheduler))
+    check_stated(requirements, **losses_of(scheduler))
     trace = requests.read(progress)
     check_stated(
         requirements, accuracy=trace.correct, accuracy_of_all=trace.correct, accuracy_misses=trace.min_accuracy,

@@ -1,9 +1,9 @@
-"""Terms of a service beyond those of a queue: clients that wait for their answers, and deadlines; compiled.
+"""Terms of a service beyond those of a queue: clients that wait for answers, deadlines, admission; compiled.
 
 A client sends its next request when it has thought about its last answer, so that no request has a time of arrival
 beforehand: requests are numbered when they are sent.  At its deadline a request gives up: one that waits is dropped;
 one that runs returns with the answer of the last exit that it passed, or is dropped, and leaves its batch when the
-segment ends.
+segment ends.  A request that is not admitted is refused when it arrives.
 """
 
 import math
@@ -20,10 +20,11 @@ ON_DEADLINE = ("serve", "drop", "answer")
 """What happens to a request at its deadline, by number."""
 
 SENDING, DUE, RULE = range(3)  # places in counts
+LIMIT, RATE, BURST, TOKENS, SINCE = range(5)  # places in admission
 
 
 class Terms(NamedTuple):
-    """State of clients and deadlines."""
+    """State of clients, deadlines and admission."""
 
     counts: NDArray[np.int64]  # (3,): entries of the two heaps; what happens at a deadline
     clients: NDArray[np.int64]  # a heap of the clients that think, by the place of their think time
@@ -34,10 +35,13 @@ class Terms(NamedTuple):
     deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that returned leave it late
     left_s: NDArray[np.float64]  # (N,): when each left the queue or the device for good; infinite until then
     asked: NDArray[np.int64]  # (b_max,): for the loop's own use
+    # (5,): the rule, the tokens that the bucket held, and when it was looked at; empty where all are admitted
+    admission: NDArray[np.float64]
+    refused: NDArray[np.bool_]  # (N,): those that were not; empty likewise
 
 
 _f1, _i1 = types.float64[::1], types.int64[::1]
-TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1), Terms)
+TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, types.boolean[::1]), Terms)
 
 
 @compiled(lean=True)
@@ -109,8 +113,26 @@ def next_deadline(terms, requests):
 
 
 @compiled(lean=True)
-def arrive(terms, clock, queue, requests):
-    """Put the next request into the queue."""
+def refuses(now_s, terms, clock, lanes):
+    """Whether a request that arrives now is refused; else it takes a token."""
+    rule = terms.admission
+    if rule.size == 0:
+        return False
+    rule[TOKENS] = min(rule[BURST], rule[TOKENS] + rule[RATE] * (now_s - rule[SINCE]))
+    rule[SINCE] = now_s
+    idle = 0
+    for k in range(lanes.size):
+        if lanes[k].depth == 0:
+            idle += 1
+    if clock.tail - clock.head >= max(rule[LIMIT], idle) or rule[TOKENS] < 1.0:
+        return True
+    rule[TOKENS] -= 1.0
+    return False
+
+
+@compiled(lean=True)
+def arrive(terms, clock, lanes, queue, requests):
+    """Put the next request into the queue, or refuse it."""
     request = clock.arrived
     clock.arrived += 1
     if terms.think_s.size > 0:
@@ -118,6 +140,13 @@ def arrive(terms, clock, queue, requests):
         terms.counts[SENDING] -= 1
         requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
         announce(terms, clock, requests)
+    now_s = requests.arrival_s[request]
+    if refuses(now_s, terms, clock, lanes):
+        terms.refused[request] = True
+        terms.left_s[request] = now_s
+        clock.returned += 1
+        tell(request, now_s, terms, clock, requests)
+        return
     if terms.counts[RULE] != SERVE:
         push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
         terms.counts[DUE] += 1
@@ -179,7 +208,7 @@ def pass_time(until_s, whole, terms, clock, lanes, batches, members, queue, requ
         if due_s <= arrival_s:
             give_up(terms, clock, lanes, batches, members, queue, requests, exit_of)
         else:
-            arrive(terms, clock, queue, requests)
+            arrive(terms, clock, lanes, queue, requests)
 
 
 @compiled(lean=True)
@@ -228,8 +257,9 @@ def tell_returned(end, terms, clock, lane, requests):
 
 
 def terms_of(
-    requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int, b_max: int
-) -> Terms:
+    requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int,
+    admission: tuple[float, float, float] | None, b_max: int,
+) -> Terms:  # fmt: skip
     """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first."""
     count = len(slo_s)
     times = np.zeros(0) if think_s is None else think_s.copy()
@@ -241,4 +271,6 @@ def terms_of(
     return Terms(
         np.array([clients, 0, rule]), heap, times, np.require(slo_s, float, ["C", "W"]),
         np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
+        np.zeros(0) if admission is None else np.array([*admission, admission[2], 0.0]),
+        np.zeros(count if admission else 0, dtype=np.bool_),
     )  # fmt: skip

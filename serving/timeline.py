@@ -116,8 +116,9 @@ def timeline_events(replay: Replay) -> Iterator[Event]:
     trace = replay.traffic.trace
     arrived = zip(trace.request_id.tolist(), trace.arrival_s.tolist(), strict=True)
     arrivals = (_instant("arrival", at_s, QUEUE, {"request": request}) for request, at_s in arrived)
-    queue = _counter("queue", "requests", trace.arrival_s, replay.start_s)
-    in_flight = _counter(f"on the {replay.table.machine}", "samples", replay.start_s, replay.finish_s)
+    queue = _counter("queue", "requests", trace.arrival_s, replay.left_queue_s)
+    left_s = np.where(np.isfinite(replay.start_s), replay.gone_s, np.inf)
+    in_flight = _counter(f"on the {replay.table.machine}", "samples", replay.start_s, left_s)
     ran = (_runs(replay, replay.runs, lane) for lane in range(replay.lanes))
     yield from heapq.merge(arrivals, *ran, queue, in_flight, key=lambda event: float(event["ts"]))
 

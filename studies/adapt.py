@@ -62,8 +62,11 @@ def serve_adaptively(
         raise InputError(f"policy: expected pame, whose exits are adapted, found {scheduler.spec}")
     plan, table = read_plan(folder), read_latency(folder)
     times = read_table(InferenceTime, Path(folder, TIMES_FILE))
-    if scheduler.on_deadline:
-        raise InputError("policy: on_deadline: expected serve where exits are adapted, found another; leave it out")
+    if scheduler.on_deadline or scheduler.admit:
+        name = "on_deadline" if scheduler.on_deadline else "admit"
+        raise InputError(
+            f"policy: {name}: expected all served where exits are adapted, found another rule; leave it out"
+        )
     if scheduler.lanes > table.lanes:
         raise InputError(f"policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}")
     if scheduler.b_max not in (None, plan.batch):

@@ -1,4 +1,4 @@
-"""Capacity: the highest Poisson rate at which a policy keeps all requirements."""
+"""Capacity: the highest Poisson rate, or the most clients that wait, at which a policy keeps all requirements."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ..serving.statistics import Interval, mean_interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns, useless
 from ..traffic.arrivals import offline, poisson
+from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.request_columns import Columns
 from ..traffic.traffic import Traffic, prepare
@@ -37,6 +38,9 @@ _FLOOR = 2.0**-10
 
 _LEAST_RATE = 1e-6
 """Lowest rate that may be asked for, as a share of the saturation rate: below, times have too few digits."""
+
+_LEAST_EACH = 10
+"""Requests that each client sends at least in a run, on average."""
 
 _SAMPLE = 2**16
 """Requests over whose widths and steps the saturation rate is averaged."""
@@ -54,18 +58,34 @@ class FigureEstimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Findings at a rate."""
+    """Findings at a rate, or with a number of clients."""
 
-    rate_per_s: float
+    rate_per_s: float  # of clients, that at which they were served
     requests: int  # of each seed
     verdict: str  # on all requirements together
     estimates: list[FigureEstimate]  # one for each requirement
     broken: str | None  # the first requirement that surely fails
+    clients: int | None = None
+
+    @property
+    def load(self) -> float:
+        """What is searched: the number of clients, or the rate."""
+        return self.rate_per_s if self.clients is None else self.clients
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCapacity:
+    """The most clients that wait with whom requirements hold; as of rates in :class:`Capacity`."""
+
+    kept: int | None
+    not_kept: int | None
+    low: int
+    high: int
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The highest rate at which requirements hold."""
+    """The highest rate at which requirements hold; a rate of clients is that at which they were served."""
 
     policy: str  # with its parameters, and with the batch size of a plan of exits
     kept_per_s: float | None  # highest rate at which all requirements surely hold
@@ -78,13 +98,14 @@ class Capacity:
     max_requests: int  # requests of a run at which a rate is left undecided
     requests_simulated: int  # in all probes together
     probes: list[Probe]  # every rate that was tried, in order of rate
+    clients: ClientCapacity | None = None
 
     __repr__ = brief
     _repr_html_ = first_rows
 
     def columns(self) -> dict[str, list[Any]]:
         """The rates that were tried as columns."""
-        names = ("rate_per_s", "requests", "verdict", "broken")
+        names = (*(("clients",) if self.clients else ()), "rate_per_s", "requests", "verdict", "broken")
         return {name: [getattr(probe, name) for probe in self.probes] for name in names}
 
 
@@ -148,6 +169,7 @@ class _RunRecord(NamedTuple):
     latency_s: NDArray[np.float64]  # of each request
     fresh: NDArray[np.bool_]  # requests that found the system empty
     violated: NDArray[np.bool_]
+    served_per_s: float
     figures: dict[str, float]
 
 
@@ -157,7 +179,9 @@ def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureE
     joined, found = OneRun(latency_s, fresh), []
     for name in names:
         values = np.array([run.figures[name] for run in runs])
-        mean, over_seeds = float(values.mean()), mean_interval(values)
+        mean, finite = float(values.mean()), np.isfinite(values)
+        # of runs with requests that were refused or dropped, too many for a percentile
+        over_seeds = mean_interval(values) if finite.all() else Interval(0.0 if finite.any() else math.inf, math.inf)
         assert over_seeds is not None
         if name in _SHARES_OF_USE:
             found.append(FigureEstimate(mean, Interval(max(0.0, over_seeds.low), min(1.0, over_seeds.high))))
@@ -171,15 +195,17 @@ def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureE
             value, told, most = nearest_rank(joined.ordered_s, quantile), joined.quantile(quantile), math.inf
         # a queue that began empty grows: longer runs are no better, so the interval over seeds is a lower end
         least = Interval(min(value, max(0.0, over_seeds.low)), most)
+        if name == "mean" and math.isinf(value):  # then that of any longer run is infinite, too
+            least = Interval(math.inf, math.inf)
         found.append(FigureEstimate(value, told.interval or least))
     return found
 
 
 @dataclass(slots=True)
-class _RateSearch:
+class _LoadSearch:
     """Probes and their cost, with common random numbers.
 
-    ``drawn`` is each seed's traffic at 1 request/s, which every rate rescales.
+    ``drawn`` is each seed's traffic at 1 request/s, which every rate rescales, or all at once, for clients to send.
     """
 
     table: LatencyTable
@@ -193,6 +219,7 @@ class _RateSearch:
     max_requests: int
     threads: int | None
     progress: Callable[[int, int], None] | None
+    clients: Clients | None
     drawn: list[Traffic] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
@@ -201,25 +228,32 @@ class _RateSearch:
         """Draw traffic of this length; it begins with the shorter one, but for noise of steps and predictions."""
         if not self.drawn or len(self.drawn[0]) < count:
             rates, rho = [row.rate for row in self.table.exits], self.predict_depth
-            traces = [add_columns(poisson(1.0, count, seed), seed, self.columns) for seed in range(self.seeds)]
+            traces = [
+                add_columns(poisson(1.0, count, seed) if self.clients is None else offline(count), seed, self.columns)
+                for seed in range(self.seeds)
+            ]
             self.drawn = [
                 prepare(trace, rates, slo_s=self.slo_s, seed=seed, predict_depth=rho)
                 for seed, trace in enumerate(traces)
             ]
 
     def _run(self, at: tuple[float, int], seed: int) -> _RunRecord:
-        rate_per_s, count = at
-        replay = simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.scheduler)
+        load, count = at
+        if self.clients is None:
+            traffic = at_rate(self.drawn[seed], load, count)
+        else:
+            traffic = replace(self.clients, count=int(load)).send(self.drawn[seed].first(count), seed)
+        replay = simulate(self.table, traffic, self.scheduler)
         summary = summarise(replay)
         figures = {item.name: float(FIGURES[item.name].of(summary) or 0.0) for item in self.requirements}
-        return _RunRecord(replay.latency_s, replay.fresh, replay.violated, figures)
+        return _RunRecord(replay.latency_s, replay.fresh, replay.violated, summary.processing_rate_per_s, figures)
 
-    def probe(self, rate_per_s: float) -> str:
-        """Decide a rate, with twice the requests as long as an interval holds the bound."""
+    def probe(self, load: float) -> str:
+        """Decide a rate or number of clients, with twice the requests as long as an interval holds the bound."""
         count = self.count
         while True:
             self._draw(count)
-            runs = dict(in_order(Workers(self.threads).map(self._run, (rate_per_s, count), range(self.seeds))))
+            runs = dict(in_order(Workers(self.threads).map(self._run, (load, count), range(self.seeds))))
             self.simulated += count * self.seeds
             found = _estimates([item.name for item in self.requirements], [runs[seed] for seed in range(self.seeds)])
             sides = [item.side(it.interval) for item, it in zip(self.requirements, found, strict=True)]
@@ -228,7 +262,9 @@ class _RateSearch:
                 break
             count = min(2 * count, self.max_requests)
         broken = self.requirements[sides.index(False)].text if verdict == NOT_KEPT else None
-        self.probes.append(Probe(rate_per_s, count, verdict, found, broken))
+        served_per_s = float(np.mean([runs[seed].served_per_s for seed in range(self.seeds)]))
+        at = (load, None) if self.clients is None else (served_per_s, int(load))
+        self.probes.append(Probe(at[0], count, verdict, found, broken, at[1]))
         if self.progress:
             self.progress(len(self.probes), len(self.probes) + 1)
         return verdict
@@ -247,11 +283,13 @@ def find_capacity(
     max_requests: int | None = None,
     low_per_s: float | None = None,
     high_per_s: float | None = None,
+    clients: Clients | None = None,
+    most_clients: int | None = None,
     tolerance: float = 0.01,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Capacity:
-    """Highest Poisson rate at which a policy keeps requirements (``docs/compare.md``).
+    """Highest Poisson rate, or most clients, with which a policy keeps requirements (``docs/compare.md``).
 
     Parameters
     ----------
@@ -273,8 +311,12 @@ def find_capacity(
     Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
     low_per_s, high_per_s : float, optional
     Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+    clients : Clients, optional
+    Clients that wait, in place of arrivals: the least number of them, and their think time.
+    most_clients : int, optional
+    The largest number; by default a tenth of ``count``.
     tolerance : float
-    Width at which bisection stops, as a share of the rate.
+    Width at which bisection stops, as a share of the rate; or one client.
     threads : int, optional
     Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -286,52 +328,93 @@ def find_capacity(
     if idle:
         raise InputError(idle)
     saturation = saturation_rate(latency, scheduler.b_max, columns)
-    high = saturation if high_per_s is None else high_per_s
-    low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
     cap = 16 * count if max_requests is None else max_requests
     if seeds < 2:
         raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
+    if not 1 <= count <= cap:
+        raise InputError(f"count: expected at least 1 and at most {cap:,}, the most of a run, found {count:,}")
+    if clients is None:
+        low, high = _rates(low_per_s, high_per_s, saturation)
+    elif low_per_s is None and high_per_s is None:
+        low, high = _numbers(clients, most_clients, count)
+    else:
+        raise InputError("rate: expected rates or clients to search, found both; leave out one of the two")
+    check_monotone(requirements, seeds * cap)
+    check_stated(requirements, mac_share=latency.peak_macs_per_s)
+    search = _LoadSearch(
+        latency, scheduler, requirements, slo_s, columns, predict_depth, seeds, count, cap, threads, progress, clients
+    )
+    _bracket(search, low, high, tolerance)
+    probes = sorted(search.probes, key=lambda probe: probe.load)
+    failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
+    below = failed.load if failed else math.inf
+    kept = max(
+        (probe for probe in probes if probe.verdict == KEPT and probe.load < below), default=None,
+        key=lambda probe: probe.load,
+    )  # fmt: skip
+    if clients is None:
+        ends_per_s, numbers = (low, high), None
+    else:
+        ends_per_s = (probes[0].rate_per_s, probes[-1].rate_per_s)
+        numbers = ClientCapacity(
+            kept.clients if kept else None, failed.clients if failed else None, int(low), int(high)
+        )
+    return Capacity(
+        policy=scheduler.spec,
+        kept_per_s=kept.rate_per_s if kept else None,
+        not_kept_per_s=failed.rate_per_s if failed else None,
+        limited_by=failed.broken if failed else None,
+        saturation_per_s=saturation,
+        low_per_s=ends_per_s[0],
+        high_per_s=ends_per_s[1],
+        seeds=seeds,
+        max_requests=cap,
+        requests_simulated=search.simulated,
+        probes=probes,
+        clients=numbers,
+    )
+
+
+def _rates(low_per_s: float | None, high_per_s: float | None, saturation: float) -> tuple[float, float]:
+    """The lowest and the highest rate to search."""
+    high = saturation if high_per_s is None else high_per_s
+    low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
     if not (math.isfinite(high) and 0 < low < high):
         found = f"a highest rate of {high:g} /s" if low_per_s is None else f"{low:g} /s and {high:g} /s"
         raise InputError(f"rate: expected 0 < low < high, found {found}")
     if low < _LEAST_RATE * saturation:
         least = f"{_LEAST_RATE * saturation:g} /s, a millionth of the saturation rate"
         raise InputError(f"rate: expected at least {least}, found {low:g} /s")
-    if not 1 <= count <= cap:
-        raise InputError(f"count: expected at least 1 and at most {cap:,}, the most of a run, found {count:,}")
-    check_monotone(requirements, seeds * cap)
-    check_stated(requirements, mac_share=latency.peak_macs_per_s)
-    search = _RateSearch(
-        latency, scheduler, requirements, slo_s, columns, predict_depth, seeds, count, cap, threads, progress
-    )
-    _bracket(search, low, high, tolerance)
-    probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
-    failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
-    below = failed.rate_per_s if failed else math.inf
-    kept = [probe.rate_per_s for probe in probes if probe.verdict == KEPT and probe.rate_per_s < below]
-    return Capacity(
-        policy=scheduler.spec,
-        kept_per_s=max(kept, default=None),
-        not_kept_per_s=failed.rate_per_s if failed else None,
-        limited_by=failed.broken if failed else None,
-        saturation_per_s=saturation,
-        low_per_s=low,
-        high_per_s=high,
-        seeds=seeds,
-        max_requests=cap,
-        requests_simulated=search.simulated,
-        probes=probes,
-    )
+    return low, high
 
 
-def _bracket(search: _RateSearch, low: float, high: float, tolerance: float) -> None:
-    """Halve the rate until it is kept, then bisect: where it is kept no longer, and where it surely fails."""
-    rate = high
-    while search.probe(rate) != KEPT and rate > low:
-        rate = max(low, rate / 2)
+def _numbers(clients: Clients, most: int | None, count: int) -> tuple[int, int]:
+    """The least and the largest number of clients to search."""
+    limit = max(1, count // _LEAST_EACH)
+    low, high = clients.count, limit if most is None else most
+    if not low <= high <= limit:
+        raise InputError(
+            f"clients: expected low <= high <= {limit:,}, so that each sends {_LEAST_EACH} of the {count:,} requests "
+            f"of a run (count), found {low:,} and {high:,}"
+        )
+    return low, high
+
+
+def _bracket(search: _LoadSearch, low: float, high: float, tolerance: float) -> None:
+    """Find a load that is kept beside one that is not, then bisect: where it is kept no longer, and surely fails.
+
+    A rate is halved from the highest on, which is near saturation; a number of clients has no such end, and is doubled.
+    """
+    load, least = (high, 0.0) if search.clients is None else (low, 1.0)
+    if search.clients is None:
+        while search.probe(load) != KEPT and load > low:
+            load = max(low, load / 2)
+    else:
+        while search.probe(load) != NOT_KEPT and load < high:
+            load = min(high, 2 * load)
     for below, above in ((KEPT, (UNDECIDED, NOT_KEPT)), (UNDECIDED, (NOT_KEPT,))):
-        left = max((probe.rate_per_s for probe in search.probes if probe.verdict == below), default=math.inf)
-        right = min((probe.rate_per_s for probe in search.probes if probe.verdict in above), default=-math.inf)
-        while right - left > tolerance * right:
-            middle = (left + right) / 2
+        left = max((probe.load for probe in search.probes if probe.verdict == below), default=math.inf)
+        right = min((probe.load for probe in search.probes if probe.verdict in above), default=-math.inf)
+        while right - left > max(tolerance * right, least):
+            middle = (left + right) / 2 if search.clients is None else (left + right) // 2
             left, right = (middle, right) if search.probe(middle) == below else (left, middle)

@@ -58,15 +58,16 @@ class Lead(NamedTuple):
 
 
 class ClosedKeys(JsonRecord):
-    """Clients that wait for their answers, and their think time; without clients the two keys are left out."""
+    """Clients that wait for their answers, and their think time; keys without a value are left out."""
 
     clients: int | None = None
     think: str | None = None
+    think_sha256: str | None = None
 
     @model_serializer(mode="wrap")
     def _if_any(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         found: dict[str, Any] = write(self)
-        return {key: value for key, value in found.items() if value is not None or key not in ("clients", "think")}
+        return {key: value for key, value in found.items() if value is not None or key not in ClosedKeys.model_fields}
 
 
 @with_columns
@@ -97,7 +98,7 @@ class PointResult(PointKeys):
     def key(self) -> tuple[object, ...]:
         """The key by which two points are matched."""
         drawn = (getattr(self, name) for name in DRAWN)
-        closed = self.clients, self.think
+        closed = self.clients, self.think, self.think_sha256
         return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *closed, *drawn
 
     @property

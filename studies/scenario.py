@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
+import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_validator, model_validator
 
 from ..dse.npu.choices import GOALS
@@ -24,7 +25,7 @@ from ..traffic.additions import add_columns, parse_columns, useless
 from ..traffic.arrivals import offline
 from ..traffic.arrivals.renewal import CVS
 from ..traffic.clients import MOST as MOST_CLIENTS
-from ..traffic.clients import parse_think
+from ..traffic.clients import RECORDED, parse_think
 from ..traffic.exits import check
 from ..traffic.reading import read_trace
 from ..traffic.request_columns import REQUEST_COLUMNS, Columns, RequestColumn
@@ -90,6 +91,12 @@ def with_columns(keys: type[Keys]) -> type[Keys]:
         for column in REQUEST_COLUMNS
     }
     return create_model(keys.__name__, __base__=keys, __module__=keys.__module__, __doc__=keys.__doc__, **more)
+
+
+def _check_think(text: str) -> None:
+    """Refuse a think time that is none; a file is looked for later, from the scenario's folder."""
+    if not text.startswith(RECORDED):
+        parse_think(text)
 
 
 class EngineKeys(SearchOptions):
@@ -161,7 +168,7 @@ class CaseKeys(Strict):
         Annotated[list[Annotated[int, Field(ge=1, le=MOST_CLIENTS)]], Field(min_length=1), _once("number of clients")]
         | None
     ) = None
-    think: Annotated[str, _checked(parse_think)] | None = None
+    think: Annotated[str, _checked(_check_think)] | None = None
     predict_depth: float | None = None
     tiles: dict[str, Tile] = {}
 
@@ -292,6 +299,7 @@ class Site:
     on: Npu | LatencyTable
     trace: Trace | None
     trace_sha256: str | None
+    think: tuple[float | tuple[float, ...], bool]  # of clients, as ``Clients`` takes it
 
     @property
     def npu(self) -> Npu:
@@ -326,7 +334,12 @@ class GridPoint(NamedTuple):
     @property
     def closed(self) -> dict[str, Any]:
         """The clients and their think time, if there are any."""
-        return {} if self.clients is None else {"clients": self.clients, "think": self.site.keys.think or "0"}
+        if self.clients is None:
+            return {}
+        times_s, digest = self.site.think[0], {}
+        if isinstance(times_s, tuple):
+            digest = {"think_sha256": hashlib.sha256(np.array(times_s).tobytes()).hexdigest()}
+        return {"clients": self.clients, "think": self.site.keys.think or "0"} | digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,10 +416,11 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
         if trace.slo_s is None and keys.slos is None and keys.slo is None:
             faults.append(f"{where}.trace: {file}: expected a column slo_s, or the key slos or slo, found none of them")
+    think = faults.catch(f"{where}.think", lambda: parse_think(keys.think or "0", "think", folder))
     faults.catch(where, lambda: add_columns(offline(1) if trace is None else trace, 0, keys.columns))
-    if on is None:
+    if on is None or think is None:
         return None
-    site = Site(keys, on, trace, digest)
+    site = Site(keys, on, trace, digest, think)
     widths, subnets = (on.widths, on.subnets) if isinstance(on, LatencyTable) else (None, None)  # an NPU has neither
     idle = useless(keys.columns, widths=widths, steps=site.exits[-1].steps, subnets=subnets)
     faults += [f"{where}.{fault}" for fault in idle]

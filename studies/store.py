@@ -24,7 +24,7 @@ from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns
 from ..traffic.arrivals import gamma, offline, poisson
-from ..traffic.clients import Clients, parse_think
+from ..traffic.clients import Clients
 from ..traffic.traffic import Traffic, prepare
 from .designs import DesignRequest, FoundDesign, find_each
 from .scenario import Contender, GridPoint
@@ -46,6 +46,7 @@ COMPARED = tuple(
         "depth_variance",
         "served_accuracy",
         "accuracy_misses",
+        "refused",
         "dropped",
         "early",
         "hit_ratio",
@@ -158,7 +159,7 @@ def traffic(point: GridPoint, seed: int) -> Traffic:
     found = prepare(trace, rates, slo_s=point.slo_s, seed=seed, threshold=threshold, predict_depth=rho)
     if point.clients is None:
         return found
-    return Clients(point.clients, *parse_think(site.keys.think or "0")).send(found, seed)
+    return Clients(point.clients, *site.think).send(found, seed)
 
 
 class GridRun(NamedTuple):
@@ -197,7 +198,7 @@ class GridRun(NamedTuple):
         taken = {item.key: item.of(summary) for item in COMPARED}
         if not served.clients:
             taken["unavoidable_rate"] = least_violations(replay) / summary.requests
-        # a latency is infinite where requests were dropped
+        # a latency is infinite where requests were dropped or refused
         figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None and isfinite(value)}
         intervals = {item.key: found for item in COMPARED if (found := item.interval_of(summary).interval)}
         arrivals = served.trace.arrival_s if served.think_s is None else served.think_s

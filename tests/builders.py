@@ -423,6 +423,15 @@ def assert_mean(found: np.ndarray, expected: float) -> None:
     assert found.mean() == pytest.approx(expected, abs=half_width)
 
 
+def mean_value_analysis(clients: int, service_s: float, think_s: float) -> float:
+    """Mean response time of one exponential server and N clients: Reiser and Lavenberg, JACM 27(2), 1980."""
+    queue = response_s = 0.0
+    for n in range(1, clients + 1):
+        response_s = service_s * (1 + queue)
+        queue = n / (think_s + response_s) * response_s
+    return response_s
+
+
 # damaged files
 
 edits = st.lists(st.tuples(st.integers(0, 10**4), st.binary(max_size=3)), min_size=1, max_size=6)

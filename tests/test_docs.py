@@ -38,7 +38,7 @@ def test_the_readme_prints_what_it_says(tmp_path):
 
 
 @needs_speed
-def test_the_page_says_what_deadlines_do_to_the_main_job(tmp_path):
+def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(tmp_path):
     run_shell(blocks("README.md", "sh")[1], tmp_path)
     page = " ".join((ROOT / "docs" / "policies.md").read_text().split())
     for rule in ("serve", "drop", "answer"):
@@ -46,6 +46,10 @@ def test_the_page_says_what_deadlines_do_to_the_main_job(tmp_path):
         found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
         assert re.search(rf"{100 * found['violation_rate']:.2f} % (violate )?with `{rule}`", page)
     assert f"({100 * found['deadlines']['early_rate']:.2f} % early)" in page
+    served = ("serve-sim", "r50-zc706", "--trace", "t.csv", "--slo", "200ms", "--admit", "queue:4", "--json")
+    found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
+    refused, violated = 100 * found["admission"]["refused_rate"], 100 * found["violation_rate"]
+    assert f"`queue:4` refuses {refused:.2f} %; with these, {violated:.2f} % violate" in page
 
 
 @needs_speed

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from ..formats import InputError, parse_duration
+from .columns import Number
 from .randomness import THINK_TIMES, stream
+from .reading import read_columns
+from .rows import Tally
+from .times import MAX_ARRIVAL_S
 from .traffic import Traffic
 
 MOST = 10**6
 """Most clients."""
+
+RECORDED = "trace:"
+"""Before the name of a file of think times."""
+
+THINK_S = Number(np.float64, 0, MAX_ARRIVAL_S, f"seconds >= 0 and <= {MAX_ARRIVAL_S:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +32,31 @@ class Clients:
     ----------
     count : int
         Clients; as many requests are on their way at most.
-    think_s : float
-        Seconds from an answer, or from time zero, to the next request of a client; their mean, if they are drawn.
+    think_s : float or tuple of float
+        Seconds from an answer, or from time zero, to the next request of a client; or recorded ones, from which each is
+        drawn with replacement.
     exponential : bool
-        Whether think times are drawn from an exponential distribution.
+        Whether think times are drawn from an exponential distribution, whose mean ``think_s`` is.
 
     Raises
     ------
     InputError
-        If there are no clients, or too many, or the think time is not a number of seconds >= 0.
+        If there are no clients, or too many, or a think time is not a number of seconds >= 0.
     """
 
     count: int
-    think_s: float = 0.0
+    think_s: float | tuple[float, ...] = 0.0
     exponential: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST:
             raise InputError(f"clients: expected a whole number from 1 to {MOST:,}, found {self.count}; state e.g. 8")
-        if not 0 <= self.think_s < np.inf:
-            raise InputError(f"think: expected a duration >= 0, found {self.think_s:g} s; state e.g. 50ms, or 0")
+        if isinstance(self.think_s, tuple) and (self.exponential or not self.think_s):
+            found = "none" if not self.think_s else "recorded ones that are to be exponential"
+            raise InputError(f"think: expected a duration, or recorded ones, found {found}; state e.g. 50ms")
+        times_s = np.atleast_1d(self.think_s)
+        if (wrong := times_s[THINK_S.outside(times_s)]).size:
+            raise InputError(f"think: expected a duration >= 0, found {wrong[0]:g} s; state e.g. 50ms, or 0")
 
     def send(self, traffic: Traffic, seed: int) -> Traffic:
         """Let these clients send requests, in their order, instead of that they arrive.
@@ -69,21 +84,50 @@ class Clients:
             raise InputError(
                 f"{where}: expected all requests at time 0 beside clients, which send them, found later ones"
             )
-        think_s = np.full(count, self.think_s)
         if self.exponential:
             think_s = stream(seed, THINK_TIMES).exponential(self.think_s, count)
+        elif isinstance(self.think_s, tuple):
+            think_s = stream(seed, THINK_TIMES).choice(self.think_s, count)
+        else:
+            think_s = np.full(count, self.think_s)
         return replace(traffic, trace=replace(trace, arrival_s=np.full(len(traffic), np.inf)), think_s=think_s)
 
 
-def parse_think(text: str, what: str = "think") -> tuple[float, bool]:
-    """Read a think time: ``50ms`` for all, or ``exponential:50ms`` for drawn ones; whether they are drawn.
+def parse_think(text: str, what: str = "think", folder: Path | None = None) -> tuple[float | tuple[float, ...], bool]:
+    """Read a think time: ``50ms`` for all; ``exponential:50ms`` for drawn ones; ``trace:FILE`` for recorded ones.
+
+    Parameters
+    ----------
+    text : str
+        The think time.
+    what : str
+        Its name in faults.
+    folder : Path, optional
+        Where the file's name starts; by default the current folder.
+
+    Returns
+    -------
+    tuple
+        ``think_s`` and ``exponential`` of :class:`Clients`.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If it is none of these, or the file cannot be read.
     """
+    if text.startswith(RECORDED):
+        return _recorded((folder or Path()) / text.removeprefix(RECORDED)), False
     form, colon, mean = text.rpartition(":")
     if form not in ("", "exponential") or (colon and not form):
-        raise InputError(f'{what}: expected a duration or exponential:DURATION, found "{text}"; e.g. 50ms')
+        raise InputError(
+            f'{what}: expected a duration, exponential:DURATION or {RECORDED}FILE, found "{text}"; e.g. 50ms'
+        )
     return (0.0 if mean.strip() == "0" else parse_duration(mean, what)), bool(form)
+
+
+def _recorded(path: Path) -> tuple[float, ...]:
+    """The think times of a CSV file with a column ``think_s``."""
+    tally = Tally(path, skip_blank=False, missing="expected a file of think times, found none")
+    found = read_columns(tally, {"think_s": THINK_S}, ("think_s",))
+    tally.refuse()
+    return tuple(found["think_s"].tolist())

@@ -1,4 +1,4 @@
-"""``fluidb capacity``: the highest arrival rate that keeps requirements."""
+"""``fluidb capacity``: the highest arrival rate, or the most clients that wait, that keeps requirements."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..options import (
     PictureOptions,
     Policy,
     TableFolder,
+    Think,
     Threads,
     objective,
     objective_record,
@@ -25,6 +26,7 @@ from ..render import drawn, facts, fail, percent, progress, quantity, show, tabl
 if TYPE_CHECKING:
     from ...serving.requirements import Requirement
     from ...studies.capacity import Capacity, FigureEstimate, Probe
+    from ...traffic.clients import Clients
 
 _COUNT = "Requests of each run at first; up to 16 times as many where it stays undecided."
 
@@ -40,14 +42,19 @@ def command(
     rate: Annotated[
         str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
     ] = None,
+    clients: Annotated[
+        str | None,
+        option("Numbers of clients to search that wait for their answers, in place of rates.", "LOW..HIGH"),
+    ] = None,
+    think: Think = None,
     threads: Threads = None,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Find the highest arrival rate that keeps requirements.
+    """Find the highest arrival rate, or the most clients, that keeps requirements.
 
-    Arrivals are Poisson; widths, steps, accuracies asked for and predictions can be drawn
-    too. Exit code 1 if the policy keeps the requirements at no rate.
+    Arrivals are Poisson, or clients wait for their answers; widths, steps, accuracies asked for and predictions can be
+    drawn too. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
@@ -56,14 +63,16 @@ def command(
 
     picture.check()
     required = [parse_requirement(text) for text in require]
-    low_per_s, high_per_s = _rates(rate)
+    low_per_s, high_per_s = _ends(rate, "rate", float, "5..50")
+    closed, most_clients = _clients(clients, think)
     latency = as_table(directory)
     with progress("rates") as report:
         found, *ends = (
             find_capacity(
                 table, policy, required, slo_s=objective(columns.slo),
                 columns=columns.columns("slo", "predict_depth"), predict_depth=columns.predict_depth, seeds=seeds,
-                count=count, low_per_s=low_per_s, high_per_s=high_per_s, threads=threads, progress=report,
+                count=count, low_per_s=low_per_s, high_per_s=high_per_s, clients=closed,
+                most_clients=most_clients, threads=threads, progress=report,
             )
             for table in (latency, *map(latency.slower, latency.measured or ()))
         )  # fmt: skip
@@ -71,34 +80,59 @@ def command(
     picture.write(lambda: draw_capacity(found, required))
     stated = vars(columns) | objective_record(columns.slo)
     record = {"design": directory, **stated}
-    record |= {"requirements": [item.text for item in required], **asdict(found)}
-    record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
+    record |= {"requirements": [item.text for item in required], **_stated(found)}
+    record["probes"] = [_stated(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
+    if found.clients is not None:
+        record["think"] = think or "0"
     if reached:
         record["ends"] = [{"factor": factor, "kept_per_s": end.kept_per_s} for factor, end in reached.items()]
     if as_json or found.kept_per_s is not None:
-        show(as_json, "fluidb.capacity-output/1", record, _text(found, stated, required, reached), picture.plot)
+        show(as_json, "fluidb.capacity-output/1", record, _text(found, stated, required, reached, think), picture.plot)
     if found.kept_per_s is None:
         lowest = found.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))
         item, estimate = next((pair for pair in pairs if pair[0].text == lowest.broken), pairs[0])
         value, interval = _shown(item, estimate)
         what = f'"{item.text}" is {lowest.verdict}: {value}, {interval} at 95 %'
-        rates = f"{_rate(found.low_per_s)} to {_rate(found.high_per_s)}"
-        fail([f"no rate from {rates} is kept; at the lowest {what}"])
+        tried = f"rate from {_rate(found.low_per_s)} to {_rate(found.high_per_s)}"
+        if found.clients is not None:
+            tried = f"number of clients from {found.clients.low:,} to {found.clients.high:,}"
+        fail([f"no {tried} is kept; at the lowest {what}"])
         raise typer.Exit(1)
 
 
-def _rates(text: str | None) -> tuple[float | None, float | None]:
-    """The lowest and the highest rate to search, as far as they are given."""
+def _ends(text: str | None, name: str, kind: type[float], example: str) -> tuple[Any, Any]:
+    """The lowest and the highest rate or number of clients to search, as far as they are given."""
     from ...formats import InputError, read_number
 
     low, dots, high = (text or "..").partition("..")
     try:
         if not dots:
             raise ValueError
-        return read_number(low) if low else None, read_number(high) if high else None
+        return read_number(low, kind) if low else None, read_number(high, kind) if high else None
     except ValueError:
-        raise InputError(f'rate: expected the lowest rate, .. and the highest, found "{text}"; e.g. 5..50') from None
+        what = "rate" if kind is float else "number"
+        raise InputError(
+            f'{name}: expected the lowest {what}, .. and the highest, found "{text}"; e.g. {example}'
+        ) from None
+
+
+def _clients(text: str | None, think: str | None) -> tuple[Clients | None, int | None]:
+    """The least number of clients to search, with their think time, and the largest number."""
+    from ...formats import InputError
+    from ...traffic.clients import Clients, parse_think
+
+    if text is None and think is not None:
+        raise InputError("think: expected --clients beside it, found none; leave it out, or state e.g. --clients 1..64")
+    if text is None:
+        return None, None
+    low, high = _ends(text, "clients", int, "1..64")
+    return Clients(1 if low is None else low, *parse_think(think or "0")), high
+
+
+def _stated(record: Capacity | Probe) -> dict[str, Any]:
+    """A record as JSON has it, without ``clients`` where rates were searched."""
+    return {key: value for key, value in asdict(record).items() if key != "clients" or value is not None}
 
 
 def _rate(per_s: float) -> str:
@@ -119,31 +153,55 @@ def _shown(item: Requirement, found: FigureEstimate) -> tuple[str, str]:
 
 
 def _text(
-    found: Capacity, stated: Mapping[str, Any], required: Sequence[Requirement], ends: Mapping[float, Capacity]
+    found: Capacity,
+    stated: Mapping[str, Any],
+    required: Sequence[Requirement],
+    ends: Mapping[float, Capacity],
+    think: str | None,
 ) -> Iterator[str]:
     assert found.kept_per_s is not None
-    undecided = "" if found.kept_per_s == found.high_per_s else "; undecided"
-    not_kept, band = f"none{undecided} up to {_rate(found.high_per_s)}, the highest rate searched", None
+    clients = found.clients
+    band, undecided = None, "" if found.kept_per_s == found.high_per_s else "; undecided"
+    highest = f"{_rate(found.high_per_s)}, the highest rate searched"
+    if clients is not None:
+        highest = f"{clients.high:,}, the largest number searched"
+    not_kept = f"none{undecided} up to {highest}"
     if found.not_kept_per_s is not None:
-        not_kept = f"{_rate(found.not_kept_per_s)}: {found.limited_by}"
+        not_kept = f"{_load(found, kept=False)}: {found.limited_by}"
         band = f"{percent(found.not_kept_per_s / found.kept_per_s - 1)} of the rate"
+    if clients is not None:
+        between = range((clients.kept or 0) + 1, clients.not_kept or 0)
+        band = f"{between[0]:,} to {between[-1]:,} clients" if between else None
+    what = "highest rate kept" if clients is None else "most clients kept"
     about = {
         "policy": found.policy,
         **drawn(stated),
-        "highest rate kept": _rate(found.kept_per_s),
-        **{
-            f"kept if times x {factor:g}": "none" if end.kept_per_s is None else _rate(end.kept_per_s)
-            for factor, end in ends.items()
-        },
-        "lowest not kept": not_kept,
+        "think time": None if clients is None else think or "0",
+        what: _load(found),
+        **{f"kept if times x {factor:g}": _load(end) for factor, end in ends.items()},
+        "lowest not kept" if clients is None else "fewest not kept": not_kept,
         "undecided between": band,
-        "requests a run": f"at most {found.max_requests:,}, then a rate is left undecided",
+        "requests a run": f"at most {found.max_requests:,}, then a "
+        f"{'rate' if clients is None else 'number'} is left undecided",
         "saturation": f"{_rate(found.saturation_per_s)}, which no policy exceeds",
-        "spent": f"{found.requests_simulated:,} requests: {len(found.probes)} rates, {found.seeds} seeds each",
+        "spent": f"{found.requests_simulated:,} requests: {len(found.probes)} "
+        f"{'rates' if clients is None else 'numbers'}, {found.seeds} seeds each",
     }
     yield facts(about)
     rows = []
     for probe in found.probes:
-        run = _rate(probe.rate_per_s).removesuffix(" /s"), f"{probe.requests:,}", probe.verdict
+        load = () if probe.clients is None else (f"{probe.clients:,}",)
+        run = *load, _rate(probe.rate_per_s).removesuffix(" /s"), f"{probe.requests:,}", probe.verdict
         rows += [(*run, item.text, *_shown(item, it)) for item, it in zip(required, probe.estimates, strict=True)]
-    yield table(["rate /s", "requests", "", "requirement", "found", "95 %"], rows)
+    headers = ["rate /s", "requests", "", "requirement", "found", "95 %"]
+    yield table(headers if clients is None else ["clients", *headers], rows)
+
+
+def _load(found: Capacity, *, kept: bool = True) -> str:
+    """The highest rate or number of clients that is kept, or the lowest that is not."""
+    rate = found.kept_per_s if kept else found.not_kept_per_s
+    if rate is None:
+        return "none"
+    if found.clients is None:
+        return _rate(rate)
+    return f"{found.clients.kept if kept else found.clients.not_kept:,}, who are served at {_rate(rate)}"

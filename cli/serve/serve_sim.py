@@ -37,6 +37,7 @@ from ..render import (
 )
 
 if TYPE_CHECKING:
+    from ...serving.saturation import Saturation
     from ...serving.serve import MeasuredEnd, ServeResult
     from ...serving.subnets import SubNetSummary
 
@@ -124,7 +125,8 @@ def text_of(found: ServeResult) -> Iterator[str]:
     """The text about requests that were served."""
     summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
     use, worth = summary.utilisation, int(summary.independent_requests)
-    late, clients = summary.deadlines, found.replay.traffic.clients
+    lost, refused, clients = summary.deadlines, summary.admission, found.replay.traffic.clients
+    late = None if found.replay.on_deadline == "serve" else lost
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
     accuracy = [] if summary.accuracy is None else ["accuracy"]
     waiting = found.replay.traffic.trace.at_once  # then there is no rate, and what counts is when all have returned
@@ -140,6 +142,7 @@ def text_of(found: ServeResult) -> Iterator[str]:
         "arrival rate": None if waiting else f"{summary.arrival_rate_per_s:.3f} /s",
         "clients": f"{clients:,}, each waits for its answer" if clients else None,
         "makespan": ms(summary.makespan_s) if waiting else None,
+        **({} if summary.saturation is None else _saturation(summary.saturation)),
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
         "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
@@ -147,17 +150,20 @@ def text_of(found: ServeResult) -> Iterator[str]:
         "any scheduler": None
         if unavoidable is None
         else f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
+        "refused": None
+        if refused is None
+        else f"{percent(refused.refused_rate)} ({refused.refused:,} requests), of infinite latency",
         "dropped": None
         if late is None
         else f"{percent(late.dropped_rate)} ({late.dropped:,} requests), of infinite latency",
         "answered early": None
         if late is None or not late.early
         else f"{percent(late.early_rate)} ({late.early:,} requests)",
-        "latency of answers": None if late is None or late.answered_latency_s is None else ms(late.answered_latency_s),
+        "latency of answers": None if lost is None or lost.answered_latency_s is None else ms(lost.answered_latency_s),
         "accuracy": percent(summary.accuracy) if accuracy else None,
         "accuracy of all": None
-        if late is None or late.accuracy_of_all is None
-        else f"{percent(late.accuracy_of_all)}, a drop being wrong",
+        if lost is None or lost.accuracy_of_all is None
+        else f"{percent(lost.accuracy_of_all)}, {'a drop' if refused is None else 'a drop or refusal'} being wrong",
         f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
         "variance in a batch": spread if waiting else None,
         "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
@@ -182,9 +188,7 @@ def text_of(found: ServeResult) -> Iterator[str]:
         ]
         yield table(["times, as measured", "average", "worst", "violations"], ends)
     if summary.subnets is not None:
-        yield from _subnets(
-            summary.subnets, summary.requests - summary.unfinished - (0 if late is None else late.dropped)
-        )
+        yield from _subnets(summary.subnets)
     if use is None:
         yield facts({"where the MACs went": f"not known: the latency table of {latency.platform} states no causes"})
     else:
@@ -214,9 +218,20 @@ def text_of(found: ServeResult) -> Iterator[str]:
     yield folded_table(headers, cells, "--json")
 
 
-def _subnets(found: SubNetSummary, returned: int) -> Iterator[str]:
+def _saturation(found: Saturation) -> dict[str, str]:
+    """Lines about saturation: the verdict, and the figures that it follows from."""
+    low, high = (percent(end) for end in found.backlog_growth_interval)
+    grows = f"{percent(found.backlog_growth)} of arrivals ({low} to {high})"
+    return {
+        "saturation": f"{found.verdict}, load at least {percent(found.load, 1)}",
+        "backlog growth": f"{grows}; drained in {found.drained_parts} of 10 parts",
+    }
+
+
+def _subnets(found: SubNetSummary) -> Iterator[str]:
     """Figures of SubNets; those that are not known have no line."""
     moved, energy_j = found.off_chip_bytes, found.off_chip_energy_j
+    returned = sum(item.requests for item in found.shares)
     known = {
         "accuracy of the SubNets": found.served_accuracy,
         "less accurate than asked": found.accuracy_miss_rate,

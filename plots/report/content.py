@@ -187,10 +187,10 @@ def serve(
     opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.pass_s()[0, 1])
     found: list[PolicyReplay] = []
     for policy in policies:
-        if policy.on_deadline or traffic.clients:
+        if policy.on_deadline or policy.admit or traffic.clients:
             raise InputError(
-                f"policy {policy.spec}: expected on_deadline=serve and no clients in a report, whose differences are "
-                "those of finite latencies, found others; use serve-sim or compare"
+                f"policy {policy.spec}: expected on_deadline=serve, no admit and no clients in a report, whose "
+                "differences are those of finite latencies, found others; use serve-sim or compare"
             )
         replay = simulate(table, traffic, policy)
         summary = summarise(replay)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...traffic.trace import Trace
 
 REORGANISE, LOOKAHEAD, PREDICTOR, TIMEOUT = range(3, 7)  # places in settings, behind those of the window
-PARTS, LAUNCHED, SIZES = range(2, 5)  # places in memory likewise: sub-batches, how many are launched, their sizes
+PARTS, LAUNCHED, SIZES = range(3, 6)  # places in memory likewise: sub-batches, how many are launched, their sizes
 REORGANISED = ("depth", "both", "optimal", "width", "off")
 BY_DEPTH, BOTH, OPTIMAL, BY_WIDTH, PAD = range(5)
 

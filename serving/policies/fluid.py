@@ -71,6 +71,6 @@ POLICY = Policy(
         Parameter("criterion", "on", choice("criterion", "on", "off")),
         Parameter("estimate", "exact", choice("estimate", "exact", "coarse")),
     ),
-    memory=2,
+    memory=3,
     check=check_window,
 )

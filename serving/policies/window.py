@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...traffic.trace import Trace
 
 SIMILAR, WINDOW, PATIENCE = range(3)  # places in settings
-LEFT, REFILLS = range(2)  # places in memory
+LEFT, REFILLS, END = range(3)  # places in memory; requests before END are in the window, and later ones behind it
 OFF, DEPTH, WIDTH = range(3)
 
 PARAMETERS = (
@@ -49,6 +49,7 @@ def check_window(settings: NDArray[np.float64], table: LatencyTable, trace: Trac
 def fill_window(view, data):
     """Sort the first requests of the queue, stably; how many these are."""
     count, first = int(min(data.settings[WINDOW], view.waiting)), view.first
+    data.memory[END] = data.queue[first : first + count].max() + 1
     if count == 1:
         return 1
     waiting, keys = data.queue[first : first + count].copy(), np.empty(count)
@@ -68,7 +69,10 @@ def count_alike(view, data, wanted):
     A window with too few is filled again from the queue, at most ``patience`` times in a row; then those left go first.
     """
     memory = data.memory
-    left = int(memory[LEFT])
+    left = min(int(memory[LEFT]), view.waiting)
+    while left > 0 and data.queue[view.first + left - 1] >= memory[END]:
+        left -= 1  # one of the window was dropped
+    memory[LEFT] = left
     if left < wanted and (left == 0 or memory[REFILLS] < data.settings[PATIENCE]):
         memory[REFILLS] = 0 if left == 0 else memory[REFILLS] + 1
         left = fill_window(view, data)

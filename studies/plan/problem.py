@@ -132,9 +132,9 @@ def problem_of(
     if thresholds is not None and traffic.samples is None:
         faults.append("thresholds: expected samples, which decide by them who leaves, found none; add samples")
     faults += [
-        f"policy: expected policies that serve every request, found {item.spec}; leave out on_deadline"
+        f"policy: expected policies that serve every request, found {item.spec}; leave out on_deadline and admit"
         for item in policies
-        if item.on_deadline
+        if item.on_deadline or item.admit
     ]
     named = [item.name for item in sources]
     faults += [

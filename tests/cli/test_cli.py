@@ -130,6 +130,7 @@ the README and other tests do so for the other commands.
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("serve-sim-clients", ["serve-sim", "DESIGN", *CLOSED]),
+        ("serve-sim-admit", ["serve-sim", "DESIGN", *CLOSED, "--admit", "queue:1"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
         ("target", ["thresholds", "DESIGN", "--target", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
@@ -351,6 +352,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["serve-sim", "DESIGN", "--clients", 2, "--think", "-1ms", "--slo", "1s"],
         ["--think: expected a positive number"],
     ),
+    "think times of no file": (
+        ["serve-sim", "DESIGN", "--clients", 2, "--think", "trace:none.csv", "--slo", "1s"],
+        ["none.csv: expected a file of think times, found none"],
+    ),
     "think time of a trace": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--think", "1ms", "--slo", "1s"],
         ["--think: expected --clients beside it, found a trace"],
@@ -358,6 +363,14 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "deadline that is none": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--on-deadline", "give-up"],
         ["on_deadline: expected serve or drop or answer"],
+    ),
+    "admission that is none": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--admit", "queue:-1"],
+        ["--policy: admit: expected queue:N", 'found "queue:-1"'],
+    ),
+    "refusals that no policy makes": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--require", "refused < 9 %"],
+        ["--require", "state e.g. admit=queue:8"],
     ),
     "accuracy with drops and without samples": (
         [
@@ -380,7 +393,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "report of drops": (
         ["report", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "fluid:on_deadline=drop", "-o", "r.html"],
-        ["expected on_deadline=serve and no clients in a report"],
+        ["expected on_deadline=serve, no admit and no clients in a report"],
     ),
     "policy that plans ahead": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "batchcond", "--on-deadline", "drop"],

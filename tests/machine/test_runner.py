@@ -208,7 +208,7 @@ def test_a_client_lets_requests_arrive_when_it_likes():
 
 
 def test_a_real_device_serves_every_request():
-    with pytest.raises(InputError, match="expected on_deadline=serve and no clients on a real device"):
+    with pytest.raises(InputError, match="expected on_deadline=serve, no admit and no clients on a real device"):
         in_steps(table_of([[1.0]]), everybody(2, 1), find_policy("fluid:on_deadline=drop"))
 
 

@@ -1,7 +1,8 @@
-"""A slow, obvious simulator of clients that wait and of deadlines, under three policies, for comparison.
+"""A slow, obvious simulator of clients that wait, of deadlines and of admission, under three policies, for comparison.
 
 It shares no code with the package. One NPU runs one stage of one batch at a time. At one instant a stage ends first,
-then deadlines pass, then requests are sent, then the policy decides. Everything is searched for anew at every step.
+then deadlines pass, then requests are sent and refused or not, then the policy decides. Everything is searched for anew
+at every step.
 """
 
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ class Request:
     answered: int = 0  # exit whose answer it got; 0 for none
     start_s: float = inf
     finish_s: float = inf
+    refused: bool = False
 
 
 class World:
@@ -33,10 +35,14 @@ class World:
 
     def __init__(
         self, exits: Sequence[int], slo_s: Sequence[float], rule: str, arrival_s: Sequence[float] | None,
-        think_s: Sequence[float] | None,
+        think_s: Sequence[float] | None, places: int | None = None, bucket: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
         self.now, self.exits, self.slo_s, self.rule = 0.0, exits, slo_s, rule
         self.sent: list[Request] = []
+        self.places = places  # in the queue; None for no limit
+        self.busy = False  # a batch is on the NPU
+        self.bucket = bucket  # tokens a second, and most tokens
+        self.tokens, self.looked_s = (0.0 if bucket is None else bucket[1]), 0.0
         self.think_s = think_s
         if think_s is not None:
             self.clients = len(think_s) - len(exits)
@@ -70,7 +76,24 @@ class World:
             number = len(self.sent)
             del self.sends[who]
             client = who if self.think_s is not None else None
+            enters = self.enters(at_s)
             self.sent.append(Request(client, at_s, at_s + self.slo_s[number], self.exits[number]))
+            if not enters:
+                self.sent[-1].refused, self.sent[-1].waits, self.sent[-1].open = True, False, False
+                self.tell(number, at_s)
+
+    def enters(self, at_s: float) -> bool:
+        """Whether a request that is sent now gets into the queue."""
+        if self.places is not None:
+            return len(self.queue()) < self.places or (not self.busy and not self.queue())
+        if self.bucket is not None:
+            per_s, most = self.bucket
+            self.tokens = min(most, self.tokens + per_s * (at_s - self.looked_s))
+            self.looked_s = at_s
+            if self.tokens < 1:
+                return False
+            self.tokens -= 1
+        return True
 
     def tell(self, number: int, at_s: float) -> None:
         """A client learns what became of its request, and thinks."""
@@ -90,7 +113,8 @@ class World:
         self.now = end_s
 
     def idle(self, until_s: float = inf) -> bool:
-        """Let time pass until something happens; false if nothing will."""
+        """Let time pass on an idle NPU until something happens; false if nothing will."""
+        self.busy = False
         event = self._next()
         at_s = min(until_s, event[0] if event is not None else inf)
         if at_s == inf:
@@ -104,9 +128,10 @@ class World:
             request.waits, request.start_s = False, self.now
         return batch
 
-    def run(self, batch: list[Request], stage: int, latency: Latency) -> list[Request]:
-        """Run a stage; who is still in the batch then."""
+    def run(self, batch: list[Request], stage: int, latency: Latency, preempted: bool = False) -> list[Request]:
+        """Run a stage, perhaps above a preempted batch; who is still in the batch then."""
         end_s = self.now + latency[stage - 1][stage][len(batch)]
+        self.busy = True
         self.before(end_s)
         for request in batch:
             if request.open:
@@ -114,6 +139,7 @@ class World:
                 if request.exit == stage:
                     request.open, request.finish_s, request.answered = False, end_s, stage
                     self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
+        self.busy = preempted or any(request.open for request in batch)
         self.at(end_s)
         return [request for request in batch if request.open]
 
@@ -168,7 +194,7 @@ def fluid(world: World, latency: Latency, b_max: int, timeout_s: float) -> None:
                 incoming = world.take(b_incr)
                 for stage in range(1, i + 1):
                     if incoming:
-                        incoming = world.run(incoming, stage, latency)
+                        incoming = world.run(incoming, stage, latency, preempted=True)
                 active = [request for request in [*active, *incoming] if request.open]
 
 

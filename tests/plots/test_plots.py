@@ -17,7 +17,7 @@ from fluidb.plots.thresholds import draw_thresholds
 from fluidb.serving import Replay, find_policy, parse_requirement, simulate
 from fluidb.serving.statistics import Interval
 from fluidb.studies import compare, load_scenario
-from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, FigureEstimate, Probe
+from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, ClientCapacity, FigureEstimate, Probe
 from fluidb.studies.thresholds import Sweep, ThresholdPoint
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,6 +157,21 @@ def test_a_short_tail_is_drawn_whole(values):
         ties = sum(other == value for other in values)
         above = sum(other > value for other in values)
         assert above <= round(share * len(values)) < above + ties
+
+
+def test_capacity_in_clients_has_their_number_on_its_axis():
+    probes = [
+        replace(probe(rate, verdict, rate), clients=number)
+        for rate, verdict, number in ((1.0, KEPT, 8), (1.1, NOT_KEPT, 9))
+    ]
+    clients = ClientCapacity(8, 9, 1, 64)
+    found = Capacity("fluid", 1.0, 1.1, "p99 <= 2s", 4.0, 1.0, 1.1, 1, 100, 300, probes, clients)
+    figure: Any = draw_capacity(found, [parse_requirement("p99 <= 2s")])
+    (axes,) = figure.axes
+    points = {bars.get_label(): bars.lines[0].get_data()[0].tolist() for bars in axes.containers}
+    assert (points[KEPT], points[NOT_KEPT], axes.get_xlabel()) == ([8], [9], "clients")
+    assert axes.get_xlim()[1] == pytest.approx(1.05 * 9)
+    assert "saturation" not in [line.get_label() for line in axes.lines]
 
 
 def probe(rate: float, verdict: str, mean: float) -> Probe:

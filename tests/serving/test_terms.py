@@ -1,20 +1,34 @@
-"""Clients that wait, and deadlines: against a plain loop, and against closed forms."""
+"""Clients that wait, deadlines and admission: against a plain loop, and against closed forms."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import naive_terms as naive
 import numpy as np
 import pytest
-from builders import COMPILED, SEEDS, assert_mean, repeating, scheduler_of, table_of, trace_of, traffic_of
+from builders import (
+    COMPILED,
+    SEEDS,
+    assert_mean,
+    mean_value_analysis,
+    repeating,
+    scheduler_of,
+    table_of,
+    trace_of,
+    traffic_of,
+)
 from fluidb.formats import InputError
+from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
 from fluidb.serving.inputs import Requests
 from fluidb.serving.policies import compile_policy, go_on, launch, sleep
+from fluidb.serving.replay import record_runs
 from fluidb.serving.terms import ON_DEADLINE
-from fluidb.traffic import offline
+from fluidb.serving.timeline import timeline_events
+from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients, parse_think
 
 CASES = 600 if COMPILED else 60
@@ -22,8 +36,8 @@ CASES = 600 if COMPILED else 60
 
 @pytest.mark.parametrize("rule", ["serve", "drop", "answer"])
 @pytest.mark.parametrize("policy", ["serial", "adaptb", "fluid"])
-def test_clients_and_deadlines_equal_a_plain_loop_to_the_bit(policy: str, rule: str):
-    outcomes = np.zeros(3, dtype=int)
+def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: str, rule: str):
+    outcomes, refusals = np.zeros(3, dtype=int), dict.fromkeys((None, "queue", "bucket"), 0)
     for seed in range(CASES):
         random = np.random.default_rng(seed)
         stages, b_max, count = int(random.integers(1, 5)), int(random.integers(1, 5)), int(random.integers(1, 40))
@@ -47,11 +61,16 @@ def test_clients_and_deadlines_equal_a_plain_loop_to_the_bit(policy: str, rule: 
         else:
             arrival_s = np.cumsum(grain(random.exponential(0.8, count)))
             traffic = traffic_of(trace_of(arrival_s, slo_s), exits, None)
+        form = list(refusals)[int(random.integers(3))]
+        places = int(random.integers(0, 6)) if form == "queue" else None
+        bucket = (float(random.choice([0.5, 1.0, 1.7])), float(random.integers(1, 5))) if form == "bucket" else None
         more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
+        if form is not None:
+            more += f",admit=queue:{places}" if bucket is None else f",admit=bucket:{bucket[0]}:{bucket[1]}"
         found = simulate(table, traffic, find_policy(f"{policy}:b_max={b_max},on_deadline={rule}{more}"))
         world = naive.World(
             exits.tolist(), slo_s.tolist(), rule, None if arrival_s is None else arrival_s.tolist(),
-            None if think_s is None else think_s.tolist(),
+            None if think_s is None else think_s.tolist(), places, bucket,
         )  # fmt: skip
         latency = table.arrays()[0].tolist()
         naive.POLICIES[policy](world, latency, b_max, timeout_s)
@@ -61,33 +80,102 @@ def test_clients_and_deadlines_equal_a_plain_loop_to_the_bit(policy: str, rule: 
         assert found.finish_s.tolist() == [request.finish_s for request in world.sent], about
         answered = np.where(np.isfinite(found.finish_s), found.traffic.exits, 0)
         assert answered.tolist() == [request.answered for request in world.sent], about
+        if found.refused is not None:
+            assert found.refused.tolist() == [request.refused for request in world.sent], about
+            refusals[form] += found.refused.sum()
         if found.offered is not None:
             outcomes += [found.dropped.sum(), found.early.sum(), (~found.violated).sum()]
+    assert all(count > CASES for form, count in refusals.items() if form)
     assert rule == "serve" or outcomes[0] > CASES
     assert rule != "answer" or outcomes[1] > CASES
-
-
-def mean_value_analysis(clients: int, service_s: float, think_s: float) -> float:
-    """Mean response time of one exponential server and N clients: Reiser and Lavenberg, JACM 27(2), 1980."""
-    queue = response_s = 0.0
-    for n in range(1, clients + 1):
-        response_s = service_s * (1 + queue)
-        queue = n / (think_s + response_s) * response_s
-    return response_s
 
 
 @pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
 @pytest.mark.parametrize("clients", [1, 2, 8, 64])
 def test_exponential_service_is_that_of_mean_value_analysis(clients: int) -> None:
-    """A geometric number of short steps is nearly exponential, and memoryless likewise."""
-    steps, service_s, think_s, count = 100, 0.1, 0.8, 30_000
-    table, means = repeating([[service_s / steps]], 30 * steps), []
+    service_s, think_s, count, means = 0.1, 0.8, 30_000, []
     for seed in SEEDS:
-        drawn = np.minimum(np.random.default_rng(seed).geometric(1 / steps, count), 30 * steps)
-        trace = replace(offline(count), steps=drawn)
+        table, trace = exponential_service(count, service_s, seed)
         requests = Requests(trace=trace, slo_s=1.0, seed=seed, clients=Clients(clients, think_s, exponential=True))
         means.append(serve(table, requests, "serial").summary.mean_latency_s)
     assert_mean(np.array(means), mean_value_analysis(clients, service_s, think_s))
+
+
+def blocking(servers: int, places: int, load: float) -> float:
+    """Share of requests lost by M/M/c/c+q: Erlang's formula B without places, and that of M/M/1/K with one server."""
+    weights = [1.0]
+    for number in range(1, servers + places + 1):
+        weights.append(weights[-1] * load / min(number, servers))
+    return weights[-1] / sum(weights)
+
+
+def exponential_service(count: int, service_s: float, seed: int, steps: int = 100):
+    """A table, and requests at time 0: a geometric number of short steps is nearly exponential, and memoryless."""
+    drawn = np.minimum(np.random.default_rng(seed).geometric(1 / steps, count), 30 * steps)
+    return repeating([[service_s / steps]], 30 * steps), replace(offline(count), steps=drawn)
+
+
+@pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
+@pytest.mark.parametrize(
+    ("servers", "places", "load"), [(1, 0, 0.7), (3, 0, 2.0), (1, 4, 0.9), (1, 3, 1.5), (2, 3, 1.6)]
+)
+def test_a_limit_of_the_queue_blocks_as_erlang_says(servers: int, places: int, load: float) -> None:
+    count, service_s, lost = 10_000, 0.1, []
+    for seed in SEEDS:
+        table, trace = exponential_service(count, service_s, seed)
+        table = table.model_copy(update={"lanes": servers, "load": [0.0, 0.0]})
+        trace = replace(trace, arrival_s=poisson(load / service_s, count, seed).arrival_s)
+        requests = Requests(trace=trace, slo_s=1.0, seed=seed)
+        summary = serve(table, requests, f"serial:lanes={servers},admit=queue:{places}").summary
+        assert summary.admission is not None
+        lost.append(summary.admission.refused_rate)
+    assert_mean(np.array(lost), blocking(servers, places, load))
+
+
+def test_a_token_bucket_lets_in_its_burst_and_then_its_rate() -> None:
+    """Two tokens at first, one a second: of requests every half second every other one enters, refused ones at once."""
+    traffic = traffic_of(trace_of(0.5 * np.arange(9)), np.ones(9, int), 10.0)
+    found = simulate(table_of([[0.25]]), traffic, "serial:admit=bucket:1:2")
+    assert found.refused is not None
+    assert np.flatnonzero(found.refused).tolist() == [3, 5, 7]
+    assert found.gone_s[found.refused].tolist() == [1.5, 2.5, 3.5]
+    assert np.array_equal(found.refused, found.violated)
+    assert not found.dropped.any()
+    closed = Clients(1).send(traffic_of(offline(5), np.ones(5, int), 10.0), 0)
+    storm = simulate(table_of([[0.25]]), closed, "serial:admit=bucket:1:1")
+    assert storm.traffic.trace.arrival_s.tolist() == [0.0] + 4 * [0.25]  # a client that does not think tries at once
+    assert storm.refused is not None
+    assert storm.refused.tolist() == [False] + 4 * [True]
+
+
+def test_figures_of_admission_count_every_request() -> None:
+    """Four at time 0, and room for two in the queue, through which all go, also those that will not wait."""
+    correct = np.array([[True], [True], [False], [True], [True]])
+    trace = replace(trace_of([0.0, 0.0, 0.0, 0.0, 2.0]), correct=correct)
+    replay = simulate(table_of([[1.0]]), traffic_of(trace, np.ones(5, int), 1.5), "serial:admit=queue:2")
+    assert replay.finish_s.tolist() == [1.0, 2.0, math.inf, math.inf, 3.0]
+    assert replay.fresh.tolist() == [True, False, False, False, True]
+    columns = replay.columns()
+    assert columns["refused"].tolist() == [False, False, True, True, False]
+    assert "dropped" not in columns
+    found = summarise(replay)
+    assert (found.violations, found.unfinished, found.accuracy, found.mean_latency_s) == (3, 0, 1.0, math.inf)
+    assert found.admission is not None
+    assert found.deadlines is not None
+    assert (found.admission.refused, found.admission.refused_rate) == (2, 0.4)
+    assert (found.deadlines.dropped, found.deadlines.accuracy_of_all) == (0, 0.6)
+    assert found.deadlines.answered_latency_s == pytest.approx(4 / 3)
+    assert found.record()["admission"] == {"refused": 2, "refused_rate": 0.4}
+    assert (
+        "admission" not in summarise(simulate(table_of([[1.0]]), replay.offered or replay.traffic, "serial")).record()
+    )
+    queue = [
+        event
+        for event in timeline_events(record_runs(replay, find_policy("serial:admit=queue:2")))
+        if event["name"] == "queue"
+    ]
+    assert [event["args"]["requests"] for event in queue] == [1, 0]
+    assert waiting(replay)[1].tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize("clients", [1, 3, 10])
@@ -106,6 +194,42 @@ def test_one_client_without_think_time_is_a_single_stream() -> None:
     found = simulate(table, Clients(1).send(traffic_of(offline(5), exits, 1.0), 0), find_policy("fluid"))
     assert found.latency_s.tolist() == [0.25, 0.75, 0.75, 0.25, 0.75]
     assert found.traffic.trace.arrival_s.tolist() == [0.0, *found.finish_s.tolist()[:-1]]
+
+
+def test_recorded_think_times_are_drawn_with_replacement() -> None:
+    """Alone on a device, a client sends its next request one of the recorded times after its answer."""
+    recorded, count = (0.5, 0.25, 4.0), 3000
+    traffic = [Clients(1, recorded).send(traffic_of(offline(count), np.ones(count, int), 1.0), seed) for seed in (0, 1)]
+    found, other = (simulate(table_of([[0.25]]), sent, "serial") for sent in traffic)
+    arrival_s = found.traffic.trace.arrival_s
+    paused_s = np.append(arrival_s[0], arrival_s[1:] - found.finish_s[:-1])
+    assert sorted(set(paused_s)) == sorted(recorded)
+    assert [np.mean(paused_s == time_s) for time_s in recorded] == pytest.approx([1 / 3] * 3, abs=0.04)
+    assert not np.array_equal(arrival_s, other.traffic.trace.arrival_s)
+
+
+def test_a_file_of_think_times_is_read_or_refused_with_its_row(tmp_path: Path) -> None:
+    file = tmp_path / "think.csv"
+    for text, expected in (
+        ("think_s\n0.5\n-1\n", r'think.csv: row 2 .*think_s: expected seconds >= 0 .*, found "-1"'),
+        ("think_s\n0.5\nsoon\n", r'think.csv: row 2 .*think_s: expected seconds .*, found "soon"'),
+        ("think_s\nnan\n", r'think.csv: row 1 .*think_s: expected seconds .*, found "nan"'),
+        ("think_s\n", r"think.csv: "),
+        ("seconds\n0.5\n", r"think.csv: header: expected a column think_s, found none"),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=expected):
+            parse_think(f"trace:{file}")
+    with pytest.raises(InputError, match="expected a file of think times, found none"):
+        parse_think("trace:nowhere.csv")
+    file.write_text("think_s\n0.5\n0\n")
+    assert parse_think("trace:think.csv", folder=tmp_path) == ((0.5, 0.0), False)
+    for think_s, exponential, expected in (
+        ((), False, "found none"), ((1.0, -2.0), False, "found -2 s"), ((1.0,), True, "recorded ones that are to be"),
+        (math.nan, False, "found nan s"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=f"^think: expected a duration.*{expected}"):
+            Clients(1, think_s, exponential)
 
 
 def closed(table, clients: int, policy: str, **options):
@@ -215,6 +339,18 @@ def test_a_replay_that_is_stopped_or_recorded_is_the_same_up_to_then(rule: str) 
     assert len(recorded.runs.begin_s) == whole.launches.sum()
 
 
+@pytest.mark.parametrize("policy", ["fluid:on_deadline=drop", "fluid:on_deadline=drop,admit=queue:5"])
+def test_who_left_without_an_answer_is_in_no_queue_and_on_no_device(policy: str) -> None:
+    """In pictures and timelines the queue and the NPU are empty at the end."""
+    table = table_of([[0.25, 0.375], [0.5, 0.75]], [0.5, 0.5])
+    replay = closed(table, 9, policy, record=True)
+    assert replay.dropped.any()
+    assert np.isfinite(replay.start_s[replay.dropped]).any()  # some while they ran
+    last = {event["name"]: event["args"] for event in timeline_events(replay) if event["ph"] == "C"}
+    assert last == {"queue": {"requests": 0}, "on the NPU": {"samples": 0}}
+    assert waiting(replay)[1][-1] == 0
+
+
 def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
     assert parse_think("exponential:50ms") == (0.05, True)
     assert parse_think("0") == (0.0, False)
@@ -227,6 +363,19 @@ def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
         Clients(1, -1.0)
     with pytest.raises(InputError, match="expected all requests at time 0 beside clients"):
         Clients(1).send(traffic_of(trace_of([0.0, 1.0]), np.array([1, 1]), 1.0), 0)
+    for rule in (
+        "queue",
+        "queue:-1",
+        "queue:1.5",
+        "queue:inf",
+        "bucket:0:1",
+        "bucket:1:0.5",
+        "bucket:1",
+        "tokens:3",
+        "queue:x",
+    ):
+        with pytest.raises(InputError, match="^policy: admit: expected queue:N.* found"):
+            find_policy(f"fluid:admit={rule}")
     with pytest.raises(InputError, match="on_deadline: expected a policy that plans no batches ahead, found batchcond"):
         find_policy("batchcond:on_deadline=drop")
 
@@ -237,3 +386,17 @@ def test_a_late_request_that_was_dropped_is_late_no_more() -> None:
     trace = trace_of([0.0, 0.25, 0.5, 0.75, 1.0], [100.0, 5.75, 13.5, 39.25, 49.0])
     found = simulate(table, traffic_of(trace, np.full(5, 2)), "fluid-slack:patience=inf,on_deadline=drop")
     assert found.start_s.tolist() == [0.0, math.inf, math.inf, 10.0, 20.0]
+
+
+@pytest.mark.parametrize("gone", [[2], [2, 4]])
+def test_a_window_does_not_count_requests_that_were_dropped(gone: list[int]) -> None:
+    """Of a sorted window of four, two ran first; of the other two some were dropped before their turn."""
+    arrival_s, depths = [0.0] + 4 * [1.0] + 3 * [5.0], [1.0, 1.0, 4.0, 2.0, 3.0, 9.0, 1.0, 5.0]
+    slo_s = [5.0 if k in gone else 100.0 for k in range(8)]
+    trace = replace(trace_of(arrival_s, slo_s), predicted_depth=np.array(depths))
+    policy = "fluid:similar=depth,window=4,patience=0,on_deadline=drop"
+    found = simulate(table_of([[4.0, 4.0]]), traffic_of(trace, np.ones(8, int)), policy)
+    assert np.flatnonzero(found.dropped).tolist() == gone
+    left = [k for k in (2, 4) if k not in gone]  # they end their window alone, and those behind are a new one
+    launched = [[0], [1, 3], *([left] if left else []), [6, 7], [5]]
+    assert [[k for k in range(8) if found.batch[k] == batch + 1] for batch in range(len(launched))] == launched

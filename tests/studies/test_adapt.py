@@ -140,7 +140,7 @@ def test_other_hardware_may_stop_at_the_batch_of_the_plan(folder: Path, tmp_path
         (["--policy", "pame:lanes=3,timeout=0"], "lanes: expected at most 2 on v100-tensorrt, found 3"),
         (
             ["--policy", "pame:on_deadline=drop,timeout=0"],
-            "--policy: on_deadline: expected serve",
+            "--policy: on_deadline: expected all served",
         ),
         (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),
         (["--samples", "plan101/samples.npz"], "expected answers at 12 exits, the candidates of resnet101 and its end"),

@@ -11,13 +11,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, Run, lines, repeating, supernet_table, table_of, traffic_of, with_variants
+from builders import (
+    COMPILED,
+    Run,
+    lines,
+    mean_value_analysis,
+    repeating,
+    supernet_table,
+    table_of,
+    traffic_of,
+    with_variants,
+)
 from fluidb.formats import InputError, write_table
 from fluidb.serving import find_policy, parse_requirement, simulate
 from fluidb.studies import find_capacity
 from fluidb.studies.capacity import at_rate, saturation_rate
 from fluidb.traffic import poisson
 from fluidb.traffic.additions import add_columns, parse_columns
+from fluidb.traffic.clients import Clients
 from fluidb.traffic.exits import draw
 from fluidb.traffic.traffic import prepare
 
@@ -73,6 +84,38 @@ def test_capacity_of_an_M_G_1_queue(column):
     assert found.not_kept_per_s / found.kept_per_s < (1.2 if COMPILED else 1.6)
     fastest = 0.02 if column == "SubNet" else first  # no policy need keep to the accuracy that is asked for
     assert found.saturation_per_s == pytest.approx(1 / fastest, rel=0.01)
+
+
+@pytest.mark.parametrize(("clients", "think_s"), [(3, 0.2), (12, 0.8)])
+def test_capacity_in_clients_is_that_of_mean_value_analysis(clients: int, think_s: float) -> None:
+    """Many exits after equal stages make a geometric number of steps, which is nearly exponential."""
+    steps, deepest = 20, 160
+    rates = [(1 - 1 / steps) ** stage / steps for stage in range(deepest - 1)]
+    table = table_of([[SERVICE_S / steps]] * deepest, [*rates, 1 - sum(rates)])
+    bound_s = sum(mean_value_analysis(clients + more, SERVICE_S, think_s) for more in (0, 1)) / 2
+    waiting = Clients(1, think_s, exponential=True)
+    found = capacity_of(f"mean <= {1e3 * bound_s}ms", table=table, clients=waiting, most_clients=40)
+    assert found.clients is not None
+    assert found.clients.kept <= clients < found.clients.not_kept
+    assert found.clients.not_kept - found.clients.kept <= (2 if COMPILED else 8)
+    assert [probe.clients for probe in found.probes] == sorted({probe.clients for probe in found.probes})
+    kept = next(probe for probe in found.probes if probe.clients == found.clients.kept)
+    # Little's law with the clients that think: N = X (R + Z)
+    assert kept.rate_per_s * (kept.estimates[0].value + think_s) == pytest.approx(kept.clients, rel=0.05)
+    assert found.kept_per_s == kept.rate_per_s
+
+
+@pytest.mark.parametrize("think_s", [0.0, 0.5])
+def test_clients_with_fixed_times_have_a_closed_form(think_s: float) -> None:
+    """Each waits so long that N services and the think time take turns: N services - think time <= bound."""
+    most = int((0.42 + think_s) / SERVICE_S)
+    found = capacity_of("p90 <= 420ms", clients=Clients(1, think_s))
+    assert (found.clients.kept, found.clients.not_kept, found.limited_by) == (most, most + 1, "p90 <= 420ms")
+    assert found.columns()["clients"] == [probe.clients for probe in found.probes]
+    few = capacity_of("p90 <= 420ms", clients=Clients(2, think_s), most_clients=5)
+    assert (few.clients.kept, few.clients.not_kept, few.limited_by) == (5, None, None)
+    none = capacity_of("p90 <= 42ms", clients=Clients(2, think_s))
+    assert (none.clients.kept, none.clients.not_kept, none.kept_per_s) == (None, 2, None)
 
 
 def test_verdicts_follow_the_intervals_and_the_rate():
@@ -226,6 +269,21 @@ def test_runs_that_are_too_short_can_show_that_a_rate_fails_and_not_that_it_is_k
         assert 1 < estimate.interval.low <= estimate.value < estimate.interval.high == np.inf
 
 
+@pytest.mark.parametrize("policy", ["serial:admit=queue:0", "serial:on_deadline=drop"])
+def test_a_latency_that_some_never_have_is_surely_too_long(policy: str) -> None:
+    """One request without an answer makes the mean infinite; a percentile, if there are too many of them."""
+    beyond: dict[str, Any] = {"low_per_s": 10.0, "high_per_s": 15.0, "count": 200, "max_requests": 200}
+    for text in ("mean <= 1s", "p90 <= 1s"):
+        found = capacity_of(text, policy=policy, slo_s=0.06, **beyond)
+        assert [probe.verdict for probe in found.probes] == ["not kept"] * len(found.probes)
+        assert all(probe.estimates[0].value == np.inf for probe in found.probes)
+    # also where not every seed has one
+    rare = capacity_of("mean <= 1s", policy=policy, slo_s=0.06, **beyond | {"low_per_s": 0.01})
+    assert {probe.verdict for probe in rare.probes} == {"kept", "not kept"}
+    enough = capacity_of("violation_rate <= 99 %", policy=policy, slo_s=0.06, **beyond)
+    assert enough.kept_per_s == 15.0
+
+
 def test_intervals_of_shares_end_at_0_and_at_100_percent():
     found = capacity_of("busy_share <= 99.9 %", "violation_rate <= 99.9 %", count=500, max_requests=500)
     assert len(found.probes) > 1
@@ -259,6 +317,9 @@ def test_intervals_of_shares_end_at_0_and_at_100_percent():
         (["mean <= 1s"], {"high_per_s": 1e-305}, "expected at least 2e-05 /s"),
         (["mean <= 1s"], {"high_per_s": float("nan")}, "expected 0 < low < high"),
         (["mean <= 1s"], {"high_per_s": -3.0}, "expected 0 < low < high, found a highest rate of -3 /s"),
+        (["mean <= 1s"], {"clients": Clients(1), "high_per_s": 9.0}, "rate: expected rates or clients to search"),
+        (["mean <= 1s"], {"clients": Clients(5), "most_clients": 4}, "clients: expected low <= high <= .* 5 and 4"),
+        (["mean <= 1s"], {"clients": Clients(1), "most_clients": 10**4}, "so that each sends 10 of the .* requests"),
         (["mean <= 1s"], {"max_requests": 10}, "expected at least 1 and at most 10"),
     ],
 )
@@ -303,6 +364,29 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
         assert line == f'fluidb: --rate: expected the lowest rate, .. and the highest, found "{rates}"; e.g. 5..50'
     (line,) = lines(fluidb(*common, "--require", "mean <= 1s", "--rate", "9..5"))
     assert line == "fluidb: --rate: expected 0 < low < high, found 9 /s and 5 /s"
+
+    done = fluidb(*common, "--require", "mean <= 300us", "--clients", "..12", "--think", "exponential:100us", "--json")
+    content = json.loads(done.stdout)
+    closed, (first, *_) = content["clients"], content["probes"]
+    assert (first["clients"], closed["low"], closed["high"], content["think"]) == (1, 1, 12, "exponential:100us")
+    assert closed["kept"] + 1 <= closed["not_kept"]
+    done = fluidb(*common, "--require", "mean <= 300us", "--clients", "..12", "--think", "exponential:100us")
+    assert re.search(rf"^most clients kept +{closed['kept']}, who are served at ", done.stdout, re.MULTILINE)
+    assert re.search(
+        rf"^fewest not kept +{closed['not_kept']}, who are served at .*: mean <= 300us", done.stdout, re.MULTILINE
+    )
+    assert "think time         exponential:100us" in done.stdout
+    done = fluidb(*common, "--require", "mean <= 1us", "--clients", "..12")
+    assert done.returncode == 1
+    assert done.stderr.startswith("fluidb: no number of clients from 1 to 12 is kept")
+    for more, fault in (
+        (["--clients", 5], '--clients: expected the lowest number, .. and the highest, found "5"; e.g. 1..64'),
+        (
+            ["--think", "1ms"],
+            "--think: expected --clients beside it, found none; leave it out, or state e.g. --clients 1..64",
+        ),
+    ):
+        assert lines(fluidb(*common, "--require", "mean <= 1s", *more)) == [f"fluidb: {fault}"]
 
     done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)

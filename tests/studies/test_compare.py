@@ -36,7 +36,7 @@ from fluidb.studies.store import COMPARED, GridRun, RunTable, Store, find_engine
 from fluidb.studies.workers import Workers
 from fluidb.traffic import gamma, offline, poisson, prepare
 
-OF_AN_NPU = [figure.key for figure in COMPARED if figure.part not in ("subnets", "deadlines")]
+OF_AN_NPU = [figure.key for figure in COMPARED if figure.part not in ("subnets", "deadlines", "admission")]
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
 
 
@@ -243,12 +243,30 @@ def test_an_engine_that_several_share_is_kept_once(tmp_path: Path) -> None:
     assert len(list((tmp_path / "d" / "designs").iterdir())) == 2
 
 
+def test_recorded_think_times_stand_beside_the_scenario_and_count(fluidb: Run, tmp_path: Path) -> None:
+    """The file's content is part of what a finished run depends on, and of the key of a point."""
+    edits = ("rates = [2000, 8000]", 'clients = [3]\nthink = "trace:think.csv"')
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    file, keys, means = edited_scenario(folder, edits), [], []
+    for times in ("0.0001\n0.0002", "0.01\n0.02"):
+        (folder / "think.csv").write_text(f"think_s\n{times}\n")
+        outcome = json.loads(fluidb("compare", file, "--json", "-o", "runs").stdout)
+        keys.append(outcome["points"][0]["think_sha256"])
+        means.append(outcome["points"][0]["contenders"][0]["metrics"]["processing_rate_per_s"]["mean"])
+    assert keys[0] != keys[1]
+    assert means[0] > 2 * means[1]
+    (folder / "think.csv").unlink()
+    (line,) = lines(fluidb("compare", file))
+    assert re.search(r"cases\[0\].*think: .*think.csv: expected a file of think times, found none", line)
+
+
 def test_clients_that_wait_are_points_of_the_grid(fluidb: Run, tmp_path: Path) -> None:
     """Contenders that drop requests have no latency that is finite; the others have no differences to it."""
     path = edited_scenario(
         tmp_path,
         ("rates = [2000, 8000]", 'clients = [1, 6]\nthink = "exponential:100us"'),
-        ('policy = "adaptb:timeout=M"', 'policy = "adaptb:timeout=M,on_deadline=drop"'),
+        ('policy = "adaptb:timeout=M"', 'policy = "adaptb:timeout=M,on_deadline=drop,admit=queue:2"'),
     )
     outcome = json.loads(fluidb("compare", path, "--json", "-o", "d").stdout)
     alone, busy = (point for point in outcome["points"][:2])
@@ -257,6 +275,7 @@ def test_clients_that_wait_are_points_of_the_grid(fluidb: Run, tmp_path: Path) -
     serial, waits, fluid = busy["contenders"]
     assert "unavoidable_rate" not in serial["metrics"]
     assert waits["metrics"]["dropped_rate"]["mean"] > 0
+    assert waits["metrics"]["refused_rate"]["mean"] > 0
     assert "mean_latency_s" not in waits["metrics"]
     assert "mean_latency_s" not in waits["differences"]
     assert fluid["differences"]["mean_latency_s"]["mean"] < 0

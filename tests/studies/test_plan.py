@@ -251,7 +251,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     ),
     "drop": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "s.npz", "--policy", "fluid:on_deadline=drop"],
-        "--policy: expected policies that serve every request, found fluid:on_deadline=drop; leave out on_deadline",
+        "--policy: expected policies that serve every request, found fluid:on_deadline=drop; leave out on_deadline and admit",
     ),
     "other samples": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "two.npz"],

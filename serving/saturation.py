@@ -1,0 +1,75 @@
+"""The saturation of a run: whether its queue drains, lasts or grows (``docs/model.md``, Saturation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .bound import least_work
+from .one_run import LEAST, PARTS
+from .outcome import Replay
+from .statistics import Interval, mean_interval
+
+STABLE, BACKLOGGED, OVERLOADED = "stable", "backlogged", "overloaded"
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """Whether a run is beyond saturation, and by which figures this is judged.
+
+    Attributes
+    ----------
+    verdict : str
+        ``overloaded``: the backlog surely grows, or the load is above 1; ``stable``: in each tenth of the requests one
+        found none waiting; ``backlogged``: neither.
+    load : float
+        Work offered over capacity: the least time that the requests take any scheduler, as a share of the time in which
+        they arrived; of clients that wait, until they had their answers.
+    backlog_growth : float
+        Growth of the number of waiting requests, as a share of the arrivals.
+    backlog_growth_interval : Interval
+        Its 95 % interval.
+    drained_parts : int
+        Tenths of the requests in which one found none waiting.
+    """
+
+    verdict: str
+    load: float
+    backlog_growth: float
+    backlog_growth_interval: Interval
+    drained_parts: int
+
+
+def saturation_of(replay: Replay) -> Saturation | None:
+    """The saturation of a replay; ``None`` with fewer than :data:`.one_run.LEAST` requests, or with all at once.
+
+    Beyond saturation a queue is nearly a Brownian motion with drift (Iglehart and Whitt, Advances in Applied
+    Probability 2, 1970): its growth in each tenth of the run is an independent normal variable, whose mean has
+    Student's interval.  Below, what one part adds another takes away, so that this interval is too wide.
+    """
+    trace, count = replay.traffic.trace, len(replay.traffic)
+    if count < LEAST or trace.at_once:
+        return None
+    arrival_s, left_s = trace.arrival_s, replay.left_queue_s
+    starts = np.arange(PARTS) * count // PARTS
+    marks = np.append(starts, count - 1)
+    waiting = [np.count_nonzero(left_s[:mark] > arrival_s[mark]) for mark in marks]
+    growth = np.diff(waiting) / np.diff(marks)
+    interval = mean_interval(growth)
+    assert interval is not None
+    none_waits = np.append(True, np.maximum.accumulate(left_s)[:-1] <= arrival_s[1:])
+    drained = int(np.logical_or.reduceat(none_waits, starts).sum())
+    exits, steps, alike = replay.traffic.exits, trace.steps, None
+    if steps is None:  # then all requests of an exit are alike
+        alike = np.bincount(exits)
+        exits = np.flatnonzero(alike)
+        steps, alike = np.full(len(exits), replay.table.exits[-1].steps), alike[exits]
+    work_s = least_work(replay.table, exits, steps, np.full(len(exits), np.inf))
+    # clients send no more while they wait, so that their last requests count until these have left
+    rate_per_s = count / (replay.end_s - float(arrival_s[0])) if replay.traffic.clients else trace.rate_per_s
+    load = float(np.average(work_s, weights=alike)) * rate_per_s
+    verdict = STABLE if drained == PARTS else BACKLOGGED
+    if interval.low > 0 or load > 1:
+        verdict = OVERLOADED
+    return Saturation(verdict, load, float(growth.mean()), interval, drained)
