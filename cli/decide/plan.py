@@ -52,7 +52,9 @@ def command(
     network: NetworkName,
     platforms: Annotated[str, argument(_PLATFORMS, "PLATFORM[,DIR,...]", **named(PLATFORM))],
     require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
-    rate: Annotated[float | None, option("Poisson arrivals, in requests a second; or a trace.", min=1e-6)] = None,
+    rate: Annotated[
+        str | None, option("Poisson arrivals, in requests a second; max: the highest that a plan keeps.", "RATE|max")
+    ] = None,
     trace: OptionalTrace = None,
     slo: Slo = None,
     samples: Samples = None,
@@ -83,7 +85,7 @@ def command(
     from ...serving.scheduler import find_policy
     from ...studies.plan.problem import PlanTraffic, problem_of
     from ...studies.plan.record import check_plan_output, write_plan
-    from ...studies.plan.search import find_plans
+    from ...studies.plan.search import find_highest_rate, find_plans
     from ...studies.plan.steps import steps_of
     from ...traffic.reading import read_trace
     from ...traffic.samples import read_samples
@@ -94,7 +96,9 @@ def command(
     drawn = None if samples is None else read_samples(samples)
     file, path = _network(network, drawn)
     net = build_network(file, path)
-    asked = PlanTraffic(rate, None if trace is None else read_trace(trace), count, objective(slo), drawn, seed, seeds)
+    rate_per_s = None if rate is None else 1.0 if rate == "max" else _rate(rate)
+    replayed = None if trace is None else read_trace(trace)
+    asked = PlanTraffic(rate_per_s, replayed, count, objective(slo), drawn, seed, seeds)
     problem = problem_of(
         net,
         [_source(net, file, path, name, space) for name in names(platforms) or []],
@@ -103,6 +107,13 @@ def command(
         asked,
         tried_thresholds(thresholds),
     )
+    if rate == "max":
+        with progress("rates") as report:
+            rate_per_s = find_highest_rate(problem, scheduler=scheduler, threads=threads, progress=report)
+        if rate_per_s is None:
+            fail(["no plan keeps the requirements at any rate; state a rate to see the nearest plan"])
+            raise typer.Exit(1)
+        problem = problem.at_rate(rate_per_s)
     with progress("designs") as report:
         found = find_plans(problem, minimise, scheduler=scheduler, threads=threads, progress=report)
     steps, wrote = [], output if found.front else None
@@ -111,7 +122,7 @@ def command(
         if output is not None:
             write_plan(output, problem, found.front[0], replace=picture.force)
         picture.write(lambda: draw_plans(found))
-    stated = {"network": net.name, "platforms": [item.name for item in problem.sources], "rate_per_s": rate}
+    stated = {"network": net.name, "platforms": [item.name for item in problem.sources], "rate_per_s": rate_per_s}
     record = stated | {"trace": trace, "samples": samples, **objective_record(slo)} | _record(found, steps, minimise)
     then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
     if as_json or found.front:
@@ -121,6 +132,18 @@ def command(
     if not found.front:
         fail([_miss(found)])
         raise typer.Exit(1)
+
+
+def _rate(text: str) -> float:
+    from ...formats import InputError, read_number
+
+    try:
+        found = read_number(text)
+    except ValueError:
+        found = 0.0
+    if not 1e-6 <= found <= 1e9:
+        raise InputError(f'rate: expected requests a second, or max, found "{text}"; write e.g. 15')
+    return found
 
 
 def _network(name: str, samples: Answers | None) -> tuple[NetworkFile, Path]:
@@ -192,6 +215,7 @@ def _about(problem: PlanProblem, plan: Plan, steps: Sequence[PlanStep]) -> dict[
     failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
     first = problem.requirements[failed[0]] if failed else None
     return {
+        "rate": None if problem.traffic.rate_per_s is None else f"{problem.traffic.rate_per_s:.4g} /s",
         "hardware": source.name,
         "design": design,
         "exits": setting.text(problem.network.exits),

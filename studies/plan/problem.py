@@ -19,7 +19,7 @@ from ...traffic.samples import Samples, draw_samples
 from ...traffic.trace import Trace
 from ...traffic.traffic import Traffic, prepare
 from .exits import MOST_SUBSETS, ExitSetting, as_stated, chosen_settings, settings_of
-from .sources import Source, with_setting, work_of
+from .sources import Source, with_setting
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class PlanProblem:
     def __reduce__(self) -> tuple[object, ...]:
         given = self.network, self.sources, self.settings, self.policies, self.requirements, self.traffic
         return PlanProblem, given  # a worker draws its traffic itself
+
+    def at_rate(self, rate_per_s: float) -> PlanProblem:
+        """The same with another rate."""
+        given = self.network, self.sources, self.settings, self.policies, self.requirements
+        return PlanProblem(*given, replace(self.traffic, rate_per_s=rate_per_s))
 
     def drawn(self, setting: int, seed: int) -> Traffic:
         """The requests of a run with a setting."""
@@ -160,5 +165,5 @@ def _settings(
     tried = samples.measure.usual if thresholds is None else thresholds
     if len(network.exits) - 1 <= MOST_SUBSETS:
         return settings_of(network.exits, samples, tried)
-    fastest = [source.table(int(work_of(source.parts_s).sum(axis=(1, 2)).argmin())) for source in sources]
+    fastest = [source.table(int(source.work_s.argmin())) for source in sources]
     return chosen_settings(network.exits, samples, tried, [stage_times(table, network) for table in fastest])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,9 +14,9 @@ from ...formats import brief
 from ...serving.requirements import check_stated
 from ..workers import Workers, in_order, workers
 from .problem import PlanProblem
-from .rules import LATENCY, UTILISATION, possible
+from .rules import LATENCY, UTILISATION, least_work, possible
 from .runs import Candidate, FreshFigures, RaceResult, fresh_runs, race
-from .sources import work_of
+from .sources import Source
 
 ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
@@ -24,7 +25,14 @@ EARLY, WHOLE = "simulated in part", "simulated"
 WAVE = 16
 """Rows of hardware that are raced at once, at least: the answer does not depend on the threads that share them."""
 
-Cost = Literal["dsps", "share"]
+RATIO = 1.02
+"""Highest rate kept and the one above it that is not, of :func:`find_highest_rate`, differ by at most this factor."""
+
+HALVINGS = 12
+"""How often the highest rate that is possible at all is halved, at most."""
+
+Cost = Literal["dsps", "share", "work"]
+"""What is minimised: DSPs, their share of the board's, or the work of a sample that passes all exits."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,7 @@ def find_plans(
     problem: PlanProblem,
     cost: Cost = "dsps",
     *,
+    first: bool = False,
     scheduler: str | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -99,8 +108,10 @@ def find_plans(
     ----------
     problem : PlanProblem
         The hardware, exits, policies, requirements and traffic.
-    cost : {"dsps", "share"}
-        What is minimised: DSPs, or the share of the board's.
+    cost : {"dsps", "share", "work"}
+        What is minimised.
+    first : bool
+        Stop at the first plan: the front has one at most.
     scheduler : str, optional
         Address of a Dask scheduler, or ``local``; the answer does not depend on it.
     threads : int, optional
@@ -125,7 +136,7 @@ def find_plans(
             if progress:
                 progress(part.start, len(field.cost))
             walk.advance(part, at)
-            if walk.done:
+            if walk.done or (first and walk.front):
                 break
         simulated = counts[EARLY] + counts[WHOLE]
         counts[COST] = (
@@ -135,8 +146,62 @@ def find_plans(
             progress(len(field.cost), len(field.cost))
     some = np.flatnonzero(field.alive.any(axis=1))
     least = float(field.cost[some[0]]) if some.size else None
-    nearest = None if walk.front else _nearest(walk, field)
+    nearest = None if walk.front or first else _nearest(walk, field)
     return Plans(problem, walk.front, counts, walk.refuted, least, nearest)
+
+
+def find_highest_rate(
+    problem: PlanProblem,
+    *,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> float | None:
+    """Find the highest Poisson rate at which some plan keeps the requirements.
+
+    Parameters
+    ----------
+    problem : PlanProblem
+        With traffic of any rate.
+    scheduler, threads, progress
+        As of :func:`find_plans`; ``progress`` is called with rates that are tried, and how many will be.
+
+    Returns
+    -------
+    float or None
+        Found by bisection to within :data:`RATIO`; ``None`` if none is kept.
+    """
+    tried = 0
+
+    def kept(rate_per_s: float) -> bool:
+        nonlocal tried
+        tried += 1
+        if progress:
+            progress(tried, tried + 1)
+        here = problem.at_rate(rate_per_s)
+        return bool(find_plans(here, "work", first=True, scheduler=scheduler, threads=threads).front)
+
+    high = max(_most(problem, source) for source in problem.sources)
+    low = high / 2
+    for _ in range(HALVINGS):
+        if kept(low):
+            break
+        high, low = low, low / 2
+    else:
+        return None
+    while high / low > RATIO:
+        middle = math.sqrt(high * low)
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    return low
+
+
+def _most(problem: PlanProblem, source: Source) -> float:
+    """Rate beyond which the hardware of a source has more work than time, with any setting."""
+    least_s = math.inf
+    for setting in problem.settings:
+        places = np.array([*setting.kept, source.stages]) - 1
+        least_s = min(least_s, float((least_work(source, setting)[:, places] @ np.array(setting.rates)).min()))
+    return source.speedup / least_s
 
 
 def _nearest(walk: _Walk, field: _Field) -> Plan:
@@ -144,7 +209,7 @@ def _nearest(walk: _Walk, field: _Field) -> Plan:
     problem = walk.problem
     found: list[tuple[float, Plan]] = []
     for number, source in enumerate(problem.sources):
-        row = int(work_of(source.parts_s).sum(axis=(1, 2)).argmin())
+        row = int(source.work_s.argmin())
         costs = field.cost[(field.source == number) & (field.row == row)]
         settings = [at for at, item in enumerate(problem.settings) if source.drops or item.keeps_all(problem.network)]
         most = max(problem.settings[at].accuracy or 0.0 for at in settings)
@@ -181,7 +246,7 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
             alive[:, at], excluded = possible(source, setting, traffic, problem.requirements, source.speedup)
             for name, mask in excluded.items():
                 counts[name] += int(mask.sum()) * policies
-        costs = source.dsps.astype(np.float64) if cost == "dsps" else source.share
+        costs = {"dsps": source.dsps.astype(np.float64), "share": source.share, "work": source.work_s}[cost]
         parts.append((np.full(rows, number), np.arange(rows), costs, alive))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.lexsort((columns[1], columns[0], columns[2]))

@@ -39,6 +39,12 @@ class Source(ABC):
         """Exits of the network, E."""
         return int(self.parts_s.shape[1])
 
+    @property
+    def work_s(self) -> NDArray[np.float64]:
+        """Least time of the hardware for a sample that passes all exits, by row."""
+        found: NDArray[np.float64] = work_of(self.parts_s).sum(axis=(1, 2))
+        return found
+
     @abstractmethod
     def table(self, row: int) -> LatencyTable:
         """The latency table of a row, with all exits."""

@@ -29,7 +29,7 @@ from fluidb.serving.statistics import mean_interval
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.exits import chosen_settings, settings_of
 from fluidb.studies.plan.problem import PlanProblem, PlanTraffic, problem_of
-from fluidb.studies.plan.search import find_plans
+from fluidb.studies.plan.search import find_highest_rate, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson
@@ -147,6 +147,15 @@ def test_the_front_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyP
     assert (found.nearest is None) == bool(found.front)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_highest_rate_is_kept_and_a_little_more_is_not(seed: int) -> None:
+    problem = random_problem(seed)
+    found = find_highest_rate(problem)
+    assert found is not None
+    assert find_plans(problem.at_rate(found)).front
+    assert not find_plans(problem.at_rate(plan_search.RATIO * found)).front
+
+
 # the command
 
 ASKED = ["plan", TINY, POCKET, "--b-max", 2, "--rate", 2000, "--slo", "2ms", "--count", 2000, "--seeds", 3]
@@ -214,6 +223,16 @@ def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_
     assert asking("serve-sim", "p", "--trace", "t.csv", "--samples", "p/samples.npz", "--slo", "2ms").returncode == 0
 
 
+def test_the_highest_rate(asking: Run) -> None:
+    asked = ["plan", TINY, POCKET, "--b-max", 2, "--slo", "2ms", "--count", 300, "--seeds", 2, "--policy", "fluid"]
+    found = json.loads(asking(*asked, "--rate", "max", "--require", "p90 <= 2ms", "--json").stdout)
+    assert found["rate_per_s"] > 1000
+    assert found["front"][0]["kept"] == {"p90 <= 2ms": True}
+    none = asking(*asked, "--rate", "max", "--require", "p90 <= 1us")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert none.stderr.startswith("fluidb: no plan keeps the requirements at any rate")
+
+
 def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     """The line says which, and how far off the nearest plan is."""
     done = asking(*ASKED, "--require", "p99 <= 1us", "--samples", "s.npz", "-o", "p")
@@ -251,7 +270,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     ),
     "drop": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "s.npz", "--policy", "fluid:on_deadline=drop"],
-        "--policy: expected policies that serve every request, found fluid:on_deadline=drop; leave out on_deadline and admit",
+        "--policy: expected policies that serve every request, found fluid:on_deadline=drop; leave out",
     ),
     "other samples": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "two.npz"],
