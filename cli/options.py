@@ -62,6 +62,9 @@ def check_printed(ctx: Any) -> None:
 
 DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
 TableFolder = Annotated[Path, argument("Folder of a latency table, of a design or of a device.", "DIR")]
+Served = Annotated[
+    Path, argument("Folder of a latency table, of a design or of a device; or a file of several networks.", "DIR|FILE")
+]
 AsJson = Annotated[bool, flag("Print JSON (`fluidb docs file-formats`) and nothing else.", "--json")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
 Output = Annotated[Path, written("The file to write; - is standard output.", "FILE")]
@@ -164,6 +167,9 @@ class ServiceOptions(ServedOptions):
             "serve|drop|answer",
         ),
     ] = None
+    between: Annotated[
+        str | None, option("Whose turn it is of several networks; fcfs if not given.", "fcfs|edf|shares")
+    ] = None
 
     @property
     def requests(self) -> Requests:
@@ -188,10 +194,14 @@ class ServiceOptions(ServedOptions):
 
     @property
     def scheduler(self) -> str:
-        """The policy, with what happens at a deadline."""
+        """The policy, with what happens at a deadline and between networks."""
         from ..serving.scheduler import with_parameter
 
-        return self.policy if self.on_deadline is None else with_parameter(self.policy, "on_deadline", self.on_deadline)
+        found = self.policy
+        for name in ("on_deadline", "between"):
+            if (value := getattr(self, name)) is not None:
+                found = with_parameter(found, name, value)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ..formats import AnyPath, InputError, Strict, brief, parse_duration, read_toml
+from ..formats import AnyPath, InputError, Strict, brief, first_rows, parse_duration, read_toml
 from ..tables.latency import LatencyTable
 from ..traffic.columns import Name
 from ..traffic.distributions import Objective
@@ -24,7 +24,7 @@ from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic
 from .event_loop import Record, RequestArrays
 from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
-from .outcome import Replay
+from .outcome import Outcome, Replay
 from .replay import Case, case_of, cut_off, play
 from .scheduler import Scheduler
 from .terms import ON_DEADLINE, terms_of
@@ -233,7 +233,7 @@ def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trac
     """
     check_networks(networks)
     random = stream(requests.seed, NETWORKS)
-    seeds = random.integers(2**63, size=len(networks)).tolist()
+    seeds = random.integers(10**9, size=len(networks)).tolist()
     network, parts, faults = network_of(trace, networks, random), [], []
     for number, item in enumerate(networks):
         here = np.flatnonzero(network == number)
@@ -276,40 +276,60 @@ def merged(network: NDArray[np.int64], values: Sequence[NDArray[Any]]) -> NDArra
 
 
 @dataclass(frozen=True, slots=True)
-class NetworksReplay:
+class NetworksReplay(Outcome):
     """Outcome of a simulation of several networks.
 
     Attributes
     ----------
-    traffic : NetworksTraffic
-        The requests that arrived.
+    names : tuple of str
+        The networks.
+    network : (N,) ndarray of int64
+        The network of each request, counted from 0.
+    traffic : Traffic
+        The requests that arrived; exits are those of their networks.
     parts : tuple of Replay
-        The outcome of the requests of each network; figures of use are those of its own runs.
+        The outcome of the requests of each network, and the use of the device by its runs.
     between : str
         The rule between networks: ``fcfs``, ``edf`` or ``shares``.
+    start_s, finish_s, stalled_s, batch, until_s, lanes, offered, on_deadline, left_s
+        Of all requests, as in :class:`Replay`.
     """
 
-    traffic: NetworksTraffic
+    names: tuple[str, ...]
+    network: NDArray[np.int64]
+    traffic: Traffic
     parts: tuple[Replay, ...]
     between: str
+    start_s: NDArray[np.float64]
+    finish_s: NDArray[np.float64]
+    stalled_s: NDArray[np.float64]
+    batch: NDArray[np.int64]
+    until_s: float
+    lanes: int
+    offered: Traffic | None
+    on_deadline: str
+    left_s: NDArray[np.float64] | None
 
     __repr__ = brief
-
-    def joined(self, pick: Callable[[Replay], NDArray[Any]]) -> NDArray[Any]:
-        """Values of all requests, in their order."""
-        return merged(self.traffic.network, [pick(part) for part in self.parts])
+    _repr_html_ = first_rows
 
     @property
-    def end_s(self) -> float:
-        """The time at which the last request left, or the time at which the simulation was stopped."""
-        return max(part.end_s for part in self.parts)
+    def right(self) -> NDArray[Any] | None:
+        """Whether the answer of each request is right, or its score; ``None`` if that is not known of a network."""
+        known = [right for part in self.parts if (right := part.right) is not None]
+        return merged(self.network, known) if len(known) == len(self.parts) else None
+
+    @property
+    def depths(self) -> NDArray[np.int64]:
+        """Depth of each request in its network."""
+        return merged(self.network, [part.depths for part in self.parts])
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Outcome of every request as columns, as :meth:`Replay.columns`, with its network."""
         parts = [part.columns() for part in self.parts]
         shared = [name for name in parts[0] if all(name in part for part in parts)]
-        found = {name: merged(self.traffic.network, [part[name] for part in parts]) for name in shared}
-        return found | {"network": np.array(self.traffic.names)[self.traffic.network]}
+        found = {name: merged(self.network, [part[name] for part in parts]) for name in shared}
+        return found | {"network": np.array(self.names)[self.network]}
 
 
 def _check_device(networks: Sequence[ServedNetwork], tables: Sequence[LatencyTable], scheduler: Scheduler) -> None:
@@ -427,9 +447,12 @@ def _play(
         parts.append(
             _part(case, number, here, traffic.parts[number], shared, run.record, work, terms, run.state, until_s)
         )
+    exits = merged(traffic.network, [part.traffic.exits for part in parts])
     return NetworksReplay(
-        replace(traffic, parts=tuple(part.traffic for part in parts), whole=replace(traffic.whole, trace=trace)),
-        tuple(parts), BETWEEN[rule],
+        traffic.names, traffic.network, replace(traffic.whole, trace=trace, exits=exits), tuple(parts), BETWEEN[rule],
+        requests.start_s[:sent], requests.finish_s[:sent], requests.stalled_s[:sent], requests.batch[:sent], until_s,
+        cases[0].lanes, traffic.whole, ON_DEADLINE[scheduler.on_deadline],
+        terms.left_s[:sent] if scheduler.on_deadline else None,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from .event_loop import (
     run_on_terms,
 )
 from .inputs import AnyPolicy, as_scheduler
-from .outcome import Replay, Runs
+from .outcome import Outcome, Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
 from .scheduler import Scheduler
@@ -447,12 +447,12 @@ def _whole_numbers(decide: Decide) -> Decide:
     return checked
 
 
-def write_requests(result: Replay, path: AnyPath, *, replace: bool = True) -> None:
+def write_requests(result: Outcome, path: AnyPath, *, replace: bool = True) -> None:
     """Write the outcome of every request as CSV, whole or not at all; times that never came are empty.
 
     Parameters
     ----------
-    result : Replay
+    result : Replay or NetworksReplay
         The replay.
     path : str or Path
         Destination.

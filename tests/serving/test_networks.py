@@ -80,13 +80,11 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
         )  # fmt: skip
         naive.serve(device, policy)
         about = f"seed {seed}"
-        whole = found.traffic.whole.trace
+        whole = found.traffic.trace
         assert whole.arrival_s.tolist() == [request.arrival_s for request in device.sent], about
-        assert found.joined(lambda part: part.start_s).tolist() == [request.start_s for request in device.sent], about
-        assert found.joined(lambda part: part.finish_s).tolist() == [request.finish_s for request in device.sent], about
-        answered = np.where(
-            np.isfinite(found.joined(lambda part: part.finish_s)), found.joined(lambda part: part.traffic.exits), 0
-        )
+        assert found.start_s.tolist() == [request.start_s for request in device.sent], about
+        assert found.finish_s.tolist() == [request.finish_s for request in device.sent], about
+        answered = np.where(np.isfinite(found.finish_s), found.traffic.exits, 0)
         assert answered.tolist() == [request.answered for request in device.sent], about
         hidden += kinds > 1
     assert hidden > CASES / 2
@@ -110,7 +108,7 @@ def test_first_come_first_served_on_two_lanes_is_one_queue_for_two_servers():
             end_s += time_s
         free_s[free_s.index(min(free_s))] = end_s
         expected.append(end_s)
-    assert found.joined(lambda part: part.finish_s).tolist() == expected
+    assert found.finish_s.tolist() == expected
 
 
 TABLES = {
@@ -177,9 +175,7 @@ def test_two_networks_first_come_first_served_are_an_M_G_1_queue(load: float):
     for seed in SEEDS:
         requests = Requests(trace=poisson(rate_per_s, 40_000 if COMPILED else 8_000, seed), seed=seed)
         replay = simulate_networks(networks, prepare_networks(networks, requests, requests.read()), "serial")
-        means.append(
-            [replay.joined(lambda part: part.latency_s).mean(), *(part.latency_s.mean() for part in replay.parts)]
-        )
+        means.append([replay.latency_s.mean(), *(part.latency_s.mean() for part in replay.parts)])
     for found, expected in zip(np.array(means).T, [mean + wait_s, *(service_s + wait_s)], strict=True):
         assert_mean(found, expected)
 
@@ -213,4 +209,4 @@ def test_the_earliest_deadline_goes_first_and_ties_to_the_first_network():
     slo_s = np.array([9.0, 9.0, 2.0, 1.0])
     traffic = traffic_with(np.ones(4, int), slo_s, np.array([1, 0, 0, 1]), np.zeros(4), None)
     found = simulate_networks(networks, traffic, "serial:between=edf")
-    assert found.joined(lambda part: part.start_s).tolist() == [2.0, 0.0, 1.0, 3.0]
+    assert found.start_s.tolist() == [2.0, 0.0, 1.0, 3.0]
