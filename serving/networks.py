@@ -20,6 +20,7 @@ from ..traffic.exits import parse_thresholds
 from ..traffic.randomness import NETWORKS, stream
 from ..traffic.request_columns import parse_slo
 from ..traffic.rows import more
+from ..traffic.samples import Samples, draw_samples, read_samples
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic
 from .event_loop import Record, RequestArrays
@@ -43,8 +44,8 @@ class ServedNetwork:
         Its times on the device, or the folder that holds them.
     slo_s : float, Distribution or Shares, optional
         Latency objective of its requests in seconds, where neither they nor the study state one.
-    samples : str or Path, optional
-        File of confidences and answers that its requests draw from.
+    samples : Samples, str or Path, optional
+        Confidences and answers that its requests draw from, or their file.
     threshold : Threshold or sequence of Threshold, optional
         Confidence or entropy at which its samples leave, as :func:`fluidb.serving.serve` takes it.
     share : float
@@ -63,7 +64,7 @@ class ServedNetwork:
     name: str
     table: AnyTable
     slo_s: Objective | None = None
-    samples: AnyPath | None = None
+    samples: Samples | AnyPath | None = None
     threshold: AnyThresholds = None
     share: float = 1.0
     weight: float = 1.0
@@ -97,7 +98,7 @@ class NetworkKeys(Strict):
             name=self.name,
             table=folder / self.table,
             slo_s=None if self.slo is None else parse_slo(self.slo),
-            samples=None if self.samples is None else folder / self.samples,
+            samples=None if self.samples is None else read_samples(folder / self.samples),
             threshold=None if self.threshold is None else parse_thresholds(self.threshold),
             share=self.share,
             weight=self.weight,
@@ -135,7 +136,7 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
     Returns
     -------
     list of ServedNetwork
-        With their latency tables read.
+        With their latency tables and samples read.
 
     Raises
     ------
@@ -240,15 +241,8 @@ def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trac
         if not here.size:
             faults.append(f'networks: expected a request of every network, found none of "{item.name}"')
             continue
-        own = replace(
-            requests, trace=replace(trace.at(here), network=None), samples=item.samples or requests.samples,
-            slo_s=requests.slo_s if item.slo_s is None else item.slo_s, seed=seeds[number], clients=None,
-        )  # fmt: skip
         try:
-            table, read = as_table(item.table), own.read()
-            parts.append(
-                own.traffic(read, [row.rate for row in table.exits], as_thresholds(item.threshold, table, read))
-            )
+            parts.append(_own_traffic(item, requests, replace(trace.at(here), network=None), seeds[number]))
         except InputError as error:
             faults += [f'network "{item.name}": {fault}' for fault in error.faults]
     if faults:
@@ -265,6 +259,20 @@ def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trac
         whole = requests.clients.send(whole, requests.seed)
         parts = [replace(part, trace=replace(part.trace, arrival_s=np.full(len(part), np.inf))) for part in parts]
     return NetworksTraffic(names, network, tuple(parts), whole)
+
+
+def _own_traffic(item: ServedNetwork, requests: Requests, trace: Trace, seed: int) -> Traffic:
+    """The requests of one network, ready to be served."""
+    table, drawn = as_table(item.table), ""
+    given = requests.samples if item.samples is None else item.samples
+    if given is not None:
+        samples = given if isinstance(given, Samples) else read_samples(given)
+        trace = draw_samples(trace, samples, seed)
+        drawn = f" of {samples.source or 'samples'}, seed {seed}"
+    slo_s = requests.slo_s if item.slo_s is None else item.slo_s
+    own = replace(requests, trace=trace, samples=None, slo_s=slo_s, seed=seed, clients=None)
+    found = own.traffic(trace, [row.rate for row in table.exits], as_thresholds(item.threshold, table, trace))
+    return replace(found, origin=f"{found.origin}{drawn}")
 
 
 def merged(network: NDArray[np.int64], values: Sequence[NDArray[Any]]) -> NDArray[Any]:

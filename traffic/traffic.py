@@ -154,11 +154,6 @@ def prepare(
         or if there is no objective, or two.
     """
     last = len(rates)
-    if trace.network is not None:
-        raise InputError(
-            f"{trace.source or 'trace'}: network: expected no such column where one network is served, found one; "
-            "state a file of networks, or leave out the column"
-        )
     if threshold is not None and (trace.confidences is None or trace.exits is not None):
         raise InputError(
             "threshold: expected a trace whose exits are decided by confidence_1, ... or entropy_1, ...; "
