@@ -46,6 +46,7 @@ SOURCES = (
     "serving/event_loop.py",
     "serving/policies/*.py",
     "serving/terms.py",
+    "serving/turns.py",
     "rules/pad_or_split.py",
 )
 """Every file with a compiled function."""

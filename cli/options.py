@@ -62,6 +62,9 @@ def check_printed(ctx: Any) -> None:
 
 DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
 TableFolder = Annotated[Path, argument("Folder of a latency table, of a design or of a device.", "DIR")]
+Served = Annotated[
+    Path, argument("Folder of a latency table, of a design or of a device; or a file of several networks.", "DIR|FILE")
+]
 AsJson = Annotated[bool, flag("Print JSON (`fluidb docs file-formats`) and nothing else.", "--json")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
 Output = Annotated[Path, written("The file to write; - is standard output.", "FILE")]
@@ -173,6 +176,9 @@ class ServiceOptions(ServedOptions):
             "queue:N|bucket:RATE:BURST",
         ),
     ] = None
+    between: Annotated[
+        str | None, option("Whose turn it is of several networks; fcfs if not given.", "fcfs|edf|shares")
+    ] = None
 
     @property
     def requests(self) -> Requests:
@@ -197,12 +203,13 @@ class ServiceOptions(ServedOptions):
 
     @property
     def scheduler(self) -> str:
-        """The policy, with what happens on arrival and at a deadline."""
+        """The policy, with what happens on arrival, at a deadline and between networks."""
         from ..serving.scheduler import with_parameter
 
         spec = self.policy
-        for key, value in (("on_deadline", self.on_deadline), ("admit", self.admit)):
-            spec = spec if value is None else with_parameter(spec, key, value)
+        for key in ("on_deadline", "admit", "between"):
+            if (value := getattr(self, key)) is not None:
+                spec = with_parameter(spec, key, value)
         return spec
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..serving.metrics import QUANTILES
+from ..serving.networks import NetworksReplay
 from ..serving.one_run import nearest_rank
-from ..serving.outcome import Replay
+from ..serving.outcome import Outcome, Replay
 from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
 
 if TYPE_CHECKING:
@@ -23,14 +24,15 @@ SPELLS = 200
 """Intervals of equal length into which time is divided."""
 
 
-def draw_replay(replay: Replay, title: str = "") -> Figure:
+def draw_replay(replay: Replay | NetworksReplay, title: str = "") -> Figure:
     """Draw the shares of requests beyond each latency, and latency and queue over time."""
     with canvas(10.0, 4.4) as figure:
         left, right = figure.subfigures(1, 2, squeeze=False)[0]
         _tail(left.subplots(), replay)
         above, below = right.subplots(2, 1, sharex=True)
         _over_time(above, below, replay)
-        heading = f"{legible(replay.table.network)} on {legible(replay.table.platform)}"
+        tables = [part.table for part in replay.parts] if isinstance(replay, NetworksReplay) else [replay.table]
+        heading = f"{', '.join(legible(table.network) for table in tables)} on {legible(tables[0].platform)}"
         latency_s, violations = np.sort(replay.latency_s), float(replay.violated.mean())
         p50, p99 = (nearest_rank(latency_s, QUANTILES[name]) for name in ("p50", "p99"))
         said = (
@@ -49,7 +51,7 @@ def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     return finite[ranks], 1 - (ranks + 1) / count
 
 
-def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def waiting(replay: Outcome) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Times at which the queue changes, rising, and its length from each on."""
     left_s = replay.left_queue_s[np.isfinite(replay.left_queue_s)]
     at_s = np.concatenate([replay.traffic.trace.arrival_s, left_s])
@@ -60,14 +62,21 @@ def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return at_s[last], queue[last]
 
 
-def _tail(axes: Axes, replay: Replay) -> None:
-    latency_s, exits = replay.latency_s, replay.traffic.exits
+def _kinds(replay: Replay | NetworksReplay) -> list[tuple[str, NDArray[np.bool_]]]:
+    """The requests of each exit, or of each of several networks."""
+    if isinstance(replay, NetworksReplay):
+        return [(legible(name), replay.network == number) for number, name in enumerate(replay.names)]
+    exits = replay.traffic.exits
+    return [(f"exit {index} {legible(row.name)}", exits == index) for index, row in enumerate(replay.table.exits, 1)]
+
+
+def _tail(axes: Axes, replay: Replay | NetworksReplay) -> None:
+    latency_s = replay.latency_s
     finite = latency_s[np.isfinite(latency_s)]
     unit, per_s = durations(float(finite.max(initial=0.0)))
-    curves = [("all requests", np.ones(len(exits), bool), "black", 1.8)]
+    curves = [("all requests", np.ones(len(latency_s), bool), "black", 1.8)]
     curves += [
-        (f"exit {index} {legible(row.name)}", exits == index, COLOURS[(index - 1) % (len(COLOURS) - 1)], 1.0)
-        for index, row in enumerate(replay.table.exits, 1)
+        (name, here, COLOURS[index % (len(COLOURS) - 1)], 1.0) for index, (name, here) in enumerate(_kinds(replay))
     ]
     for name, here, colour, width in curves:
         if here.any() and (len(curves) > 2 or name == curves[0][0]):  # a single exit has all requests
@@ -85,7 +94,7 @@ def _tail(axes: Axes, replay: Replay) -> None:
     axes.legend()
 
 
-def _over_time(above: Axes, below: Axes, replay: Replay) -> None:
+def _over_time(above: Axes, below: Axes, replay: Outcome) -> None:
     arrival_s, latency_s = replay.traffic.trace.arrival_s, replay.latency_s
     begin_s = float(arrival_s[0])
     edges_s = np.linspace(begin_s, max(float(arrival_s[-1]), begin_s + 1e-6), SPELLS + 1)

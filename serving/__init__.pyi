@@ -1,10 +1,16 @@
 from .bound import least_violations as least_violations
 from .inputs import Requests as Requests
 from .metrics import Summary as Summary, summarise as summarise
+from .networks import ServedNetwork as ServedNetwork, read_networks as read_networks
 from .outcome import Replay as Replay
 from .policies import POLICIES as POLICIES
 from .replay import simulate as simulate, write_requests as write_requests
 from .requirements import judge as judge, parse_requirement as parse_requirement
 from .scheduler import Scheduler as Scheduler, find_policy as find_policy
-from .serve import ServeResult as ServeResult, serve as serve
+from .serve import (
+    NetworksResult as NetworksResult,
+    ServeResult as ServeResult,
+    serve as serve,
+    serve_networks as serve_networks,
+)
 from .timeline import write_timeline as write_timeline

@@ -18,6 +18,7 @@ from ..jit import compiled, refer
 from .policies.estimates import narrowest
 from .policies.interface import BATCH, DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, LaneView
 from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
+from .turns import MEMORY, NETWORKS, SETTINGS, TIMES, ask_all, charge, part, times_of, turn_to, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW = range(5)
 FAULTS = {
@@ -123,6 +124,7 @@ def begin(requests: int, lanes: int, b_max: int) -> State:
     state.lanes["wake_s"] = math.inf
     state.lanes["end_s"] = -math.inf
     state.lanes["offset"] = b_max * np.arange(lanes)
+    state.lanes["network"] = -1
     return state
 
 
@@ -141,8 +143,10 @@ _TYPES = (
     _f,
     _i,
 )
-PLAIN, WITH_TERMS = types.int64(*_TYPES, types.none), types.int64(*_TYPES, TERMS)
-"""numba signatures of the loop without and with terms."""
+PLAIN = types.int64(*_TYPES, types.none, types.none)
+WITH_TERMS = types.int64(*_TYPES, TERMS, types.none)
+WITH_NETWORKS = types.int64(*_TYPES, TERMS, NETWORKS)
+"""numba signatures of the loop: without more, with terms, and with several networks on them."""
 
 
 @compiled(inline="always")
@@ -268,13 +272,13 @@ def give_way(merges, clock, lane, batches, members, requests):
 
 
 @compiled(inline="always")
-def slow_each_other(clock, lanes, load, run_s):
+def slow_each_other(clock, lanes, run_s, networks):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
     running, share = 0, 0.0
     for k in range(lanes.size):
         if lanes[k].running:
             running += 1
-            share += load[lanes[k].places]
+            share += lanes[k].load
     slowdown = max(1.0, share) if running > 1 else 1.0
     for k in range(lanes.size):
         lane = lanes[k]
@@ -284,17 +288,20 @@ def slow_each_other(clock, lanes, load, run_s):
             lane.slowed = 1
             longer_s = (lane.end_s - max(clock.now_s, lane.begin_s)) * (factor - 1.0)
             lane.end_s += longer_s
+            if networks is not None:
+                turn_to(lane.network, networks, clock)
             clock.overhead_s += longer_s
             if lane.run < run_s.shape[0]:
                 run_s[lane.run, 1] = lane.end_s
     clock.slowdown = slowdown
 
 
-def _run_events(decide, work, device, rules, state, record, until_s, events, terms):
+def _run_events(decide, work, device, rules, state, record, until_s, events, terms, networks):
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
     ``device`` and ``rules`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to
-    ``record``.  ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``.
+    ``record``.  ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``.  If there are
+    several ``networks``, ``device`` and ``rules`` are those of the first, and all have terms.
     Returns ``OK``, or a fault of the policy.
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
@@ -308,6 +315,9 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
     clock, count = clocks[0], requests.arrival_s.size
     stages = stage_after[stage_after.size - 1]
     steps = stages - latency_s.shape[1] + 2  # of the last stage: it has one entry among the times
+    asked = 1  # networks that may be asked about a lane
+    if networks is not None:
+        asked = networks.records.size
     for _ in range(events):
         if clock.returned == count:
             break
@@ -323,7 +333,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
         clock.now_s = min(now, until_s)
         if terms is not None:
-            pass_time(clock.now_s, False, terms, clock, lanes, batches, members, queue, requests, exit_of)
+            pass_time(clock.now_s, False, terms, networks, clock, lanes, batches, members, queue, requests, exit_of)
         if now > until_s:
             break
 
@@ -332,6 +342,10 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             if not lane.running or lane.end_s > now:
                 continue
             lane.running, lane.wait_s = 0, 0.0
+            if networks is not None:
+                b_max = networks.records[lane.network].b_max
+                _, _, _, stage_after, gather_s, _, variants = times_of(lane.network, networks)
+                turn_to(lane.network, networks, clock)
             reached = stage_after[lane.segment]
             lane.segment += 1
             exited = noted = 0
@@ -360,12 +374,14 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 clock.tail += 1
                 clock.arrived += 1
         else:
-            pass_time(now, now < until_s, terms, clock, lanes, batches, members, queue, requests, exit_of)
+            pass_time(now, now < until_s, terms, networks, clock, lanes, batches, members, queue, requests, exit_of)
             for k in range(lanes.size):
                 lane = lanes[k]
                 while not lane.running and lane.depth > 0:
                     gone = sweep(now < until_s, terms, clock, lane, members, requests)
                     if gone > 0 and lane.samples > 0 and lane.compact and lane.left > 0:
+                        if networks is not None:
+                            _, _, _, _, gather_s, _, _ = times_of(lane.network, networks)
                         compact(lane, gather_s)
                     if lane.samples > 0:
                         break
@@ -373,14 +389,41 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
         if now >= until_s:
             break
 
-        for k in range(lanes.size):
+        for ask in range(lanes.size * asked):
+            k = ask // asked
             lane = lanes[k]
             if lane.running:
                 continue
-            delay_s = 0.0
-            if lane.left == 0:
+            delay_s, theirs = 0.0, False
+            if lane.left == 0 and ask % asked == 0:
                 lane.wake_s = math.inf
-                waiting, depth = clock.tail - clock.head, lane.depth
+            if networks is not None:
+                if ask % asked == 0:
+                    ask_all(networks)
+                mine = whose_turn(networks, clock, queue, requests)
+                if lane.depth > 0:
+                    theirs, mine = mine != lane.network, lane.network
+                elif mine < 0:
+                    continue
+                its = networks.records[mine]
+                its.asked = 1
+                turn_to(mine, networks, clock)
+                times_s, latency_s, segment_at, stage_after, gather_s, load, variants = times_of(mine, networks)
+                counts, segments, sizes = part(launches.reshape(-1), TIMES, mine, networks), its.segments, its.sizes
+                settings, memory = (
+                    part(networks.settings, SETTINGS, mine, networks),
+                    part(networks.memory, MEMORY, mine, networks),
+                )
+                b_max, call_s, wake_up_s, stages = (
+                    its.b_max,
+                    its.call_s,
+                    its.wake_up_s,
+                    stage_after[stage_after.size - 1],
+                )
+                steps = stages - latency_s.shape[1] + 2
+                data = refer(Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory))
+            if lane.left == 0:
+                waiting, depth = 0 if theirs else clock.tail - clock.head, lane.depth
                 if waiting == 0 and depth == 0:
                     continue
                 head_s = head_due_s = deadline_s = math.inf
@@ -404,11 +447,11 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 if answer.admit == 0 and depth == 0:
                     if not answer.wake_s > now:
                         return NO_PROGRESS
-                    lane.wake_s = answer.wake_s
+                    lane.wake_s = min(lane.wake_s, answer.wake_s)
                     continue
                 if answer.run < 1:
                     return NO_PROGRESS
-                if not (0 <= answer.variant < time_s.shape[0] and 0.0 <= answer.delay_s <= LONGEST_S):
+                if not (0 <= answer.variant < variants.size and 0.0 <= answer.delay_s <= LONGEST_S):
                     return NO_SUCH_TABLE
                 if depth > 0 and answer.compact:
                     compact(lane, gather_s)
@@ -427,6 +470,10 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 lane.wait_s += answer.delay_s
                 if depth == 0 and lane.end_s < now:  # nothing has ended on it just now
                     lane.wait_s += wake_up_s
+                if networks is not None:
+                    if 0 <= lane.network != mine:
+                        lane.wait_s += its.switch_s
+                    lane.network = mine
 
             # the next segment of the lane's top batch
             segment = segment_at[lane.segment]
@@ -435,7 +482,9 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             clock.overhead_s += lane.wait_s
             lane.begin_s, lane.end_s = begin_s, begin_s + times_s[place]
             counts[place] += 1
-            lane.running, lane.slowed = 1, 0
+            lane.running, lane.slowed, lane.load = 1, 0, load[lane.places]
+            if networks is not None:
+                charge(lane.network, lane.end_s - now, networks)
             lane.left -= 1
             if clock.runs < runs.shape[0]:
                 lane.run = clock.runs
@@ -448,10 +497,12 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 clock.run_members += lane.samples
                 clock.runs += 1
         if lanes.size > 1:
-            slow_each_other(clock, lanes, load, run_s)
+            slow_each_other(clock, lanes, run_s, networks)
     return OK
 
 
 run_events = compiled(PLAIN, lean=True)(_run_events)
 run_on_terms = compiled(lean=True)(_run_events)
-"""The same loop twice: compiled without terms there is no trace of them; with them it is when it is first needed."""
+run_networks = compiled(lean=True)(_run_events)
+"""The same loop three times: compiled without terms there is no trace of them; with them, and with several networks on
+them, it is when it is first needed."""

@@ -66,6 +66,7 @@ FIGURES: dict[str, Figure] = {
         Figure("dropped", "dropped_rate", "share", -1, "dropped", 2, "deadlines"),
         Figure("early", "early_rate", "share", 0, "early", 2, "deadlines"),
         Figure("accuracy_of_all", "accuracy_of_all", "share", 1, "accuracy of all", 2, "deadlines"),
+        Figure("fairness", "fairness", "share", 1, "fairness", 2),
         Figure("processing_rate", "processing_rate_per_s", "/s", 1, "done", 2),
         Figure("goodput", "goodput_per_s", "/s", 1, "in time", 2),
         Figure("makespan", "makespan_s", "s", -1, "makespan", 1),

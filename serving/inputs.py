@@ -31,7 +31,14 @@ AnyThresholds = Threshold | Sequence[Threshold] | None
 
 def as_table(given: AnyTable) -> LatencyTable:
     """The latency table, read if it was given by its folder."""
-    return given if isinstance(given, LatencyTable) else read_latency(given)
+    if isinstance(given, LatencyTable):
+        return given
+    if Path(given).suffix == ".toml" and Path(given).is_file():
+        raise InputError(
+            f"{given}: expected the folder of one latency table, found a file; several networks are served by "
+            "serve-sim and compare"
+        )
+    return read_latency(given)
 
 
 def as_scheduler(given: AnyPolicy, table: LatencyTable | None = None) -> Scheduler:

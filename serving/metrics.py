@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import brief
-from ..traffic.traffic import places
 from .one_run import OneRun, nearest_rank
-from .outcome import Replay
+from .outcome import Outcome, Replay
 from .saturation import Saturation, saturation_of
 from .statistics import Interval, warm_up
 from .subnets import SubNetSummary, summarise_subnets
+
+if TYPE_CHECKING:
+    from .networks import NetworksReplay
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 """The percentiles that are reported."""
@@ -155,17 +158,20 @@ class Summary:
     accuracy : float or None
         Share of right answers of those that were given, if there are any and the trace states which are right.
     stages : list of StageSummary
-        By stage.
+        By stage; empty of several networks together, as ``exits``.
     exits : list of ExitSummary
         By exit.
     subnets : SubNetSummary or None
-        Figures of SubNets; ``None`` if the latency table has none.
+        Figures of SubNets; ``None`` if the latency table has none, or of several networks together.
     deadlines : DeadlineSummary or None
         What became of requests at their deadlines, and figures of answers; ``None`` if all were served.
     admission : AdmissionSummary or None
         Requests that were refused; ``None`` if the policy admits all.
     saturation : Saturation or None
         Whether the queue drained, lasted or grew; ``None`` if the run is too short, or all requests arrive at once.
+    fairness : float or None
+        Of several networks, Jain's index of their shares of requests in time: from 1/K to 1, which K equal shares have;
+        ``None`` of one network.
     """
 
     requests: int
@@ -201,12 +207,13 @@ class Summary:
     deadlines: DeadlineSummary | None = None
     admission: AdmissionSummary | None = None
     saturation: Saturation | None = None
+    fairness: float | None = None
 
     __repr__ = brief
 
     def record(self) -> dict[str, Any]:
-        """The figures for JSON; without ``deadlines`` and ``admission`` where all requests are served."""
-        optional = ("deadlines", "admission")
+        """The figures for JSON; without those of deadlines, admission and several networks where there are none."""
+        optional = ("deadlines", "admission", "fairness")
         return {key: value for key, value in asdict(self).items() if value is not None or key not in optional}
 
     def percentile(self, name: str) -> Percentile:
@@ -214,14 +221,16 @@ class Summary:
         return next(item for item in self.percentiles if item.name == name)
 
 
-def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
-    """Shares of the span, from the causes in the latency table; ``None`` if it has none."""
-    _, _, *parts = replay.segments
-    sums = [float((replay.ran * part).sum()) / span_s for part in parts if part is not None]
-    if not sums:
+def _utilisation(replays: Sequence[Replay], span_s: float) -> Utilisation | None:
+    """Shares of the span, from the causes in the latency tables; ``None`` if one has none."""
+    sums = []
+    for replay in replays:
+        _, _, *parts = replay.segments
+        sums.append([float((replay.ran * part).sum()) / span_s for part in parts if part is not None])
+    if not all(sums):
         return None
-    made, tile, batch, memory = sums
-    scheduler = replay.scheduler_s / span_s
+    made, tile, batch, memory = (sum(column) for column in zip(*sums, strict=True))
+    scheduler = sum(replay.scheduler_s for replay in replays) / span_s
     idle = _share(1.0 - made - tile - batch - memory - scheduler)
     return Utilisation(made, idle, scheduler, memory, tile, batch)
 
@@ -252,7 +261,7 @@ def _exit(
     return ExitSummary(number, count, float(ordered.sum()) / count, nearest_rank(ordered, 0.99), accuracy)
 
 
-def _deadlines(replay: Replay, right: NDArray[Any] | None) -> DeadlineSummary | None:
+def _deadlines(replay: Outcome, right: NDArray[Any] | None) -> DeadlineSummary | None:
     """What became of requests that may go without an answer, given whether answers are right."""
     if replay.left_s is None:
         return None
@@ -290,9 +299,42 @@ def summarise(replay: Replay) -> Summary:
     Summary
         The figures.
     """
+    return _summary(replay, [replay], float(replay.traffic.trace.arrival_s[0]), replay.end_s)
+
+
+def summarise_networks(replay: NetworksReplay) -> tuple[Summary, list[Summary]]:
+    """Compute the figures of a replay of several networks.
+
+    Parameters
+    ----------
+    replay : NetworksReplay
+        The simulation.
+
+    Returns
+    -------
+    tuple of Summary and list of Summary
+        The figures of all requests together, and those of each network, over the span of all.
+    """
+    span = float(replay.traffic.trace.arrival_s[0]), replay.end_s
+    parts = [_summary(part, [part], *span) for part in replay.parts]
+    in_time = [1.0 - part.violation_rate for part in parts]
+    return replace(_summary(replay, replay.parts, *span), fairness=jain(in_time)), parts
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's fairness index of values >= 0 (Jain, Chiu, Hawe, DEC-TR-301, 1984); 1 if all are 0, which is equal too.
+
+    >>> jain([1.0, 0.0])
+    0.5
+    """
+    squares = sum(value**2 for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def _summary(replay: Outcome, parts: Sequence[Replay], begin_s: float, end_s: float) -> Summary:
+    """The figures of requests, and of the networks that served them."""
     traffic, trace, count = replay.traffic, replay.traffic.trace, len(replay.traffic)
-    end_s = replay.end_s
-    span_s = end_s - float(trace.arrival_s[0])
+    alone, span_s = parts[0] if len(parts) == 1 else None, end_s - begin_s
     latency_s, violated = replay.latency_s, replay.violated
     run = OneRun(latency_s, replay.fresh, at_once=trace.at_once)
     ordered = run.ordered_s
@@ -302,13 +344,12 @@ def summarise(replay: Replay) -> Summary:
     answered = int(returned.sum())
     refused = None if replay.refused is None else int(replay.refused.sum())
     violations, unfinished = int(violated.sum()), int(np.isinf(replay.gone_s).sum())
-    right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
-    last = replay.table.exits[-1]
-    depths = places(traffic.exits, last.steps if trace.steps is None else trace.steps, len(replay.table.exits))
-    numbers = range(1, len(replay.table.exits) + 1)
-    run_s = replay.ran * replay.segments.time_s
-    ran_s = float(run_s.sum())
-    batch = np.arange(replay.table.b_max + 1)
+    right = replay.right
+    run_s = [part.ran * part.segments.time_s for part in parts]
+    ran_s = sum(float(time_s.sum()) for time_s in run_s)
+    sample_s = sum(float((time_s * np.arange(time_s.shape[2])).sum()) for time_s in run_s)
+    overhead_s = sum(part.overhead_s for part in parts)
+    numbers = range(1, 1 if alone is None else len(alone.table.exits) + 1)
     return Summary(
         requests=count,
         unfinished=unfinished,
@@ -327,20 +368,20 @@ def summarise(replay: Replay) -> Summary:
         processing_rate_per_s=answered / span_s,
         goodput_per_s=(count - violations) / span_s,
         makespan_s=math.inf if unfinished else span_s,
-        depth_variance=variance_within(replay.batch, depths),
+        depth_variance=variance_within(replay.batch, replay.depths),
         width_variance=None if trace.width is None else variance_within(replay.batch, trace.width),
         warm_up_requests=0 if trace.at_once else warm_up(latency_s),
-        busy_share=_share((ran_s + replay.overhead_s) / replay.lanes / span_s),
-        utilisation=_utilisation(replay, span_s),
-        mean_batch=float((run_s * batch).sum() / ran_s) if ran_s else 0.0,
-        preemptions=replay.preemptions,
-        scheduler_calls=replay.scheduler_calls,
+        busy_share=_share((ran_s + overhead_s) / replay.lanes / span_s),
+        utilisation=_utilisation(parts, span_s),
+        mean_batch=sample_s / ran_s if ran_s else 0.0,
+        preemptions=sum(part.preemptions for part in parts),
+        scheduler_calls=sum(part.scheduler_calls for part in parts),
         stalled_s=float(replay.stalled_s.sum()) / count,
         accuracy=None if right is None or not answered else float(right[returned].sum()) / answered,
-        stages=[_stage(replay, stage, run_s, span_s) for stage in numbers],
+        stages=[] if alone is None else [_stage(alone, stage, run_s[0], span_s) for stage in numbers],
         exits=[_exit(number, returned & (traffic.exits == number), latency_s, right) for number in numbers],
-        subnets=summarise_subnets(replay),
+        subnets=None if alone is None else summarise_subnets(alone),
         deadlines=_deadlines(replay, right),
         admission=None if refused is None else AdmissionSummary(refused, refused / count),
-        saturation=saturation_of(replay),
+        saturation=saturation_of(replay, parts),
     )

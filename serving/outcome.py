@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from ..formats import brief, first_rows
 from ..tables.latency import LatencyTable, Segments
 from ..traffic.request_columns import REQUEST_COLUMNS
-from ..traffic.traffic import Traffic
+from ..traffic.traffic import Traffic, places
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,91 @@ class Runs:
     members: NDArray[np.int64]  # (sum of batch,): the requests of each run, by index, one run after the other
 
 
+class Outcome(ABC):
+    """What follows for every request from its arrival, its return and its deadline."""
+
+    __slots__ = ()
+
+    traffic: Traffic
+    start_s: NDArray[np.float64]
+    finish_s: NDArray[np.float64]
+    stalled_s: NDArray[np.float64]
+    batch: NDArray[np.int64]
+    until_s: float
+    lanes: int
+    offered: Traffic | None
+    on_deadline: str
+    left_s: NDArray[np.float64] | None
+    refused: NDArray[np.bool_] | None
+
+    @property
+    @abstractmethod
+    def right(self) -> NDArray[Any] | None:
+        """Whether the answer of each request is right, or its score; ``None`` if that is not known."""
+
+    @property
+    @abstractmethod
+    def depths(self) -> NDArray[np.int64]:
+        """Depth of each request: its exit, of which the last counts once for each step."""
+
+    @abstractmethod
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Outcome of every request as columns; times that never came are infinite."""
+
+    @property
+    def latency_s(self) -> NDArray[np.float64]:
+        """Latency of each request, from its arrival to its return; infinite if it did not return."""
+        return self.finish_s - self.traffic.trace.arrival_s
+
+    @property
+    def begun(self) -> NDArray[np.int64]:
+        """The requests that were begun, in that order."""
+        order = np.argsort(self.start_s, kind="stable")
+        return order[: int(np.isfinite(self.start_s).sum())]
+
+    @property
+    def fresh(self) -> NDArray[np.bool_]:
+        """True for each request that found the system empty when it arrived."""
+        arrival_s = self.traffic.trace.arrival_s
+        return np.append(True, np.maximum.accumulate(self.gone_s)[:-1] <= arrival_s[1:])
+
+    @property
+    def gone_s(self) -> NDArray[np.float64]:
+        """When each request left the queue or the NPU for good; infinite if the simulation was stopped before."""
+        return self.finish_s if self.left_s is None else self.left_s
+
+    @property
+    def dropped(self) -> NDArray[np.bool_]:
+        """True for each request that was dropped at its deadline."""
+        lost = np.isinf(self.finish_s) & np.isfinite(self.gone_s)
+        return lost if self.refused is None else lost & ~self.refused
+
+    @property
+    def left_queue_s(self) -> NDArray[np.float64]:
+        """When each request stopped to wait: it entered the NPU, was dropped, or was refused."""
+        return np.minimum(self.start_s, self.gone_s)
+
+    @property
+    def early(self) -> NDArray[np.bool_]:
+        """True for each request that returned at its deadline, with the answer of an exit before its own."""
+        if self.offered is None:
+            return np.zeros(len(self.finish_s), dtype=np.bool_)
+        return np.isfinite(self.finish_s) & (self.traffic.exits < self.offered.exits)
+
+    @property
+    def violated(self) -> NDArray[np.bool_]:
+        """True for each request that took longer than its SLO, or did not return; those refused are among them."""
+        return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # due times as the policy sees them
+
+    @property
+    def end_s(self) -> float:
+        """The time at which the last request left, or the time at which the simulation was stopped."""
+        last_s = float(self.gone_s.max())
+        return last_s if math.isfinite(last_s) else self.until_s
+
+
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Outcome):
     """Outcome of a simulation for every request.
 
     Attributes
@@ -109,11 +193,6 @@ class Replay:
     _repr_html_ = first_rows
 
     @property
-    def latency_s(self) -> NDArray[np.float64]:
-        """Latency of each request, from its arrival to its return; infinite if it did not return."""
-        return self.finish_s - self.traffic.trace.arrival_s
-
-    @property
     def subnet(self) -> NDArray[np.int64]:
         """The SubNet that served each request; 0 if the latency table has none, or it has not started."""
         return np.unravel_index(self.variant, self.table.axes)[1]
@@ -124,44 +203,16 @@ class Replay:
         return np.unravel_index(self.variant, self.table.axes)[0]
 
     @property
-    def begun(self) -> NDArray[np.int64]:
-        """The requests that were begun, in that order."""
-        order = np.argsort(self.start_s, kind="stable")
-        return order[: int(np.isfinite(self.start_s).sum())]
+    def right(self) -> NDArray[Any] | None:
+        """Whether the answer of each request is right, or its score; ``None`` if that is not known."""
+        correct, exits = self.traffic.trace.correct, self.traffic.exits
+        return None if correct is None else correct[np.arange(len(exits)), exits - 1]
 
     @property
-    def fresh(self) -> NDArray[np.bool_]:
-        """True for each request that found the system empty when it arrived."""
-        arrival_s = self.traffic.trace.arrival_s
-        return np.append(True, np.maximum.accumulate(self.gone_s)[:-1] <= arrival_s[1:])
-
-    @property
-    def gone_s(self) -> NDArray[np.float64]:
-        """When each request left the queue or the NPU for good; infinite if the simulation was stopped before."""
-        return self.finish_s if self.left_s is None else self.left_s
-
-    @property
-    def dropped(self) -> NDArray[np.bool_]:
-        """True for each request that was dropped at its deadline."""
-        lost = np.isinf(self.finish_s) & np.isfinite(self.gone_s)
-        return lost if self.refused is None else lost & ~self.refused
-
-    @property
-    def left_queue_s(self) -> NDArray[np.float64]:
-        """When each request stopped to wait: it entered the NPU, was dropped, or was refused."""
-        return np.minimum(self.start_s, self.gone_s)
-
-    @property
-    def early(self) -> NDArray[np.bool_]:
-        """True for each request that returned at its deadline, with the answer of an exit before its own."""
-        if self.offered is None:
-            return np.zeros(len(self.finish_s), dtype=np.bool_)
-        return np.isfinite(self.finish_s) & (self.traffic.exits < self.offered.exits)
-
-    @property
-    def violated(self) -> NDArray[np.bool_]:
-        """True for each request that took longer than its SLO, or did not return; those refused are among them."""
-        return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # due times as the policy sees them
+    def depths(self) -> NDArray[np.int64]:
+        """Depth of each request: its exit, of which the last counts once for each step."""
+        steps = self.traffic.trace.steps
+        return places(self.traffic.exits, self.table.exits[-1].steps if steps is None else steps, len(self.table.exits))
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Outcome of every request as columns; times that never came are infinite.
@@ -194,9 +245,3 @@ class Replay:
     def ran(self) -> NDArray[np.float64]:
         """Number of runs of each segment by variant and batch size; a run that was cut off counts as the share done."""
         return self.launches - self.cut
-
-    @property
-    def end_s(self) -> float:
-        """The time at which the last request left, or the time at which the simulation was stopped."""
-        last_s = float(self.gone_s.max())
-        return last_s if math.isfinite(last_s) else self.until_s

@@ -23,6 +23,7 @@ from ..traffic.traffic import Traffic, places
 from .event_loop import (
     FAULTS,
     OK,
+    WITH_NETWORKS,
     WITH_TERMS,
     DeviceArrays,
     Record,
@@ -31,14 +32,16 @@ from .event_loop import (
     State,
     begin,
     run_events,
+    run_networks,
     run_on_terms,
 )
 from .inputs import AnyPolicy, as_scheduler
-from .outcome import Replay, Runs
+from .outcome import Outcome, Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
 from .scheduler import Scheduler
 from .terms import ON_DEADLINE, Terms, terms_of
+from .turns import Networks
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -158,6 +161,8 @@ class Case:
 def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case:
     """Traffic on a table under a policy, after a check that they fit each other."""
     policy = scheduler.policy
+    if scheduler.between is not None:
+        raise InputError(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")
     segments, device = _device(table, by_layer=policy.by_layer)
     last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, :, 1].min())
     if np.spacing(last_s) > 1e-3 * least_s:
@@ -217,6 +222,7 @@ def play(
     control: Callable[[int], None] | None = None,
     events: int = EVENTS,
     terms: Terms | None = None,
+    networks: Networks | None = None,
 ) -> LoopRun:
     """Run the event loop to its end.
 
@@ -225,12 +231,13 @@ def play(
     """
     count, (runs, members) = len(work.exit_of), room
     state = begin(count, lanes, rules.b_max)
+    shape = device.time_s.shape if networks is None else (1, 1, networks.time_s.size)
     record = Record(
-        np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+        np.zeros(shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
         np.zeros(members, dtype=np.int64),
     )  # fmt: skip
     clock = state.clock[0]
-    advance = stepper(scheduler, work, device, rules, state, record, terms=terms)
+    advance = stepper(scheduler, work, device, rules, state, record, terms=terms, networks=networks)
     while clock.returned < count and clock.now_s < until_s:
         advance(until_s, events)
         if control is not None:
@@ -250,19 +257,21 @@ def stepper(
     *,
     short: bool = False,
     terms: Terms | None = None,
+    networks: Networks | None = None,
 ) -> Callable[[float, int], None]:
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
     Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins in
     a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
-    decide, loop = _compiled(scheduler.policy.decide, on_terms=terms is not None)
+    several = None if networks is None else WITH_NETWORKS
+    decide, loop = _compiled(scheduler.policy.decide, several or (None if terms is None else WITH_TERMS))
     by_address = short and is_jitted(decide) and _ours(decide)
     policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
-            status = loop(policy, work, device, rules, state, record, until_s, events, terms)
+            status = loop(policy, work, device, rules, state, record, until_s, events, terms, networks)
         except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
             raise InputError(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
@@ -282,12 +291,15 @@ class CutOff(NamedTuple):
     call_s: float
 
 
-def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float) -> CutOff:
-    """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then."""
+def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float, network: int = -1) -> CutOff:
+    """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then.
+
+    Of several networks, only those lanes count that run this one.
+    """
     launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
     lanes: Any = state.lanes
     batches: Any = state.batches
-    for lane in lanes:
+    for lane in lanes[lanes.network == network]:
         below = batches[lane.offset : lane.offset + max(0, lane.depth - 1)]
         for batch, next_first in zip(below, [*below.first[1:], lane.first], strict=False):
             stalled = state.members[lane.offset + batch.first : lane.offset + next_first]
@@ -413,11 +425,11 @@ def _ours(decide: Decide) -> bool:
 
 
 @cache
-def _compiled(decide: Decide, *, on_terms: bool) -> tuple[Decide, Any]:
-    """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
-    loop: Any = run_on_terms if on_terms else run_events
-    if on_terms and is_jitted(loop):
-        compile_for(WITH_TERMS, loop)
+def _compiled(decide: Decide, more: Any) -> tuple[Decide, Any]:
+    """A decision and the event loop that runs it, with what is ``more``: compiled, or plain Python if numba cannot."""
+    loop: Any = {WITH_TERMS: run_on_terms, WITH_NETWORKS: run_networks}.get(more, run_events)
+    if more is not None and is_jitted(loop):
+        compile_for(more, loop)
     if is_jitted(decide):
         if _ours(decide):
             compile_for(DECIDE, decide)
@@ -438,12 +450,12 @@ def _whole_numbers(decide: Decide) -> Decide:
     return checked
 
 
-def write_requests(result: Replay, path: AnyPath, *, replace: bool = True) -> None:
+def write_requests(result: Outcome, path: AnyPath, *, replace: bool = True) -> None:
     """Write the outcome of every request as CSV, whole or not at all; times that never came are empty.
 
     Parameters
     ----------
-    result : Replay
+    result : Replay or NetworksReplay
         The replay.
     path : str or Path
         Destination.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..formats import InputError, parse_quantity
@@ -42,6 +42,7 @@ _UNKNOWN = {
     "refused": "expected a policy that refuses requests, found one that admits all; state e.g. admit=queue:8",
     "accuracy_of_all": "expected a policy with admit, or on_deadline=drop or answer, and a trace that knows which "
     "answers are right, found one of them without",
+    "fairness": "expected several networks, found one; require another figure",
     "hit_ratio": "expected a latency table that states the hit ratio of SubNets and states, found none",
     "off_chip": "expected a latency table that states off-chip bytes, found none",
     "off_chip_energy": "expected a latency table that states the energy of an off-chip byte, found none",
@@ -55,7 +56,7 @@ COMPARATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 
-_REQUIREMENT = re.compile(r"\s*([A-Za-z_0-9.]+)\s*(<=|>=|<|>)(?!=)\s*(.*)", re.DOTALL)
+_REQUIREMENT = re.compile(r"\s*([A-Za-z_0-9.]+)(?:\[([^\]]*)\])?\s*(<=|>=|<|>)(?!=)\s*(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,12 @@ class Requirement:
     name: str  # a key of METRICS
     comparator: str  # a key of COMPARATORS
     bound: float  # in the metric's unit
+    network: str | None = None  # of several, the one whose figure it is; else it is that of all requests
+
+    @property
+    def figure(self) -> str:
+        """The figure, as the user wrote it."""
+        return self.name if self.network is None else f"{self.name}[{self.network}]"
 
     @property
     def unit(self) -> str:
@@ -86,7 +93,7 @@ class Requirement:
 class RequirementVerdict:
     """Outcome of a requirement."""
 
-    name: str
+    name: str  # of the figure, ``METRIC`` or ``METRIC[NETWORK]``
     comparator: str
     unit: str  # of everything below
     bound: float  # the requirement, and the figure found
@@ -98,15 +105,18 @@ class RequirementVerdict:
     more_requests_needed: int  # about how many more requests there must be for an interval, where there can be one
 
 
-def parse_requirement(text: str, what: str = "require") -> Requirement:
+def parse_requirement(text: str, what: str = "require", networks: Sequence[str] = ()) -> Requirement:
     """Read a requirement.
 
     Parameters
     ----------
     text : str
-        Metric, comparator, bound with its unit, e.g. ``p99 <= 200ms``.
+        Metric, comparator, bound with its unit, e.g. ``p99 <= 200ms``; of one of several networks
+        ``p99[NETWORK] <= 200ms``.
     what : str
         Name of the parameter, for the fault.
+    networks : sequence of str
+        The networks that are served, if there are several.
 
     Returns
     -------
@@ -116,7 +126,7 @@ def parse_requirement(text: str, what: str = "require") -> Requirement:
     Raises
     ------
     InputError
-        If metric, comparator, number or unit is missing or unknown.
+        If metric, network, comparator, number or unit is missing or unknown.
 
     Examples
     --------
@@ -126,15 +136,18 @@ def parse_requirement(text: str, what: str = "require") -> Requirement:
     match = _REQUIREMENT.fullmatch(text)
     if match is None:
         raise InputError(f'{what}: expected METRIC <=, <, >= or > BOUND, found "{text}"; write e.g. "p99 <= 200ms"')
-    name, comparator, quantity = match[1], match[2], match[3]
+    name, network, comparator, quantity = match.groups()
     if name not in METRICS:
         raise InputError(f'{what}: unknown metric "{name}" in "{text}"; known: {", ".join(METRICS)}')
+    if network is not None and network not in networks:
+        known = f"known: {', '.join(networks)}" if networks else f"here one network is served; write {name}"
+        raise InputError(f'{what}: unknown network "{network}" in "{text}"; {known}')
     units, example = _UNITS[METRICS[name]]
     bound = parse_quantity(quantity, units, f"{what}: {name}", example, zero=True)
     if METRICS[name] == "share" and bound > 100:
         raise InputError(f'{what}: {name}: expected a share of at most 100 %, found "{quantity}"; write e.g. {example}')
     # divided, not multiplied by 0.01: 35 % is then the same float as 7 of 20
-    return Requirement(text.strip(), name, comparator, bound / 100 if METRICS[name] == "share" else bound)
+    return Requirement(text.strip(), name, comparator, bound / 100 if METRICS[name] == "share" else bound, network)
 
 
 def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
@@ -175,6 +188,6 @@ def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:
     holds = requirement.allows(value)
     certain = None if interval is None else requirement.side(interval) is holds
     return RequirementVerdict(
-        name, requirement.comparator, requirement.unit, requirement.bound, value, holds,
+        requirement.figure, requirement.comparator, requirement.unit, requirement.bound, value, holds,
         margin + 0.0, interval, certain, needed,
     )  # fmt: skip

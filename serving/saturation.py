@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .bound import least_work
 from .one_run import LEAST, PARTS
-from .outcome import Replay
+from .outcome import Outcome, Replay
 from .statistics import Interval, mean_interval
 
 STABLE, BACKLOGGED, OVERLOADED = "stable", "backlogged", "overloaded"
@@ -41,8 +42,10 @@ class Saturation:
     drained_parts: int
 
 
-def saturation_of(replay: Replay) -> Saturation | None:
-    """The saturation of a replay; ``None`` with fewer than :data:`.one_run.LEAST` requests, or with all at once.
+def saturation_of(replay: Outcome, parts: Sequence[Replay]) -> Saturation | None:
+    """The saturation of a replay of some networks.
+
+    It is ``None`` with fewer than :data:`.one_run.LEAST` requests, or with all at once.
 
     Beyond saturation a queue is nearly a Brownian motion with drift (Iglehart and Whitt, Advances in Applied
     Probability 2, 1970): its growth in each tenth of the run is an independent normal variable, whose mean has
@@ -60,16 +63,21 @@ def saturation_of(replay: Replay) -> Saturation | None:
     assert interval is not None
     none_waits = np.append(True, np.maximum.accumulate(left_s)[:-1] <= arrival_s[1:])
     drained = int(np.logical_or.reduceat(none_waits, starts).sum())
-    exits, steps, alike = replay.traffic.exits, trace.steps, None
-    if steps is None:  # then all requests of an exit are alike
-        alike = np.bincount(exits)
-        exits = np.flatnonzero(alike)
-        steps, alike = np.full(len(exits), replay.table.exits[-1].steps), alike[exits]
-    work_s = least_work(replay.table, exits, steps, np.full(len(exits), np.inf))
     # clients send no more while they wait, so that their last requests count until these have left
     rate_per_s = count / (replay.end_s - float(arrival_s[0])) if replay.traffic.clients else trace.rate_per_s
-    load = float(np.average(work_s, weights=alike)) * rate_per_s
+    load = sum(map(_work_s, parts)) / count * rate_per_s
     verdict = STABLE if drained == PARTS else BACKLOGGED
     if interval.low > 0 or load > 1:
         verdict = OVERLOADED
     return Saturation(verdict, load, float(growth.mean()), interval, drained)
+
+
+def _work_s(replay: Replay) -> float:
+    """Least time of the device for all requests of a network."""
+    exits, steps = replay.traffic.exits, replay.traffic.trace.steps
+    if steps is not None:
+        return float(least_work(replay.table, exits, steps, np.full(len(exits), np.inf)).sum())
+    alike = np.bincount(exits)  # all requests of an exit are
+    exits = np.flatnonzero(alike)
+    steps = np.full(len(exits), replay.table.exits[-1].steps)
+    return float(least_work(replay.table, exits, steps, np.full(len(exits), np.inf)) @ alike[exits])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..formats import brief
 from .bound import least_violations
 from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
-from .metrics import Summary, summarise
+from .metrics import Summary, summarise, summarise_networks
+from .networks import NetworksReplay, ServedNetwork, prepare_networks, simulate_networks
 from .outcome import Replay
 from .replay import record_runs, simulate
 from .requirements import Requirement, RequirementVerdict, check_stated, judge
@@ -131,3 +132,95 @@ def serve(
         there = summarise(simulate(latency.slower(factor), traffic, scheduler, until_s=until_s))
         ends.append(MeasuredEnd(factor, there, [judge(item, there) for item in requirements]))
     return ServeResult(scheduler.spec, replay, summary, unavoidable, verdicts, tuple(ends))
+
+
+class NetworkFigures(NamedTuple):
+    """Figures of one of several networks."""
+
+    name: str
+    summary: Summary  # over the span of all requests
+    unavoidable_violations: int | None  # if it had the device to itself
+
+
+@dataclass(frozen=True, slots=True)
+class NetworksResult:
+    """Result of a simulation of several networks.
+
+    Attributes
+    ----------
+    policy : str
+        The policy with its parameters.
+    replay : NetworksReplay
+        The outcome of every request.
+    summary : Summary
+        The figures of all requests together.
+    networks : tuple of NetworkFigures
+        Those of each network.
+    requirements : list of RequirementVerdict
+        Whether each requirement holds, in their order.
+    """
+
+    policy: str
+    replay: NetworksReplay
+    summary: Summary
+    networks: tuple[NetworkFigures, ...]
+    requirements: list[RequirementVerdict]
+
+    __repr__ = brief
+
+    @property
+    def unavoidable_violations(self) -> int | None:
+        """Violations that no scheduler prevents: those that each network has even alone; ``None`` with clients."""
+        known = [item.unavoidable_violations for item in self.networks]
+        return None if None in known else sum(filter(None, known))
+
+
+def serve_networks(
+    networks: Sequence[ServedNetwork],
+    requests: Requests,
+    policy: AnyPolicy,
+    *,
+    until_s: float = math.inf,
+    requirements: Sequence[Requirement] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> NetworksResult:
+    """Serve the requests of several networks on one device, and compute the figures of the service.
+
+    Parameters
+    ----------
+    networks : sequence of ServedNetwork
+        The networks; what they state goes before what ``requests`` state.
+    requests : Requests
+        The requests: each is for the network that its trace names, or that is drawn by shares.
+    policy : Scheduler or str
+        The policy that serves each queue, and the rule between networks, e.g. ``"fluid:between=edf"``.
+    until_s : float
+        Stop then; unfinished requests are violations.
+    requirements : sequence of Requirement
+        Requirements that must hold.
+    progress : callable, optional
+        Called with (bytes read so far, bytes), then with (requests served so far, requests).
+
+    Returns
+    -------
+    NetworksResult
+        The replay, its figures and the outcome.
+
+    Raises
+    ------
+    InputError
+        If an input cannot be read or does not fit the others, a required figure is not known, or the policy breaks its
+        contract.
+    """
+    scheduler = as_scheduler(policy)
+    check_stated(requirements, **losses_of(scheduler))
+    traffic = prepare_networks(networks, requests, replace(requests, samples=None).read(progress))
+    replay = simulate_networks(networks, traffic, scheduler, until_s=until_s, progress=progress)
+    summary, parts = summarise_networks(replay)
+    found = tuple(
+        NetworkFigures(name, part, None if requests.clients else least_violations(own))
+        for name, part, own in zip(replay.names, parts, replay.parts, strict=True)
+    )
+    by_name = {item.name: item.summary for item in found}
+    verdicts = [judge(item, by_name[item.network] if item.network else summary) for item in requirements]
+    return NetworksResult(scheduler.spec, replay, summary, found, verdicts)

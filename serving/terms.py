@@ -14,6 +14,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from ..jit import compiled
+from .turns import join, turn_to
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
@@ -131,9 +132,11 @@ def refuses(now_s, terms, clock, lanes):
 
 
 @compiled(lean=True)
-def arrive(terms, clock, lanes, queue, requests):
+def arrive(terms, networks, clock, lanes, queue, requests):
     """Put the next request into the queue, or refuse it."""
     request = clock.arrived
+    if networks is not None:
+        join(networks.network_of[request], networks, clock)
     clock.arrived += 1
     if terms.think_s.size > 0:
         pop(terms.clients, terms.counts[SENDING], terms.think_s)
@@ -171,12 +174,14 @@ def stage_of(request, lanes, batches, members):
 
 
 @compiled(lean=True)
-def give_up(terms, clock, lanes, batches, members, queue, requests, exit_of):
+def give_up(terms, networks, clock, lanes, batches, members, queue, requests, exit_of):
     """Take the next deadline: the request is dropped, or returns with the answer that it has."""
     request = pop(terms.deadlines, terms.counts[DUE], requests.due_s)
     terms.counts[DUE] -= 1
     due_s = requests.due_s[request]
     if requests.start_s[request] == math.inf:
+        if networks is not None:
+            turn_to(networks.network_of[request], networks, clock)
         k = clock.head
         while queue[k] != request:
             k += 1
@@ -195,7 +200,7 @@ def give_up(terms, clock, lanes, batches, members, queue, requests, exit_of):
 
 
 @compiled(lean=True)
-def pass_time(until_s, whole, terms, clock, lanes, batches, members, queue, requests, exit_of):
+def pass_time(until_s, whole, terms, networks, clock, lanes, batches, members, queue, requests, exit_of):
     """Arrivals and deadlines before a time, or also at it if ``whole``, in order; of equal ones deadlines first."""
     while True:
         arrival_s = math.inf
@@ -206,9 +211,9 @@ def pass_time(until_s, whole, terms, clock, lanes, batches, members, queue, requ
         if first_s == math.inf or first_s > until_s or (first_s == until_s and not whole):
             return
         if due_s <= arrival_s:
-            give_up(terms, clock, lanes, batches, members, queue, requests, exit_of)
+            give_up(terms, networks, clock, lanes, batches, members, queue, requests, exit_of)
         else:
-            arrive(terms, clock, lanes, queue, requests)
+            arrive(terms, networks, clock, lanes, queue, requests)
 
 
 @compiled(lean=True)

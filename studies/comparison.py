@@ -17,11 +17,23 @@ from pydantic import PlainSerializer, SerializerFunctionWrapHandler, model_seria
 from .. import __version__
 from ..dse.npu.space import Tile
 from ..formats import AnyPath, InputError, JsonRecord, check_resumable, first_rows, read_printed, write_file
-from ..tables.latency import LatencyTable
 from .designs import DesignRequest
 from .estimates import Difference, Estimate
-from .scenario import DRAWN, Contender, GridPoint, Scenario, with_columns
-from .store import COMPARED, DESIGNS, RUNS, GridRun, RunTable, ServingTable, Store, find_engines, run_each
+from .scenario import DRAWN, Contender, GridPoint, Npu, Scenario, Shared, with_columns
+from .store import (
+    COMPARED,
+    DESIGNS,
+    OF_EACH,
+    RUNS,
+    GridRun,
+    RunTable,
+    ServingTable,
+    Store,
+    figure_of,
+    find_engines,
+    key_of,
+    run_each,
+)
 from .workers import workers
 
 SCHEMA = "fluidb.compare-output/1"
@@ -30,8 +42,9 @@ COMPARE_FILE = "compare.json"
 JUDGED = [item for item in COMPARED if item.better]
 """Figures that have a good side: a change of these is better or worse, where both comparisons have them."""
 
-ALWAYS = [item.key for item in JUDGED if not item.part and item.unit != "s"]
-"""Those of them that every run has: a mean latency is infinite where a request was dropped."""
+ALWAYS = [item.key for item in JUDGED if not item.part and item.unit != "s" and item.name != "fairness"]
+"""Those of them that every run has: a mean latency is infinite where a request was dropped, one network has no
+fairness."""
 
 Progress = Callable[[int, int], None]
 
@@ -216,7 +229,11 @@ def compare(
     seeds, store = scenario.file.seeds, Store(None if folder is None else Path(folder))
     grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
     tables = {point.site.keys.label: point.site.on for point in scenario.points}
-    given = {label: ServingTable.of(on) for label, on in tables.items() if isinstance(on, LatencyTable)}
+    given = {
+        label: ServingTable.of_several(on) if isinstance(on, Shared) else ServingTable.of(on)
+        for label, on in tables.items()
+        if not isinstance(on, Npu)
+    }
     asked = {_npu(*cell): _asked(*cell) for cell in grid if cell[0].site.keys.label not in given}  # each search once
     total = len(asked) + len(grid) * len(seeds)
     report = progress or (lambda _done, _total: None)
@@ -268,15 +285,16 @@ def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]
     made = ((run.engine.tile, tables[index]) for index, run in enumerate(runs))
     for point in scenario.points:
         tiles, metrics = {}, {}
+        each = [key_of(item, name) for name in point.site.networks for item in OF_EACH]
         for contender in scenario.contenders:
             own = list(itertools.islice(made, len(seeds)))
             tiles[contender.name] = own[0][0]
             metrics[contender.name] = {
-                item.key: Estimate.of(
-                    [run.figures[item.key] for _, run in own], seeds, [run.intervals.get(item.key) for _, run in own]
+                key: Estimate.of(
+                    [run.figures[key] for _, run in own], seeds, [run.intervals.get(key) for _, run in own]
                 )
-                for item in COMPARED
-                if all(item.key in run.figures for _, run in own)
+                for key in [*(item.key for item in COMPARED), *each]
+                if all(key in run.figures for _, run in own)
             }
         base = metrics[baseline]
         standings = [
@@ -296,11 +314,16 @@ def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]
 
 def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
     site, on = point.site, point.site.on
+    if isinstance(on, Npu):
+        network, platform, bandwidth_gb_s = on.network.name, on.platform.name, on.platform.bandwidth_gb_s
+    else:
+        tables = on.tables if isinstance(on, Shared) else [on]
+        network, platform, bandwidth_gb_s = ", ".join(item.network for item in tables), tables[0].platform, None
     return PointResult(
         case=site.keys.label,
-        network=on.network if isinstance(on, LatencyTable) else on.network.name,
-        platform=on.platform if isinstance(on, LatencyTable) else on.platform.name,
-        bandwidth_gb_s=None if isinstance(on, LatencyTable) else on.platform.bandwidth_gb_s,
+        network=network,
+        platform=platform,
+        bandwidth_gb_s=bandwidth_gb_s,
         slo_s=point.slo_s,
         rate_per_s=point.rate_per_s,
         trace=site.keys.trace,
@@ -375,9 +398,9 @@ def against(now: Comparison, earlier: Comparison) -> EarlierComparison:
     for point in now.points:
         for item in point.contenders:
             earlier_metrics = there[point.key, item.name].metrics
-            for figure in JUDGED:
-                value, before = item.metrics.get(figure.key), earlier_metrics.get(figure.key)
-                if value is None or before is None:
+            for key, value in item.metrics.items():
+                figure, before = figure_of(key), earlier_metrics.get(key)
+                if not figure.better or before is None:
                     continue
                 methods.append("paired" if value.paired(before) else "welch")
                 found = value.less(before)
@@ -392,7 +415,7 @@ def against(now: Comparison, earlier: Comparison) -> EarlierComparison:
                         think=point.think,
                         offline=point.offline,
                         contender=item.name,
-                        metric=figure.key,
+                        metric=key,
                         earlier=float(before.values.mean()),
                         now=float(value.values.mean()),
                         difference=found.mean,

@@ -19,6 +19,8 @@ from ..dse.npu.space import Tile, check_fit
 from ..formats import AnyPath, Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml, shown
 from ..models import NETWORKS, Exit, Network, load_network
 from ..platforms import PLATFORMS, Board, load_platform
+from ..serving.inputs import Requests, as_table
+from ..serving.networks import ServedNetwork, prepare_networks, read_networks
 from ..serving.scheduler import Scheduler, find_policy
 from ..tables.latency import LatencyTable, read_latency
 from ..traffic.additions import add_columns, parse_columns, useless
@@ -29,6 +31,7 @@ from ..traffic.clients import RECORDED, parse_think
 from ..traffic.exits import check
 from ..traffic.reading import read_trace
 from ..traffic.request_columns import REQUEST_COLUMNS, Columns, RequestColumn
+from ..traffic.samples import Samples
 from ..traffic.trace import Trace
 
 SCENARIOS = Catalogue("scenario", Path(__file__).parent / "scenarios", "fluidb compare --help")
@@ -140,6 +143,8 @@ class ContenderKeys(Strict):
 class CaseKeys(Strict):
     """A case: network and board, or the folder of a latency ``table`` for all contenders; objectives; traffic.
 
+    ``table`` may also be the file of several networks, which then state their objectives.
+
     Traffic is ``rates`` in requests/s, Poisson or gamma with a ``cv``; a ``trace``; ``offline``, all waiting at time
     0; or ``clients``, numbers of them that wait for their answers and ``think``. ``slos`` are objectives
     that all requests of a run share, a point of the grid each; ``slo`` is a distribution of their own. Columns of
@@ -197,11 +202,23 @@ class CaseKeys(Strict):
     @model_validator(mode="after")
     def _one_kind_of_objectives(self) -> CaseKeys:
         given = [name for name in ("slos", "slo") if getattr(self, name) is not None]
-        if len(given) == 2 or not (given or self.trace):
+        if self.several:
+            drawn = [column.key for column in REQUEST_COLUMNS if getattr(self, column.key) is not None]
+            if given or drawn:
+                raise ValueError(
+                    f"expected neither objectives nor columns beside several networks, found {[*given, *drawn][0]}; "
+                    "state slo of each network in its file"
+                )
+        elif len(given) == 2 or not (given or self.trace):
             raise ValueError(
                 f"expected slos, slo or a trace with a column slo_s, found {' and '.join(given) or 'none'}"
             )
         return self
+
+    @property
+    def several(self) -> bool:
+        """Whether its table is the file of several networks."""
+        return self.table is not None and self.table.endswith(".toml")
 
     @property
     def columns(self) -> Columns:
@@ -292,11 +309,38 @@ class Npu(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """Several networks on one device, with their latency tables."""
+
+    networks: tuple[ServedNetwork, ...]
+    tables: tuple[LatencyTable, ...]
+    key: list[list[object]]  # all that their service depends on beside the tables
+
+    @classmethod
+    def of(cls, networks: Sequence[ServedNetwork]) -> Shared:
+        """The networks, as they were read."""
+        key: list[list[object]] = []
+        for item in networks:
+            drawn = None
+            if isinstance(item.samples, Samples):
+                drawn = hashlib.sha256(item.samples.confidences.tobytes() + item.samples.correct.tobytes()).hexdigest()
+            key.append([
+                item.name, repr(item.slo_s), drawn, repr(item.threshold), item.share, item.weight, item.switch_s
+            ])  # fmt: skip
+        return cls(tuple(networks), tuple(as_table(item.table) for item in networks), key)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the networks."""
+        return tuple(item.name for item in self.networks)
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A case of the file (``keys``) with its network and board, or its table, and its trace if there is one."""
 
     keys: CaseKeys
-    on: Npu | LatencyTable
+    on: Npu | LatencyTable | Shared
     trace: Trace | None
     trace_sha256: str | None
     think: tuple[float | tuple[float, ...], bool]  # of clients, as ``Clients`` takes it
@@ -314,7 +358,13 @@ class Site:
     @property
     def exits(self) -> list[Exit]:
         """The exits of its network."""
+        assert not isinstance(self.on, Shared)
         return self.on.network.exits if isinstance(self.on, Npu) else self.on.exits
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """Names of the networks, if there are several."""
+        return self.on.names if isinstance(self.on, Shared) else ()
 
     def options(self, contender: Contender) -> SearchOptions:
         """The search for the NPU of a contender here."""
@@ -389,8 +439,10 @@ def _policy(folder: Path, spec: str) -> Scheduler:
     return found
 
 
-def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | LatencyTable | None:
+def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | LatencyTable | Shared | None:
     """The site that a case runs on; ``None`` if that has faults."""
+    if keys.several:
+        return faults.catch(f"{where}.table", lambda: Shared.of(read_networks(folder / str(keys.table))))
     if keys.network is None or keys.platform is None:
         return faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
     named, board = _beside(folder, keys.network, NETWORKS), _beside(folder, keys.platform, PLATFORMS)
@@ -414,13 +466,18 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if trace.slo_s is not None and keys.slos is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
-        if trace.slo_s is None and keys.slos is None and keys.slo is None:
+        if trace.slo_s is None and keys.slos is None and keys.slo is None and not keys.several:
             faults.append(f"{where}.trace: {file}: expected a column slo_s, or the key slos or slo, found none of them")
     think = faults.catch(f"{where}.think", lambda: parse_think(keys.think or "0", "think", folder))
     faults.catch(where, lambda: add_columns(offline(1) if trace is None else trace, 0, keys.columns))
     if on is None or think is None:
         return None
     site = Site(keys, on, trace, digest, think)
+    if isinstance(on, Shared):
+        # a request of each network shows whether all is stated
+        served = replace(offline(len(on.names)), network=np.array(on.names)) if trace is None else trace
+        faults.catch(where, lambda: prepare_networks(on.networks, Requests(trace=served), served))
+        return site
     widths, subnets = (on.widths, on.subnets) if isinstance(on, LatencyTable) else (None, None)  # an NPU has neither
     idle = useless(keys.columns, widths=widths, steps=site.exits[-1].steps, subnets=subnets)
     faults += [f"{where}.{fault}" for fault in idle]

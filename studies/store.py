@@ -16,18 +16,20 @@ from ..dse.npu.space import Tile
 from ..formats import Form, InputError, Table, make_folder, read_table, tidy, write_table
 from ..formats.sources import made_with
 from ..serving.bound import least_violations
-from ..serving.figures import FIGURES
-from ..serving.inputs import as_scheduler, as_thresholds
-from ..serving.metrics import summarise
+from ..serving.figures import FIGURES, Figure
+from ..serving.inputs import Requests, as_scheduler, as_thresholds
+from ..serving.metrics import Summary, summarise, summarise_networks
+from ..serving.networks import prepare_networks, simulate_networks
 from ..serving.replay import simulate
 from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns
 from ..traffic.arrivals import gamma, offline, poisson
 from ..traffic.clients import Clients
+from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, prepare
 from .designs import DesignRequest, FoundDesign, find_each
-from .scenario import Contender, GridPoint
+from .scenario import Contender, GridPoint, Shared
 from .workers import Workers, in_order
 
 RUNS, DESIGNS = "runs", "designs"
@@ -52,9 +54,23 @@ COMPARED = tuple(
         "hit_ratio",
         "off_chip",
         "off_chip_energy",
+        "fairness",
     )
 )
 """The figures of a run that are kept and compared, where table and traffic have their inputs."""
+
+OF_EACH = tuple(FIGURES[name] for name in ("mean", "p99", "violation_rate"))
+"""Those that several networks have each."""
+
+
+def key_of(figure: Figure, network: str) -> str:
+    """The key of a figure of one of several networks."""
+    return f"{figure.key}[{network}]"
+
+
+def figure_of(key: str) -> Figure:
+    """The figure of a key, of all requests or of one network."""
+    return next(item for item in COMPARED if item.key == key.partition("[")[0])
 
 
 class RunTable(Table):
@@ -135,6 +151,13 @@ class ServingTable(NamedTuple):
         """The server of a latency table."""
         return cls(table, {table.schema_name: table.digest()}, tile)
 
+    @classmethod
+    def of_several(cls, shared: Shared) -> ServingTable:
+        """The server of several networks; its table is that of the first."""
+        pairs = zip(shared.names, shared.tables, strict=True)
+        inputs = {f"{table.schema_name} of {name}": table.digest() for name, table in pairs}
+        return cls(shared.tables[0], inputs, None)
+
 
 def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> Iterator[tuple[int, ServingTable]]:
     """Search NPUs, or take what earlier searches kept."""
@@ -142,8 +165,8 @@ def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> I
         yield index, ServingTable.of(tabulate_latency(found.design, found.fbcb), found.design.tile)
 
 
-def traffic(point: GridPoint, seed: int) -> Traffic:
-    """The traffic of a run: it depends on point and seed, and not on the contender."""
+def _arrivals(point: GridPoint, seed: int) -> Trace:
+    """The requests of a run, without what their network says of them."""
     site, rate = point.site, point.rate_per_s
     if site.trace is not None:
         trace = site.trace
@@ -153,13 +176,20 @@ def traffic(point: GridPoint, seed: int) -> Traffic:
         trace = gamma(rate, site.keys.cv, point.requests, seed)
     else:
         trace = poisson(rate, point.requests, seed)
-    trace = add_columns(trace, seed, site.keys.columns)
+    return add_columns(trace, seed, site.keys.columns)
+
+
+def _clients(point: GridPoint) -> Clients | None:
+    return None if point.clients is None else Clients(point.clients, *point.site.think)
+
+
+def traffic(point: GridPoint, seed: int) -> Traffic:
+    """The traffic of a run: it depends on point and seed, and not on the contender."""
+    site, trace, clients = point.site, _arrivals(point, seed), _clients(point)
     rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
     threshold = as_thresholds(None, site.on if isinstance(site.on, LatencyTable) else site.exits, trace)
     found = prepare(trace, rates, slo_s=point.slo_s, seed=seed, threshold=threshold, predict_depth=rho)
-    if point.clients is None:
-        return found
-    return Clients(point.clients, *site.think).send(found, seed)
+    return found if clients is None else clients.send(found, seed)
 
 
 class GridRun(NamedTuple):
@@ -179,6 +209,7 @@ class GridRun(NamedTuple):
             "rate_per_s": self.point.rate_per_s,
             **self.point.site.keys.drawn,
             **self.point.closed,
+            **({"networks": on.key} if isinstance(on := self.point.site.on, Shared) else {}),
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,
@@ -187,25 +218,42 @@ class GridRun(NamedTuple):
 
     def table(self) -> RunTable:
         """Simulate it; this touches no file."""
-        served = traffic(self.point, self.seed)
         try:
-            scheduler = as_scheduler(self.contender.policy, self.engine.table)
-            replay = simulate(self.engine.table, served, scheduler)
+            served, summary, unavoidable, more = self._several() if self.point.site.networks else self._one()
         except InputError as error:
             where = f'case "{self.point.site.keys.label}", contender "{self.contender.name}"'
             raise InputError([f"{where}: {fault}" for fault in error.faults]) from None
-        summary = summarise(replay)
-        taken = {item.key: item.of(summary) for item in COMPARED}
-        if not served.clients:
-            taken["unavoidable_rate"] = least_violations(replay) / summary.requests
+        taken = {item.key: (item.of(summary), item.interval_of(summary).interval) for item in COMPARED}
+        taken |= {
+            key_of(item, name): (item.of(own), item.interval_of(own).interval) for name, own in more for item in OF_EACH
+        }
+        if unavoidable is not None:
+            taken["unavoidable_rate"] = unavoidable / summary.requests, None
         # a latency is infinite where requests were dropped or refused
-        figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None and isfinite(value)}
-        intervals = {item.key: found for item in COMPARED if (found := item.interval_of(summary).interval)}
+        figures = {key: value for key, (value, _) in taken.items() if value is not None and isfinite(value)}
+        intervals = {key: found for key, (_, found) in taken.items() if found}
         arrivals = served.trace.arrival_s if served.think_s is None else served.think_s
         digest = hashlib.sha256(arrivals.tobytes() + served.exits.tobytes()).hexdigest()
         return RunTable(
             inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures, intervals=intervals
         )
+
+    def _one(self) -> tuple[Traffic, Summary, int | None, list[tuple[str, Summary]]]:
+        """Traffic, figures and unavoidable violations of one network."""
+        served = traffic(self.point, self.seed)
+        replay = simulate(self.engine.table, served, as_scheduler(self.contender.policy, self.engine.table))
+        return served, summarise(replay), None if served.clients else least_violations(replay), []
+
+    def _several(self) -> tuple[Traffic, Summary, int | None, list[tuple[str, Summary]]]:
+        """The same of several networks, and the figures of each."""
+        shared = self.point.site.on
+        assert isinstance(shared, Shared)
+        requests = Requests(trace=_arrivals(self.point, self.seed), seed=self.seed, clients=_clients(self.point))
+        served = prepare_networks(shared.networks, requests, requests.read())
+        replay = simulate_networks(shared.networks, served, self.contender.policy)
+        summary, parts = summarise_networks(replay)
+        unavoidable = None if requests.clients else sum(map(least_violations, replay.parts))
+        return served.whole, summary, unavoidable, list(zip(shared.names, parts, strict=True))
 
 
 def run_each(runs: Sequence[GridRun], store: Store, at: Workers) -> Iterator[tuple[int, RunTable, bool]]:

@@ -53,6 +53,19 @@ def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(tmp_path)
 
 
 @needs_speed
+def test_the_page_says_whom_each_rule_between_networks_serves(tmp_path):
+    run_shell("".join(blocks("README.md", "sh")[1].splitlines(keepends=True)[:2]), tmp_path)
+    page, (networks,) = (ROOT / "docs" / "policies.md").read_text(), blocks("docs/policies.md", "toml")
+    (tmp_path / "two.toml").write_text(networks)
+    run_shell("".join(blocks("docs/policies.md", "sh")), tmp_path)
+    for rule in ("fcfs", "edf", "shares"):
+        served = ("serve-sim", "two.toml", "--trace", "t11.csv", "--between", rule, "--json")
+        found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
+        rates = [f"{100 * part['violation_rate']:.2f} %" for part in found["networks"]]
+        assert re.search(rf"^\| `{rule}`.*\| {', '.join(rates)} \|$", page, re.MULTILINE), rates
+
+
+@needs_speed
 def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
     light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
     shutil.copy(light, tmp_path / "net.onnx")

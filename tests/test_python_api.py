@@ -120,6 +120,7 @@ CALLS = {
     "plots.report.make_report": lambda: make_report(["tiny"]),
     "plots.save": lambda: plots.save(import_module("matplotlib.figure").Figure(), "new.svg", replace=False),
     "serving.Requests": lambda: Requests(trace="t.csv", samples="s.npz", slo_s=1.0).read(),
+    "serving.read_networks": lambda: serving.read_networks("nowhere"),
     "serving.serve": lambda: serve("tiny", Requests(trace="t.csv", slo_s=1.0), "fluid"),
     "serving.write_requests": lambda: serving.write_requests(_replay(), "new"),
     "serving.write_timeline": lambda: serving.write_timeline(_replay(record=True), "new"),

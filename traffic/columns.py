@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -48,6 +49,21 @@ class Number:
             values = np.array([0 if bad else value for value, bad in zip(found, unread, strict=True)], dtype=self.kind)
             return values, unread
         return values, self.outside(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Names: a letter, then letters, digits, ``_``, ``-`` or ``.``."""
+
+    expected: str = "a name of letters, digits, _, - or ., which begins with a letter"
+
+    def fits(self, text: str) -> bool:
+        """True for a name."""
+        return re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,79}", text) is not None
+
+    def parse(self, texts: Sequence[str]) -> Parsed:
+        """Values of texts."""
+        return np.array(texts, dtype=np.str_), np.array([not self.fits(text) for text in texts])
 
 
 def _number(text: str, kind: type[float]) -> float | None:

@@ -116,6 +116,11 @@ def check(trace: Trace, last: int) -> None:
     """Refuse a trace that does not fit the exits of a network."""
     where = trace.source or "trace"
     faults = []
+    if trace.network is not None:
+        faults.append(
+            f"{where}: network: expected no such column where one network is served, found one; state a file of "
+            "networks, or leave out the column"
+        )
     if trace.exits is not None:
         wrong = np.flatnonzero(trace.exits > last)
         if wrong.size:

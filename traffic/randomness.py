@@ -8,8 +8,8 @@ from ..formats import InputError
 
 (
     ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE, ANSWERS, WIDTHS, STEPS,
-    PREDICTED_DEPTHS, PREDICTED_WIDTHS, ACCURACIES, SLOS, THINK_TIMES,
-) = range(16)  # fmt: skip
+    PREDICTED_DEPTHS, PREDICTED_WIDTHS, ACCURACIES, SLOS, THINK_TIMES, NETWORKS,
+) = range(17)  # fmt: skip
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:

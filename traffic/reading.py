@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError
-from .columns import Column, Number, collect, repeated
+from .columns import Column, Name, Number, collect, repeated
 from .measures import CONFIDENCE, MEASURES, Measure
 from .request_columns import REQUEST_COLUMNS
 from .rows import Tally, opened, records, select
@@ -50,7 +50,9 @@ COLUMNS = {
     **FAMILIES,
     **{column.name: column.values for column in REQUEST_COLUMNS},
 }
-"""Columns of a trace, in the order in which their faults are reported."""
+"""Columns of numbers, in the order in which their faults are reported."""
+
+NETWORK = Name()
 
 
 def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None) -> Trace:
@@ -60,7 +62,7 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
     ----------
     path : str or Path
         A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... or
-        ``entropy_1``..., ``correct_1``... and those of ``REQUEST_COLUMNS``; ``-`` is standard input.
+        ``entropy_1``..., ``correct_1``..., those of ``REQUEST_COLUMNS`` and ``network``; ``-`` is standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 
@@ -87,7 +89,7 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
 
 def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     """The trace of a file, or all of its faults."""
-    found = read_columns(tally, COLUMNS, ("request_id", "arrival_s"), progress)
+    found = read_columns(tally, COLUMNS | {"network": NETWORK}, ("request_id", "arrival_s"), progress)
     ids, arrival_s = found["request_id"], found["arrival_s"]
     rows = {
         ("request_id", "a new id"): repeated(ids),
@@ -104,7 +106,7 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     return Trace(
         ids, arrival_s, found.get("exit"), confidences, source=tally.path, measure=measure,
         correct=None if correct is None else correct.astype(np.bool_),
-        **{column.name: found.get(column.name) for column in REQUEST_COLUMNS},
+        **{column.name: found.get(column.name) for column in REQUEST_COLUMNS}, network=found.get("network"),
     )  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def measured(found: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64] | N
 
 def read_columns(
     tally: Tally,
-    known: Mapping[str, Number],
+    known: Mapping[str, Number | Name],
     needed: Sequence[str],
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, NDArray[Any]]:
@@ -124,7 +126,8 @@ def read_columns(
     with records(tally) as (header, rows):
         members = _members(tally.path, header, known, needed)
         numbers = {name: known[kept] for kept, names in members.items() for name in names}
-        plain = _read_plain(tally, {name: numbers[name] for name in header}, progress)
+        typed = {name: kind for name in header if isinstance(kind := numbers[name], Number)}
+        plain = _read_plain(tally, typed, progress) if len(typed) == len(header) else None
         if plain is None:
             columns = [Column(name, number.expected, number.parse) for name, number in numbers.items()]
             found, _, _ = collect(select(rows, [header.index(name) for name in numbers]), columns, tally)
@@ -140,7 +143,7 @@ def read_columns(
 
 
 def _members(
-    path: Path, header: Sequence[str], known: Mapping[str, Number], needed: Sequence[str]
+    path: Path, header: Sequence[str], known: Mapping[str, Number | Name], needed: Sequence[str]
 ) -> dict[str, list[str]]:
     """Names of the header by column or family; names that are missing, unknown or repeated are refused."""
     found: dict[str, list[str]] = {name: [] for name in known}

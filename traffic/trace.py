@@ -60,6 +60,8 @@ class Trace:
         Predictions on arrival: of the exit, or of the steps if the last stage repeats; and of the width.
     min_accuracy : (N,) ndarray of float64, optional
         Accuracy that each request asks for, in [0, 1].
+    network : (N,) ndarray of str, optional
+        Name of the network that each request is for, where several are served.
     measure : Measure
         The measure of ``confidences``: confidence or entropy.
     """
@@ -76,6 +78,7 @@ class Trace:
     predicted_depth: NDArray[np.float64] | None = None
     predicted_width: NDArray[np.float64] | None = None
     min_accuracy: NDArray[np.float64] | None = None
+    network: NDArray[np.str_] | None = None
     measure: Measure = CONFIDENCE
 
     __repr__ = brief
@@ -89,10 +92,14 @@ class Trace:
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
+    def at(self, rows: slice | NDArray[np.int64]) -> Trace:
+        """Some of the requests, in their order."""
+        given: dict[str, Any] = {name: values[rows] for name, values in self.arrays().items()}
+        return dataclasses.replace(self, **given)
+
     def first(self, count: int) -> Trace:
         """The first requests."""
-        given: dict[str, Any] = {name: values[:count] for name, values in self.arrays().items()}
-        return dataclasses.replace(self, **given)
+        return self.at(slice(count))
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The columns that are known, by their names in a file."""
@@ -107,6 +114,7 @@ class Trace:
         if self.correct is not None:
             columns |= {f"correct_{i}": column for i, column in enumerate(self.correct.T, 1)}
         stated = {column.name: getattr(self, column.name) for column in REQUEST_COLUMNS}
+        stated["network"] = self.network
         return columns | {name: values for name, values in stated.items() if values is not None}
 
     @property

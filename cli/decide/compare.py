@@ -102,16 +102,24 @@ _POINTS = _Column("", 1e2, 2)
 """Differences of shares, in percentage points."""
 
 
-def _columns(longest_s: float) -> dict[str, _Column]:
-    """The display of each figure, by its name: in microseconds where no latency reaches 10 ms."""
+def _column(key: str, longest_s: float) -> _Column:
+    """The display of a figure: in microseconds where no latency reaches 10 ms."""
     from ...serving.figures import SHOWN_IN
+    from ...studies.store import figure_of
+
+    item, network = figure_of(key), key.partition("[")[2].rstrip("]")
+    units = {"s": ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)} | SHOWN_IN
+    unit, scale = units[item.unit]
+    return _Column(" ".join(filter(None, (network, item.heading, unit))), scale, item.digits)
+
+
+def _in_order(standings: list[tuple[PointResult, Standing]]) -> list[str]:
+    """The figures that any contender has, those of all requests first."""
     from ...studies.store import COMPARED
 
-    units = {"s": ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)} | SHOWN_IN
-    return {
-        item.key: _Column(f"{item.heading} {units[item.unit][0]}".strip(), units[item.unit][1], item.digits)
-        for item in COMPARED
-    }
+    found = dict.fromkeys(key for _, item in standings for key in item.metrics)
+    whole = [item.key for item in COMPARED if item.key in found]
+    return whole + [key for key in found if key not in whole]
 
 
 def _longest_s(standings: list[tuple[PointResult, Standing]]) -> float:
@@ -174,11 +182,11 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     }
     yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
     standings = [(point, item) for point in points for item in point.contenders]
+    longest_s = _longest_s(standings)
     columns = {
-        key: column
-        for key, column in _columns(_longest_s(standings)).items()
-        if any(key in item.metrics for _, item in standings)
-        and (first.predict_depth is not None or key != "depth_variance")  # small with predictions
+        key: _column(key, longest_s)
+        for key in _in_order(standings)
+        if first.predict_depth is not None or key != "depth_variance"  # small with predictions
     }
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []
@@ -223,8 +231,8 @@ def _where(point: PointResult | FigureChange) -> tuple[str, str]:
 
 
 def _worse(item: FigureChange) -> tuple[str, ...]:
-    longest_s = max(item.earlier, item.now) if item.metric.endswith("latency_s") else 1.0
-    column = _columns(longest_s)[item.metric]
+    longest_s = max(item.earlier, item.now) if "latency_s" in item.metric else 1.0
+    column = _column(item.metric, longest_s)
     figures = column.heading, column.number(item.earlier), column.number(item.now)
     difference = column.mean(item.difference, item.low, item.high, "+")
     return f"{item.case}: {item.contender}", *_where(item), *figures, difference

@@ -101,7 +101,7 @@ def command(
     asked = PlanTraffic(rate_per_s, replayed, count, objective(slo), drawn, seed, seeds)
     problem = problem_of(
         net,
-        [_source(net, file, path, name, space) for name in names(platforms) or []],
+        [item for name in names(platforms) or [] for item in _sources(net, file, path, name, space)],
         [find_policy(text) for text in policy or DEFAULT_POLICIES],
         [parse_requirement(text) for text in require],
         asked,
@@ -157,23 +157,36 @@ def _network(name: str, samples: Answers | None) -> tuple[NetworkFile, Path]:
     return file, path
 
 
-def _source(network: Network, file: NetworkFile, path: Path, name: str, space: Space) -> Source:
-    """The hardware of a name: every design of a board, a device's table, or the table in a folder."""
+def _sources(network: Network, file: NetworkFile, path: Path, name: str, space: Space) -> list[Source]:
+    """The hardware of a name: every design of a board, a device, devices of a cluster, or the table in a folder."""
     from ...dse.device.tabulate import tabulate_file
+    from ...dse.partition.study import study
+    from ...dse.partition.tabulate import tabulate_latency
     from ...formats import InputError
-    from ...platforms import Board, Device, Platform, load_platform
+    from ...models.rows import cut_into_rows
+    from ...platforms import Board, Cluster, Device, Platform, load_platform
     from ...studies.plan.sources import BoardSource, TableSource
     from ...tables.latency import read_latency
+    from ...tables.partition import PartitionOptions
 
     if Path(name).is_dir():
-        return TableSource(name, read_latency(name))
+        return [TableSource(name, read_latency(name))]
     found = load_platform(name, kind=Platform)
     if isinstance(found, Board):
-        return BoardSource(*space.read(network, name))
+        return [BoardSource(*space.read(network, name))]
     if isinstance(found, Device):
-        return TableSource(name, tabulate_file(file, path, found))
+        return [TableSource(name, tabulate_file(file, path, found))]
+    if isinstance(found, Cluster):
+        rows, last = cut_into_rows(file, path), len(found.devices)
+        each = study(rows, found, PartitionOptions(), range(1, last + 1), left_out=lambda _count, _fault: None)
+        return [
+            TableSource(
+                f"{name}: {len(item.every.devices)} of {last} devices", tabulate_latency(item.every), item.every
+            )
+            for item in each
+        ]
     raise InputError(
-        f"{name}: expected a board or a device, found {found.kind}; search it with `fluidb dse -o DIR`, then name DIR"
+        f"{name}: expected a board, a device or a cluster, found {found.kind}; search it with `dse -o DIR` and name DIR"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +14,8 @@ from ..options import (
     PictureOptions,
     RequestsFile,
     Required,
+    Served,
     ServiceOptions,
-    TableFolder,
     Threshold,
     TimelineFile,
     duration,
@@ -38,12 +38,15 @@ from ..render import (
 
 if TYPE_CHECKING:
     from ...serving.saturation import Saturation
-    from ...serving.serve import MeasuredEnd, ServeResult
+    from ...serving.serve import MeasuredEnd, NetworkFigures, NetworksResult, ServeResult
     from ...serving.subnets import SubNetSummary
+    from ...tables.latency import LatencyTable
+
+_INSTEAD = {"threshold": "state the threshold of each there", "timeline": "leave it out"}
 
 
 def command(
-    directory: TableFolder,
+    directory: Served,
     simulated: ServiceOptions,
     threshold: Threshold = None,
     until: Annotated[str | None, option("Stop at this time; unfinished requests are violations.", "DURATION")] = None,
@@ -55,47 +58,63 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design: latency, violations, utilisation."""
-    from ...formats import check_free, together
+    from ...formats import InputError, check_free, together
     from ...plots.replay import draw_replay
-    from ...serving import parse_requirement, write_requests, write_timeline
-    from ...serving.serve import serve
+    from ...serving import Replay, parse_requirement, read_networks, write_requests, write_timeline
+    from ...serving.serve import NetworksResult, serve, serve_networks
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 
     served, until_s = simulated.requests, duration(until, "until")
     read = [given for given in (served.trace, served.samples) if isinstance(given, Path)]
-    sources = [*read, *(directory / name for name in TABLE_FILES)]
+    several = read_networks(directory) if directory.suffix == ".toml" else None
+    sources = [*read, directory, *(directory / name for name in TABLE_FILES)]
     picture.check([*sources, requests, timeline])
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text) for text in require or []]
+    required = [parse_requirement(text, networks=[item.name for item in several or []]) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
+    if several is not None:
+        for name, given in (("threshold", threshold), ("timeline", timeline)):
+            if given is not None:
+                raise InputError(f"{name}: expected one network, found a file of several; {_INSTEAD[name]}")
+    found: ServeResult | NetworksResult
     with progress("reading and replaying") as report:
-        found = serve(
-            directory, served, simulated.scheduler, threshold=levels, until_s=until_s or math.inf,
-            requirements=required, record=timeline is not None, progress=report,
-        )  # fmt: skip
+        if several is None:
+            found = serve(
+                directory, served, simulated.scheduler, threshold=levels, until_s=until_s or math.inf,
+                requirements=required, record=timeline is not None, progress=report,
+            )  # fmt: skip
+        else:
+            found = serve_networks(
+                several, served, simulated.scheduler, until_s=until_s or math.inf, requirements=required,
+                progress=report,
+            )  # fmt: skip
     replay, judged = found.replay, found.requirements
     with together():
-        if timeline is not None:
+        if timeline is not None and isinstance(replay, Replay):
             write_timeline(replay, timeline, replace=picture.force)
         if requests is not None:
             write_requests(replay, requests, replace=picture.force)
         picture.write(lambda: draw_replay(replay, found.policy))
     closed = {} if served.clients is None else {"clients": simulated.clients, "think": simulated.think or "0"}
+    if isinstance(found, NetworksResult):
+        told, text = _networks_record(found, simulated.slo), list(_networks_text(found))
+    else:
+        told, text = record_of(found, simulated.slo), list(text_of(found))
     record = {
-        "design": directory, "trace": simulated.trace, **closed, **record_of(found, simulated.slo),
+        "design": directory, "trace": simulated.trace, **closed, **told,
         **({"requirements": judged} if judged else {}),
     }  # fmt: skip
-    text = list(text_of(found))
     if judged:
         text.append(outcomes([item.text for item in required], judged))
-    if any(found.undecided):
-        unclear = [item.text for item, undecided in zip(required, found.undecided, strict=True) if undecided]
+    undecided = [] if isinstance(found, NetworksResult) else found.undecided
+    if any(undecided):
+        unclear = [item.text for item, open_ in zip(required, undecided, strict=True) if open_]
         text.append(facts({"undecided": f"{'; '.join(unclear)}: fails at one end of the engine's error"}))
     show(as_json, "fluidb.serve-sim-output/1", record, text, others=(requests, timeline, picture.plot))
-    if any(found.undecided) or not all(item.holds for item in judged):
+    if any(undecided) or not all(item.holds for item in judged):
         raise typer.Exit(1)
 
 
@@ -114,6 +133,29 @@ def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
     }
 
 
+def _networks_record(found: NetworksResult, slo: str | None) -> dict[str, object]:
+    """The JSON of requests of several networks."""
+    replay = found.replay
+    return {
+        "policy": found.policy,
+        "between": replay.between,
+        "exits_from": replay.traffic.origin,
+        "platform": replay.parts[0].table.platform,
+        **objective_record(slo),
+        **found.summary.record(),
+        "unavoidable_violations": found.unavoidable_violations,
+        "networks": [
+            {
+                "name": item.name,
+                "network": own.table.network,
+                **item.summary.record(),
+                "unavoidable_violations": item.unavoidable_violations,
+            }
+            for item, own in zip(found.networks, replay.parts, strict=True)
+        ],
+    }
+
+
 def _end(end: MeasuredEnd) -> dict[str, object]:
     """The JSON of an end of an engine's error."""
     summary = end.summary
@@ -121,10 +163,10 @@ def _end(end: MeasuredEnd) -> dict[str, object]:
     return {"factor": end.factor, **figures, "requirements": end.requirements}
 
 
-def text_of(found: ServeResult) -> Iterator[str]:
-    """The text about requests that were served."""
-    summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
-    use, worth = summary.utilisation, int(summary.independent_requests)
+def _text_of_all(found: ServeResult | NetworksResult, latency: LatencyTable) -> Iterator[str]:
+    """The text about all requests that were served, by the device of a latency table."""
+    summary, unavoidable = found.summary, found.unavoidable_violations
+    worth = int(summary.independent_requests)
     lost, refused, clients = summary.deadlines, summary.admission, found.replay.traffic.clients
     late = None if found.replay.on_deadline == "serve" else lost
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
@@ -180,6 +222,38 @@ def text_of(found: ServeResult) -> Iterator[str]:
         ("worst", ms(summary.max_latency_s), ""),
     ]
     yield table(["latency", "", "95 %"], rows)
+
+
+def _networks_text(found: NetworksResult) -> Iterator[str]:
+    """The text about requests of several networks."""
+    summary = found.summary
+    yield from _text_of_all(found, found.replay.parts[0].table)
+    assert summary.fairness is not None
+    told = "of the networks' shares of requests in time, by Jain's index"
+    yield facts({"between networks": found.replay.between, "fairness": f"{percent(summary.fairness)}, {told}"})
+    columns: dict[str, Callable[[NetworkFigures], str | None]] = {
+        "network": lambda item: item.name,
+        "requests": lambda item: f"{item.summary.requests:,}",
+        "share": lambda item: percent(item.summary.requests / summary.requests, 1),
+        "average": lambda item: ms(item.summary.mean_latency_s),
+        "p99": lambda item: ms(item.summary.percentile("p99").latency_s),
+        "violations": lambda item: percent(item.summary.violation_rate),
+        "dropped": lambda item: None if (late := item.summary.deadlines) is None else percent(late.dropped_rate),
+        "accuracy": lambda item: None if (share := item.summary.accuracy) is None else percent(share),
+        "samples": lambda item: f"{item.summary.mean_batch:.2f}",
+        found.replay.parts[0].table.machine: lambda item: percent(item.summary.busy_share, 1),
+    }
+    rows = [[cell(item) for cell in columns.values()] for item in found.networks]
+    known = [k for k, column in enumerate(zip(*rows, strict=True)) if any(cell is not None for cell in column)]
+    yield table([list(columns)[k] for k in known], [[row[k] or "" for k in known] for row in rows])
+
+
+def text_of(found: ServeResult) -> Iterator[str]:
+    """The text about requests that were served."""
+    summary, latency = found.summary, found.replay.table
+    use = summary.utilisation
+    accuracy = [] if summary.accuracy is None else ["accuracy"]
+    yield from _text_of_all(found, latency)
     if found.ends:
         cases = [(1.0, summary), *((end.factor, end.summary) for end in found.ends)]
         ends = [

@@ -104,12 +104,14 @@ LANE = np.dtype(
         ("running", "i8"),  # 1 while a segment runs
         ("slowed", "i8"),  # 1 once the end of that segment has the slowdown of other lanes in it
         ("left", "i8"),  # segments that the top batch still runs before the policy is asked
+        ("network", "i8"),  # of several, the one of its batches, or of the last one; -1 before the first
         ("run", "i8"),  # place of the running segment in the record
         ("marks", "i8"),  # what the next recorded run began with
         ("begin_s", "f8"),  # of the running segment
         ("end_s", "f8"),
         ("wait_s", "f8"),  # time that passes before its segment begins: to gather samples
         ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
+        ("load", "f8"),  # share of the device that the running segment takes
     ],
     align=True,
 )

@@ -8,15 +8,15 @@ from ...dse.npu.design import OWN_FILES, tabulate_design
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.search import search
 from ...formats import AnyPath, Table, check_own_folder, table_text, write_directory
-from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE
+from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
 from ...traffic.samples import samples_bytes
 from .problem import PlanProblem
 from .runs import FreshFigures
 from .search import Plan
-from .sources import BoardSource
+from .sources import BoardSource, TableSource
 
 PLAN_FILE, SAMPLES_FILE = "plan.json", "samples.npz"
-PLAN_FILES = {*OWN_FILES, PLAN_FILE, SAMPLES_FILE}
+PLAN_FILES = {*OWN_FILES, PARTITION_FILE, PLAN_FILE, SAMPLES_FILE}
 """All that the folder of a plan may hold."""
 
 
@@ -77,6 +77,8 @@ def write_plan(folder: AnyPath, problem: PlanProblem, plan: Plan, *, replace: bo
         files |= {DESIGN_FILE: table_text(design), FBCB_FILE: table_text(fbcb)}
     else:
         latency = problem.table(source.table(item.row), item.setting)
+    if isinstance(source, TableSource) and source.partition is not None:
+        files[PARTITION_FILE] = table_text(source.partition)
     table = PlanTable(plan=plan_record(problem, plan)).derived_from(latency)
     files |= {LATENCY_FILE: table_text(latency), PLAN_FILE: table_text(table)}
     if samples is not None:

@@ -113,7 +113,8 @@ class FreshFigures:
     """Figures of a plan on fresh seeds."""
 
     figures: dict[str, Estimate]  # by name in requirements
-    verdicts: list[bool | None]  # whether each requirement is kept; None where the interval holds the bound
+    # whether each requirement is kept; None where the interval holds the bound, or an end of a measured error disagrees
+    verdicts: list[bool | None]
 
     @property
     def kept(self) -> bool:
@@ -142,7 +143,11 @@ def fresh_runs(
         if len(known) == len(values):
             intervals = [FIGURES[name].interval_of(item).interval for item in summaries]
             figures[name] = Estimate.of(known, problem.traffic.fresh, intervals)
-    return FreshFigures(figures, [_verdict(item, figures) for item in problem.requirements])
+    verdicts = [_verdict(item, figures) for item in problem.requirements]
+    for factor in table.measured or ():  # what holds at one end of a measured error only is undecided
+        end = fresh_runs(problem, table.slower(factor), policy, traffics)
+        verdicts = [here if here == there else None for here, there in zip(verdicts, end.verdicts, strict=True)]
+    return FreshFigures(figures, verdicts)
 
 
 def _verdict(requirement: Requirement, figures: dict[str, Estimate]) -> bool | None:

@@ -17,6 +17,7 @@ from ...dse.npu.space import Tile, designs
 from ...models import Exit, Network
 from ...platforms import Board
 from ...tables.latency import LatencyTable
+from ...tables.partition import PartitionTable
 from .exits import ExitSetting
 
 BLOCK = 256
@@ -28,7 +29,7 @@ class Source(ABC):
 
     name: str  # of the board or the folder
     tiles: list[Tile] | None  # the design of each row
-    dsps: NDArray[np.int64]  # (N,), that each row takes; 0 where they cannot be chosen
+    dsps: NDArray[np.int64]  # (N,), that each row takes, or devices of a cluster; 0 where hardware is given
     share: NDArray[np.float64]  # (N,), of the board's DSPs
     parts_s: NDArray[np.float64]  # (N, E, 2, B), least time of each stage's backbone, and of what its exit adds
     speedup: float  # throughput with several lanes, relative to one batch at a time
@@ -78,11 +79,12 @@ def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile
 
 
 class TableSource(Source):
-    """Hardware that is given by its latency table."""
+    """Hardware that is given by its latency table, perhaps of some devices of a cluster."""
 
-    def __init__(self, name: str, table: LatencyTable) -> None:
+    def __init__(self, name: str, table: LatencyTable, partition: PartitionTable | None = None) -> None:
         self.name, self.tiles, self.speedup, self._table = name, None, table.speedup, table
-        self.dsps, self.share = np.zeros(1, np.int64), np.ones(1)
+        self.partition = partition
+        self.dsps, self.share = np.array([len(partition.devices) if partition else 0]), np.ones(1)
         self.drops = bool(table.layers) and table.variants == 1
         self.parts_s = parts_of(table)[None]
 

@@ -38,7 +38,8 @@ def steps_of(problem: PlanProblem, plan: Plan) -> list[PlanStep]:
         traffics = [wanted.draw(setting, seed, faster) for seed in asked.fresh]
         return PlanStep(change, fresh_runs(problem, problem.table(table, item.setting), policy, traffics))
 
-    steps = [at(change, table) for change, table in _smaller(source, item.row)]
+    steps = [at(f"times as measured: x {factor:g}", whole.slower(factor)) for factor in whole.measured or ()]
+    steps += [at(change, table) for change, table in _smaller(source, item.row)]
     steps.append(at(f"{STEP:.0%} more requests a second", whole, 1 + STEP))
     if isinstance(asked.slo_s, float):
         steps.append(at(f"an SLO {STEP:.0%} shorter", whole, slo_s=(1 - STEP) * asked.slo_s))

@@ -131,6 +131,7 @@ the README and other tests do so for the other commands.
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("serve-sim-clients", ["serve-sim", "DESIGN", *CLOSED]),
         ("serve-sim-admit", ["serve-sim", "DESIGN", *CLOSED, "--admit", "queue:1"]),
+        ("serve-sim-networks", ["serve-sim", "networks.toml", "--trace", "t.csv", "--between", "shares"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
         ("target", ["thresholds", "DESIGN", "--target", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
@@ -168,7 +169,8 @@ def test_golden_output(
     (tmp_path / "tiny").symlink_to(tiny_design)
     write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
-    (tmp_path / "sweep.csv").symlink_to(DATA / "sweep.csv")
+    for file in ("sweep.csv", "networks.toml"):
+        (tmp_path / file).symlink_to(DATA / file)
     if "part" in arguments:
         assert fluidb("dse", "alexnet_cifar10", "edgesp-a", "--devices", 2, "-o", "part").returncode == 0
     if "log.npz" in arguments:

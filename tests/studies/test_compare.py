@@ -36,7 +36,11 @@ from fluidb.studies.store import COMPARED, GridRun, RunTable, Store, find_engine
 from fluidb.studies.workers import Workers
 from fluidb.traffic import gamma, offline, poisson, prepare
 
-OF_AN_NPU = [figure.key for figure in COMPARED if figure.part not in ("subnets", "deadlines", "admission")]
+OF_AN_NPU = [
+    figure.key
+    for figure in COMPARED
+    if figure.part not in ("subnets", "deadlines", "admission") and figure.key != "fairness"
+]
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
 
 

@@ -27,7 +27,7 @@ ADDED = {
     ),
 """,
     ),
-    "traffic/randomness.py": (") = range(16)", "    PRIORITIES,\n"),
+    "traffic/randomness.py": (") = range(17)", "    PRIORITIES,\n"),
     "traffic/trace.py": ("    measure: Measure = CONFIDENCE\n", "    priority: NDArray[np.int64] | None = None\n"),
 }
 """The three files that a column ``priority`` touches: a line in each, and what stands before it."""
@@ -81,7 +81,7 @@ def test_a_column_of_requests_is_added_in_three_files(tmp_path):
         text = (copy / name).read_text()
         assert text.count(before) == 1
         grown = text.replace(before, line + before).replace("SLOS, STEPS, WIDTHS", "PRIORITIES, SLOS, STEPS, WIDTHS")
-        (copy / name).write_text(grown.replace("range(16)", "range(17)"))
+        (copy / name).write_text(grown.replace("range(17)", "range(18)"))
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[1])])
     environment = os.environ | {"PYTHONPATH": path, "NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -1,0 +1,212 @@
+"""``serve-sim`` of several networks: what it prints and writes, and what it refuses in one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from builders import DATA, Run, lines
+from fluidb.formats import InputError
+from fluidb.serving import Requests, ServedNetwork, serve, serve_networks
+from fluidb.tables import read_latency
+from fluidb.traffic import poisson, read_trace, write_trace
+
+SERVE = ["serve-sim", "networks.toml", "--trace", "t.csv"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tiny_design: Path) -> Path:
+    """A design, the file of two networks on it, and requests."""
+    (tmp_path / "tiny").symlink_to(tiny_design)
+    text = (DATA / "networks.toml").read_text().replace('samples = "s.csv"\n', "")
+    (tmp_path / "networks.toml").write_text(text)
+    write_trace(poisson(8000, 2000, 5), tmp_path / "t.csv")
+    return tmp_path
+
+
+def test_figures_of_all_are_those_of_the_networks(fluidb: Run, folder: Path) -> None:
+    done = fluidb(*SERVE, "--json", "--requests", "r.csv")
+    found = json.loads(done.stdout)
+    people, goods = found["networks"]
+    for figure in ("requests", "violations", "preemptions", "scheduler_calls", "unavoidable_violations", "unfinished"):
+        assert found[figure] == people[figure] + goods[figure]
+    for figure in ("busy_share", "processing_rate_per_s", "goodput_per_s"):
+        assert found[figure] == pytest.approx(people[figure] + goods[figure])
+    for figure in ("mean_latency_s", "mean_wait_s", "stalled_s", "violation_rate"):
+        mean = sum(part[figure] * part["requests"] for part in (people, goods)) / 2000
+        assert found[figure] == pytest.approx(mean)
+    made = [part["utilisation"]["mac_share"] for part in (found, people, goods)]
+    assert made[0] == pytest.approx(made[1] + made[2])
+    assert people["requests"] / 2000 == pytest.approx(0.75, abs=0.03)
+    one, other = (1 - part["violation_rate"] for part in (people, goods))
+    assert found["fairness"] == pytest.approx((one + other) ** 2 / (2 * (one**2 + other**2)))
+    rows = list(csv.DictReader((folder / "r.csv").read_text().splitlines()))
+    assert sum(row["network"] == "people" for row in rows) == people["requests"]
+    late = [float(row["latency_s"]) > {"people": 4e-4, "goods": 1e-3}[row["network"]] for row in rows]
+    assert sum(late) == found["violations"]
+
+
+def test_one_network_is_served_as_its_table_alone(tiny_design: Path, tmp_path: Path) -> None:
+    """The figures of all, those of the network, and those of ``serve``, with the seed that is printed."""
+    write_trace(poisson(8000, 2000, 5), tmp_path / "t.csv")
+    requests = Requests(trace=tmp_path / "t.csv", slo_s=4e-4, seed=3)
+    found = serve_networks([ServedNetwork(name="only", table=tiny_design)], requests, "fluid:between=shares")
+    seed = int(found.replay.traffic.origin.rpartition(" ")[2])
+    alone = serve(tiny_design, Requests(trace=tmp_path / "t.csv", slo_s=4e-4, seed=seed), "fluid")
+    assert found.networks[0].summary == alone.summary
+    assert found.unavoidable_violations == alone.unavoidable_violations
+    assert found.summary.record() | {"stages": [], "exits": []} == {
+        **alone.summary.record(), "stages": [], "exits": [], "fairness": 1.0
+    }  # fmt: skip
+
+
+def test_a_trace_names_the_network_of_each_request(fluidb: Run, folder: Path) -> None:
+    rows = ["request_id,arrival_s,network", "7,0.0,goods", "8,0.5,people", "9,1.0,goods"]
+    (folder / "named.csv").write_text("\n".join(rows) + "\n")
+    found = json.loads(fluidb(*SERVE[:2], "--trace", "named.csv", "--json").stdout)
+    assert [part["requests"] for part in found["networks"]] == [1, 2]
+    trace = read_trace(folder / "named.csv")
+    assert trace.network is not None
+    assert trace.network.tolist() == ["goods", "people", "goods"]
+    write_trace(trace, folder / "again.csv")
+    assert (folder / "again.csv").read_text() == (folder / "named.csv").read_text()
+    fluidb("trace", "merge", "named.csv", "again.csv", "-o", "merged.csv")
+    assert (folder / "merged.csv").read_text().count("goods") == 4
+
+
+def test_requirements_are_those_of_a_network_or_of_all(fluidb: Run, folder: Path) -> None:
+    found = json.loads(fluidb(*SERVE, "--json").stdout)
+    rates = [part["violation_rate"] for part in found["networks"]]
+    asked = [f"violation_rate[people] <= {100 * rates[0] + 1e-6} %", f"violation_rate[goods] < {100 * rates[1]} %"]
+    done = fluidb(*SERVE, "--json", "--require", asked[0], "--require", asked[1], "--require", "fairness >= 1 %")
+    assert done.returncode == 1
+    verdicts = json.loads(done.stdout)["requirements"]
+    assert [item["name"] for item in verdicts] == ["violation_rate[people]", "violation_rate[goods]", "fairness"]
+    assert [item["holds"] for item in verdicts] == [True, False, True]
+    assert [item["value"] for item in verdicts[:2]] == rates
+
+
+def test_clients_and_deadlines_serve_several_networks_too(fluidb: Run, folder: Path) -> None:
+    more = [
+        "--clients",
+        6,
+        "--think",
+        "exponential:100us",
+        "--count",
+        900,
+        "--on-deadline",
+        "answer",
+        "--between",
+        "edf",
+    ]
+    found = json.loads(fluidb("serve-sim", "networks.toml", *more, "--json").stdout)
+    assert (found["requests"], found["unfinished"], found["unavoidable_violations"]) == (900, 0, None)
+    assert found["deadlines"]["dropped"] == sum(part["deadlines"]["dropped"] for part in found["networks"])
+    assert found["deadlines"]["early"] > 0
+
+
+def test_a_picture_has_a_curve_for_each_network(fluidb: Run, folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert fluidb(*SERVE, "--plot", "p.svg").returncode == 0
+    picture = (folder / "p.svg").read_text()
+    assert "people" in picture
+    assert "goods" in picture
+
+
+EDIT = {
+    "network without a table": (
+        ('table = "tiny"\nslo = "1ms"', 'slo = "1ms"'),
+        'networks[1] ("goods").table: expected this key, found none',
+    ),
+    "table that is none": (
+        ('table = "tiny"\nslo = "1ms"', 'table = "none"\nslo = "1ms"'),
+        'networks.toml: networks[1] ("goods"): none: expected a folder with a latency table',
+    ),
+    "weights that sum to 0": (
+        ("share = 3", "share = 0"),
+        "networks.toml: networks: share: expected shares of which one is above 0, found a sum of 0",
+    ),
+    "the same name twice": (('"goods"', '"people"'), 'networks: expected every name once, found "people" twice'),
+    "name that is none": (('"goods"', '"two goods"'), "name: expected a name of letters, digits"),
+    "time to switch without a unit": (('"10us"', '"10"'), "switch: "),
+    "negative share": (("share = 3", "share = -3"), 'networks[0] ("people").share: expected at least 0, found -3'),
+    "weight of nothing": (("weight = 2", "weight = 0"), 'networks[0] ("people").weight: expected more than 0, found 0'),
+    "unknown key": (("share = 3", "shares = 3"), 'networks[0] ("people").shares: unknown key'),
+}
+
+
+@pytest.mark.parametrize("case", EDIT)
+def test_a_bad_file_is_one_line(fluidb: Run, folder: Path, case: str) -> None:
+    (old, new), expected = EDIT[case]
+    text = (folder / "networks.toml").read_text()
+    assert old in text
+    text = text.replace(old, new)
+    if case == "weights that sum to 0":
+        text = text.replace('slo = "1ms"', 'slo = "1ms"\nshare = 0')
+    (folder / "networks.toml").write_text(text)
+    (line,) = lines(fluidb(*SERVE))
+    assert expected in line
+
+
+BAD: dict[str, tuple[list[object], str]] = {
+    "unknown network of a trace": (
+        [*SERVE[:2], "--trace", "cars.csv"],
+        'cars.csv: row 2: network: expected one of people, goods, found "cars" (and 1 more rows)',
+    ),
+    "network without requests": (
+        [*SERVE[:2], "--trace", "goods.csv"],
+        'expected a request of every network, found none of "people"',
+    ),
+    "requirement of an unknown network": (
+        [*SERVE, "--require", "p99[cars] <= 1ms"],
+        '--require: unknown network "cars" in "p99[cars] <= 1ms"; known: people, goods',
+    ),
+    "requirement of a network on one table": (
+        ["serve-sim", "tiny", "--trace", "t.csv", "--slo", "1s", "--require", "p99[cars] <= 1ms"],
+        "here one network is served; write p99",
+    ),
+    "fairness of one": (
+        ["serve-sim", "tiny", "--trace", "t.csv", "--slo", "1s", "--require", "fairness >= 9 %"],
+        "expected several networks, found one",
+    ),
+    "rule between one": (
+        ["serve-sim", "tiny", "--trace", "t.csv", "--slo", "1s", "--between", "edf"],
+        "between: expected several networks, found one",
+    ),
+    "rule that is none": ([*SERVE, "--between", "luck"], "between: expected fcfs or edf or shares"),
+    "networks of a trace on one table": (
+        ["serve-sim", "tiny", "--trace", "goods.csv", "--slo", "1s"],
+        "goods.csv: network: expected no such column where one network is served",
+    ),
+    "name in a trace that is none": (
+        [*SERVE[:2], "--trace", "spaced.csv"],
+        "network: expected a name of letters, digits, _, - or ., which begins",
+    ),
+    "thresholds of no network": ([*SERVE, "--threshold", "0.5"], "--threshold: expected one network"),
+    "timeline": ([*SERVE, "--timeline", "x.json"], "--timeline: expected one network"),
+    "stopped too early": (
+        [*SERVE, "--until", "1us"],
+        "until: expected a time after the first arrival of every network",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_does_not_fit_is_one_line(fluidb: Run, folder: Path, case: str) -> None:
+    for name, networks in {"cars": "people,cars,cars", "goods": "goods", "spaced": "two goods"}.items():
+        rows = "".join(f"{k},{k}.0,{network}\n" for k, network in enumerate(networks.split(",")))
+        (folder / f"{name}.csv").write_text(f"request_id,arrival_s,network\n{rows}")
+    arguments, expected = BAD[case]
+    (line,) = lines(fluidb(*arguments))
+    assert expected in line
+
+
+def test_tables_of_two_devices_are_refused(tiny_design: Path) -> None:
+    networks = [ServedNetwork(name="a", table=tiny_design), ServedNetwork(name="b", table=tiny_design)]
+    other = read_latency(tiny_design).model_copy(update={"platform": "elsewhere"})
+    networks[1] = ServedNetwork(name="b", table=other)
+    requests = Requests(trace=poisson(8000, 50, 1), slo_s=1.0)
+    with pytest.raises(InputError, match=r'network "b": expected a latency table of pocket.*found one of elsewhere'):
+        serve_networks(networks, requests, "fluid")

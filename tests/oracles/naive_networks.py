@@ -1,0 +1,123 @@
+"""A slow, obvious simulator of several networks on one NPU, on top of that of clients and deadlines.
+
+It shares no code with the package. The NPU runs one stage of one batch at a time, and a batch is of one network.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from naive_terms import Latency, Request, World
+
+
+@dataclass
+class Net:
+    """A network, and what is known of it."""
+
+    latency: Latency
+    b_max: int
+    timeout_s: float
+    weight: float
+    switch_s: float
+    tag_s: float = 0.0  # time on the NPU over weight
+
+
+class Device(World):
+    """One NPU, on which the requests of several networks wait."""
+
+    def __init__(self, nets: Sequence[Net], network: Sequence[int], between: str, *of: object) -> None:
+        super().__init__(*of)  # type: ignore[arg-type]
+        self.nets, self.network, self.between = nets, network, between
+        self.loaded: int | None = None
+        self.virtual_s = 0.0
+
+    def waiting(self, net: int) -> list[Request]:
+        return [request for k, request in enumerate(self.sent) if request.waits and self.network[k] == net]
+
+    def _do(self, event: tuple[float, int, int]) -> None:
+        before = [bool(self.waiting(net)) for net in range(len(self.nets))]
+        known = len(self.sent)
+        super()._do(event)
+        if len(self.sent) > known and not before[self.network[known]]:
+            net = self.nets[self.network[known]]
+            net.tag_s = max(net.tag_s, self.virtual_s)
+
+    def in_turn(self) -> list[int]:
+        """Networks with requests, in the order in which they may begin."""
+        keys = []
+        for net in range(len(self.nets)):
+            if waiting := self.waiting(net):
+                first = waiting[0]
+                key = {"fcfs": first.arrival_s, "edf": first.due_s, "shares": self.nets[net].tag_s}[self.between]
+                keys.append((key, net))
+        return [net for _, net in sorted(keys)]
+
+    def mine(self, net: int) -> list[Request]:
+        """Requests that may join a batch that runs: none while it is another's turn."""
+        order = self.in_turn()
+        return self.waiting(net) if order and order[0] == net else []
+
+    def begin(self, net: int, requests: list[Request]) -> list[Request]:
+        for request in requests:
+            request.waits, request.start_s = False, self.now
+        return requests
+
+    def stage(self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0) -> list[Request]:
+        one = self.nets[net]
+        end_s = (self.now + wait_s) + one.latency[stage - 1][stage][len(batch)]
+        self.virtual_s = max(self.virtual_s, one.tag_s)
+        one.tag_s += (end_s - self.now) / one.weight
+        self.before(end_s)
+        for request in batch:
+            if request.open:
+                request.passed = stage
+                if request.exit == stage:
+                    request.open, request.finish_s, request.answered = False, end_s, stage
+                    self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
+        self.at(end_s)
+        return [request for request in batch if request.open]
+
+
+def serve(device: Device, policy: str) -> None:
+    """Serve all requests."""
+    while True:
+        chosen, again_s = None, inf
+        for net in device.in_turn():
+            waiting, one = device.waiting(net), device.nets[net]
+            launch_s = waiting[0].arrival_s + one.timeout_s
+            if policy != "adaptb" or len(waiting) >= one.b_max or device.now >= launch_s:
+                chosen = net
+                break
+            again_s = min(again_s, launch_s)
+        if chosen is None:
+            if not device.idle(again_s):
+                return
+            continue
+        one = device.nets[chosen]
+        wait_s = one.switch_s if device.loaded not in (None, chosen) else 0.0
+        device.loaded = chosen
+        active = device.begin(chosen, device.waiting(chosen)[: 1 if policy == "serial" else one.b_max])
+        stage = 0
+        while active:
+            stage += 1
+            active = device.stage(chosen, active, stage, wait_s)
+            wait_s = 0.0
+            if policy == "fluid":
+                active = backfill(device, chosen, active, stage)
+
+
+def backfill(device: Device, net: int, active: list[Request], i: int) -> list[Request]:
+    """Fluid Batching, Algorithm 1, behind exit i."""
+    one = device.nets[net]
+    last = len(one.latency[0]) - 1
+    while 0 < len(active) < one.b_max and device.mine(net):
+        b_incr = min(len(device.waiting(net)), one.b_max - len(active))
+        overhead_s = one.latency[0][i][b_incr] + one.latency[i][last][len(active) + b_incr]
+        if not overhead_s < min(request.due_s for request in active) - device.now:
+            break
+        incoming = device.begin(net, device.waiting(net)[:b_incr])
+        for stage in range(1, i + 1):
+            if incoming:
+                incoming = device.stage(net, incoming, stage)
+        active = [request for request in [*active, *incoming] if request.open]
+    return active

@@ -1,0 +1,212 @@
+"""Several networks on one device: against a plain loop, against queueing theory, and their faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import naive_networks as naive
+import numpy as np
+import pytest
+from builders import COMPILED, SEEDS, assert_mean, table_of, trace_of, with_variants
+from fluidb.serving import find_policy, simulate
+from fluidb.serving.inputs import Requests
+from fluidb.serving.networks import (
+    NetworksTraffic,
+    ServedNetwork,
+    prepare_networks,
+    simulate_networks,
+)
+from fluidb.serving.turns import BETWEEN
+from fluidb.traffic import offline, poisson
+from fluidb.traffic.clients import Clients
+from fluidb.traffic.traffic import Traffic
+
+CASES = 300 if COMPILED else 30
+
+
+def traffic_with(
+    exits: np.ndarray, slo_s: np.ndarray, network: np.ndarray, arrival_s: np.ndarray | None, think_s: np.ndarray | None
+) -> NetworksTraffic:
+    """Requests of networks 0, 1, ... as :func:`prepare_networks` makes them."""
+    count, clients = len(exits), 0 if think_s is None else len(think_s) - len(exits)
+    trace = replace(offline(count) if arrival_s is None else trace_of(arrival_s), slo_s=slo_s)
+    whole = Traffic(trace, exits, slo_s, None, "test")
+    if think_s is not None:
+        whole = replace(Clients(clients).send(whole, 0), think_s=think_s)
+    parts = []
+    for number in range(int(network.max()) + 1):
+        here = np.flatnonzero(network == number)
+        parts.append(Traffic(whole.trace.at(here), exits[here], slo_s[here], None, "test"))
+    return NetworksTraffic(tuple(map(str, range(len(parts)))), network, tuple(parts), whole)
+
+
+@pytest.mark.parametrize("rule", ["serve", "drop", "answer"])
+@pytest.mark.parametrize("policy", ["serial", "adaptb", "fluid"])
+@pytest.mark.parametrize("between", BETWEEN)
+def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule: str):
+    """With clients, deadlines and times to switch, in many random cases; in half of them events coincide."""
+    hidden = 0
+    for seed in range(CASES):
+        random = np.random.default_rng(seed)
+        count, kinds = int(random.integers(8, 40)), int(random.integers(1, 4))
+        grain = (lambda values: np.ceil(4 * values) / 4) if seed % 2 else (lambda values: values)
+        tables, nets, networks, timeout_s = [], [], [], float(random.choice([0.25, 1.0, 2.5]))
+        b_max = int(random.integers(1, 5))
+        for number in range(kinds):
+            stages = int(random.integers(1, 4))
+            times = grain(random.uniform(0.2, 1.0, stages))[:, None] * grain(
+                1 + random.uniform(0, 0.6) * np.arange(b_max)
+            )
+            tables.append(table_of(times.tolist(), np.full(stages, 1 / stages).tolist()))
+            weight, switch_s = float(random.choice([0.5, 1.0, 3.0])), float(random.choice([0.0, 0.25]))
+            latency = tables[-1].arrays()[0].tolist()
+            nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s))
+            networks.append(ServedNetwork(name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s))
+        network = random.permutation(np.concatenate([np.arange(kinds), random.integers(0, kinds, count - kinds)]))
+        exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
+        slo_s = np.round(4 * random.uniform(0.5, 6, count)) / 4 + 0.25
+        think_s = arrival_s = None
+        if seed % 3:
+            clients = int(random.integers(1, 9))
+            think_s = grain(random.exponential(float(random.choice([0.3, 2.0])), clients + count))
+        else:
+            arrival_s = np.cumsum(grain(random.exponential(0.5, count)))
+        more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
+        spec = f"{policy}:b_max={b_max},on_deadline={rule},between={between}{more}"
+        found = simulate_networks(networks, traffic_with(exits, slo_s, network, arrival_s, think_s), spec)
+        device = naive.Device(
+            nets, network.tolist(), between, exits.tolist(), slo_s.tolist(), rule,
+            None if arrival_s is None else arrival_s.tolist(), None if think_s is None else think_s.tolist(),
+        )  # fmt: skip
+        naive.serve(device, policy)
+        about = f"seed {seed}"
+        whole = found.traffic.trace
+        assert whole.arrival_s.tolist() == [request.arrival_s for request in device.sent], about
+        assert found.start_s.tolist() == [request.start_s for request in device.sent], about
+        assert found.finish_s.tolist() == [request.finish_s for request in device.sent], about
+        answered = np.where(np.isfinite(found.finish_s), found.traffic.exits, 0)
+        assert answered.tolist() == [request.answered for request in device.sent], about
+        hidden += kinds > 1
+    assert hidden > CASES / 2
+
+
+def test_first_come_first_served_on_two_lanes_is_one_queue_for_two_servers():
+    """Networks of different depths stand beside each other; a lane serves one request at a time."""
+    random = np.random.default_rng(5)
+    stage_s = [[0.25, 0.5, 0.125], [0.75], [0.5, 0.25]]
+    load = {"lanes": 2, "load": [0.0, 0.25]}
+    tables = [table_of([[time_s] for time_s in times]).model_copy(update=load) for times in stage_s]
+    network, arrival_s = random.integers(0, 3, 500), np.cumsum(random.exponential(0.4, 500))
+    exits = np.array([random.integers(1, len(stage_s[k]) + 1) for k in network])
+    networks = [ServedNetwork(name=f"n{k}", table=table) for k, table in enumerate(tables)]
+    traffic = traffic_with(exits, np.ones(500), network, arrival_s, None)
+    found = simulate_networks(networks, traffic, "serial:lanes=2")
+    free_s, expected = [0.0, 0.0], []
+    for k, at_s, last in zip(network, arrival_s.tolist(), exits.tolist(), strict=True):
+        end_s = max(at_s, min(free_s))
+        for time_s in stage_s[k][:last]:
+            end_s += time_s
+        free_s[free_s.index(min(free_s))] = end_s
+        expected.append(end_s)
+    assert found.finish_s.tolist() == expected
+
+
+TABLES = {
+    "deep": table_of([[0.25, 0.375, 0.5], [0.5, 0.75, 1.0], [0.25, 0.25, 0.5]], [0.25, 0.25, 0.5]),
+    "shallow": table_of([[0.125, 0.1875, 0.25]]),
+    "wide": with_variants([[0.5, 0.75, 0.875], [0.25, 0.375, 0.5]], widths=[96.0, 64.0]),
+}
+ALL = [
+    "serial",
+    "adaptb:timeout=500ms",
+    "lazy",
+    "fluid",
+    "fluid-slack",
+    "pame:timeout=250ms",
+    "batchcond",
+    "sushi:subnet=0",
+]
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("policy", ALL)
+def test_networks_that_never_meet_are_served_as_if_alone(policy: str, between: str):
+    """Busy times alternate; every policy then reads times, settings and memory of the right network."""
+    random, count, tables = np.random.default_rng(2), 240, list(TABLES.values())
+    turn = np.arange(count) // 20
+    network = turn % len(tables)
+    gaps_s = np.ceil(4 * random.exponential(0.2, (count // 20, 20))) / 16
+    arrival_s = 4096.0 * turn + gaps_s.cumsum(axis=1).ravel()
+    exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
+    slo_s = np.choose(network, [3.0, 1.0, 2.0])
+    networks = [ServedNetwork(name=name, table=table) for name, table in TABLES.items()]
+    traffic = traffic_with(exits, slo_s, network, arrival_s, None)
+    widths = random.choice([64.0, 96.0], count)
+    parts = tuple(
+        replace(part, trace=replace(part.trace, width=widths[network == k]), objective_s=slo_s[network == k][0])
+        for k, part in enumerate(traffic.parts)
+    )
+    traffic = replace(traffic, parts=parts)
+    joined = "," if ":" in policy else ":"
+    found = simulate_networks(networks, traffic, f"{policy}{joined}between={between}")
+    for table, part, own in zip(tables, traffic.parts, found.parts, strict=True):
+        alone = simulate(table, part, find_policy(policy))
+        assert own.start_s.tolist() == alone.start_s.tolist()
+        assert own.finish_s.tolist() == alone.finish_s.tolist()
+        assert own.launches.tolist() == alone.launches.tolist()
+        assert (own.preemptions, own.scheduler_calls) == (alone.preemptions, alone.scheduler_calls)
+        assert own.stalled_s.tolist() == alone.stalled_s.tolist()
+        assert own.variant.tolist() == alone.variant.tolist()
+        assert own.overhead_s == alone.overhead_s
+
+
+@pytest.mark.parametrize("load", [0.5, 0.8])
+def test_two_networks_first_come_first_served_are_an_M_G_1_queue(load: float):
+    """Pollaczek-Khinchine with the mixture of both service times; each waits as long, and takes its own."""
+    service_s, shares = np.array([0.02, 0.11]), np.array([0.75, 0.25])
+    mean, square = shares @ service_s, shares @ service_s**2
+    rate_per_s = load / mean
+    wait_s = rate_per_s * square / (2 * (1 - load))
+    networks = [
+        ServedNetwork(name=f"n{k}", table=table_of([[time_s]]), share=share, slo_s=1.0)
+        for k, (time_s, share) in enumerate(zip(service_s.tolist(), (3 * shares).tolist(), strict=True))
+    ]
+    means = []
+    for seed in SEEDS:
+        requests = Requests(trace=poisson(rate_per_s, 40_000 if COMPILED else 8_000, seed), seed=seed)
+        replay = simulate_networks(networks, prepare_networks(networks, requests, requests.read()), "serial")
+        means.append([replay.latency_s.mean(), *(part.latency_s.mean() for part in replay.parts)])
+    for found, expected in zip(np.array(means).T, [mean + wait_s, *(service_s + wait_s)], strict=True):
+        assert_mean(found, expected)
+
+
+def test_shares_divide_a_busy_device_by_weight():
+    """Both queues never end before the time: each network gets its part of the time, whatever its requests take."""
+    networks = [
+        ServedNetwork(name="long", table=table_of([[0.5]]), weight=1.0),
+        ServedNetwork(name="short", table=table_of([[0.03125]]), weight=3.0),
+    ]
+    network = np.arange(8000) % 2
+    traffic = traffic_with(np.ones(8000, int), np.ones(8000), network, np.zeros(8000), None)
+    found = simulate_networks(networks, traffic, "serial:between=shares", until_s=100.0)
+    busy_s = [float((part.ran * part.segments.time_s).sum()) for part in found.parts]
+    assert sum(busy_s) == 100.0
+    assert busy_s[0] == pytest.approx(25.0, abs=0.5)  # a segment of the longer one
+
+
+def test_an_idle_network_gets_no_credit():
+    """It comes back after 50 s alone of the other: from then on they alternate."""
+    networks = [ServedNetwork(name=name, table=table_of([[0.5]])) for name in ("first", "second")]
+    network = np.repeat([0, 1], [120, 20])
+    arrival_s = np.repeat([0.0, 50.25], [120, 20])
+    traffic = traffic_with(np.ones(140, int), np.ones(140), network, arrival_s, None)
+    found = simulate_networks(networks, traffic, "serial:between=shares")
+    assert np.diff(found.parts[1].start_s).tolist() == [1.0] * 19
+
+
+def test_the_earliest_deadline_goes_first_and_ties_to_the_first_network():
+    networks = [ServedNetwork(name=name, table=table_of([[1.0]])) for name in ("a", "b")]
+    slo_s = np.array([9.0, 9.0, 2.0, 1.0])
+    traffic = traffic_with(np.ones(4, int), slo_s, np.array([1, 0, 0, 1]), np.zeros(4), None)
+    found = simulate_networks(networks, traffic, "serial:between=edf")
+    assert found.start_s.tolist() == [2.0, 0.0, 1.0, 3.0]
