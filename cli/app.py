@@ -45,7 +45,7 @@ GROUPS = {
         "decide",
         {
             "compare": "Compare policies under the same traffic, or designs.",
-            "capacity": "Find the highest arrival rate that keeps requirements.",
+            "capacity": "Find the highest rate or most clients within requirements.",
             "thresholds": "Sweep the exit threshold: accuracy against latency.",
             "target": "Find the thresholds that meet a latency target.",
             "report": "Write a search and its simulations as one HTML page.",
