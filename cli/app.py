@@ -45,7 +45,7 @@ GROUPS = {
         {
             "plan": "Find the cheapest board, NPU, exits and policy that keep requirements.",
             "compare": "Compare policies under the same traffic, or designs.",
-            "capacity": "Find the highest arrival rate that keeps requirements.",
+            "capacity": "Find the highest rate or most clients within requirements.",
             "thresholds": "Sweep the exit threshold, or find thresholds for a latency.",
             "report": "Write a search and its simulations as one HTML page.",
         },

@@ -51,10 +51,10 @@ def command(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Find the highest arrival rate, or the most clients, that keeps requirements.
+    """Find the highest rate or most clients within requirements.
 
-    Arrivals are Poisson, or clients wait for their answers; widths, steps, accuracies asked for and predictions can be
-    drawn too. Exit code 1 if the policy keeps the requirements at no rate.
+    Arrivals are Poisson, unless clients wait for their answers; widths, steps, accuracies asked for and predictions
+    can be drawn too. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement

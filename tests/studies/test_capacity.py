@@ -86,6 +86,7 @@ def test_capacity_of_an_M_G_1_queue(column):
     assert found.saturation_per_s == pytest.approx(1 / fastest, rel=0.01)
 
 
+@pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
 @pytest.mark.parametrize(("clients", "think_s"), [(3, 0.2), (12, 0.8)])
 def test_capacity_in_clients_is_that_of_mean_value_analysis(clients: int, think_s: float) -> None:
     """Many exits after equal stages make a geometric number of steps, which is nearly exponential."""
@@ -97,7 +98,7 @@ def test_capacity_in_clients_is_that_of_mean_value_analysis(clients: int, think_
     found = capacity_of(f"mean <= {1e3 * bound_s}ms", table=table, clients=waiting, most_clients=40)
     assert found.clients is not None
     assert found.clients.kept <= clients < found.clients.not_kept
-    assert found.clients.not_kept - found.clients.kept <= (2 if COMPILED else 8)
+    assert found.clients.not_kept - found.clients.kept <= 2
     assert [probe.clients for probe in found.probes] == sorted({probe.clients for probe in found.probes})
     kept = next(probe for probe in found.probes if probe.clients == found.clients.kept)
     # Little's law with the clients that think: N = X (R + Z)
