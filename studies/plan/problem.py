@@ -21,6 +21,9 @@ from ...traffic.traffic import Traffic, prepare
 from .exits import MOST_SUBSETS, ExitSetting, as_stated, chosen_settings, settings_of
 from .sources import Source, with_setting
 
+KEPT = 2**23
+"""Requests that are kept of all runs together: some hundred MB."""
+
 
 @dataclass(frozen=True)
 class PlanTraffic:
@@ -80,9 +83,21 @@ class PlanProblem:
         given = self.network, self.sources, self.settings, self.policies, self.requirements
         return PlanProblem(*given, replace(self.traffic, rate_per_s=rate_per_s))
 
+    def settings_of(self, source: Source) -> list[int]:
+        """Settings that hardware can have: all exits must be kept where its times are not known by layer."""
+        found = [at for at, item in enumerate(self.settings) if source.drops or item.keeps_all(self.network)]
+        if not found:
+            raise InputError(
+                f"{source.name}: expected times by layer, so that exits can be left out, or a threshold with which "
+                "samples leave at every exit, found neither; try lower thresholds"
+            )
+        return found
+
     def drawn(self, setting: int, seed: int) -> Traffic:
         """The requests of a run with a setting."""
         if (setting, seed) not in self._drawn:
+            if len(self._drawn) * self.traffic.requests > KEPT:
+                self._drawn.clear()
             self._drawn[setting, seed] = self.traffic.draw(self.settings[setting], seed)
         return self._drawn[setting, seed]
 

@@ -211,7 +211,7 @@ def _nearest(walk: _Walk, field: _Field) -> Plan:
     for number, source in enumerate(problem.sources):
         row = int(source.work_s.argmin())
         costs = field.cost[(field.source == number) & (field.row == row)]
-        settings = [at for at, item in enumerate(problem.settings) if source.drops or item.keeps_all(problem.network)]
+        settings = problem.settings_of(source)
         most = max(problem.settings[at].accuracy or 0.0 for at in settings)
         least = min((item.bound for item in problem.requirements if item.name == "accuracy"), default=0.0)
         right = [at for at in settings if (problem.settings[at].accuracy or 0.0) >= min(least, most)]
@@ -231,10 +231,8 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
     parts = []
     for number, source in enumerate(problem.sources):
         rows, alive = len(source.dsps), np.zeros((len(source.dsps), len(settings)), np.bool_)
-        for at in settings:
+        for at in problem.settings_of(source):
             setting = problem.settings[at]
-            if not (source.drops or setting.keeps_all(problem.network)):
-                continue
             counts["all"] += rows * policies
             traffic = problem.drawn(at, problem.traffic.seed)
             correct = traffic.trace.correct

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,10 @@ class Source(ABC):
     parts_s: NDArray[np.float64]  # (N, E, 2, B), least time of each stage's backbone, and of what its exit adds
     speedup: float  # throughput with several lanes, relative to one batch at a time
     drops: bool  # whether exits can be left out: its times are known by layer
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the least times, which are large: a worker that is sent a source makes tables only."""
+        return vars(self) | {"parts_s": self.parts_s[:0]}
 
     @property
     def stages(self) -> int:
