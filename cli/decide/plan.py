@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...studies.plan.steps import PlanStep
     from ...traffic.samples import Samples as Answers
 
-DEFAULT_POLICIES = ("serial", "adaptb", "lazy", "fluid", "fluid-slack")
+DEFAULT_POLICIES = ("serial", "adaptb", "fluid", "fluid-slack")
 """Policies that need nothing beside the table and the traffic."""
 
 _PLATFORMS = "Boards or devices, with commas between: names, TOML files, or folders of latency tables."

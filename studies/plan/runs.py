@@ -60,11 +60,10 @@ def race(problem: PlanProblem, task: tuple[int, int, Sequence[int]]) -> RaceResu
         setting, traffic = problem.settings[number], problem.drawn(number, problem.traffic.seed)
         if setting.kept not in tables:
             tables[setting.kept] = problem.table(whole, number)
-        alike = tables[setting.kept]
-        if _hopeless(problem.requirements, alike, traffic):
+        table = tables[setting.kept]  # thresholds change who leaves, which the traffic knows, and no time
+        if _hopeless(problem.requirements, table, traffic):
             hopeless += len(problem.policies)
             continue
-        table = problem.table(alike, number)
         for at, policy in enumerate(problem.policies):
             scheduler = as_scheduler(policy, table)
             if _fails_early(problem.requirements, table, traffic, scheduler):
