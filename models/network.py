@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple, Self
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -151,6 +151,27 @@ def thresholds_of(exits: Sequence[Exit]) -> tuple[Literal["confidence", "entropy
     raise ValueError("exits: expected either confidence or entropy at every exit but the last, or neither at any")
 
 
+AnyLayer = TypeVar("AnyLayer", bound=Strict)
+
+
+def at_places(layers: Sequence[AnyLayer], places: Sequence[int], exit_of: Callable[[AnyLayer], int]) -> list[AnyLayer]:
+    """Layers of a network with some of its exits: without those of other exits, in the stages that are left.
+
+    ``exit_of`` is the exit that causes a layer, or 0; layers have a ``name`` and a ``stage``.
+    """
+    number = {place: at for at, place in enumerate(places, 1)}
+    found = []
+    for layer in layers:
+        cause = exit_of(layer)
+        if cause and cause not in number:
+            continue
+        known: Any = layer
+        name = f"exit{number[cause]}/{known.name.partition('/')[2]}" if cause else known.name
+        stage = 1 + sum(place < known.stage for place in places)
+        found.append(layer.model_copy(update={"name": name, "stage": stage}))
+    return found
+
+
 class Network(Strict):
     """A network ready to be mapped.
 
@@ -206,14 +227,7 @@ class Network(Strict):
 
     def keep_exits(self, places: Sequence[int], exits: Sequence[Exit]) -> Network:
         """The same network with some of its exits: those before the last by their numbers, and all as they are now."""
-        number = {place: at for at, place in enumerate(places, 1)}
-        layers = []
-        for layer in self.layers:
-            if layer.in_head and layer.stage not in number:
-                continue
-            name = f"exit{number[layer.stage]}/{layer.name.partition('/')[2]}" if layer.in_head else layer.name
-            stage = 1 + sum(place < layer.stage for place in places)
-            layers.append(layer.model_copy(update={"name": name, "stage": stage}))
+        layers = at_places(self.layers, places, lambda layer: layer.stage * layer.in_head)
         return self.model_copy(update={"exits": list(exits), "layers": layers})
 
     def backbone(self) -> Network:

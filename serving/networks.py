@@ -355,6 +355,11 @@ def _check_device(networks: Sequence[ServedNetwork], tables: Sequence[LatencyTab
                 f'network "{item.name}": expected a latency table without states, which the device has for one network '
                 "only, found some"
             )
+        if table.measured is not None:
+            faults.append(
+                f'network "{item.name}": expected a latency table without the error of a calibrated engine, whose ends '
+                "are computed for one network only, found one"
+            )
     if scheduler.policy.thresholds:
         faults.append(
             f"policy {scheduler.spec}: expected one that sets no thresholds where several networks are served; choose "

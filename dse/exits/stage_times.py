@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...formats import InputError
 from ...models import Exit, Network
+from ...models.network import at_places
 from ...tables.latency import LatencyTable, PlannedService
 
 
@@ -68,14 +69,7 @@ def keep_exits(
 
     If the table has no layers, its times are those of ``stage_s``, as :func:`stage_times` returns them.
     """
-    number = {place: at for at, place in enumerate(places, 1)}
-    layers = []
-    for layer in table.layers:
-        if layer.exit and layer.exit not in number:
-            continue
-        name = f"exit{number[layer.exit]}/{layer.name.partition('/')[2]}" if layer.exit else layer.name
-        stage = 1 + sum(place < layer.stage for place in places)
-        layers.append(layer.model_copy(update={"name": name, "stage": stage}))
+    layers = at_places(table.layers, places, lambda layer: layer.exit)
     ends = [*(table.exits[place - 1].name for place in places), table.exits[-1].name]
     exits = [Exit(name=name, rate=rate) for name, rate in zip(ends, rates, strict=True)]
     gather_s = None if table.gather_s is None else [table.gather_s[place] for place in (0, *places)]

@@ -8,6 +8,10 @@ import naive_networks as naive
 import numpy as np
 import pytest
 from builders import COMPILED, SEEDS, assert_mean, table_of, trace_of, with_variants
+from fluidb.dse.device.tabulate import tabulate_file
+from fluidb.formats import InputError
+from fluidb.models.loader import read_network_file
+from fluidb.platforms import Device, load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.inputs import Requests
 from fluidb.serving.networks import (
@@ -210,3 +214,17 @@ def test_the_earliest_deadline_goes_first_and_ties_to_the_first_network():
     traffic = traffic_with(np.ones(4, int), slo_s, np.array([1, 0, 0, 1]), np.zeros(4), None)
     found = simulate_networks(networks, traffic, "serial:between=edf")
     assert found.start_s.tolist() == [2.0, 0.0, 1.0, 3.0]
+
+
+def test_refused_is_what_one_network_only_can_have():
+    """Admission, and the error of a calibrated engine, whose ends are figures of one network."""
+    engine = tabulate_file(*read_network_file("resnet50"), load_platform("dpu-b4096-zcu104", kind=Device))
+    both = [ServedNetwork(name=name, table=engine, slo_s=1.0) for name in ("a", "b")]
+    requests = Requests(trace=poisson(9, 50, 0))
+    with pytest.raises(InputError) as fault:
+        simulate_networks(both, prepare_networks(both, requests, requests.read()), "fluid:admit=queue:8")
+    assert [line.split(", ")[0] for line in fault.value.faults] == [
+        'network "a": expected a latency table without the error of a calibrated engine',
+        'network "b": expected a latency table without the error of a calibrated engine',
+        "policy fluid:admit=queue:8: admit: expected one network",
+    ]
