@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .bound import least_work
 from .one_run import LEAST, PARTS
 from .outcome import Outcome, Replay
 from .statistics import Interval, mean_interval
@@ -73,11 +72,13 @@ def saturation_of(replay: Outcome, parts: Sequence[Replay]) -> Saturation | None
 
 
 def _work_s(replay: Replay) -> float:
-    """Least time of the device for all requests of a network."""
-    exits, steps = replay.traffic.exits, replay.traffic.trace.steps
+    """Least time of the device for all requests of a network: each layer in the batch that is best for it."""
+    table, steps = replay.table, replay.traffic.trace.steps
+    segments, last = table.segments(by_layer=True), len(table.exits)
+    least_s = (segments.time_s[:, :, 1:] / np.arange(1, table.b_max + 1)).min(axis=(0, 2))
+    stage_s = np.bincount(segments.stage - 1, least_s, last)
+    reached = np.bincount(replay.traffic.exits - 1, minlength=last)[::-1].cumsum()[::-1]
+    again = reached[-1] * (table.exits[-1].steps - 1.0)
     if steps is not None:
-        return float(least_work(replay.table, exits, steps, np.full(len(exits), np.inf)).sum())
-    alike = np.bincount(exits)  # all requests of an exit are
-    exits = np.flatnonzero(alike)
-    steps = np.full(len(exits), replay.table.exits[-1].steps)
-    return float(least_work(replay.table, exits, steps, np.full(len(exits), np.inf)) @ alike[exits])
+        again = float(steps[replay.traffic.exits == last].sum() - reached[-1])
+    return float(reached @ stage_s + again * stage_s[-1]) / table.speedup

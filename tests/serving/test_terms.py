@@ -28,7 +28,7 @@ from fluidb.serving.policies import compile_policy, go_on, launch, sleep
 from fluidb.serving.replay import record_runs
 from fluidb.serving.terms import ON_DEADLINE
 from fluidb.serving.timeline import timeline_events
-from fluidb.traffic import offline, poisson
+from fluidb.traffic import offline, poisson, prepare
 from fluidb.traffic.clients import Clients, parse_think
 
 CASES = 600 if COMPILED else 60
@@ -125,8 +125,8 @@ def test_a_limit_of_the_queue_blocks_as_erlang_says(servers: int, places: int, l
         table, trace = exponential_service(count, service_s, seed)
         table = table.model_copy(update={"lanes": servers, "load": [0.0, 0.0]})
         trace = replace(trace, arrival_s=poisson(load / service_s, count, seed).arrival_s)
-        requests = Requests(trace=trace, slo_s=1.0, seed=seed)
-        summary = serve(table, requests, f"serial:lanes={servers},admit=queue:{places}").summary
+        traffic = prepare(trace, [1.0], slo_s=1.0, seed=seed)
+        summary = summarise(simulate(table, traffic, f"serial:lanes={servers},admit=queue:{places}"))
         assert summary.admission is not None
         lost.append(summary.admission.refused_rate)
     assert_mean(np.array(lost), blocking(servers, places, load))

@@ -124,7 +124,7 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
     return front
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "20"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "12"))))
 def test_the_front_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In waves of two designs, so that those behind a plan on the front are left out."""
     monkeypatch.setattr(plan_search, "WAVE", 2)
