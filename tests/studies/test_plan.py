@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -11,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import POCKET, TINY, Run, board_of, lines
+from builders import POCKET, TINY, Run, board_of, lines, table_of
 from fluidb.dse import SearchOptions, search
 from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.dse.exits.stage_times import stage_times
 from fluidb.dse.npu.design import tabulate_design
 from fluidb.dse.npu.latency import tabulate_latency
 from fluidb.dse.npu.space import designs
-from fluidb.models import load_network
+from fluidb.models import Exit, load_network
 from fluidb.models.candidates import with_exits
 from fluidb.models.loader import build_network, read_network_file
 from fluidb.platforms import Device, load_platform
@@ -26,15 +27,18 @@ from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import find_policy
 from fluidb.serving.statistics import mean_interval
+from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import search as plan_search
-from fluidb.studies.plan.exits import chosen_settings, settings_of
+from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.problem import PlanProblem, PlanTraffic, problem_of
+from fluidb.studies.plan.rules import possible
+from fluidb.studies.plan.runs import surely_late
 from fluidb.studies.plan.search import find_highest_rate, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.tables.latency import LatencyTable
-from fluidb.traffic import poisson
+from fluidb.traffic import offline, poisson
 from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
-from fluidb.traffic.traffic import prepare
+from fluidb.traffic.traffic import Traffic, prepare
 
 NETWORK = load_network(TINY)
 POLICIES = ("serial", "adaptb", "lazy", "fluid", "fluid-slack")
@@ -147,6 +151,64 @@ def test_the_front_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyP
     assert (found.nearest is None) == bool(found.front)
 
 
+def at_times(arrival_s: list[float], slo_s: float) -> Traffic:
+    """Requests that arrive at these times."""
+    return prepare(replace(offline(len(arrival_s)), arrival_s=np.array(arrival_s)), [1.0], slo_s=slo_s)
+
+
+def excluded(traffic: Traffic, text: str) -> list[bool]:
+    """Whether rules exclude a table on which each request takes a second: by latency, and by utilisation."""
+    source, (setting,) = TableSource("one", table_of([[1.0]])), as_stated([Exit(name="end", rate=1.0)])
+    alive, found = possible(source, setting, traffic, [parse_requirement(text)], 1.0)
+    by_rule = [bool(mask[0]) for mask in found.values()]
+    assert alive[0] != any(by_rule)
+    return by_rule
+
+
+def test_rules_exclude_up_to_the_bound_and_no_further() -> None:
+    """Of ten requests within 0.9 s, whose work is 10 s, those in time must be done 5.9 s after the first came."""
+    apart, together = at_times([10.0 * i for i in range(10)], 1.5), at_times([0.1 * i for i in range(10)], 5.0)
+    assert excluded(apart, "mean <= 999ms") == [True, False]
+    assert excluded(apart, "mean <= 1001ms") == [False, False]
+    assert excluded(apart, "p90 <= 999ms") == [True, False]
+    assert excluded(apart, "p90 <= 1001ms") == [False, False]
+    assert excluded(together, "violation_rate <= 30 %") == [False, True]
+    assert excluded(together, "violation_rate <= 50 %") == [False, False]
+
+
+def test_runs_end_early_only_if_they_must_fail() -> None:
+    """Of forty requests the first eight come at once, and three of them can be in time."""
+    traffic = at_times([0.0] * 8 + [100.0 * i for i in range(1, 33)], 3.5)
+    table, scheduler = table_of([[1.0]]), find_policy("serial")
+    for share, fails in ((10, True), (12, True), (13, False), (20, False)):  # 4, 4, 5, 8 of 40 may be late
+        required = [parse_requirement(f"violation_rate <= {share} %")]
+        assert plan_runs._hopeless(required, table, traffic) == fails
+        assert plan_runs._fails_early(required, table, traffic, scheduler) == fails
+    replay = simulate(table, traffic, scheduler, until_s=3.6)
+    assert surely_late(replay, traffic.slo_s, 3.6) == 5
+    assert surely_late(simulate(table, traffic, scheduler, until_s=3.4), traffic.slo_s, 3.4) == 0
+
+
+def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever order they are named; one of them with half the bandwidth needs more."""
+    monkeypatch.setattr(plan_search, "WAVE", 1)
+    problem = random_problem(0)
+    (source,) = problem.sources
+    assert isinstance(source, BoardSource)
+    slow = BoardSource(NETWORK, source.board.model_copy(update={"bandwidth_gb_s": 0.05}), source.options)
+    alone = [[plan.cost for plan in find_plans(problem_with(problem, [one])).front] for one in (source, slow)]
+    assert alone[0] != alone[1]
+    for pair in ([source, slow], [slow, source]):
+        assert find_plans(problem_with(problem, pair)).front[0].cost == min(alone[0][:1] + alone[1][:1])
+
+
+def problem_with(problem: PlanProblem, sources: list[BoardSource]) -> PlanProblem:
+    """The same with other hardware."""
+    return PlanProblem(
+        problem.network, sources, problem.settings, problem.policies, problem.requirements, problem.traffic
+    )
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_highest_rate_is_kept_and_a_little_more_is_not(seed: int) -> None:
     problem = random_problem(seed)
@@ -178,6 +240,8 @@ def test_the_folder_of_a_plan_serves_as_the_plan_says(asking: Run, tmp_path: Pat
     best, *others = found["front"]
     assert all(item["dsps"] > best["dsps"] for item in others)
     assert {"p.svg", "p", "s.npz"} == {path.name for path in tmp_path.iterdir()}
+    (faster,) = [item for item in found["steps"] if "more requests" in item["change"]]
+    assert faster["figures"]["busy_share"]["mean"] > best["figures"]["busy_share"]["mean"]
     kept = json.loads((tmp_path / "p" / "plan.json").read_text())
     assert kept["plan"] == best
     rates = []
@@ -341,7 +405,9 @@ def test_platforms_that_a_plan_cannot_take(asking: Run) -> None:
 def test_every_setting_of_an_exit_lets_some_samples_leave() -> None:
     """An exit that nobody takes only costs time."""
     samples = samples_of(50, 3)
+    samples = replace(samples, confidences=np.minimum(samples.confidences, 0.9))
     found = settings_of(NETWORK.exits, samples, [0.5, 1.0])
+    assert {item.thresholds for item in found} == {(), (0.5,), (0.5, 0.5)}
     assert all(min(item.rates[:-1], default=1) > 0 for item in found)
     accuracy = np.array([item.accuracy for item in found], dtype=np.float64)
     assert (np.diff(accuracy) <= 0).all()
