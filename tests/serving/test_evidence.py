@@ -49,7 +49,7 @@ def test_a_bet_on_a_mean_loses_while_the_mean_is_not_above_0() -> None:
 def test_false_alarms_are_as_rare_as_they_are_said_to_be() -> None:
     """Six bets that look after every batch: the first alarm comes after 1/a batches on average, or later."""
     random, wait = np.random.default_rng(1), []
-    for _ in range(200):
+    for _ in range(60):
         evidence = Evidence(6, 1 / 300)
         while not evidence.found(1).size:
             hits, slow = random.binomial(16, 0.5), float(random.random() < 0.02)

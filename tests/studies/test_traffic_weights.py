@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 counts = st.lists(st.integers(0, 50), min_size=3, max_size=3).map(lambda row: [float(n) for n in row])
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(any_gemm, min_size=2, max_size=3), st.lists(counts, min_size=2, max_size=2), st.integers(0, 400))
 def test_the_design_for_a_traffic_is_that_of_brute_force(gemms, launches, memory_words):
     """Operations of all runs over their time, stage by stage; the last stage pools."""

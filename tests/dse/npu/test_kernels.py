@@ -89,7 +89,7 @@ def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=Tru
 
 
 @given(st.lists(any_gemm, min_size=3, max_size=6), tiles, st.integers(1, 6), words_per_cycle, modes, st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_cycles_of_each_stage_equal_plain_loops(gemms, tile, b_max, rate, mode, stacking):
     gemms = [*gemms, gemms[0]]  # a repeated layer is evaluated once and counted twice
     network = network_of(gemms, stages=[1, 2] + [3] * (len(gemms) - 2))

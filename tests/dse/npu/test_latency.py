@@ -72,7 +72,7 @@ def test_a_pass_of_centuries_is_a_fault_of_one_line(fluidb, tmp_path):
     (tmp_path / "vast.toml").write_text(
         'schema = "fluidb.network/1"\nname = "vast"\ntitle = "vast"\n'
         "input = { height = 1, width = 1, channels = 65536 }\n"
-        'layers = [{ name = "fc", op = "linear", out = 16777216 }]\n'
+        'layers = [{ name = "fc", op = "linear", out = 262144 }]\n'
     )
     board = Path(POCKET).read_text()
     (tmp_path / "slow.toml").write_text(re.sub(r"(?m)^clock_mhz = .*$", "clock_mhz = 0.000001", board))
