@@ -169,6 +169,9 @@ class Summary:
         Requests that were refused; ``None`` if the policy admits all.
     saturation : Saturation or None
         Whether the queue drained, lasted or grew; ``None`` if the run is too short, or all requests arrive at once.
+    energy_j : float or None
+        Energy of the NPU for each request that returned, its static power over the span included; ``None`` if the
+        latency table states no energies.
     fairness : float or None
         Of several networks, Jain's index of their shares of requests in time: from 1/K to 1, which K equal shares have;
         ``None`` of one network.
@@ -207,13 +210,14 @@ class Summary:
     deadlines: DeadlineSummary | None = None
     admission: AdmissionSummary | None = None
     saturation: Saturation | None = None
+    energy_j: float | None = None
     fairness: float | None = None
 
     __repr__ = brief
 
     def record(self) -> dict[str, Any]:
-        """The figures for JSON; without those of deadlines, admission and several networks where there are none."""
-        optional = ("deadlines", "admission", "fairness")
+        """The figures for JSON; without those of deadlines, admission, energies and fairness if there are none."""
+        optional = ("deadlines", "admission", "energy_j", "fairness")
         return {key: value for key, value in asdict(self).items() if value is not None or key not in optional}
 
     def percentile(self, name: str) -> Percentile:
@@ -223,16 +227,23 @@ class Summary:
 
 def _utilisation(replays: Sequence[Replay], span_s: float) -> Utilisation | None:
     """Shares of the span, from the causes in the latency tables; ``None`` if one has none."""
-    sums = []
-    for replay in replays:
-        _, _, *parts = replay.segments
-        sums.append([float((replay.ran * part).sum()) / span_s for part in parts if part is not None])
+    sums = [[float((replay.ran * part).sum()) / span_s for part in replay.segments.causes] for replay in replays]
     if not all(sums):
         return None
     made, tile, batch, memory = (sum(column) for column in zip(*sums, strict=True))
     scheduler = sum(replay.scheduler_s for replay in replays) / span_s
     idle = _share(1.0 - made - tile - batch - memory - scheduler)
     return Utilisation(made, idle, scheduler, memory, tile, batch)
+
+
+def _energy(replays: Sequence[Replay], span_s: float) -> float | None:
+    """Energy of all runs, with the static power over the span; ``None`` if a latency table states none."""
+    found = span_s * max(replay.table.static_w or 0.0 for replay in replays)
+    for replay in replays:
+        if replay.segments.energy_j is None:
+            return None
+        found += float((replay.ran * replay.segments.energy_j).sum())
+    return found
 
 
 def _share(value: float) -> float:
@@ -350,6 +361,7 @@ def _summary(replay: Outcome, parts: Sequence[Replay], begin_s: float, end_s: fl
     sample_s = sum(float((time_s * np.arange(time_s.shape[2])).sum()) for time_s in run_s)
     overhead_s = sum(part.overhead_s for part in parts)
     numbers = range(1, 1 if alone is None else len(alone.table.exits) + 1)
+    energy_j = _energy(parts, span_s)
     return Summary(
         requests=count,
         unfinished=unfinished,
@@ -384,4 +396,5 @@ def _summary(replay: Outcome, parts: Sequence[Replay], begin_s: float, end_s: fl
         deadlines=_deadlines(replay, right),
         admission=None if refused is None else AdmissionSummary(refused, refused / count),
         saturation=saturation_of(replay, parts),
+        energy_j=energy_j / answered if answered and energy_j is not None else None,
     )

@@ -31,6 +31,8 @@ _UNKNOWN = {
     "width_variance": "expected a trace with a column width, found none; require another figure",
     "mac_share": "expected a latency table that states where MACs go, found one that does not, as any device's; "
     "require another figure",
+    "energy": "expected an answer, and the latency table of a design on a board whose file states energies, found one "
+    "of them missing; require another figure",
     "served_accuracy": "expected a latency table with the accuracy of every SubNet, found one without",
     "accuracy_misses": "expected a trace with the column min_accuracy, and a latency table with the accuracy of every "
     "SubNet, found one of them without",

@@ -112,7 +112,8 @@ def serve(
     """
     latency = as_table(table)
     scheduler = as_scheduler(policy, latency)
-    check_stated(requirements, mac_share=latency.peak_macs_per_s, **stated_of(latency))
+    counted = latency.segments(by_layer=False).energy_j
+    check_stated(requirements, mac_share=latency.peak_macs_per_s, energy=counted, **stated_of(latency))
     check_stated(requirements, **losses_of(scheduler))
     trace = requests.read(progress)
     check_stated(

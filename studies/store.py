@@ -45,6 +45,7 @@ COMPARED = tuple(
         "processing_rate",
         "busy_share",
         "mac_share",
+        "energy",
         "depth_variance",
         "served_accuracy",
         "accuracy_misses",

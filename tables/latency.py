@@ -109,6 +109,7 @@ class LayerUse(SparseRecord):
     tile_padding_s: list[SecondsOrNone] | None = None  # the layer does not fill its last tiles
     batch_padding_s: list[SecondsOrNone] | None = None  # the grid B_R x B_P has places without a sample
     memory_bound_s: list[SecondsOrNone] | None = None  # waits for off-chip memory
+    energy_j: list[NotNegative] | None = None  # of the batch, without static power
 
     @property
     def exit(self) -> int:
@@ -119,7 +120,7 @@ class LayerUse(SparseRecord):
 class Segments(NamedTuple):
     """The segments that run between two decisions of a scheduler: stages, or layers.
 
-    Shapes: ``stage`` (S,), counted from 1; times (V, S, b_max + 1), 0 at b = 0; the four causes sum to ``time_s``.
+    Shapes: ``stage`` (S,), counted from 1; others (V, S, b_max + 1), 0 at b = 0; the four causes sum to ``time_s``.
     """
 
     stage: NDArray[np.int64]
@@ -128,6 +129,13 @@ class Segments(NamedTuple):
     tile_padding_s: NDArray[np.float64] | None = None
     batch_padding_s: NDArray[np.float64] | None = None
     memory_bound_s: NDArray[np.float64] | None = None
+    energy_j: NDArray[np.float64] | None = None
+
+    @property
+    def causes(self) -> list[NDArray[np.float64]]:
+        """The four causes, or none."""
+        found = (self.useful_s, self.tile_padding_s, self.batch_padding_s, self.memory_bound_s)
+        return [part for part in found if part is not None]
 
 
 class LatencyTable(Table, SparseRecord):
@@ -158,6 +166,8 @@ class LatencyTable(Table, SparseRecord):
         stage is the sum of theirs.
     peak_macs_per_s : float, optional
         MACs a second with every unit busy; a table states both this and the causes of every layer's time, or neither.
+    static_w : float, optional
+        Power in watts that the hardware takes at all times, beside the energy of its layers.
     lanes : int
         Batches that may run side by side.
     load : list of float, optional
@@ -188,6 +198,7 @@ class LatencyTable(Table, SparseRecord):
     layers: list[LayerUse] = []
     stage_s: list[list[list[Seconds]]] | None = None
     peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None
+    static_w: Annotated[float | None, Field(ge=0, le=1e6)] = None
     lanes: Lanes = 1
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
@@ -252,9 +263,13 @@ class LatencyTable(Table, SparseRecord):
             raise ValueError(
                 f"layers: expected {', '.join(columns)} of each beside peak_macs_per_s, and not without it"
             )
-        lists = [getattr(layer, name) for layer in self.layers for name in ("time_s", *(USES if caused else ()))]
+        counted = {layer.energy_j is not None for layer in self.layers}
+        if len(counted) > 1 or (self.static_w is not None and True not in counted):
+            raise ValueError("layers: expected energy_j of each or of none, and static_w beside it only")
+        columns = ("time_s", *(USES if caused else ()), *(("energy_j",) if True in counted else ()))
+        lists = [getattr(layer, name) for layer in self.layers for name in columns]
         if any(len(column) != self.b_max for column in lists):
-            raise ValueError(f"layers: expected {self.b_max} times each, one for each batch size")
+            raise ValueError(f"layers: expected {self.b_max} values each, one for each batch size")
         return self
 
     def slower(self, factor: float) -> LatencyTable:
@@ -396,7 +411,7 @@ class LatencyTable(Table, SparseRecord):
         Returns
         -------
         Segments
-            Their times, and the causes.
+            Their times, the causes, and energies.
         """
         by_layer = by_layer and bool(self.layers)
         times_s = self._by_layer([layer.time_s for layer in self.layers]) if by_layer else self.stage_array()
@@ -408,9 +423,13 @@ class LatencyTable(Table, SparseRecord):
             uses += [self._by_layer([getattr(layer, name) for layer in self.layers]) for name in USES]
             if not by_layer:
                 uses = [self._sum_by_stage(use) for use in uses]
+        energy_j = None
+        if self.layers and self.layers[0].energy_j is not None:
+            energy_j = self._by_layer([layer.energy_j or [] for layer in self.layers])
+            energy_j = energy_j if by_layer else self._sum_by_stage(energy_j)
         numbers = range(1, len(self.exits) + 1)
         stage = [layer.stage for layer in self.layers[: times_s.shape[1]]] if by_layer else numbers
-        return Segments(np.array(stage, dtype=np.int64), times_s, *uses)
+        return Segments(np.array(stage, dtype=np.int64), times_s, *uses)._replace(energy_j=energy_j)
 
 
 def _from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:

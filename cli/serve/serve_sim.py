@@ -207,6 +207,7 @@ def _text_of_all(found: ServeResult | NetworksResult, latency: LatencyTable) -> 
         if lost is None or lost.accuracy_of_all is None
         else f"{percent(lost.accuracy_of_all)}, {'a drop' if refused is None else 'a drop or refusal'} being wrong",
         f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
+        "energy": None if summary.energy_j is None else f"{quantity(summary.energy_j, 'J')} a request",
         "variance in a batch": spread if waiting else None,
         "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
         "scheduler calls": f"{summary.scheduler_calls:,}",

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...platforms import ENERGY_KEYS
 from ...tables.latency import FBCB_FILE
 from . import kernels, schedule
 from .choices import Batching, Overlap
 from .design import DesignTable
 from .fbcb import FbcbTable
+from .objectives import dynamic_energy
 from .space import LayerKind, arrange, stacked
 from .workload import distinct
 
@@ -57,6 +59,7 @@ class LayerCosts(NamedTuple):
     parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max), not negative; they sum to the time
     words: NDArray[np.float64]  # (L, b_max), moved off chip
     block_rows: NDArray[np.int64] | None  # (L, b_max), 0 for a memory-only layer; none if ideal
+    energy_j: NDArray[np.float64] | None  # (L, b_max), without static power; none if the board states no energies
 
 
 class Configured(NamedTuple):
@@ -88,7 +91,7 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     """Cost of each layer and batch on a design, as its FBCB configures it."""
     options, platform, network = design.options, design.platform, design.network
-    cycles, words, parts, rows = _gemm_parts(design, configured(design, fbcb))
+    cycles, words, parts, rows, on_chip = _gemm_parts(design, configured(design, fbcb))
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
     waiting = moved / platform.words_per_cycle  # a memory-only layer does nothing else
@@ -104,11 +107,16 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
         for cause, part in zip(Cause, parts, strict=True)
     }
     block_rows = None if rows is None else spread(rows, np.zeros_like(moved)).astype(np.int64)
-    return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, spread(words, moved), block_rows)
+    words, energy_j = spread(words, moved), None
+    if platform.states(ENERGY_KEYS):
+        macs = np.array([layer.gemm.macs if layer.gemm else 0 for layer in network.layers])
+        accesses = 2 * (words + spread(on_chip, np.zeros_like(moved)))
+        energy_j = dynamic_energy(platform, np.outer(macs, batch), words, accesses)
+    return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, words, block_rows, energy_j)
 
 
-def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any], Any]:
-    """Cycles and words of products, their cycles by :class:`Cause`, and as built the rows of their blocks."""
+def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any], Any, Any]:
+    """Cycles and words of products, cycles by :class:`Cause`, the rows of their blocks, and words on chip only."""
     options, platform = design.options, design.platform
     literal, rate, units = options.batching is Batching.EQ1, platform.words_per_cycle, design.tile.macs
     gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
@@ -126,19 +134,23 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
     most = B_R * R / T_R
     if options.overlap is Overlap.PAPER:
         cycles, words = kernels.gemm_cost(gemm, tile, layout, rate, literal, fetched)
-        spared = groups * passes * fetched * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * most)
+        read = groups * passes * kernels.weight_words(R, P, C, T_R, B_R)
+        spared, stayed = fetched * (read - groups * passes * P * C * most), (1 - fetched) * read
         busy, beats, begun, ended, rows_of_block = compute, words / rate, 0.0, 0.0, None
     else:
         run = _run(design, chosen)
         cycles, busy, beats, first, last, words, weights, blocks, rows_of_block = np.moveaxis(run, -1, 0)
         spared = np.maximum(weights * (1 - most / blocks), 0.0)
+        stayed = weights * (1 - fetched) / np.where(fetched, fetched, np.inf)
         begun, ended = busy + first, busy + first + last
     amortised = np.maximum(busy, (words - spared) / rate)
     steps = [made, grid, inner_filled, filled, compute, busy, amortised, np.maximum(busy, words / rate)]
     for least in (beats, begun, ended, cycles):
         steps.append(np.maximum(steps[-1], least))
     parts = [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]
-    return cycles, words, parts, rows_of_block if options.overlap is Overlap.TILES else None
+    # a resident weight is read where it stays, then written and read as others: three accesses
+    on_chip = groups * b * kernels.partial_words(R, P, C, T_P) + 1.5 * stayed
+    return cycles, words, parts, rows_of_block if options.overlap is Overlap.TILES else None, on_chip
 
 
 def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:

@@ -46,6 +46,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
         exits=network.exits,
         b_max=design.options.b_max,
         peak_macs_per_s=design.peak_macs_per_s,
+        static_w=design.platform.static_w,
         layers=_layer_uses(network, costs),
     )
     return table.derived_from(design, fbcb)
@@ -61,6 +62,8 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
         "memory_bound_s": np.sum([parts[cause] for cause in WAITING], axis=0),
     }
     found = []
+    if costs.energy_j is not None:
+        tables["energy_j"] = costs.energy_j
     for group in layer_groups(network.layers):
         first = network.layers[group[0]]
         columns = {name: table[group].sum(axis=0).tolist() for name, table in tables.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,14 +52,19 @@ class Cost(NamedTuple):
         """Energy of each inference in each batch (docs/model.md, Energy)."""
         assert self.words is not None
         assert self.accesses is not None
-        mac_pj, on_chip_pj, off_chip_pj = self.platform.require(ENERGY_KEYS, "energy")
-        dynamic_pj = self.batch * self.macs * mac_pj + self.accesses * on_chip_pj + self.words * off_chip_pj
-        return (1e-12 * dynamic_pj + (self.platform.static_w or 0.0) * self.time_s) / self.batch
+        dynamic_j = dynamic_energy(self.platform, self.batch * self.macs, self.words, self.accesses)
+        return (dynamic_j + (self.platform.static_w or 0.0) * self.time_s) / self.batch
 
     @property
     def gop_s_w(self) -> Values:
         """Throughput per watt of each batch, which is operations per nanojoule."""
         return 2e-9 * self.macs / self.energy_j
+
+
+def dynamic_energy(platform: Board, macs: NDArray[Any], words: Values, accesses: Values) -> Values:
+    """Energy in joules of MACs, words off chip and accesses to buffers (docs/model.md, Energy)."""
+    mac_pj, on_chip_pj, off_chip_pj = platform.require(ENERGY_KEYS, "energy")
+    return 1e-12 * (macs * mac_pj + accesses * on_chip_pj + words * off_chip_pj)
 
 
 def weighted(weights: Values, values: Values) -> Values:

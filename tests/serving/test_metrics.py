@@ -15,7 +15,7 @@ from fluidb.serving.metrics import variance_within
 from fluidb.serving.one_run import OneRun
 from fluidb.serving.replay import variants_of
 from fluidb.serving.requirements import judge, parse_requirement
-from fluidb.tables.latency import SubNetEntry
+from fluidb.tables.latency import LatencyTable, SubNetEntry
 from fluidb.traffic import Trace, offline, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,6 +105,43 @@ def test_summary_by_hand():
     assert [(item.runs, item.runs_by_batch) for item in summary.stages] == [(2, [1, 1]), (2, [2, 0])]
     assert summary.mean_wait_s == 0
     assert summary.accuracy is None
+
+
+@pytest.mark.parametrize("policy", ["fluid", "fluid-slack"])  # of which the second decides after each layer
+def test_energy_by_hand(policy):
+    """The layers a and b of a batch take 1 and 3 J for each stage and sample, and 2 J for each batch."""
+    table = table_of([[1.0, 1.0], [2.0, 2.0]])
+    joules = {"a": (1, 1), "b": (1, 3)}
+    layers = [
+        layer.model_copy(update={"energy_j": [joules[layer.name[0]][0] + b * joules[layer.name[0]][1] for b in (1, 2)]})
+        for layer in table.layers
+    ]
+    counted = LatencyTable.model_validate(dict(table) | {"layers": layers, "static_w": 0.5})
+    traffic = traffic_of(trace_of([1.0, 1.0, 10.0]), np.array([1, 2, 2]), 9.0)
+    found = summarise(simulate(counted, traffic, find_policy(policy)))
+    batches = [
+        (stage, b)
+        for stage, row in enumerate(found.stages, 1)
+        for b, n in enumerate(row.runs_by_batch, 1)
+        for _ in range(n)
+    ]
+    segments = found.stages[0].segments
+    expected = sum(2 + 4 * b for _, b in batches) / segments + 0.5 * found.span_s
+    assert found.energy_j == pytest.approx(expected / 3)
+    assert judge(parse_requirement("energy <= 100J"), found).holds
+    without = summarise(simulate(table, traffic, find_policy(policy)))
+    assert without.energy_j is None
+    assert "energy_j" not in without.record()
+    with pytest.raises(InputError, match="whose file states energies"):
+        judge(parse_requirement("energy <= 100J"), without)
+
+
+def test_a_table_states_energies_of_all_layers_or_none():
+    table = table_of([[1.0, 1.0], [2.0, 2.0]])
+    one = [table.layers[0].model_copy(update={"energy_j": [1.0, 2.0]}), *table.layers[1:]]
+    for changed in ({"layers": one}, {"static_w": 1.0}):
+        with pytest.raises(ValueError, match="expected energy_j of each or of none"):
+            LatencyTable.model_validate(dict(table) | changed)
 
 
 def test_percentiles_are_over_all_requests_by_nearest_rank():

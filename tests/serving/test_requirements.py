@@ -102,11 +102,16 @@ def test_every_metric_is_the_summary_s():
     right[:8, 1] = True
     summary = replace(summary_of(right), subnets=SubNetSummary(0.75, 0.25, 0.6, 1, 2000.0, 1e-3, []))
     summary = replace(
-        summary, deadlines=DeadlineSummary(1, 2, 0.1, 0.2, 1.5, 0.6), admission=AdmissionSummary(3, 0.3), fairness=0.8
+        summary,
+        deadlines=DeadlineSummary(1, 2, 0.1, 0.2, 1.5, 0.6),
+        admission=AdmissionSummary(3, 0.3),
+        fairness=0.8,
+        energy_j=2e-3,
     )
     expected = {
         "mean": summary.mean_latency_s, "p50": 2.0, "p90": 2.0, "p95": 2.0, "p99": 2.0, "p99.9": 2.0, "max": 2.0,
-        "violation_rate": 0.9, "busy_share": 19 / 29, "mac_share": summary.utilisation.mac_share, "accuracy": 0.7,
+        "violation_rate": 0.9, "busy_share": 19 / 29, "energy": 2e-3,
+        "mac_share": summary.utilisation.mac_share, "accuracy": 0.7,
         "served_accuracy": 0.75, "accuracy_misses": 0.25, "hit_ratio": 0.6, "off_chip": 2000.0, "off_chip_energy": 1e-3,
         "refused": 0.3, "dropped": 0.1, "early": 0.2, "accuracy_of_all": 0.6, "fairness": 0.8,
         "processing_rate": 10 / 29,

@@ -123,7 +123,7 @@ def test_the_commands_print_them(fluidb: Run, tmp_path):
     assert found == asdict(expected)
     fluidb("report", "d", "--trace", "t.csv", "--policy", "sushi", "--policy", "serial", "-o", "r.html")
     page = (tmp_path / "r.html").read_text()
-    for heading in ("SubNets' accuracy %", "less accurate %", "hits %", "off chip MB", "energy mJ"):
+    for heading in ("SubNets' accuracy %", "less accurate %", "hits %", "off chip MB", "energy off chip mJ"):
         assert heading in page
     write_table(two_subnets(), tmp_path / "d" / "latency.json")
     refused = lines(fluidb(*command, "--require", "off_chip <= 5MB"))

@@ -462,10 +462,10 @@ def worsened(kept: Path, path: Path, **factors: float) -> None:
 def test_the_same_again_is_no_regression(fluidb: Run, kept: Path) -> None:
     done = fluidb("compare", DUEL, "--against", kept / "compare.json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "75 figures, seed by seed" in done.stdout
+    assert "90 figures, seed by seed" in done.stdout
     assert re.search(r"^worse +0 beyond noise$", done.stdout, flags=re.MULTILINE)
     content = json.loads(fluidb("compare", DUEL, "--against", kept / "compare.json", "--json").stdout)
-    assert content.pop("against") == {"method": "paired", "figures": 75, "worse": [], "better": []}
+    assert content.pop("against") == {"method": "paired", "figures": 90, "worse": [], "better": []}
     assert content == json.loads((kept / "compare.json").read_text())
 
 
@@ -491,7 +491,7 @@ def test_other_seeds_are_held_against_by_welch(tmp_path: Path, kept: Path, outco
     path = edited_scenario(tmp_path, ("[3, 1, 2]", "[7, 8, 9, 10, 11, 12]"))
     found, _ = compare(load_scenario(str(path)))
     held = against(found, outcome)
-    assert (held.method, held.figures) == ("welch", 75)
+    assert (held.method, held.figures) == ("welch", 90)
     assert len(held.worse) + len(held.better) <= 15  # one in twenty, at random; they go together
     worsened(kept, tmp_path / "e.json", mean_latency_s=0.25)
     held = against(found, read_comparison(tmp_path / "e.json"))

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from builders import POCKET, TINY, paper_options
 from fluidb.dse import Batching, Tile, search, tabulate_design, tabulate_latency
+from fluidb.dse.npu.choices import Overlap
 from fluidb.dse.npu.costs import layer_costs
-from fluidb.dse.npu.search import RankedDesign, SearchResult
+from fluidb.dse.npu.search import RankedDesign, SearchOptions, SearchResult
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -56,6 +57,21 @@ def test_larger_batches_take_longer_in_all_but_less_for_each_sample():
     assert np.all(np.diff(full_s) > 0)
     assert np.all(np.diff(full_s / np.arange(1, 9)) < 0)
     assert layer_costs(design, fbcb).time_s.sum(axis=0) == pytest.approx(full_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("overlap", list(Overlap))
+@pytest.mark.parametrize("resident", [0.0, 0.5])
+def test_energies_of_the_layers_sum_to_that_of_the_search(overlap, resident):
+    network, board = load_network("alexnet_cifar10"), load_platform("pynq-z1").model_copy(update={"static_w": 0.75})
+    options = SearchOptions(overlap=overlap, b_max=4, persistent_mbit=resident)
+    design, fbcb = tabulate_design(network, board, options, search(network, board, options))
+    table, batch = tabulate_latency(design, fbcb), np.arange(1, 5)
+    energy_j = np.array([layer.energy_j for layer in table.layers]).sum(axis=0) + 0.75 * table.array()[0, -1, 1:]
+    assert table.static_w == 0.75
+    assert energy_j / batch == pytest.approx(np.array(design.energy_j), rel=1e-12)
+    stages_j = table.segments(by_layer=False).energy_j
+    assert stages_j is not None
+    assert stages_j.sum() == pytest.approx((energy_j - 0.75 * table.array()[0, -1, 1:]).sum())
 
 
 def test_a_control_block_that_does_not_fit_its_design_is_refused():
