@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,31 +39,54 @@ def least_work(
 
 
 @memoized
-def _trade(table: LatencyTable, end: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corners of the curve of least NPU time over latency for a sample that runs to a place."""
-    segments, last = table.segments(by_layer=True), len(table.exits)
-    time_s = segments.time_s[:, :, 1:].min(axis=0)  # a scheduler may choose the variant
-    rows = [time_s[segments.stage <= end], *[time_s[segments.stage == last]] * (end - last)]
-    fastest_s, share_s = 0.0, 0.0
-    pieces: list[tuple[float, float, float]] = []  # slope, latency, share
-    for times in np.concatenate(rows):
-        points = sorted(zip(times.tolist(), (times / np.arange(1, len(times) + 1)).tolist(), strict=True))
-        hull = [points[0]]
-        for point in points[1:]:
-            if point[1] >= hull[-1][1]:
+def _trade(table: LatencyTable, end: int) -> NDArray[np.float64]:
+    """Corners of the curve of least NPU time over latency for a sample that runs to a place. Shapes: returns (2, N)."""
+    (stage, time_s), last = _least_times(table), len(table.exits)
+    rows = [time_s[stage <= end], *[time_s[stage == last]] * (end - last)]
+    pieces = _hulls(np.concatenate(rows))
+    pieces[:, 1:] = pieces[:, 1:][:, np.lexsort(pieces[::-1, 1:])]  # by their slopes
+    corners: NDArray[np.float64] = pieces[1:].cumsum(axis=1)
+    return corners
+
+
+@memoized
+def _least_times(table: LatencyTable) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Stage of each layer, and its times for b = 1..b_max: a scheduler may choose the variant."""
+    segments = table.segments(by_layer=True)
+    return segments.stage, segments.time_s[:, :, 1:].min(axis=0)
+
+
+@compiled("float64[:, :](float64[:, ::1])")
+def _hulls(time_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pieces of the lower convex hulls of the points (T_l^b, T_l^b/b) of each layer, after the sum of their beginnings.
+
+    Shapes: ``time_s`` (L, b_max), returns (3, N): slope, latency, share.
+    """
+    layers, batches = time_s.shape
+    found, count = np.zeros((3, 1 + layers * batches)), 1
+    hull = np.empty((2, batches))
+    for layer in range(layers):
+        corners = 0
+        for place in np.argsort(time_s[layer, ::-1], kind="mergesort"):  # of equal times the largest batch first
+            b = batches - place
+            latency_s = time_s[layer, b - 1]
+            share_s = latency_s / b
+            if corners > 0 and share_s >= hull[1, corners - 1]:
                 continue  # this point is slower and saves no NPU time
-            while len(hull) > 1 and _slope(hull[-2], point) <= _slope(hull[-2], hull[-1]):
-                hull.pop()
-            hull.append(point)
-        fastest_s, share_s = fastest_s + hull[0][0], share_s + hull[0][1]
-        pieces += [(_slope(a, b), b[0] - a[0], b[1] - a[1]) for a, b in pairwise(hull)]
-    steps = np.array([(fastest_s, share_s), *((item[1], item[2]) for item in sorted(pieces))])
-    corners = steps.cumsum(axis=0)
-    return corners[:, 0], corners[:, 1]
-
-
-def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
-    return (b[1] - a[1]) / (b[0] - a[0])
+            while corners > 1:
+                first_s, last_s = latency_s - hull[0, corners - 2], hull[0, corners - 1] - hull[0, corners - 2]
+                if (share_s - hull[1, corners - 2]) / first_s > (hull[1, corners - 1] - hull[1, corners - 2]) / last_s:
+                    break
+                corners -= 1
+            hull[0, corners], hull[1, corners] = latency_s, share_s
+            corners += 1
+        found[1, 0] += hull[0, 0]
+        found[2, 0] += hull[1, 0]
+        for at in range(1, corners):
+            latency_s, share_s = hull[0, at] - hull[0, at - 1], hull[1, at] - hull[1, at - 1]
+            found[0, count], found[1, count], found[2, count] = share_s / latency_s, latency_s, share_s
+            count += 1
+    return found[:, :count]
 
 
 RELEASE, WORK, START, LONGEST = range(4)

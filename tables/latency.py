@@ -434,7 +434,9 @@ class LatencyTable(Table, SparseRecord):
 
 def _from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Times with a zero for b = 0 before them."""
-    return np.pad(times_s, ((0, 0), (0, 0), (1, 0)))
+    found = np.zeros((*times_s.shape[:-1], times_s.shape[-1] + 1))
+    found[..., 1:] = times_s
+    return found
 
 
 def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:

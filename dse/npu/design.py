@@ -119,7 +119,7 @@ def tabulate_design(
     """
     counted = platform.states(ENERGY_KEYS)
     evaluator, tile = Evaluator(network, platform, options), found.best.tile
-    choice, cost = evaluator.choose(tile), evaluator.cost(np.array([tile]), traffic=counted)
+    cost, choice = evaluator.evaluate(tile)
     ideal = None
     if options.overlap is Overlap.TILES:
         ideals = Evaluator(network, platform, options.model_copy(update={"overlap": Overlap.IDEAL}))

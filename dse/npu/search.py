@@ -289,10 +289,14 @@ class Evaluator:
         """True if cycles alone are computed many designs at a time."""
         return self._options.overlap is Overlap.PAPER and not self.plan.literal
 
+    def evaluate(self, tile: Tile) -> tuple[Cost, LayoutChoice]:
+        """Cost of a design, and the best (k, B_R) of each of the network's products and each batch."""
+        found, chosen = self.account(np.array([tile]))
+        return self._cost(*found), LayoutChoice._make(table[self._rows] for table in chosen)
+
     def choose(self, tile: Tile) -> LayoutChoice:
         """The best (k, B_R) of each of the network's products and each batch on a design."""
-        chosen = self.account(np.array([tile]))[1]
-        return LayoutChoice._make(table[self._rows] for table in chosen)
+        return self.evaluate(tile)[1]
 
     def _tiles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
         """Tiles of designs under each stacking code; where a code does not fit, those of k = 1, which wins ties."""
