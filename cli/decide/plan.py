@@ -60,7 +60,9 @@ def command(
     samples: Samples = None,
     thresholds: ThresholdsTried = None,
     policy: Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))] = None,
-    minimise: Annotated[Literal["dsps", "share"], option("DSPs, or the share of the board's.")] = "dsps",
+    minimise: Annotated[
+        Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
+    ] = "dsps",
     *,
     space: Space,
     seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0,
@@ -123,7 +125,7 @@ def command(
             write_plan(output, problem, found.front[0], replace=picture.force)
         picture.write(lambda: draw_plans(found))
     stated = {"network": net.name, "platforms": [item.name for item in problem.sources], "rate_per_s": rate_per_s}
-    record = stated | {"trace": trace, "samples": samples, **objective_record(slo)} | _record(found, steps, minimise)
+    record = stated | {"trace": trace, "samples": samples, **objective_record(slo)} | _record(found, steps)
     then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
     if as_json or found.front:
         pictures = [picture.plot] if found.front else []
@@ -190,7 +192,7 @@ def _sources(network: Network, file: NetworkFile, path: Path, name: str, space: 
     )
 
 
-def _record(found: Plans, steps: Sequence[PlanStep], minimised: str) -> dict[str, Any]:
+def _record(found: Plans, steps: Sequence[PlanStep]) -> dict[str, Any]:
     """The answer as JSON, without what was asked."""
     from ...studies.plan.record import figures_record, plan_record
 
@@ -198,7 +200,7 @@ def _record(found: Plans, steps: Sequence[PlanStep], minimised: str) -> dict[str
     return {
         "requirements": [item.text for item in problem.requirements],
         "policies": [item.spec for item in problem.policies],
-        "minimised": minimised,
+        "minimised": found.minimised,
         "counts": found.counts,
         "refuted": found.refuted,
         "least_cost": found.least_cost,
@@ -209,12 +211,15 @@ def _record(found: Plans, steps: Sequence[PlanStep], minimised: str) -> dict[str
 
 
 def _text(found: Plans, steps: Sequence[PlanStep]) -> Iterator[str]:
-    problem, best = found.problem, found.front[0]
+    from ...serving.figures import FIGURES
+
+    problem, best, figures = found.problem, found.front[0], _figures(found)
     yield facts(_about(problem, best, steps) | {"searched": _searched(found)})
-    rows = [(*_where(problem, item), *_shown(problem, item.fresh)) for item in found.front]
-    yield table(["DSPs", "hardware", "exits", "policy", *_headings(problem)], rows)
-    changes = [(item.change, _kept(item.fresh), *_shown(problem, item.fresh)) for item in steps]
-    yield table(["the cheapest plan with", "", *_headings(problem)], changes)
+    rows = [(*_where(problem, item), *_shown(figures, item.fresh)) for item in found.front]
+    headings = [FIGURES[name].heading for name in figures]
+    yield table(["DSPs", "hardware", "exits", "policy", *headings], rows)
+    changes = [(item.change, _kept(item.fresh), *_shown(figures, item.fresh)) for item in steps]
+    yield table(["the cheapest plan with", "", *headings], changes)
 
 
 def _about(problem: PlanProblem, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str | None]:
@@ -251,25 +256,18 @@ def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
     return dsps, source.name + design, setting.text(problem.network.exits), problem.policies[item.policy].spec
 
 
-def _figures(problem: PlanProblem) -> list[str]:
-    """The figures of the tables: the usual ones, and those that are required."""
-    known = ("accuracy", "p99", "violation_rate")
-    names = dict.fromkeys([*known, *(item.name for item in problem.requirements)])
-    right = problem.traffic.samples is not None or "accuracy" not in names
-    return [name for name in names if right or name != "accuracy"]
+def _figures(found: Plans) -> list[str]:
+    """The figures of the tables: the usual ones, what is minimised, and those that are required."""
+    known = ["accuracy"] if found.problem.traffic.samples is not None else []
+    known += ["energy"] if found.minimised == "energy" else []
+    return list(dict.fromkeys([*known, "p99", "violation_rate", *(item.name for item in found.problem.requirements)]))
 
 
-def _headings(problem: PlanProblem) -> list[str]:
-    from ...serving.figures import FIGURES
-
-    return [FIGURES[name].heading for name in _figures(problem)]
-
-
-def _shown(problem: PlanProblem, fresh: FreshFigures) -> list[str]:
+def _shown(figures: Sequence[str], fresh: FreshFigures) -> list[str]:
     from ...serving.figures import FIGURES
 
     found = fresh.figures
-    return [quantity(found[name].mean, FIGURES[name].unit) if name in found else "-" for name in _figures(problem)]
+    return [quantity(found[name].mean, FIGURES[name].unit) if name in found else "-" for name in figures]
 
 
 def _kept(fresh: FreshFigures) -> str:

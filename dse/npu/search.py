@@ -330,12 +330,19 @@ class Evaluator:
         )  # fmt: skip
         return found, choice
 
-    def least_cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
-        """Cost that no design goes below, nor one with smaller T_R, T_P or T_C (docs/model.md, Pruning)."""
+    def least(self, space: NDArray[np.int64], *, traffic: bool) -> NDArray[np.float64]:
+        """Cycles, and words and accesses, that no design goes below, nor one with smaller T_R, T_P or T_C.
+
+        See docs/model.md, Pruning. Shapes: returns (3 or 1, D, stages, b_max).
+        """
         least = np.empty((3 if traffic else 1, len(self.work.memory_words), self._options.b_max, len(space)))
         self._kernels.bound_designs(self._tiles(space), self.work, self.plan, self._platform.words_per_cycle, least)
         least *= MARGIN
-        return self._cost(*least.transpose(0, 3, 1, 2))
+        return least.transpose(0, 3, 1, 2)
+
+    def least_cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
+        """Cost at :meth:`least`."""
+        return self._cost(*self.least(space, traffic=traffic))
 
     def bound(self, space: NDArray[np.int64], objective: Objective) -> NDArray[np.float64]:
         """Value of the objective at the least cost of D designs. Shapes: returns (D,)."""

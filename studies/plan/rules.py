@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dse.npu.search import MARGIN
 from ...serving.metrics import QUANTILES
 from ...serving.requirements import Requirement
 from ...traffic.traffic import Traffic
@@ -51,6 +52,23 @@ def least_work(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
     return _until(work_of(source.parts_s), setting)
 
 
+def least_energy(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
+    """Energy that a request of some traffic takes at least, on average. Shapes: returns (N,)."""
+    found: NDArray[np.float64] = MARGIN * (_until(source.energy_j, setting) @ _shares(source, setting, traffic))
+    return found
+
+
+def _left(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.int64]:
+    """Place in the whole network where each request leaves, counted from 0."""
+    places = np.array([*setting.kept, source.stages])
+    return places[traffic.exits - 1] - 1
+
+
+def _shares(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
+    """Share of the requests that leaves at each exit of the whole network. Shapes: returns (E,)."""
+    return np.bincount(_left(source, setting, traffic), minlength=source.stages) / len(traffic)
+
+
 def _until(parts_s: NDArray[np.float64], setting: ExitSetting) -> NDArray[np.float64]:
     """Sums of parts on the way to each exit, with what the exits that are kept add. Shapes: (N, E, 2) to (N, E)."""
     counts = np.zeros(parts_s.shape[1])
@@ -67,9 +85,7 @@ def possible(
     A request takes at least the least time of its path, alone in the best batch for it. Those that may be late aside,
     all work must be done before the last request is late, on hardware that is busy from the first arrival on.
     """
-    places = np.array([*setting.kept, source.stages])  # exits of the setting in the whole network
-    left = places[traffic.exits - 1] - 1
-    shares = np.bincount(left, minlength=source.stages) / len(traffic)
+    left, shares = _left(source, setting, traffic), _shares(source, setting, traffic)
     latency_s, work_s = least_latency(source, setting), least_work(source, setting)
     slow, busy = np.zeros((2, len(latency_s)), np.bool_)
     for item in requirements:
@@ -83,5 +99,9 @@ def possible(
             late += np.searchsorted(here, latency_s[:, exit_], side="left")
         slow |= late > allowed
         room_s = speedup * float((arrival_s + longer_than_s).max() - arrival_s[0])
-        busy |= len(traffic) * (work_s @ shares) - allowed * work_s[:, places - 1].max(axis=1) > room_s
+        busy |= (
+            len(traffic) * (work_s @ shares)
+            - allowed * work_s[:, [*(place - 1 for place in setting.kept), -1]].max(axis=1)
+            > room_s
+        )
     return ~(slow | busy), {LATENCY: slow, UTILISATION: busy & ~slow}

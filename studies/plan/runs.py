@@ -28,7 +28,7 @@ from .rules import limits_of
 PARTS = (1 / 16, 1 / 4)
 """Shares of a run after which it ends if so many requests are late already that a requirement cannot hold."""
 
-SHOWN = ("accuracy", "mean", "p99", "violation_rate", "busy_share")
+SHOWN = ("accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""
 
 
@@ -44,7 +44,7 @@ class Candidate(NamedTuple):
 class RaceResult(NamedTuple):
     """What became of the plans on one row of a source."""
 
-    kept: list[Candidate]  # that keep all requirements on the first seed
+    kept: list[tuple[Candidate, float | None]]  # that keep all requirements on the first seed, and their energies
     hopeless: int  # that no policy can save
     ended: int  # runs that ended early, by proof
     whole: int  # runs that were simulated to their end
@@ -54,7 +54,7 @@ def race(problem: PlanProblem, task: tuple[int, int, Sequence[int]]) -> RaceResu
     """Simulate a row of a source with some settings and every policy, on the first seed."""
     source, row, settings = task
     whole, hopeless, ended, run = problem.sources[source].table(row), 0, 0, 0
-    kept = []
+    kept: list[tuple[Candidate, float | None]] = []
     tables: dict[tuple[int, ...], LatencyTable] = {}  # by the exits that are kept, whatever their thresholds
     for number in settings:
         setting, traffic = problem.settings[number], problem.drawn(number, problem.traffic.seed)
@@ -70,8 +70,9 @@ def race(problem: PlanProblem, task: tuple[int, int, Sequence[int]]) -> RaceResu
                 ended += 1
                 continue
             run += 1
-            if all(problem.judged(summarise(simulate(table, traffic, scheduler)))):
-                kept.append(Candidate(source, row, number, at))
+            summary = summarise(simulate(table, traffic, scheduler))
+            if all(problem.judged(summary)):
+                kept.append((Candidate(source, row, number, at), summary.energy_j))
     return RaceResult(kept, hopeless, ended, run)
 
 

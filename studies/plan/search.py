@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from numpy.typing import NDArray
 
 from ...formats import brief
 from ...serving.requirements import check_stated
+from ...traffic.traffic import Traffic
 from ..workers import Workers, in_order, workers
+from .exits import ExitSetting
 from .problem import PlanProblem
-from .rules import LATENCY, UTILISATION, least_work, possible
-from .runs import Candidate, FreshFigures, RaceResult, fresh_runs, race
+from .rules import LATENCY, UTILISATION, least_energy, least_work, possible
+from .runs import Candidate, FreshFigures, fresh_runs, race
 from .sources import Source
 
 ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
@@ -31,8 +34,9 @@ RATIO = 1.02
 HALVINGS = 12
 """How often the highest rate that is possible at all is halved, at most."""
 
-Cost = Literal["dsps", "share", "work"]
-"""What is minimised: DSPs, their share of the board's, or the work of a sample that passes all exits."""
+Cost = Literal["dsps", "share", "energy", "work"]
+"""What is minimised: DSPs, their share of the board's, energy of a request, or the work of a sample that passes all
+exits."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,6 @@ class Plan:
     """A plan that keeps the requirements on fresh seeds."""
 
     candidate: Candidate
-    cost: float
     fresh: FreshFigures
 
 
@@ -52,6 +55,8 @@ class Plans:
     ----------
     problem : PlanProblem
         What was asked.
+    minimised : {"dsps", "share", "energy", "work"}
+        What was minimised.
     front : list of Plan
         The cheapest plan, then each that is the cheapest of those with a higher accuracy.
     counts : dict of str to int
@@ -65,6 +70,7 @@ class Plans:
     """
 
     problem: PlanProblem
+    minimised: Cost
     front: list[Plan]
     counts: dict[str, int]
     refuted: int
@@ -74,20 +80,21 @@ class Plans:
     __repr__ = brief
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Field:
-    """Rows of all sources in the order of their cost, and the settings that proofs leave on each."""
+    """The settings on rows of hardware that no proof excludes, in the order of the cost that they have at least."""
 
-    source: NDArray[np.int64]  # (N,)
+    cost: NDArray[np.float64]  # (N,), all ascending
+    source: NDArray[np.int64]
     row: NDArray[np.int64]
-    cost: NDArray[np.float64]
-    alive: NDArray[np.bool_]  # (N, S)
+    setting: NDArray[np.int64]
 
     def waves(self) -> Iterator[slice]:
-        """Parts of the field, of at least :data:`WAVE` rows; rows of one cost are in one part."""
-        start = 0
+        """Parts of the field, of at least :data:`WAVE` rows on average; what costs the same is in one part."""
+        rows = len(np.unique(self.source + 1j * self.row))
+        start, size = 0, WAVE * -(-len(self.cost) // max(1, rows))
         while start < len(self.cost):
-            last = min(start + WAVE, len(self.cost)) - 1
+            last = min(start + size, len(self.cost)) - 1
             end = int(np.searchsorted(self.cost, self.cost[last], side="right"))
             yield slice(start, end)
             start = end
@@ -108,7 +115,7 @@ def find_plans(
     ----------
     problem : PlanProblem
         The hardware, exits, policies, requirements and traffic.
-    cost : {"dsps", "share", "work"}
+    cost : {"dsps", "share", "energy", "work"}
         What is minimised.
     first : bool
         Stop at the first plan: the front has one at most.
@@ -117,7 +124,7 @@ def find_plans(
     threads : int, optional
         Threads; the answer does not depend on their number.
     progress : callable, optional
-        Called with rows of hardware that are done, and all.
+        Called with settings on rows of hardware that are done, and all.
 
     Returns
     -------
@@ -127,10 +134,10 @@ def find_plans(
     Raises
     ------
     InputError
-        If the traffic or a requirement does not fit the network or the hardware.
+        If the traffic or a requirement does not fit the network or the hardware, or it states no energies.
     """
     field, counts = _prove(problem, cost)
-    walk = _Walk(problem, field, counts)
+    walk = _Walk(problem, field, counts, cost)
     with workers(scheduler, threads) as at:
         for part in field.waves():
             if progress:
@@ -144,10 +151,9 @@ def find_plans(
         )
         if progress:
             progress(len(field.cost), len(field.cost))
-    some = np.flatnonzero(field.alive.any(axis=1))
-    least = float(field.cost[some[0]]) if some.size else None
-    nearest = None if walk.front or first else _nearest(walk, field)
-    return Plans(problem, walk.front, counts, walk.refuted, least, nearest)
+    least = float(field.cost[0]) if field.cost.size else None
+    nearest = None if walk.front or first else _nearest(walk)
+    return Plans(problem, cost, walk.front, counts, walk.refuted, least, nearest)
 
 
 def find_highest_rate(
@@ -204,13 +210,12 @@ def _most(problem: PlanProblem, source: Source) -> float:
     return source.speedup / least_s
 
 
-def _nearest(walk: _Walk, field: _Field) -> Plan:
+def _nearest(walk: _Walk) -> Plan:
     """Of the plans on the fastest hardware of each source, the one that comes nearest to the requirements."""
     problem = walk.problem
     found: list[tuple[float, Plan]] = []
     for number, source in enumerate(problem.sources):
         row = int(source.work_s.argmin())
-        costs = field.cost[(field.source == number) & (field.row == row)]
         settings = problem.settings_of(source)
         most = max(problem.settings[at].accuracy or 0.0 for at in settings)
         least = min((item.bound for item in problem.requirements if item.name == "accuracy"), default=0.0)
@@ -219,18 +224,18 @@ def _nearest(walk: _Walk, field: _Field) -> Plan:
             for policy in range(len(problem.policies)):
                 plan = Candidate(number, row, setting, policy)
                 fresh = walk.confirm(plan)
-                found.append((fresh.excess(problem.requirements), Plan(plan, float(costs[0]), fresh)))
+                found.append((fresh.excess(problem.requirements), Plan(plan, fresh)))
     return min(found, key=lambda item: item[0])[1]
 
 
 def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
     """Apply the proofs to every row and setting."""
-    policies, settings = len(problem.policies), range(len(problem.settings))
+    policies = len(problem.policies)
     counts = dict.fromkeys(("all", ACCURACY, LATENCY, UTILISATION, HOPELESS, COST, EARLY, WHOLE), 0)
     right = [item for item in problem.requirements if item.name == "accuracy"]
     parts = []
     for number, source in enumerate(problem.sources):
-        rows, alive = len(source.dsps), np.zeros((len(source.dsps), len(settings)), np.bool_)
+        rows = len(source.dsps)
         for at in problem.settings_of(source):
             setting = problem.settings[at]
             counts["all"] += rows * policies
@@ -241,14 +246,22 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
             if accuracy is not None and not all(item.allows(accuracy) for item in right):
                 counts[ACCURACY] += rows * policies
                 continue
-            alive[:, at], excluded = possible(source, setting, traffic, problem.requirements, source.speedup)
+            alive, excluded = possible(source, setting, traffic, problem.requirements, source.speedup)
             for name, mask in excluded.items():
                 counts[name] += int(mask.sum()) * policies
-        costs = {"dsps": source.dsps.astype(np.float64), "share": source.share, "work": source.work_s}[cost]
-        parts.append((np.full(rows, number), np.arange(rows), costs, alive))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    order = np.lexsort((columns[1], columns[0], columns[2]))
+            left = np.flatnonzero(alive)
+            costs = _least_costs(cost, source, setting, traffic)[left]
+            parts.append((costs, np.full(len(left), number), left, np.full(len(left), at)))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or [np.zeros(0), *np.zeros((3, 0), int)]
+    order = np.lexsort(columns[::-1])
     return _Field(*(column[order] for column in columns)), counts
+
+
+def _least_costs(cost: Cost, source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
+    """What each row of a source costs at least with a setting; exactly, unless it is energy."""
+    if cost == "energy":
+        return least_energy(source, setting, traffic)
+    return {"dsps": source.dsps.astype(np.float64), "share": source.share, "work": source.work_s}[cost]
 
 
 Task = tuple[int, int, Sequence[int]]
@@ -258,11 +271,13 @@ Task = tuple[int, int, Sequence[int]]
 class _Walk:
     """The walk through the field, and the front so far."""
 
-    def __init__(self, problem: PlanProblem, field: _Field, counts: dict[str, int]) -> None:
-        self.problem, self.counts, self._field, self.refuted = problem, counts, field, 0
+    def __init__(self, problem: PlanProblem, field: _Field, counts: dict[str, int], cost: Cost) -> None:
+        self.problem, self.counts, self._field, self._cost = problem, counts, field, cost
         self.front: list[Plan] = []
+        self.refuted = 0
         self._accuracy = np.array([item.accuracy or 0.0 for item in problem.settings])
         self._best = -1.0  # accuracy of the last plan on the front
+        self._waiting: list[tuple[float, float, Candidate]] = []  # a heap: cost, - accuracy; kept on the first seed
 
     @property
     def done(self) -> bool:
@@ -270,36 +285,40 @@ class _Walk:
         return bool(self._best >= self._accuracy.max())
 
     def advance(self, part: slice, at: Workers) -> None:
-        """Race the rows of a part, and take the winners that are the cheapest of their accuracy."""
-        field, wanted = self._field, self._accuracy > self._best
-        tasks = []
-        for source, row, alive in zip(field.source[part], field.row[part], field.alive[part], strict=True):
-            settings = np.flatnonzero(alive & wanted).tolist()
-            if settings:
-                tasks.append((int(source), int(row), settings))
-        found: dict[int, RaceResult] = dict(in_order(at.map(race, self.problem, tasks)))
-        for result in found.values():
+        """Race a part of the field; take those plans that cost less than all that is left can."""
+        field = self._field
+        settings: dict[tuple[int, int], list[int]] = {}
+        costs: dict[tuple[int, int, int], float] = {}
+        for cost, *pair, setting in zip(
+            field.cost[part].tolist(),
+            field.source[part].tolist(), field.row[part].tolist(), field.setting[part].tolist(), strict=True,
+        ):  # fmt: skip
+            if self._accuracy[setting] > self._best:
+                settings.setdefault((pair[0], pair[1]), []).append(setting)
+                costs[pair[0], pair[1], setting] = cost
+        tasks = [(source, row, sorted(here)) for (source, row), here in settings.items()]
+        for _, result in in_order(at.map(race, self.problem, tasks)):
             self.counts[HOPELESS] += result.hopeless
             self.counts[EARLY] += result.ended
             self.counts[WHOLE] += result.whole
-        pairs = zip(field.source[part].tolist(), field.row[part].tolist(), strict=True)
-        position = {pair: index for index, pair in enumerate(pairs)}
-        costs = field.cost[part]
+            for item, energy_j in result.kept:
+                cost = energy_j if self._cost == "energy" and energy_j is not None else costs[item[:3]]
+                heapq.heappush(self._waiting, (cost, -float(self._accuracy[item.setting]), item))
+        rest = field.cost[part.stop] if part.stop < len(field.cost) else math.inf
+        while self._waiting and self._waiting[0][0] < rest:
+            self._take(heapq.heappop(self._waiting)[-1])
 
-        def order(item: Candidate) -> tuple[float, ...]:
-            index = position[item.source, item.row]
-            return float(costs[index]), -float(self._accuracy[item.setting]), index, item.setting, item.policy
-
-        winners = sorted((item for result in found.values() for item in result.kept), key=order)
-        for item in winners:
-            if self._accuracy[item.setting] <= self._best:
-                continue
-            fresh = self.confirm(item)
-            if not fresh.kept:
-                self.refuted += 1
-                continue
-            self.front.append(Plan(item, order(item)[0], fresh))
-            self._best = float(self._accuracy[item.setting])
+    def _take(self, item: Candidate) -> None:
+        """Put a plan on the front, if it is more accurate and keeps the requirements on the fresh seeds."""
+        accuracy = float(self._accuracy[item.setting])
+        if accuracy <= self._best:
+            return
+        fresh = self.confirm(item)
+        if not fresh.kept:
+            self.refuted += 1
+            return
+        self.front.append(Plan(item, fresh))
+        self._best = accuracy
 
     def confirm(self, item: Candidate) -> FreshFigures:
         """Simulate a plan on the fresh seeds."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,10 @@ from ...dse.npu.choices import Objective, Overlap
 from ...dse.npu.design import DesignTable, tabulate_design
 from ...dse.npu.fbcb import FbcbTable
 from ...dse.npu.latency import tabulate_latency
+from ...dse.npu.objectives import dynamic_energy
 from ...dse.npu.search import MARGIN, Evaluator, RankedDesign, SearchOptions, SearchResult
 from ...dse.npu.space import Tile, designs
+from ...formats import InputError
 from ...models import Exit, Network
 from ...platforms import Board
 from ...tables.latency import LatencyTable
@@ -37,8 +40,13 @@ class Source(ABC):
     drops: bool  # whether exits can be left out: its times are known by layer
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the least times, which are large: a worker that is sent a source makes tables only."""
-        return vars(self) | {"parts_s": self.parts_s[:0]}
+        """Without the least times and energies, which are large: a worker that is sent a source makes tables only."""
+        return {name: value for name, value in vars(self).items() if name != "energy_j"} | {"parts_s": self.parts_s[:0]}
+
+    @property
+    @abstractmethod
+    def energy_j(self) -> NDArray[np.float64]:
+        """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
 
     @property
     def stages(self) -> int:
@@ -71,6 +79,12 @@ class BoardSource(Source):
         self.tiles = [Tile(*row) for row in space[order].tolist()]
         self.dsps, self.share, self.parts_s = dsps[order], dsps[order] / board.dsps, parts_s[order]
 
+    @cached_property
+    def energy_j(self) -> NDArray[np.float64]:
+        """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
+        assert self.tiles is not None
+        return least_energies(self.network, self.board, self.options, np.array(self.tiles))
+
     def table(self, row: int) -> LatencyTable:
         """The latency table of a row, with all exits."""
         assert self.tiles is not None
@@ -91,7 +105,17 @@ class TableSource(Source):
         self.partition = partition
         self.dsps, self.share = np.array([len(partition.devices) if partition else 0]), np.ones(1)
         self.drops = bool(table.layers) and table.variants == 1
-        self.parts_s = parts_of(table)[None]
+        self.parts_s = parts_of(table, "time_s")[None]
+
+    @property
+    def energy_j(self) -> NDArray[np.float64]:
+        """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (1, E, 2)."""
+        if not self.drops or self._table.layers[0].energy_j is None:
+            raise InputError(
+                f"minimise: {self.name}: expected energies by layer, as a design on a board has whose file states "
+                "energies, found none; minimise dsps, or leave it out"
+            )
+        return work_of(parts_of(self._table, "energy_j")[None])
 
     def table(self, row: int) -> LatencyTable:
         """The table; there is one row."""
@@ -109,6 +133,35 @@ def least_parts(
     network: Network, board: Board, options: SearchOptions, space: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Times that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2, B)."""
+    places, evaluator = _by_part(network, board, options)
+    bound = options.overlap is Overlap.TILES
+    found = np.zeros((len(space), len(network.exits), 2, options.b_max))
+    for start in range(0, len(space), BLOCK):
+        cycles = MARGIN * evaluator.account(space[start : start + BLOCK], bound=bound)[0][0]
+        found[(slice(start, start + BLOCK), *places)] = cycles / board.clock_hz
+    return found
+
+
+def least_energies(
+    network: Network, board: Board, options: SearchOptions, space: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Energy for a sample that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2)."""
+    places, evaluator = _by_part(network, board, options)
+    macs = np.zeros((len(network.exits), 2))
+    for layer in network.layers:
+        macs[layer.stage - 1, int(layer.in_head)] += layer.gemm.macs if layer.gemm else 0
+    batch, found = np.arange(1, options.b_max + 1), np.zeros((len(space), *macs.shape))
+    for start in range(0, len(space), BLOCK):
+        _, words, accesses = evaluator.least(space[start : start + BLOCK], traffic=True)
+        energy_j = dynamic_energy(board, np.outer(macs[places], batch), words, accesses)
+        found[(slice(start, start + BLOCK), *places)] = work_of(energy_j)
+    return found
+
+
+def _by_part(
+    network: Network, board: Board, options: SearchOptions
+) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], Evaluator]:
+    """Stages (from 0) of the backbone and heads that a network has, and 1 for heads; and what counts them apart."""
     order = sorted({(layer.stage, layer.in_head) for layer in network.layers})
     number = {part: at for at, part in enumerate(order, 1)}
     layers = [layer.model_copy(update={"stage": number[layer.stage, layer.in_head]}) for layer in network.layers]
@@ -117,17 +170,12 @@ def least_parts(
     launches = [[1.0] * options.b_max] * len(order)
     goal = {"objective": Objective.TRAFFIC, "launches": launches, "weights": [], "tile": None}
     evaluator = Evaluator(apart, board, SearchOptions.model_validate(dict(options) | goal))
-    bound = options.overlap is Overlap.TILES
-    found = np.zeros((len(space), len(network.exits), 2, options.b_max))
-    for start in range(0, len(space), BLOCK):
-        cycles = MARGIN * evaluator.account(space[start : start + BLOCK], bound=bound)[0][0]
-        for (stage, in_head), at in number.items():
-            found[start : start + BLOCK, stage - 1, int(in_head)] = cycles[:, at - 1] / board.clock_hz
-    return found
+    stages, heads = np.array(order).T
+    return (stages - 1, heads), evaluator
 
 
-def parts_of(table: LatencyTable) -> NDArray[np.float64]:
-    """Times of each stage's backbone and of what its exit adds; of stages alone if more is not known.
+def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDArray[np.float64]:
+    """Times or energies of each stage's backbone and of what its exit adds; of stages alone if more is not known.
 
     Shapes: returns (E, 2, B).
     """
@@ -136,7 +184,7 @@ def parts_of(table: LatencyTable) -> NDArray[np.float64]:
         found[:, 0] = table.stage_array()[:, :, 1:].min(axis=0)
         return found
     for layer in table.layers:
-        found[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += layer.time_s
+        found[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += getattr(layer, column)
     return found
 
 

@@ -22,7 +22,7 @@ from fluidb.dse.npu.space import designs
 from fluidb.models import Exit, load_network
 from fluidb.models.candidates import with_exits
 from fluidb.models.loader import build_network, read_network_file
-from fluidb.platforms import Device, load_platform
+from fluidb.platforms import ENERGY_KEYS, Device, load_platform
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import find_policy
@@ -33,7 +33,7 @@ from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.problem import PlanProblem, PlanTraffic, problem_of
 from fluidb.studies.plan.rules import possible
 from fluidb.studies.plan.runs import surely_late
-from fluidb.studies.plan.search import find_highest_rate, find_plans
+from fluidb.studies.plan.search import Cost, find_highest_rate, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
@@ -57,6 +57,7 @@ def random_problem(seed: int) -> PlanProblem:
     draw = Random(seed)
     options = SearchOptions(b_max=draw.choice([2, 3]), stacking=draw.random() < 0.5)
     board = board_of(draw.randint(3, 7), kibit=draw.choice([8, 40]), gb_s=draw.choice([0.05, 0.4]))
+    board = board.model_copy(update=dict(zip(ENERGY_KEYS, (4.8, 13.4, 650.0), strict=True)))
     source = BoardSource(NETWORK, board, options)
     whole_s = source.table(len(source.dsps) // 2).array()[0, -1, 1]
     bound = draw.choice([2, 5, 10])
@@ -72,8 +73,10 @@ def random_problem(seed: int) -> PlanProblem:
     return problem_of(NETWORK, [source], policies, [parse_requirement(text) for text in texts], traffic, thresholds)
 
 
-def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int, float, set[tuple[Any, ...]]]]:
-    """DSPs and accuracy of the front, and the plans of each that keep the requirements."""
+def brute_force(
+    problem: PlanProblem, thresholds: list[float], minimised: str
+) -> list[tuple[float, float, set[tuple[Any, ...]]]]:
+    """Cost and accuracy of the front, and the plans of each that keep the requirements."""
     (source,), asked = problem.sources, problem.traffic
     assert isinstance(source, BoardSource)
     samples = asked.samples
@@ -92,7 +95,7 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
             columns = np.array([*(place - 1 for place in kept), 2])
             right = samples.correct[np.arange(400), columns[left]].mean()
             settings[kept, threshold if kept else None] = float(right)
-    groups: dict[tuple[int, float], set[tuple[Any, ...]]] = {}
+    groups: dict[tuple[float, float], set[tuple[Any, ...]]] = {}
     tables: dict[tuple[Any, ...], LatencyTable] = {}
     for tile, ((kept, threshold), right) in product(map(tuple, designs(source.board).tolist()), settings.items()):
         if (tile, kept) not in tables:
@@ -110,8 +113,11 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
             return summarise(simulate(table, traffic, policy))
 
         for policy in problem.policies:
-            if not all(judge(item, run(policy.spec, asked.seed)).holds for item in problem.requirements):
+            first = run(policy.spec, asked.seed)
+            if not all(judge(item, first).holds for item in problem.requirements):
                 continue
+            assert first.energy_j is not None
+            cost = float(f"{first.energy_j:.12g}") if minimised == "energy" else tile[1] * tile[2]
             fresh = [run(policy.spec, asked.seed + 1 + at) for at in range(asked.seeds)]
             kept_there = []
             for item in problem.requirements:
@@ -119,24 +125,25 @@ def brute_force(problem: PlanProblem, thresholds: list[float]) -> list[tuple[int
                 assert interval is not None
                 kept_there.append(item.allows(interval.low) and item.allows(interval.high))
             if all(kept_there):
-                groups.setdefault((tile[1] * tile[2], right), set()).add((tile, kept, threshold, policy.spec))
+                groups.setdefault((cost, right), set()).add((tile, kept, threshold, policy.spec))
     front, best = [], -1.0
-    for (dsps, right), plans in sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1])):
+    for (cost, right), plans in sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1])):
         if right > best:
-            front.append((dsps, right, plans))
+            front.append((cost, right, plans))
             best = right
     return front
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "12"))))
-def test_the_front_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("minimised", ["dsps", "energy"])
+def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In waves of two designs, so that those behind a plan on the front are left out."""
     monkeypatch.setattr(plan_search, "WAVE", 2)
     problem = random_problem(seed)
     draw = sorted({item.thresholds[0] for item in problem.settings if item.thresholds})
-    wanted = brute_force(problem, [float(item) for item in draw] or [0.5])
-    found = find_plans(problem, threads=1 + seed % 2)
-    assert [plan.cost for plan in found.front] == [dsps for dsps, _, _ in wanted]
+    wanted = brute_force(problem, [float(item) for item in draw] or [0.5], minimised)
+    found = find_plans(problem, minimised, threads=1 + seed % 2)
+    assert len(found.front) == len(wanted)
     (source,) = problem.sources
     for plan, (_, right, plans) in zip(found.front, wanted, strict=True):
         setting = problem.settings[plan.candidate.setting]
@@ -196,10 +203,16 @@ def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch
     (source,) = problem.sources
     assert isinstance(source, BoardSource)
     slow = BoardSource(NETWORK, source.board.model_copy(update={"bandwidth_gb_s": 0.05}), source.options)
-    alone = [[plan.cost for plan in find_plans(problem_with(problem, [one])).front] for one in (source, slow)]
+    alone = [dsps_of(problem_with(problem, [one])) for one in (source, slow)]
     assert alone[0] != alone[1]
     for pair in ([source, slow], [slow, source]):
-        assert find_plans(problem_with(problem, pair)).front[0].cost == min(alone[0][:1] + alone[1][:1])
+        assert dsps_of(problem_with(problem, pair))[0] == min(alone[0][:1] + alone[1][:1])
+
+
+def dsps_of(problem: PlanProblem) -> list[int]:
+    """DSPs of the plans on the front."""
+    found = [plan.candidate for plan in find_plans(problem).front]
+    return [int(problem.sources[item.source].dsps[item.row]) for item in found]
 
 
 def problem_with(problem: PlanProblem, sources: list[BoardSource]) -> PlanProblem:
@@ -308,6 +321,19 @@ def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_
     assert "T_R" not in best
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "plan.json", "samples.npz"}
     assert asking("serve-sim", "p", "--trace", "t.csv", "--samples", "p/samples.npz", "--slo", "2ms").returncode == 0
+
+
+def test_the_plan_that_takes_the_least_energy(asking: Run) -> None:
+    """On a board that states energies; a device states none."""
+    assert asking("latency", "resnet50", "v100-tensorrt", "-o", "gpu").returncode == 0
+    asked = ["plan", TINY, POCKET, "--b-max", 2, "--rate", 2000, "--slo", "2ms", "--count", 500, "--seeds", 2]
+    asked += ["--require", "p90 <= 2ms", "--minimise", "energy"]
+    found = json.loads(asking(*asked, "--json", "--plot", "p.svg").stdout)
+    assert found["minimised"] == "energy"
+    assert found["front"][0]["figures"]["energy"]["mean"] >= found["least_cost"]
+    assert "energy" in asking(*asked).stdout
+    (fault,) = lines(asking("plan", "resnet50", "gpu", *asked[5:]))
+    assert fault.startswith("fluidb: --minimise: gpu: expected energies by layer")
 
 
 def test_the_highest_rate(asking: Run) -> None:
