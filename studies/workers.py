@@ -41,6 +41,7 @@ class Workers:
 
     def __init__(self, threads: int | None, client: Client | None = None, name: str = "") -> None:
         self.threads, self.client, self.name = threads, client, name
+        self._sent: tuple[object, object, Any] | None = None  # function and common of the last tasks, on the cluster
 
     def map(
         self, function: Callable[[Common, Task], Result], common: Common, tasks: Sequence[Task], *, wide: bool = False
@@ -53,9 +54,7 @@ class Workers:
             return
         import distributed
 
-        # Unpickled by a task of its own: on a worker and not in the scheduler, for it may hold a user's policy;
-        # passed on from worker to worker; and made again if those that hold it die.
-        shared = self.client.submit(pickle.loads, pickle.dumps((function, common)), pure=False, retries=RETRIES)
+        shared = self._share(self.client, function, common)
         executor = self.client.get_executor(pure=False, retries=RETRIES)
         order = {executor.submit(_perform, shared, task, made): i for i, task in enumerate(tasks)}
         for future in as_completed(order):
@@ -67,6 +66,17 @@ class Workers:
                 lost = "lost the connection to the scheduler; start it again, then the same command"
                 raise InputError(f"{self.name}: {lost}") from None
             yield order.pop(future), outcome  # popped: the cluster may forget it
+
+    def _share(self, client: Client, function: object, common: object) -> Any:
+        """The function and what its tasks have in common, on the cluster; further tasks of the same find it there.
+
+        It is unpickled by a task of its own: on a worker and not in the scheduler, for it may hold a user's policy;
+        passed on from worker to worker; and made again if those that hold it die.
+        """
+        if self._sent is None or self._sent[0] is not function or self._sent[1] is not common:
+            shared = client.submit(pickle.loads, pickle.dumps((function, common)), pure=False, retries=RETRIES)
+            self._sent = function, common, shared
+        return self._sent[2]
 
 
 def _perform(shared: tuple[Callable[[Common, Task], Result], Common], task: Task, made: dict[str, str]) -> Any:
