@@ -17,7 +17,11 @@ from .interrupt import leave
 from .render import fail
 
 GROUPS = {
-    "Design": (
+    "Which hardware, exits and policy keep my requirements, and what is cheapest?": (
+        "decide",
+        {"plan": "Find the cheapest board, NPU, exits and policy that keep requirements."},
+    ),
+    "How does my network run best on this hardware, and how fast?": (
         "design",
         {
             "dse": "Search an NPU, SubGraphs, an engine's shape, or a partition.",
@@ -31,7 +35,7 @@ GROUPS = {
             "pipeline": "Find how much faster a cluster is when it pipelines images.",
         },
     ),
-    "Serve": (
+    "What happens to my requests?": (
         "serve",
         {
             "trace": "Make request traces.",
@@ -40,17 +44,16 @@ GROUPS = {
             "adapt": "Replay a trace while exits and thresholds follow the load.",
         },
     ),
-    "Decide": (
+    "Which policy, thresholds or rate?": (
         "decide",
         {
-            "plan": "Find the cheapest board, NPU, exits and policy that keep requirements.",
             "compare": "Compare policies under the same traffic, or designs.",
             "capacity": "Find the highest rate or most clients within requirements.",
             "thresholds": "Sweep the exit threshold, or find thresholds for a latency.",
             "report": "Write a search and its simulations as one HTML page.",
         },
     ),
-    "Real device": (
+    "How far is the simulator from this machine?": (
         "machine",
         {
             "measure": "Measure a network on this machine, stage by stage.",
@@ -58,7 +61,7 @@ GROUPS = {
             "validate": "Compare the simulator with this machine.",
         },
     ),
-    "Bring your own": (
+    "How do I use my own network, platform or measured times?": (
         "bring",
         {
             "models": "List, show, check and import networks.",
@@ -66,7 +69,7 @@ GROUPS = {
             "calibrate": "Fit the constants of an engine to measured times.",
         },
     ),
-    "Papers and help": (
+    "Do the papers' figures come out, and where do I read on?": (
         "papers",
         {
             "reproduce": "Run the papers' experiments and compare every figure.",
@@ -74,7 +77,7 @@ GROUPS = {
         },
     ),
 }
-"""The commands in the groups of ``--help``: a heading, the folder of the commands, and the first line of each help.
+"""The commands in the groups of ``--help``: a question, the folder of the commands, and the first line of each help.
 
 A command's module has a ``command``, or an ``app`` of several. The help is repeated here so that ``--help`` imports no
 command.
@@ -144,9 +147,10 @@ class _Group(TyperGroup):
         self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Write the commands under the headings of their groups."""
-        for heading, (_, commands) in GROUPS.items():
-            with formatter.section(heading):
+        """Write the commands under the questions of their groups."""
+        for question, (_, commands) in GROUPS.items():
+            formatter.write(f"\n{question}\n")
+            with formatter.indentation():
                 formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -14,7 +14,6 @@ from builders import ROOT, Run, lines
         (["dse"], "expected NETWORK, found none; its help: Networks, with commas between, or a SuperNet: "),
         (["dse", "resnet50"], "expected PLATFORM, found none; its help: Boards, with commas between; "),
         (["latency"], "expected DIR|NETWORK, found none; its help: A design's folder, or a network (see "),
-        (["plan", "resnet50", "zc706"], "expected --require, found none; its help: What must hold, e.g. 'viol"),
         (["trace", "poisson", "--rate", 1, "--count", 3], "expected --output, found none; its help: The file to write"),
         (["dse", "resnet50", "zc706", "out"], 'expected no more arguments, found "out"; name an output with -o (see '),
         (["docs", "a", "b"], 'expected no more arguments, found "b" (see fluidb docs --help)'),
