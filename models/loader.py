@@ -117,7 +117,7 @@ def build_network(file: NetworkFile, path: AnyPath) -> Network:
 
 def read_network_file(name: AnyPath) -> tuple[NetworkFile, Path]:
     """The content of a network's file, and the file; of a SubNet, its SuperNet's file makes the content."""
-    from .supernets.catalogue import find_subnet, not_a_network  # here, because most networks are no SubNets
+    from .supernets.catalogue import FAMILIES, find_subnet, not_a_network  # here, because most networks are no SubNets
 
     name = os.fspath(name)
     found = find_subnet(name)
@@ -125,7 +125,7 @@ def read_network_file(name: AnyPath) -> tuple[NetworkFile, Path]:
         return found
     path = NETWORKS.find(name)
     data = parse_toml(path)
-    if data.get("schema") in ("fluidb.supernet/1", "fluidb.subnets/1"):
+    if data.get("schema") in FAMILIES:
         raise not_a_network(name)
     return validate(NetworkFile, data, path), path
 

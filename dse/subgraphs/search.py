@@ -54,18 +54,16 @@ class Members(NamedTuple):
 
 def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
     """The SubNets of a family."""
-    file, path = family.file, family.path
-    if not family.subnets:
-        raise InputError(f"{path}: expected SubNets, found none; draw some: `fluidb models subnets {path} --count 7`")
+    file, path, members = family.file, family.path, family.members()
     slots = slots_of(file, path, leave_out=file.uncounted if layers is Layers.PAPER else ())
     if layers is Layers.WINDOWS:
         slots = [slot for slot in slots if slot.side == 3 and not slot.depthwise]
     if not slots:
         raise InputError(f"layers: expected layers of {file.name} that count, found none with {layers}")
-    found = [extents_of(subnet_file(file, subnet, path), slots) for subnet in family.subnets]
+    found = [extents_of(subnet_file(file, subnet, path), slots) for subnet in members]
     return Members(
         slots,
-        [subnet.name for subnet in family.subnets],
+        [subnet.name for subnet in members],
         found,
         SubNetArrays(
             np.array([[item.K, item.C, item.R, item.Q] for item in found]),

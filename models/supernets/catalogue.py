@@ -14,6 +14,9 @@ from .space import parse_subnet
 
 SUPERNETS = Catalogue("SuperNet", Path(__file__).parent, "fluidb models subnets")
 
+FAMILIES = "fluidb.supernet/1", "fluidb.subnets/1"
+"""Schemas of files that have SubNets."""
+
 
 class Family(NamedTuple):
     """A SuperNet with SubNets that have names.
@@ -45,6 +48,21 @@ class Family(NamedTuple):
         """Key of the SuperNet in a file of a folder: its name if it ships, else its path from there."""
         shipped = self.supernet.parent == SUPERNETS.folder
         return self.supernet.stem if shipped else os.path.relpath(self.supernet, folder)
+
+    def members(self) -> list[SubNet]:
+        """The SubNets that have names.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        if not self.subnets:
+            path = self.path
+            raise InputError(
+                f"{path}: expected SubNets, found none; draw some: `fluidb models subnets {path} --count 7`"
+            )
+        return self.subnets
 
     def subnet(self, text: str) -> SubNet:
         """A SubNet by its name, or as a line such as ``d=0,e=0.2``.
@@ -98,6 +116,14 @@ def load_family(name: AnyPath) -> Family:
         raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")
     file = validate(SuperNetFile, data, path)
     return Family(file, file.subnets, path, file.accuracies, file.sources.get("subnets", ""), path)
+
+
+def is_family(name: AnyPath) -> bool:
+    """Whether a name is that of a SuperNet, or of a file of SubNets."""
+    if os.fspath(name) in SUPERNETS.names():
+        return True
+    path = Path(name)
+    return path.suffix == ".toml" and path.is_file() and parse_toml(path).get("schema") in FAMILIES
 
 
 def not_a_network(name: str) -> InputError:

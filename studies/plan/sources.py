@@ -20,7 +20,7 @@ from ...dse.npu.space import Tile, designs
 from ...formats import InputError
 from ...models import Exit, Network
 from ...platforms import Board
-from ...tables.latency import LatencyTable
+from ...tables.latency import LatencyTable, SubNetEntry
 from ...tables.partition import PartitionTable
 from .exits import ExitSetting
 
@@ -38,10 +38,22 @@ class Source(ABC):
     parts_s: NDArray[np.float64]  # (N, E, 2, B), least time of each stage's backbone, and of what its exit adds
     speedup: float  # throughput with several lanes, relative to one batch at a time
     drops: bool  # whether exits can be left out: its times are known by layer
+    accuracy: float | None = None  # of its SubNet, or of the most accurate of several, if it is known
+    subnet: SubNetEntry | None = None  # that it runs
+    several_subnets: bool = False  # of which a policy may choose one for each request
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the least times and energies, which are large: a worker that is sent a source makes tables only."""
         return {name: value for name, value in vars(self).items() if name != "energy_j"} | {"parts_s": self.parts_s[:0]}
+
+    def _choose(self, subnet: SubNetEntry | None) -> None:
+        """Take the SubNet that the hardware is to run, if there is one."""
+        if subnet is not None:
+            self.name, self.subnet, self.accuracy = f"{self.name}: SubNet {subnet.name}", subnet, subnet.accuracy
+
+    def labelled(self, table: LatencyTable) -> LatencyTable:
+        """A latency table with the SubNet that the hardware runs."""
+        return table if self.subnet is None else table.model_copy(update={"subnets": [self.subnet]})
 
     @property
     @abstractmethod
@@ -69,8 +81,11 @@ class BoardSource(Source):
 
     drops, speedup = True, 1.0
 
-    def __init__(self, network: Network, board: Board, options: SearchOptions) -> None:
+    def __init__(
+        self, network: Network, board: Board, options: SearchOptions, subnet: SubNetEntry | None = None
+    ) -> None:
         self.name, self.network, self.board, self.options = board.name, network, board, options
+        self._choose(subnet)
         space = designs(board, options.room(board), placed=options.placed)
         dsps = -(-space[:, 1] * space[:, 2] // board.macs_per_dsp)
         parts_s = least_parts(network, board, options, space)
@@ -88,7 +103,7 @@ class BoardSource(Source):
     def table(self, row: int) -> LatencyTable:
         """The latency table of a row, with all exits."""
         assert self.tiles is not None
-        return tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row]))
+        return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row])))
 
 
 def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile) -> tuple[DesignTable, FbcbTable]:
@@ -100,12 +115,23 @@ def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile
 class TableSource(Source):
     """Hardware that is given by its latency table, perhaps of some devices of a cluster."""
 
-    def __init__(self, name: str, table: LatencyTable, partition: PartitionTable | None = None) -> None:
-        self.name, self.tiles, self.speedup, self._table = name, None, table.speedup, table
-        self.partition = partition
+    def __init__(
+        self,
+        name: str,
+        table: LatencyTable,
+        partition: PartitionTable | None = None,
+        subnet: SubNetEntry | None = None,
+    ) -> None:
+        self.name, self.tiles, self.speedup, self.partition = name, None, table.speedup, partition
+        self._choose(subnet)
+        self._table = table = self.labelled(table)
         self.dsps, self.share = np.array([len(partition.devices) if partition else 0]), np.ones(1)
         self.drops = bool(table.layers) and table.variants == 1
         self.parts_s = parts_of(table, "time_s")[None]
+        accuracies = [item.accuracy for item in table.subnets or []]
+        known = [accuracy for accuracy in accuracies if accuracy is not None]
+        self.accuracy = max(known) if known and len(known) == len(accuracies) else None
+        self.several_subnets = len(accuracies) > 1
 
     @property
     def energy_j(self) -> NDArray[np.float64]:
@@ -121,6 +147,33 @@ class TableSource(Source):
         """The table; there is one row."""
         assert row == 0
         return self._table
+
+
+def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
+    """Each SubNet of a table alone, with that in the buffer with which it is fastest; and all, for a policy to choose.
+
+    Parameters
+    ----------
+    name : str
+        Of the hardware.
+    table : LatencyTable
+        Stages of SubNets, perhaps by states of a buffer.
+
+    Returns
+    -------
+    list of Source
+        One source for each SubNet, then one for all.
+    """
+    assert table.subnets is not None
+    assert table.stage_s is not None
+    found: list[Source] = []
+    states, subnets, _ = table.axes
+    for number, subnet in enumerate(table.subnets):
+        here = [table.stage_s[state * subnets + number] for state in range(states)]
+        fastest = min(here, key=lambda stages: sum(times_s[0] for times_s in stages))
+        alone = table.model_copy(update={"states": None, "reuse": None, "stage_s": [fastest]})
+        found.append(TableSource(name, alone, subnet=subnet))
+    return [*found, TableSource(f"{name}: all SubNets", table)]
 
 
 def work_of(parts_s: NDArray[np.float64]) -> NDArray[np.float64]:

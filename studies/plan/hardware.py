@@ -1,0 +1,107 @@
+"""The networks and the hardware that a plan may take, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ...dse.device.tabulate import tabulate_file
+from ...dse.npu.search import SearchOptions
+from ...dse.partition.study import study
+from ...dse.partition.tabulate import tabulate_latency
+from ...dse.subgraphs.search import find_subgraphs, latency_table
+from ...models import Network
+from ...models.candidates import find_candidates, with_exits
+from ...models.loader import build_network, read_network_file
+from ...models.rows import cut_into_rows
+from ...models.schema import NetworkFile
+from ...models.supernets.catalogue import is_family, load_family
+from ...platforms import Accelerator, Board, Cluster, Device, Platform, load_platform
+from ...tables.latency import SubNetEntry, read_latency
+from ...tables.partition import PartitionOptions
+from ...traffic.samples import Samples
+from .sources import BoardSource, Source, TableSource, subnet_sources
+
+ReadBoard = Callable[[Network, str], tuple[Network, Board, SearchOptions]]
+"""Reads the search of a network on a board, by its name."""
+
+
+class PlanNetwork(NamedTuple):
+    """A network that a plan may run; several are the SubNets of a SuperNet."""
+
+    name: str  # as the user wrote it, or its SuperNet
+    file: NetworkFile
+    path: Path
+    network: Network
+    subnet: SubNetEntry | None
+
+
+def find_networks(name: str, samples: Samples | None) -> list[PlanNetwork]:
+    """The network of a name, or every SubNet of a SuperNet.
+
+    A network has an exit at each of its candidates if the samples answer there.
+    """
+    if is_family(name):
+        found = []
+        for item in load_family(name).members():
+            file, path = read_network_file(f"{name}:{item.name}")
+            subnet = SubNetEntry(name=item.name, accuracy=item.accuracy)
+            found.append(PlanNetwork(name, file, path, build_network(file, path), subnet))
+        return found
+    file, path = read_network_file(name)
+    if samples is not None and file.candidates and samples.exits == len(find_candidates(file, path)) + 1:
+        file = with_exits(file, path)
+    return [PlanNetwork(name, file, path, build_network(file, path), None)]
+
+
+def find_sources(networks: Sequence[PlanNetwork], name: str, read_board: ReadBoard) -> list[Source]:
+    """The hardware of a name for each of the networks.
+
+    Parameters
+    ----------
+    networks : sequence of PlanNetwork
+        One, or SubNets (:func:`find_networks`).
+    name : str
+        Of a board, a device, an accelerator or a cluster, or a folder with a latency table.
+    read_board : callable
+        Reads what is searched on a board.
+
+    Returns
+    -------
+    list of Source
+        Every design of a board, a device, the first devices of a cluster, or the table of a folder; SubNets alone and
+        together.
+
+    Raises
+    ------
+    InputError
+        If there is no such hardware, or it cannot run the network.
+    """
+    if Path(name).is_dir():
+        table = read_latency(name)
+        if table.stage_s is not None and table.subnets is not None and table.widths is None:
+            return subnet_sources(name, table)
+        return [TableSource(name, table)]
+    platform = load_platform(name, kind=Platform)
+    if isinstance(platform, Accelerator):
+        return subnet_sources(name, latency_table(find_subgraphs(load_family(networks[0].name), platform)))
+    return [source for item in networks for source in _sources(item, name, platform, read_board)]
+
+
+def _sources(item: PlanNetwork, name: str, platform: Platform, read_board: ReadBoard) -> list[Source]:
+    """The hardware of a platform for one network."""
+    if isinstance(platform, Board):
+        return [BoardSource(*read_board(item.network, name), item.subnet)]
+    if isinstance(platform, Device):
+        return [TableSource(name, tabulate_file(item.file, item.path, platform), subnet=item.subnet)]
+    assert isinstance(platform, Cluster)
+    rows, last = cut_into_rows(item.file, item.path), len(platform.devices)
+    each = [
+        found.every
+        for found in study(rows, platform, PartitionOptions(), range(1, last + 1), left_out=lambda _count, _fault: None)
+    ]
+    return [
+        TableSource(f"{name}: {len(found.devices)} of {last} devices", tabulate_latency(found), found, item.subnet)
+        for found in each
+    ]
