@@ -324,6 +324,14 @@ class KindOptions:
     """The kind, as in ``a board``."""
 
 
+def typed(ctx: typer.Context) -> dict[str, str]:
+    """The parameters that the user gave, with their options."""
+    found = {str(parameter.name): parameter.opts[0] for parameter in ctx.command.params}
+    return {
+        name: opt for name, opt in found.items() if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    }
+
+
 def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindOptions], found: str) -> None:
     """Refuse options that the user gave, and that belong to other kinds than the one that was ``found``."""
     from ..formats import InputError
@@ -334,12 +342,11 @@ def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindO
         for field in fields(kind):
             if field.name not in own:
                 others.setdefault(field.name, []).append(kind.with_)
-    typed = [name for name in others if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"]
-    names = {parameter.name: parameter.opts[0] for parameter in ctx.command.params}
-    if typed:
+    wrong = {name: opt for name, opt in typed(ctx).items() if name in others}
+    if wrong:
         raise InputError(
-            f"{names[name]}: an option with {' or '.join(others[name])}, but {found} is {chosen.with_}; leave it out"
-            for name in typed
+            f"{opt}: an option with {' or '.join(others[name])}, but {found} is {chosen.with_}; leave it out"
+            for name, opt in wrong.items()
         )
 
 

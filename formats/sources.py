@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import __version__
 
-FOLDERS = ("dse", "formats", "models", "platforms", "rules", "serving", "tables", "traffic")
+FOLDERS = ("dse", "formats", "models", "platforms", "rules", "serving", "studies", "tables", "traffic")
 """Files that a result may depend on; networks and boards themselves are inputs, with digests of their own."""
 
 

@@ -1,4 +1,4 @@
-"""Picture of ``fluidb plan``: what accuracy costs."""
+"""Picture of ``fluidb plan``: what better answers cost."""
 
 from __future__ import annotations
 
@@ -6,41 +6,49 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..studies.plan.search import Plans
+from ..studies.plan.rates import FrontPlan, PlanAnswer
+from ..studies.plan.search import ACCURACIES
 from .canvas import COLOURS, canvas, describe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_plans(found: Plans) -> Figure:
-    """Draw the front: the accuracy of each plan, or its 99th percentile if none is known, over its DSPs or energy."""
-    problem, cost = found.problem, "DSPs"
-    costs = np.array([int(problem.sources[item.candidate.source].dsps[item.candidate.row]) for item in found.front])
-    if found.minimised == "energy":
-        cost, costs = "mJ", np.array([1e3 * item.fresh.figures["energy"].mean for item in found.front])
-    right = all("accuracy" in item.fresh.figures for item in found.front)
-    name, scale, label = ("accuracy", 1e2, "accuracy, %") if right else ("p99", 1e3, "p99, ms")
-    figures = [item.fresh.figures[name] for item in found.front]
-    means = scale * np.array([item.mean for item in figures])
-    with canvas(7.0, 4.2) as figure:
-        axes = figure.subplots()
-        for number, (source, colour) in enumerate(zip(problem.sources, COLOURS * len(problem.sources), strict=False)):
-            here = np.array([item.candidate.source == number for item in found.front])
-            if here.any():
-                axes.plot(costs[here], means[here], "o", color=colour, label=source.name)
-        axes.step(costs, means, where="post", color=COLOURS[0], linewidth=0.8, alpha=0.5)
-        for x, item in zip(costs, figures, strict=True):
-            if item.low is not None and item.high is not None:
-                axes.plot([x, x], [scale * item.low, scale * item.high], color=COLOURS[0], linewidth=0.8)
-        for plan, x, y in zip(found.front, costs, means, strict=True):
-            setting = problem.settings[plan.candidate.setting].text(problem.network.exits)
-            axes.annotate(setting, (x, y), (5, -9), textcoords="offset points", fontsize=7)
-        axes.set_xlabel("DSPs" if cost == "DSPs" else "energy of a request, mJ")
-        axes.set_ylabel(label)
-        axes.legend()
-        said = (
-            f"{len(found.front)} plans from {costs.min():,.4g} to {costs.max():,.4g} {cost}; {label} from "
-            f"{means.min():.4g} to {means.max():.4g}. Lines are 95 % intervals on fresh seeds."
-        )
-        return describe(figure, "What accuracy costs", said)
+def draw_plans(answer: PlanAnswer) -> Figure:
+    """Draw the front: what it is over, over the cost; a colour for each hardware, or for each rate of several."""
+    rows, first = answer.front, answer.searches[0]
+    cost, scale = {"share": ("share of the board's DSPs, %", 1e2), "energy": ("energy of a request, mJ", 1e3)}.get(
+        first.minimised, ("DSPs", 1.0)
+    )
+    costs = scale * np.array([item.plan.cost for item in rows])
+    known = [name for name in ACCURACIES if all(name in item.plan.fresh.figures for item in rows)]
+    names = [*known[:1], *(["p99"] if first.over_p99 or not known else [])]
+    several = len(answer.searches) > 1
+    groups = [f"{item.rate_per_s:g} /s" if several else _hardware(item) for item in rows]
+    colour = dict(zip(dict.fromkeys(groups), COLOURS * len(rows), strict=False))
+    with canvas(7.0 * len(names), 4.2) as figure:
+        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+            unit, label = (1e3, "p99, ms") if name == "p99" else (1e2, "accuracy, %")
+            for group, shade in colour.items():
+                here = [at for at, other in enumerate(groups) if other == group]
+                estimates = [rows[at].plan.fresh.figures[name] for at in here]
+                means = unit * np.array([item.mean for item in estimates])
+                axes.plot(costs[here], means, "o", color=shade, label=group)
+                for x, found in zip(costs[here], estimates, strict=True):
+                    if found.low is not None and found.high is not None:
+                        axes.plot([x, x], [unit * found.low, unit * found.high], color=shade, linewidth=0.8)
+            for item, x in zip(rows, costs, strict=True):
+                problem = item.found.problem
+                setting = problem.settings[item.plan.candidate.setting].text(problem.network.exits)
+                y = unit * item.plan.fresh.figures[name].mean
+                axes.annotate(setting, (x, y), (5, -9), textcoords="offset points", fontsize=7)
+            axes.set_xlabel(cost)
+            axes.set_ylabel(label)
+        figure.axes[0].legend()
+        spread = f"{len(rows)} plans from {costs.min():,.4g} to {costs.max():,.4g} {cost}"
+        said = f"{spread}. Lines are 95 % intervals on fresh seeds."
+        return describe(figure, "What better answers cost", said)
+
+
+def _hardware(item: FrontPlan) -> str:
+    return item.found.problem.sources[item.plan.candidate.source].name

@@ -426,7 +426,7 @@ class _Faults(list[str]):
             return None
 
 
-def _beside(folder: Path, name: str, catalogue: Catalogue) -> str:
+def beside(folder: Path, name: str, catalogue: Catalogue) -> str:
     """A shipped name as it is; a path from the scenario's folder."""
     path = "/" in name or name.partition(":")[0].endswith(".toml")  # of a SubNet, the path before the colon
     return str(folder / name) if path and name not in catalogue.names() else name
@@ -445,7 +445,7 @@ def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | Late
         return faults.catch(f"{where}.table", lambda: Shared.of(read_networks(folder / str(keys.table))))
     if keys.network is None or keys.platform is None:
         return faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
-    named, board = _beside(folder, keys.network, NETWORKS), _beside(folder, keys.platform, PLATFORMS)
+    named, board = beside(folder, keys.network, NETWORKS), beside(folder, keys.platform, PLATFORMS)
     bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
     network = faults.catch(f"{where}.network", lambda: load_network(named))
     platform = faults.catch(f"{where}.platform", lambda: load_platform(board, bandwidth))

@@ -12,7 +12,7 @@ import typer
 
 from ..interrupt import resumable
 from ..names import offering, shipped
-from ..options import AsJson, Cluster, PictureOptions, Threads, argument, option, written
+from ..options import AsJson, Cluster, PictureOptions, Threads, argument, option, typed, written
 from ..render import drawn, facts, note, progress, show, table
 
 if TYPE_CHECKING:
@@ -75,10 +75,9 @@ def _compare_designs(ctx: typer.Context, folders: list[str], *, as_json: bool) -
 
     if len(folders) < 2:
         raise InputError(f"{folders[0]}: expected a scenario, or two folders of designs, found one folder")
-    for parameter in ctx.command.params:
-        typed = getattr(ctx.get_parameter_source(str(parameter.name)), "name", "") == "COMMANDLINE"
-        if typed and parameter.name not in {"compared", "as_json"}:
-            raise InputError(f"{parameter.opts[0]}: an option with a scenario, found designs; leave it out")
+    for name, opt in typed(ctx).items():
+        if name not in {"compared", "as_json"}:
+            raise InputError(f"{opt}: an option with a scenario, found designs; leave it out")
     compare_designs([Path(folder) for folder in folders], as_json=as_json)
 
 

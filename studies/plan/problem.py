@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from ...dse.exits.stage_times import stage_times
 from ...formats import InputError
 from ...models import Network
-from ...serving.metrics import Summary
-from ...serving.requirements import Requirement, judge
+from ...serving.requirements import Requirement
 from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
 from ...traffic.arrivals import poisson
@@ -95,20 +94,23 @@ class PlanProblem:
 
     def drawn(self, setting: int, seed: int) -> Traffic:
         """The requests of a run with a setting."""
-        if (setting, seed) not in self._drawn:
+        found = self._drawn.get((setting, seed))
+        if found is None:
+            found = self.traffic.draw(self.settings[setting], seed)
             if len(self._drawn) * self.traffic.requests > KEPT:
                 self._drawn.clear()
-            self._drawn[setting, seed] = self.traffic.draw(self.settings[setting], seed)
-        return self._drawn[setting, seed]
+            self._drawn[setting, seed] = found
+        return found
+
+    def most_accuracy(self, source: int, setting: int) -> float:
+        """Accuracy of a setting on some hardware: of its samples, or at most that of its SubNets; 0 if not known."""
+        stated = self.settings[setting].accuracy, self.sources[source].accuracy
+        return next((item for item in stated if item is not None), 0.0)
 
     def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
         """The latency table of hardware with the exits of a setting."""
         found = self.settings[setting]
         return with_setting(whole, found, found.exits(self.network, self.traffic.measure))
-
-    def judged(self, summary: Summary) -> list[bool]:
-        """Whether a run keeps each requirement."""
-        return [judge(item, summary).holds for item in self.requirements]
 
 
 def problem_of(

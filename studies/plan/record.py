@@ -43,6 +43,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     names = [problem.network.exits[place - 1].name for place in setting.kept]
     measure = problem.traffic.measure
     return {
+        "rate_per_s": problem.traffic.rate_per_s,
         "platform": source.name,
         **(source.tiles[item.row]._asdict() if source.tiles else {}),
         "dsps": int(source.dsps[item.row]) if source.tiles else None,
@@ -68,17 +69,19 @@ def write_plan(folder: AnyPath, problem: PlanProblem, plan: Plan, *, replace: bo
     files: dict[str, str | bytes] = {}
     if isinstance(source, BoardSource):
         assert source.tiles is not None
-        exits = setting.exits(problem.network, problem.traffic.measure)
-        network = problem.network.keep_exits(setting.kept, exits)
+        exits = setting.exits(source.network, problem.traffic.measure)
+        network = source.network.keep_exits(setting.kept, exits)
         options = source.options.model_copy(update={"tile": source.tiles[item.row]})
         found = search(network, source.board, options)
         design, fbcb = tabulate_design(network, source.board, options, found)
-        latency = tabulate_latency(design, fbcb)
+        latency = source.labelled(tabulate_latency(design, fbcb))
         files |= {DESIGN_FILE: table_text(design), FBCB_FILE: table_text(fbcb)}
     else:
         latency = problem.table(source.table(item.row), item.setting)
-    if isinstance(source, TableSource) and source.partition is not None:
-        files[PARTITION_FILE] = table_text(source.partition)
+        if isinstance(source, TableSource) and source.partition is not None:
+            files[PARTITION_FILE] = table_text(source.partition)
+        else:
+            latency = latency.derived_from()  # what the table was made from is not in this folder
     table = PlanTable(plan=plan_record(problem, plan)).derived_from(latency)
     files |= {LATENCY_FILE: table_text(latency), PLAN_FILE: table_text(table)}
     if samples is not None:

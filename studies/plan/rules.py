@@ -58,6 +58,15 @@ def least_energy(source: Source, setting: ExitSetting, traffic: Traffic) -> NDAr
     return found
 
 
+def least_p99(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
+    """Least 99th percentile of the latency of some traffic: as if each request were alone. Shapes: returns (N,)."""
+    late = int((1 - QUANTILES["p99"]) * len(traffic) + 1e-6)  # requests that may be slower
+    counts = _shares(source, setting, traffic) * len(traffic)
+    behind = np.cumsum(counts[::-1])[::-1]  # that leave at an exit or later; later ones take longer
+    found: NDArray[np.float64] = MARGIN * least_latency(source, setting)[:, np.flatnonzero(behind > late + 0.5)[-1]]
+    return found
+
+
 def _left(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.int64]:
     """Place in the whole network where each request leaves, counted from 0."""
     places = np.array([*setting.kept, source.stages])

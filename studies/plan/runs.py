@@ -16,7 +16,7 @@ from ...serving.inputs import as_scheduler
 from ...serving.metrics import summarise
 from ...serving.outcome import Replay
 from ...serving.replay import simulate
-from ...serving.requirements import Requirement
+from ...serving.requirements import Requirement, judge
 from ...serving.scheduler import Scheduler
 from ...serving.statistics import Interval
 from ...tables.latency import LatencyTable
@@ -28,7 +28,7 @@ from .rules import limits_of
 PARTS = (1 / 16, 1 / 4)
 """Shares of a run after which it ends if so many requests are late already that a requirement cannot hold."""
 
-SHOWN = ("accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
+SHOWN = ("accuracy", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""
 
 
@@ -41,39 +41,66 @@ class Candidate(NamedTuple):
     policy: int
 
 
+class RaceTask(NamedTuple):
+    """A row of a source, and settings, each with a bound that the 99th percentile must be below."""
+
+    source: int
+    row: int
+    settings: tuple[int, ...]
+    below_s: tuple[float, ...]  # infinite where nothing needs to be beaten
+
+
+class Finisher(NamedTuple):
+    """A plan that keeps all requirements on the first seed, and its figures there."""
+
+    plan: Candidate
+    energy_j: float | None
+    accuracy: float  # 0 if it is not known
+    p99_s: float
+
+
 class RaceResult(NamedTuple):
     """What became of the plans on one row of a source."""
 
-    kept: list[tuple[Candidate, float | None]]  # that keep all requirements on the first seed, and their energies
+    kept: list[Finisher]
     hopeless: int  # that no policy can save
     ended: int  # runs that ended early, by proof
     whole: int  # runs that were simulated to their end
 
 
-def race(problem: PlanProblem, task: tuple[int, int, Sequence[int]]) -> RaceResult:
+def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
     """Simulate a row of a source with some settings and every policy, on the first seed."""
-    source, row, settings = task
+    source, row = task.source, task.row
     whole, hopeless, ended, run = problem.sources[source].table(row), 0, 0, 0
-    kept: list[tuple[Candidate, float | None]] = []
+    kept: list[Finisher] = []
     tables: dict[tuple[int, ...], LatencyTable] = {}  # by the exits that are kept, whatever their thresholds
-    for number in settings:
+    for number, below_s in zip(task.settings, task.below_s, strict=True):
         setting, traffic = problem.settings[number], problem.drawn(number, problem.traffic.seed)
         if setting.kept not in tables:
             tables[setting.kept] = problem.table(whole, number)
         table = tables[setting.kept]  # thresholds change who leaves, which the traffic knows, and no time
-        if _hopeless(problem.requirements, table, traffic):
+        required = [*problem.requirements, *to_beat(below_s)]
+        if _hopeless(required, table, traffic):
             hopeless += len(problem.policies)
             continue
         for at, policy in enumerate(problem.policies):
             scheduler = as_scheduler(policy, table)
-            if _fails_early(problem.requirements, table, traffic, scheduler):
+            if _fails_early(required, table, traffic, scheduler):
                 ended += 1
                 continue
             run += 1
             summary = summarise(simulate(table, traffic, scheduler))
-            if all(problem.judged(summary)):
-                kept.append((Candidate(source, row, number, at), summary.energy_j))
+            if all(judge(item, summary).holds for item in required):
+                served = FIGURES["served_accuracy"].of(summary)
+                accuracy = problem.most_accuracy(source, number) if served is None else served
+                p99_s = summary.percentile("p99").latency_s
+                kept.append(Finisher(Candidate(source, row, number, at), summary.energy_j, accuracy, p99_s))
     return RaceResult(kept, hopeless, ended, run)
+
+
+def to_beat(below_s: float) -> list[Requirement]:
+    """The requirement that a plan has a 99th percentile below a bound, if there is one."""
+    return [] if math.isinf(below_s) else [Requirement(f"p99 < {below_s:g}s", "p99", "<", below_s)]
 
 
 def _hopeless(requirements: Sequence[Requirement], table: LatencyTable, traffic: Traffic) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,23 +17,24 @@ from ...serving.requirements import check_stated
 from ...traffic.traffic import Traffic
 from ..workers import Workers, in_order, workers
 from .exits import ExitSetting
+from .kept import KeptRaces
 from .problem import PlanProblem
-from .rules import LATENCY, UTILISATION, least_energy, least_work, possible
-from .runs import Candidate, FreshFigures, fresh_runs, race
+from .rules import LATENCY, UTILISATION, least_energy, least_p99, possible
+from .runs import Candidate, FreshFigures, RaceResult, RaceTask, fresh_runs, race
 from .sources import Source
 
 ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
 """The other ways in which plans are counted (:attr:`Plans.counts`)."""
 
+ACCURACIES = "accuracy", "served_accuracy"
+"""Figures of answers that are right: of samples, and of SubNets."""
+
 WAVE = 16
 """Rows of hardware that are raced at once, at least: the answer does not depend on the threads that share them."""
 
-RATIO = 1.02
-"""Highest rate kept and the one above it that is not, of :func:`find_highest_rate`, differ by at most this factor."""
-
-HALVINGS = 12
-"""How often the highest rate that is possible at all is halved, at most."""
+STEP = 0.1
+"""On a front over the 99th percentile, a dearer plan of no higher accuracy has one that is lower by this share."""
 
 Cost = Literal["dsps", "share", "energy", "work"]
 """What is minimised: DSPs, their share of the board's, energy of a request, or the work of a sample that passes all
@@ -45,6 +47,8 @@ class Plan:
 
     candidate: Candidate
     fresh: FreshFigures
+    cost: float
+    accuracy: float  # 0 if it is not known
 
 
 @dataclass(frozen=True)
@@ -58,15 +62,18 @@ class Plans:
     minimised : {"dsps", "share", "energy", "work"}
         What was minimised.
     front : list of Plan
-        The cheapest plan, then each that is the cheapest of those with a higher accuracy.
+        The cheapest plan, then each that is the cheapest of those with a higher accuracy; over the 99th percentile,
+        also of those in which it is lower by :data:`STEP`.
     counts : dict of str to int
         Plans in all, and how many each rule discarded, were simulated in part, or whole.
     refuted : int
-        Plans that kept the requirements in the race, and not on the fresh seeds.
+        Plans that kept the requirements in the race, or had a lower percentile there, and not on the fresh seeds.
     least_cost : float or None
         Cost below which proofs exclude every plan; ``None`` if they exclude all.
     nearest : Plan or None
         If the front is empty: of the plans that came nearest to keeping the requirements, the nearest.
+    over_p99 : bool
+        Whether the front is over the 99th percentile, too.
     """
 
     problem: PlanProblem
@@ -76,6 +83,7 @@ class Plans:
     refuted: int
     least_cost: float | None
     nearest: Plan | None = None
+    over_p99: bool = False
 
     __repr__ = brief
 
@@ -88,6 +96,7 @@ class _Field:
     source: NDArray[np.int64]
     row: NDArray[np.int64]
     setting: NDArray[np.int64]
+    p99_s: NDArray[np.float64]  # at least
 
     def waves(self) -> Iterator[slice]:
         """Parts of the field, of at least :data:`WAVE` rows on average; what costs the same is in one part."""
@@ -104,7 +113,9 @@ def find_plans(
     problem: PlanProblem,
     cost: Cost = "dsps",
     *,
+    over_p99: bool = False,
     first: bool = False,
+    kept: KeptRaces | None = None,
     scheduler: str | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -117,8 +128,12 @@ def find_plans(
         The hardware, exits, policies, requirements and traffic.
     cost : {"dsps", "share", "energy", "work"}
         What is minimised.
+    over_p99 : bool
+        The front is over the 99th percentile, too.
     first : bool
         Stop at the first plan: the front has one at most.
+    kept : KeptRaces, optional
+        Simulations of an earlier search, which are not made again; those of this one are added.
     scheduler : str, optional
         Address of a Dask scheduler, or ``local``; the answer does not depend on it.
     threads : int, optional
@@ -137,7 +152,7 @@ def find_plans(
         If the traffic or a requirement does not fit the network or the hardware, or it states no energies.
     """
     field, counts = _prove(problem, cost)
-    walk = _Walk(problem, field, counts, cost)
+    walk = _Walk(problem, field, counts, cost, over_p99=over_p99, kept=kept)
     with workers(scheduler, threads) as at:
         for part in field.waves():
             if progress:
@@ -153,61 +168,7 @@ def find_plans(
             progress(len(field.cost), len(field.cost))
     least = float(field.cost[0]) if field.cost.size else None
     nearest = None if walk.front or first else _nearest(walk)
-    return Plans(problem, cost, walk.front, counts, walk.refuted, least, nearest)
-
-
-def find_highest_rate(
-    problem: PlanProblem,
-    *,
-    scheduler: str | None = None,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> float | None:
-    """Find the highest Poisson rate at which some plan keeps the requirements.
-
-    Parameters
-    ----------
-    problem : PlanProblem
-        With traffic of any rate.
-    scheduler, threads, progress
-        As of :func:`find_plans`; ``progress`` is called with rates that are tried, and how many will be.
-
-    Returns
-    -------
-    float or None
-        Found by bisection to within :data:`RATIO`; ``None`` if none is kept.
-    """
-    tried = 0
-
-    def kept(rate_per_s: float) -> bool:
-        nonlocal tried
-        tried += 1
-        if progress:
-            progress(tried, tried + 1)
-        here = problem.at_rate(rate_per_s)
-        return bool(find_plans(here, "work", first=True, scheduler=scheduler, threads=threads).front)
-
-    high = max(_most(problem, source) for source in problem.sources)
-    low = high / 2
-    for _ in range(HALVINGS):
-        if kept(low):
-            break
-        high, low = low, low / 2
-    else:
-        return None
-    while high / low > RATIO:
-        middle = math.sqrt(high * low)
-        low, high = (middle, high) if kept(middle) else (low, middle)
-    return low
-
-
-def _most(problem: PlanProblem, source: Source) -> float:
-    """Rate beyond which the hardware of a source has more work than time, with any setting."""
-    least_s = math.inf
-    for setting in problem.settings:
-        places = np.array([*setting.kept, source.stages]) - 1
-        least_s = min(least_s, float((least_work(source, setting)[:, places] @ np.array(setting.rates)).min()))
-    return source.speedup / least_s
+    return Plans(problem, cost, walk.front, counts, walk.refuted, least, nearest, over_p99)
 
 
 def _nearest(walk: _Walk) -> Plan:
@@ -217,14 +178,14 @@ def _nearest(walk: _Walk) -> Plan:
     for number, source in enumerate(problem.sources):
         row = int(source.work_s.argmin())
         settings = problem.settings_of(source)
-        most = max(problem.settings[at].accuracy or 0.0 for at in settings)
-        least = min((item.bound for item in problem.requirements if item.name == "accuracy"), default=0.0)
-        right = [at for at in settings if (problem.settings[at].accuracy or 0.0) >= min(least, most)]
+        most = max(problem.most_accuracy(number, at) for at in settings)
+        least = min((item.bound for item in problem.requirements if item.name in ACCURACIES), default=0.0)
+        right = [at for at in settings if problem.most_accuracy(number, at) >= min(least, most)]
         for setting in right:
             for policy in range(len(problem.policies)):
                 plan = Candidate(number, row, setting, policy)
                 fresh = walk.confirm(plan)
-                found.append((fresh.excess(problem.requirements), Plan(plan, fresh)))
+                found.append((fresh.excess(problem.requirements), Plan(plan, fresh, math.inf, 0.0)))
     return min(found, key=lambda item: item[0])[1]
 
 
@@ -233,6 +194,7 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
     policies = len(problem.policies)
     counts = dict.fromkeys(("all", ACCURACY, LATENCY, UTILISATION, HOPELESS, COST, EARLY, WHOLE), 0)
     right = [item for item in problem.requirements if item.name == "accuracy"]
+    served = [item for item in problem.requirements if item.name == "served_accuracy" and item.comparator[0] == ">"]
     parts = []
     for number, source in enumerate(problem.sources):
         rows = len(source.dsps)
@@ -243,17 +205,19 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
             correct = traffic.trace.correct
             accuracy = None if correct is None else float(correct[np.arange(len(traffic)), traffic.exits - 1].mean())
             check_stated(right, accuracy=accuracy)
-            if accuracy is not None and not all(item.allows(accuracy) for item in right):
+            known = [(item, accuracy) for item in right] + [(item, source.accuracy) for item in served]
+            if not all(value is None or item.allows(value) for item, value in known):
                 counts[ACCURACY] += rows * policies
                 continue
             alive, excluded = possible(source, setting, traffic, problem.requirements, source.speedup)
             for name, mask in excluded.items():
                 counts[name] += int(mask.sum()) * policies
             left = np.flatnonzero(alive)
-            costs = _least_costs(cost, source, setting, traffic)[left]
-            parts.append((costs, np.full(len(left), number), left, np.full(len(left), at)))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or [np.zeros(0), *np.zeros((3, 0), int)]
-    order = np.lexsort(columns[::-1])
+            costs, p99_s = _least_costs(cost, source, setting, traffic)[left], least_p99(source, setting, traffic)[left]
+            parts.append((costs, np.full(len(left), number), left, np.full(len(left), at), p99_s))
+    none = [np.zeros(0), *np.zeros((3, 0), int), np.zeros(0)]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or none
+    order = np.lexsort(columns[3::-1])
     return _Field(*(column[order] for column in columns)), counts
 
 
@@ -264,61 +228,92 @@ def _least_costs(cost: Cost, source: Source, setting: ExitSetting, traffic: Traf
     return {"dsps": source.dsps.astype(np.float64), "share": source.share, "work": source.work_s}[cost]
 
 
-Task = tuple[int, int, Sequence[int]]
-"""A source, its row, and settings."""
-
-
 class _Walk:
     """The walk through the field, and the front so far."""
 
-    def __init__(self, problem: PlanProblem, field: _Field, counts: dict[str, int], cost: Cost) -> None:
+    def __init__(
+        self,
+        problem: PlanProblem,
+        field: _Field,
+        counts: dict[str, int],
+        cost: Cost,
+        *,
+        over_p99: bool,
+        kept: KeptRaces | None,
+    ) -> None:
         self.problem, self.counts, self._field, self._cost = problem, counts, field, cost
         self.front: list[Plan] = []
         self.refuted = 0
-        self._accuracy = np.array([item.accuracy or 0.0 for item in problem.settings])
-        self._best = -1.0  # accuracy of the last plan on the front
-        self._waiting: list[tuple[float, float, Candidate]] = []  # a heap: cost, - accuracy; kept on the first seed
+        self._over_p99, self._kept = over_p99, kept
+        self._passed: list[float] = []  # p99 in the race of each plan on the front
+        self._waiting: list[tuple[float, float, float, Candidate]] = []  # a heap: cost, - accuracy, p99 in the race
+        pairs = np.unique(np.stack([field.source, field.setting]), axis=1).T.tolist()
+        self._most = max((problem.most_accuracy(*pair) for pair in pairs), default=0.0)
 
     @property
     def done(self) -> bool:
-        """True if no plan can be more accurate than the front."""
-        return bool(self._best >= self._accuracy.max())
+        """True if nothing can be better than the front."""
+        return self._below_s(self._most) == 0
+
+    def _below_s(self, accuracy: float) -> float:
+        """The 99th percentile that a dearer plan of an accuracy must have less than; 0 if it has no use."""
+        beaten = [p99_s for plan, p99_s in zip(self.front, self._passed, strict=True) if plan.accuracy >= accuracy]
+        if not beaten:
+            return math.inf
+        return (1 - STEP) * min(beaten) if self._over_p99 else 0.0
 
     def advance(self, part: slice, at: Workers) -> None:
         """Race a part of the field; take those plans that cost less than all that is left can."""
-        field = self._field
-        settings: dict[tuple[int, int], list[int]] = {}
+        field, below_s = self._field, functools.cache(self._below_s)
+        settings: dict[tuple[int, int], list[tuple[int, float]]] = {}
         costs: dict[tuple[int, int, int], float] = {}
-        for cost, *pair, setting in zip(
-            field.cost[part].tolist(),
-            field.source[part].tolist(), field.row[part].tolist(), field.setting[part].tolist(), strict=True,
+        for cost, source, row, setting, p99_s in zip(
+            field.cost[part].tolist(), field.source[part].tolist(), field.row[part].tolist(),
+            field.setting[part].tolist(), field.p99_s[part].tolist(), strict=True,
         ):  # fmt: skip
-            if self._accuracy[setting] > self._best:
-                settings.setdefault((pair[0], pair[1]), []).append(setting)
-                costs[pair[0], pair[1], setting] = cost
-        tasks = [(source, row, sorted(here)) for (source, row), here in settings.items()]
-        for _, result in in_order(at.map(race, self.problem, tasks)):
+            bound_s = below_s(self.problem.most_accuracy(source, setting))
+            if p99_s < bound_s:
+                settings.setdefault((source, row), []).append((setting, bound_s))
+                costs[source, row, setting] = cost
+        tasks = [RaceTask(*pair, *map(tuple, zip(*sorted(here), strict=True))) for pair, here in settings.items()]
+        for result in self._race(tasks, at):
             self.counts[HOPELESS] += result.hopeless
             self.counts[EARLY] += result.ended
             self.counts[WHOLE] += result.whole
-            for item, energy_j in result.kept:
-                cost = energy_j if self._cost == "energy" and energy_j is not None else costs[item[:3]]
-                heapq.heappush(self._waiting, (cost, -float(self._accuracy[item.setting]), item))
+            for plan, energy_j, accuracy, p99_s in result.kept:
+                cost = energy_j if self._cost == "energy" and energy_j is not None else costs[plan[:3]]
+                heapq.heappush(self._waiting, (cost, -accuracy, p99_s if self._over_p99 else 0.0, plan))
         rest = field.cost[part.stop] if part.stop < len(field.cost) else math.inf
         while self._waiting and self._waiting[0][0] < rest:
-            self._take(heapq.heappop(self._waiting)[-1])
+            self._take(*heapq.heappop(self._waiting))
 
-    def _take(self, item: Candidate) -> None:
-        """Put a plan on the front, if it is more accurate and keeps the requirements on the fresh seeds."""
-        accuracy = float(self._accuracy[item.setting])
-        if accuracy <= self._best:
+    def _race(self, tasks: Sequence[RaceTask], at: Workers) -> Iterator[RaceResult]:
+        """Results of tasks as they come: kept ones first, and then those that are simulated now."""
+        found = [None if self._kept is None else self._kept.find(self.problem, task) for task in tasks]
+        yield from (result for result in found if result is not None)
+        missing = [task for task, result in zip(tasks, found, strict=True) if result is None]
+        for index, result in in_order(at.map(race, self.problem, missing)):
+            if self._kept is not None:
+                self._kept.add(self.problem, missing[index], result)
+            yield result
+
+    def _take(self, cost: float, less: float, p99_s: float, plan: Candidate) -> None:
+        """Put a plan on the front if it is better there, and keeps the requirements on the fresh seeds."""
+        accuracy = -less
+        below_s = self._below_s(accuracy)
+        if below_s == 0 or p99_s >= below_s:
             return
-        fresh = self.confirm(item)
-        if not fresh.kept:
+        fresh = self.confirm(plan)
+        if not fresh.kept or (self._over_p99 and self._no_better(accuracy, fresh)):
             self.refuted += 1
             return
-        self.front.append(Plan(item, fresh))
-        self._best = accuracy
+        self.front.append(Plan(plan, fresh, cost, accuracy))
+        self._passed.append(p99_s)
+
+    def _no_better(self, accuracy: float, fresh: FreshFigures) -> bool:
+        """Whether a plan of the front has on fresh seeds as much accuracy and as low a 99th percentile."""
+        here = fresh.figures["p99"].mean
+        return any(plan.accuracy >= accuracy and plan.fresh.figures["p99"].mean <= here for plan in self.front)
 
     def confirm(self, item: Candidate) -> FreshFigures:
         """Simulate a plan on the fresh seeds."""

@@ -62,6 +62,6 @@ def _smaller(source: object, row: int) -> Iterator[tuple[str, LatencyTable]]:
         if min(smaller) < 1:
             continue
         try:
-            yield change, tabulate_latency(*design_of(source.network, on, source.options, smaller))
+            yield change, source.labelled(tabulate_latency(*design_of(source.network, on, source.options, smaller)))
         except InputError:  # so few rows hold no tile
             continue

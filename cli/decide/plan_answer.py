@@ -1,0 +1,181 @@
+"""The answer of `fluidb plan`, as text and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..render import facts, folded_table, percent, quantity, table
+
+if TYPE_CHECKING:
+    from ...studies.estimates import Estimate
+    from ...studies.plan.problem import PlanProblem
+    from ...studies.plan.rates import PlanAnswer
+    from ...studies.plan.runs import FreshFigures
+    from ...studies.plan.search import Plan, Plans
+    from ...studies.plan.steps import PlanStep
+
+_RULES = {
+    "accuracy": "not accurate enough",
+    "latency of one sample": "too slow for one sample",
+    "utilisation": "too slow for the rate",
+    "no policy can save it": "that no policy can save",
+    "cost": "no better than a cheaper one",
+    "simulated in part": "simulated until they failed",
+    "simulated": "simulated whole",
+}
+"""What is said of the plans that each rule discarded, and of those that were simulated."""
+
+
+def answer_record(answer: PlanAnswer, steps: Sequence[PlanStep]) -> dict[str, Any]:
+    """The answer as JSON, without what was asked."""
+    from ...studies.plan.record import figures_record, plan_record
+
+    first = answer.searches[0]
+    problem = first.problem
+    return {
+        "requirements": [item.text for item in problem.requirements],
+        "policies": [item.spec for item in problem.policies],
+        "minimised": first.minimised,
+        "over_p99": first.over_p99,
+        "front": [plan_record(item.found.problem, item.plan) for item in answer.front],
+        "steps": [{"change": item.change, **figures_record(problem, item.fresh)} for item in steps],
+        "searches": [_search_record(item) for item in answer.searches],
+    }
+
+
+def _search_record(found: Plans) -> dict[str, Any]:
+    from ...studies.plan.record import plan_record
+
+    return {
+        "rate_per_s": found.problem.traffic.rate_per_s,
+        "counts": found.counts,
+        "refuted": found.refuted,
+        "least_cost": found.least_cost,
+        "nearest": found.nearest and plan_record(found.problem, found.nearest),
+    }
+
+
+def answer_text(answer: PlanAnswer, steps: Sequence[PlanStep]) -> Iterator[str]:
+    """The recommended plan, the front, and what one step of each resource changes."""
+    from ...serving.figures import FIGURES
+
+    best = answer.front[0]
+    problem, several = best.found.problem, len(answer.searches) > 1
+    figures = _figures(best.found)
+    headings = [FIGURES[name].heading for name in figures]
+    yield facts(_about(best.found, best.plan, steps) | {"searched": "; ".join(map(_searched, answer.searches))})
+    rows = [
+        (
+            *([_rate(item.found.problem)] if several else []),
+            *_where(problem, item.plan),
+            *_shown(figures, item.plan.fresh),
+        )
+        for item in answer.front
+    ]
+    yield folded_table(
+        [*(["rate"] if several else []), "DSPs", "hardware", "exits", "policy", *headings], rows, "--json"
+    )
+    changes = [(item.change, _kept(problem, item.fresh), *_shown(figures, item.fresh)) for item in steps]
+    if changes:
+        yield table(["the recommended plan with", "", *headings], changes)
+
+
+def _rate(problem: PlanProblem) -> str | None:
+    rate_per_s = problem.traffic.rate_per_s
+    return None if rate_per_s is None else f"{rate_per_s:.4g} /s"
+
+
+def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str | None]:
+    """The recommended plan, and the requirement that fails first if there is less of anything."""
+    problem, item = found.problem, plan.candidate
+    source, setting = problem.sources[item.source], problem.settings[item.setting]
+    design = None
+    if source.tiles:
+        taken = f"{source.dsps[item.row]:,} DSPs, {percent(float(source.share[item.row]), 1)} of the board's"
+        design = f"<T_R,T_P,T_C> = {source.tiles[item.row]}: {taken}"
+    failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
+    first = problem.requirements[failed[0]] if failed else None
+    return {
+        "rate": _rate(problem),
+        "hardware": source.name,
+        "design": design,
+        "exits": setting.text(problem.network.exits),
+        "policy": problem.policies[item.policy].spec,
+        "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
+        "bound": _bound(found, plan),
+    }
+
+
+def _bound(found: Plans, plan: Plan) -> str | None:
+    """What every plan that keeps the requirements costs at least, if anything is known to cost less than this one."""
+    least = found.least_cost
+    if not least:
+        return None
+    shown = {"dsps": f"{least:,.0f} DSPs", "share": f"{percent(least, 1)} of a board's DSPs"}
+    text = shown.get(found.minimised) or quantity(least, "J")
+    if math.isclose(least, plan.cost):
+        return f"{text}: no plan can cost less"
+    return f"no plan can cost less than {text}, which is {percent(1 - least / plan.cost, 1)} less"
+
+
+def _interval(unit: str, found: Estimate) -> str:
+    if found.low is None or found.high is None:
+        return quantity(found.mean, unit)
+    return f"{quantity(found.mean, unit)}, {quantity(found.low, unit)} to {quantity(found.high, unit)} at 95 %"
+
+
+def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
+    item = plan.candidate
+    source, setting = problem.sources[item.source], problem.settings[item.setting]
+    design = f" {source.tiles[item.row]}" if source.tiles else ""
+    dsps = f"{source.dsps[item.row]:,}" if source.tiles else ""
+    return dsps, source.name + design, setting.text(problem.network.exits), problem.policies[item.policy].spec
+
+
+def _figures(found: Plans) -> list[str]:
+    """The figures of the tables: the usual ones, what is minimised, and those that are required."""
+    problem = found.problem
+    known = ["accuracy"] if problem.traffic.samples is not None else []
+    known += ["served_accuracy"] if any(item.accuracy is not None for item in problem.sources) else []
+    known += ["energy"] if found.minimised == "energy" else []
+    return list(dict.fromkeys([*known, "p99", "violation_rate", *(item.name for item in problem.requirements)]))
+
+
+def _shown(figures: Sequence[str], fresh: FreshFigures) -> list[str]:
+    from ...serving.figures import FIGURES
+
+    found = fresh.figures
+    return [quantity(found[name].mean, FIGURES[name].unit) if name in found else "-" for name in figures]
+
+
+def _kept(problem: PlanProblem, fresh: FreshFigures) -> str:
+    """Whether the requirements are kept, and else which one is not."""
+    for word, verdict in (("not kept", False), ("undecided", None)):
+        if verdict in fresh.verdicts:
+            return f"{word}: {problem.requirements[fresh.verdicts.index(verdict)].text}"
+    return "kept"
+
+
+def _searched(found: Plans) -> str:
+    counts, rate = found.counts, _rate(found.problem)
+    parts = [f"{counts['all']:,} plans" + (f" at {rate}" if rate else "")]
+    parts += [f"{number:,} {_RULES[name]}" for name, number in counts.items() if name in _RULES and number]
+    again = f"; {found.refuted:,} of these did not hold on fresh seeds" if found.refuted else ""
+    return ", ".join(parts) + again
+
+
+def miss(found: Plans) -> str:
+    """The line that says which requirement no plan keeps, and how far off the nearest is."""
+    problem, plan = found.problem, found.nearest
+    assert plan is not None
+    broken = [item for item, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True) if kept is not True]
+    item = broken[0]
+    found_ = plan.fresh.figures.get(item.name)
+    value = "not known" if found_ is None else _interval(item.unit, found_)
+    _, hardware, exits, policy = _where(problem, plan)
+    return (
+        f'no plan keeps "{item.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
+        f"{_searched(found)}"
+    )

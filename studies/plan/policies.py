@@ -1,0 +1,38 @@
+"""The policies that a plan may take: with alternatives of their parameters, ``adaptb:timeout=S|M|L``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from ...serving.scheduler import Scheduler, find_policy
+from .sources import Source
+
+DEFAULT_POLICIES = ("serial", "adaptb", "fluid", "fluid-slack")
+"""Policies that need nothing beside the table and the traffic."""
+
+FOR_SUBNETS = "sushi"
+"""The policy that chooses a SubNet for each request, tried where hardware has several."""
+
+
+def find_policies(texts: Sequence[str] | None, sources: Sequence[Source]) -> list[Scheduler]:
+    """The policies of a plan, one for each combination of alternatives; by default those that suit the hardware."""
+    if not texts:
+        several = any(item.several_subnets for item in sources)
+        texts = [*DEFAULT_POLICIES, *([FOR_SUBNETS] if several else [])]
+    return [find_policy(spec) for text in texts for spec in alternatives(text)]
+
+
+def alternatives(text: str) -> list[str]:
+    """The texts of a policy with each combination of the values that ``|`` separates.
+
+    >>> alternatives("fluid:b_max=4|8")
+    ['fluid:b_max=4', 'fluid:b_max=8']
+    """
+    named, equals, _ = text.partition("=")
+    if not equals:
+        return [text]
+    head = named[: max(named.rfind(":"), named.rfind(",")) + 1]
+    items = [item.partition("=") for item in text[len(head) :].split(",")]
+    each = [[f"{key}{sign}{value}" for value in values.split("|")] for key, sign, values in items]
+    return [head + ",".join(chosen) for chosen in product(*each)]

@@ -1,0 +1,141 @@
+"""Plans at several rates of requests, and the highest rate at which there is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .kept import KeptRaces
+from .problem import PlanProblem
+from .rules import least_work
+from .search import Cost, Plan, Plans, find_plans
+from .sources import Source
+
+RATIO = 1.02
+"""Highest rate kept and the one above it that is not, of :func:`find_highest_rate`, differ by at most this factor."""
+
+HALVINGS = 12
+"""How often the highest rate that is possible at all is halved, at most."""
+
+
+class FrontPlan(NamedTuple):
+    """A plan, and the search at a rate that found it."""
+
+    found: Plans
+    plan: Plan
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """The rate at which it keeps the requirements; ``None`` for a trace."""
+        return self.found.problem.traffic.rate_per_s
+
+    def as_good_as(self, other: FrontPlan) -> bool:
+        """Whether it costs at most as much, and is at least as good in all that the front is over."""
+        here, there = self.plan, other.plan
+        no_later = here.fresh.figures["p99"].mean <= there.fresh.figures["p99"].mean
+        return here.cost <= there.cost and here.accuracy >= there.accuracy and (no_later or not self.found.over_p99)
+
+
+class PlanAnswer(NamedTuple):
+    """The searches at each rate, the highest first, and the plans that no plan at a higher rate makes needless."""
+
+    searches: list[Plans]
+    front: list[FrontPlan]
+
+
+def find_at_rates(
+    problem: PlanProblem,
+    rates_per_s: Sequence[float] = (),
+    cost: Cost = "dsps",
+    *,
+    over_p99: bool = False,
+    kept: KeptRaces | None = None,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PlanAnswer:
+    """Find the plans at each of several rates; of a plan at a lower rate only if no plan at a higher one is as good.
+
+    Parameters
+    ----------
+    problem : PlanProblem
+        The hardware, exits, policies, requirements and traffic.
+    rates_per_s : sequence of float
+        Rates of Poisson arrivals; none for traffic as the problem has it.
+    cost, over_p99, kept, scheduler, threads, progress
+        As of :func:`find_plans`.
+
+    Returns
+    -------
+    PlanAnswer
+        Its first plan is the cheapest at the highest rate at which there is one.
+    """
+    problems = [problem.at_rate(rate_per_s) for rate_per_s in sorted(rates_per_s, reverse=True)] or [problem]
+    searches: list[Plans] = []
+    front: list[FrontPlan] = []
+    for here in problems:
+        found = find_plans(
+            here, cost, over_p99=over_p99, kept=kept, scheduler=scheduler, threads=threads, progress=progress
+        )
+        searches.append(found)
+        plans = [FrontPlan(found, plan) for plan in found.front]
+        front += [plan for plan in plans if not any(other.as_good_as(plan) for other in front)]
+    return PlanAnswer(searches, front)
+
+
+def find_highest_rate(
+    problem: PlanProblem,
+    *,
+    kept: KeptRaces | None = None,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> float | None:
+    """Find the highest Poisson rate at which some plan keeps the requirements.
+
+    Parameters
+    ----------
+    problem : PlanProblem
+        With traffic of any rate.
+    kept, scheduler, threads, progress
+        As of :func:`find_plans`; ``progress`` is called with rates that are tried, and how many will be.
+
+    Returns
+    -------
+    float or None
+        Found by bisection to within :data:`RATIO`; ``None`` if none is kept.
+    """
+    tried = 0
+
+    def holds(rate_per_s: float) -> bool:
+        nonlocal tried
+        tried += 1
+        if progress:
+            progress(tried, tried + 1)
+        here = problem.at_rate(rate_per_s)
+        return bool(find_plans(here, "work", first=True, kept=kept, scheduler=scheduler, threads=threads).front)
+
+    high = max(_most(problem, source) for source in problem.sources)
+    low = high / 2
+    for _ in range(HALVINGS):
+        if holds(low):
+            break
+        high, low = low, low / 2
+    else:
+        return None
+    while high / low > RATIO:
+        middle = math.sqrt(high * low)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _most(problem: PlanProblem, source: Source) -> float:
+    """Rate beyond which the hardware of a source has more work than time, with any setting."""
+    least_s = math.inf
+    for setting in problem.settings:
+        places = np.array([*setting.kept, source.stages]) - 1
+        least_s = min(least_s, float((least_work(source, setting)[:, places] @ np.array(setting.rates)).min()))
+    return source.speedup / least_s
