@@ -9,11 +9,13 @@ import pytest
 from builders import ROOT, Run
 from fluidb.papers.hardware import MEASUREMENTS
 from fluidb.papers.hardware.boards import FITTED, UNCALIBRATED, hardware_dpu, rank_correlation
+from fluidb.papers.hardware.mlperf import RIGHT, TOGETHER, Summary, apart, hardware_mlperf, inside, read_submissions
 from fluidb.papers.hardware.sheet import hardware_nvdla, sheet_layers
 from fluidb.papers.lab import Lab
 from fluidb.papers.rows import PREDICTED
 from fluidb.platforms import load_platform
 from fluidb.platforms.engine import Engine
+from fluidb.serving.statistics import Interval
 
 B4096 = ["dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260"]
 ITEM = hardware_dpu(Lab())
@@ -76,6 +78,40 @@ def test_rank_correlation_by_hand() -> None:
     assert rank_correlation(one, np.array([1.0, 2.0, 4.0, 3.0])) == pytest.approx(1 - 6 * 2 / 60)
     assert rank_correlation(one, -one) == pytest.approx(-1)
     assert rank_correlation(one, np.array([1.0, 1.0, 2.0, 3.0])) == pytest.approx(0.9486832980505138)
+
+
+def test_intervals_of_summaries_hold_as_many_as_theory_says() -> None:
+    """Of independent latencies whose tail is a power, which is what is read between percentiles."""
+    draw, shares, requests = np.random.default_rng(1), [], 5_000
+    for _ in range(200):
+        latency_s = np.sort(draw.pareto(2.0, (TOGETHER, requests)) + 1)
+        ends = latency_s[:, [int(share * requests) for share in (0.97, 0.99, 0.999)]]
+        runs = [Summary(requests, tuple(each)) for each in ends.tolist()]
+        shares.append(inside([run.p99 for run in runs], [run.interval() for run in runs]))
+    assert np.mean(shares) == pytest.approx(RIGHT, abs=4 * np.std(shares) / 200**0.5)
+    exact = tuple(share**-0.5 for share in (0.03, 0.01, 0.001))
+    half = 1.96 * (0.99 * 0.01 / (0.25 * requests)) ** 0.5
+    assert Summary(requests, exact).interval(0.25) == pytest.approx([(0.01 + half) ** -0.5, (0.01 - half) ** -0.5])
+
+
+def test_runs_inside_and_apart_by_hand() -> None:
+    figures = [10.0, 11.0, 12.0]
+    assert inside(figures, [Interval(9, 11), Interval(11, 12), None]) == pytest.approx(100 * 2 / 6)
+    assert apart(figures) == pytest.approx(20)
+
+
+def test_one_run_of_mlperf_does_not_hold_the_others() -> None:
+    """And reduced runs of ours, too short for an interval, hold nothing."""
+    submissions, left_out = read_submissions()
+    assert (sum(map(len, submissions.values())), left_out) == (195, 4)
+    item = hardware_mlperf(Lab(requests=300, seeds=1))
+    assert [claim.holds for claim in item.claims] == [False, False, False]
+    assert [row.ours for row in item.rows if "fluidb" in row.at] == [0.0] * 4
+    held = [row for row in item.rows if row.at == "MLPerf, independent latencies"]
+    counts = np.array([len(runs) for runs in submissions.values()])
+    by_benchmark = np.array([row.ours for row in held[:-1]])
+    assert held[-1].ours == pytest.approx(float(by_benchmark @ counts) / 195)
+    assert 15 < held[-1].ours < 25
 
 
 def test_the_extract_says_where_it_is_from() -> None:
