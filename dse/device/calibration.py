@@ -184,8 +184,7 @@ def _of(row: _Row, every: Needs, line: str) -> Needs:
         raise InputError(
             f'{line}: layer: expected a layer of {row.network} that takes time, found "{row.layer}"; {hint}'
         )
-    at = names.index(row.layer)
-    return Needs(every.works[at : at + 1], every.cycles[at : at + 1], every.bytes[at : at + 1])
+    return every.of_layer(names.index(row.layer))
 
 
 class _Rows:

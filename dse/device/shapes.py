@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...formats import AnyPath
 from ...models.schema import NetworkFile
 from ...platforms.engine import MOST, Engine
-from .engine import Floats, Needs, by_unit, layer_times, needs, shape_cycles
+from .engine import Floats, Needs, batch_times, by_unit, layer_times, needs, shape_cycles
 
 Ints = NDArray[np.int64]
 
@@ -118,6 +118,6 @@ def _sums(cycles: Floats, moved: Floats, engine: Engine) -> Floats:
 
 def _timed(file: NetworkFile, path: AnyPath, engine: Engine) -> ShapeTime:
     need = needs(file, path, engine)
-    time_s = float(_sums(need.cycles[:, None], need.bytes, engine)[0])
+    time_s = float(batch_times(need, engine).sum())
     macs = sum(work.gemm.macs for work in need.works if work.gemm is not None)
     return ShapeTime(engine, time_s, macs / (time_s * engine.clock_hz * engine.macs_per_cycle))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dse.device.calibration import CONSTANTS, Measurement, calibrate, read_measurements
-from ...dse.device.engine import layer_times
+from ...dse.device.engine import batch_times
 from ...dse.device.shapes import search_shape
 from ...models.loader import read_network_file
 from ...platforms import load_platform
@@ -38,9 +38,7 @@ MEAN, WORST, ORDER = 8.0, 15.0, 0.97
 
 def predicted_s(row: Measurement, engine: Engine) -> float:
     """Time of a measured network as an engine's constants predict it."""
-    need = row.needs
-    times = layer_times(need.cycles, need.bytes, engine.clock_hz, engine.bytes_per_s, engine.not_hidden, engine.layer_s)
-    return float(times.sum()) + engine.inference_s
+    return float(batch_times(row.needs, engine).sum())
 
 
 def rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

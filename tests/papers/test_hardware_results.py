@@ -10,7 +10,7 @@ from builders import ROOT, Run
 from fluidb.papers.hardware import MEASUREMENTS
 from fluidb.papers.hardware.boards import FITTED, UNCALIBRATED, hardware_dpu, rank_correlation
 from fluidb.papers.hardware.mlperf import RIGHT, TOGETHER, Summary, apart, hardware_mlperf, inside, read_submissions
-from fluidb.papers.hardware.sheet import hardware_nvdla, sheet_layers
+from fluidb.papers.hardware.sheet import hardware_nvdla, seconds, sheet_layers
 from fluidb.papers.lab import Lab
 from fluidb.papers.rows import PREDICTED
 from fluidb.platforms import load_platform
@@ -18,7 +18,8 @@ from fluidb.platforms.engine import Engine
 from fluidb.serving.statistics import Interval
 
 B4096 = ["dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260"]
-ITEM = hardware_dpu(Lab())
+ITEM, SHEET = hardware_dpu(Lab()), hardware_nvdla(Lab())
+NVDLA = load_platform("nvdla-2048", kind=Engine)
 
 
 @pytest.mark.parametrize("name", [*B4096, "dpu-b1600-ultra96"])
@@ -60,16 +61,45 @@ def test_networks_held_out_are_within_the_aim() -> None:
 
 
 def test_cycles_of_the_sheet_are_equal_but_in_first_and_last_layers() -> None:
-    layers = sheet_layers()
-    other = [(layer.network, layer.layer) for layer in layers if not layer.equal]
+    layers = sheet_layers(NVDLA)
+    other = [(layer.network, layer.work.name) for layer in layers if not layer.equal]
     assert other == [
         ("alexnet", "1"), ("alexnet", "fc3"), ("googlenet", "conv1"), ("googlenet", "fc"), ("resnet50", "Conv1"),
         ("resnet50", "fc1000"),
     ]  # fmt: skip
     assert sum(layer.winograd for layer in layers) == 31
-    sums = [row for row in hardware_nvdla(Lab()).rows if row.of == "all layers"]
+    sums = [row for row in SHEET.rows if (row.quantity, row.of) == ("MAC cycles", "all layers")]
     assert [row.at for row in sums] == ["alexnet", "googlenet", "resnet50"]
     assert all(abs(row.difference or 0.0) < 10 for row in sums)
+
+
+def test_times_of_the_sheet_are_near_where_it_counts_our_weights() -> None:
+    """Its total times are those of its summary; where they are far, only layers with other weights are."""
+    found = {(row.of, row.at): row for row in SHEET.rows if row.quantity == "time"}
+    printed = {"alexnet": 0.8954435625, "googlenet": 1.222071, "resnet50": 7.113691}
+    for name, time_ms in printed.items():
+        assert found["all layers", name].paper == pytest.approx(time_ms, rel=1e-5)
+        assert found["layers with our weights", name].difference == pytest.approx(2, abs=0.5)
+        assert abs(found["all layers, the sheet's weights", name].difference or 0.0) < 5
+    assert [claim.holds for claim in SHEET.claims if claim.statement.endswith("time is near")] == [True, False, False]
+    others = [layer for layer in sheet_layers(NVDLA) if abs(layer.weight_ratio - 1) > 1e-9]
+    few = [layer for layer in others if layer.weight_ratio == pytest.approx(9 / 16)]
+    assert (len(few), {layer.network for layer in few if layer.winograd}) == (8, {"googlenet"})
+    for layer in others:
+        if layer.work.strided:  # windows are rounded up to a multiple of the stride
+            stride = {11: 4}.get(layer.work.window[0], 2)
+            side = -(-layer.work.window[0] // stride) * stride
+            channels = {7: 4 / 3}.get(layer.work.window[0], 1)
+            assert layer.weight_ratio == pytest.approx(channels * (side / layer.work.window[0]) ** 2)
+
+
+def test_a_layer_of_the_sheet_by_hand() -> None:
+    """A residual reads and writes 14 x 14 x 1,024 bytes; 16 samples share the weights of a fully connected layer."""
+    (layer,) = [layer for layer in sheet_layers(NVDLA) if layer.work.name == "Res4a_branch2c"]
+    moved = 14 * 14 * 256 + 2 * 14 * 14 * 1024 + 256 * 1024
+    assert seconds([layer], NVDLA) == pytest.approx(moved / 10e9)
+    fc = [layer for layer in sheet_layers(NVDLA) if layer.work.name == "fc2"]
+    assert seconds(fc, NVDLA) == pytest.approx((2 * 4096 + 4096 * 4096 / 16) / 10e9)
 
 
 def test_rank_correlation_by_hand() -> None:

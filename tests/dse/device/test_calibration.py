@@ -39,8 +39,10 @@ def kv260(**keys: Any) -> Engine:
 def row_of(
     network: str, seconds: float, cycles: list[float], moved: list[float], layer: str | None = None
 ) -> Measurement:
-    work = LayerWork("w", 1, in_head=False, gemm=None, window=(1, 1), strided=False, line=1, words=1, added=False)
-    return Measurement(network, layer, seconds, Needs([work] * len(cycles), np.array(cycles), np.array(moved)))
+    work = LayerWork("w", 1, in_head=False, gemm=None, window=(1, 1), strided=False, line=1, words=1)
+    return Measurement(
+        network, layer, seconds, Needs([work] * len(cycles), np.array(cycles), np.array(moved), np.zeros(len(moved)))
+    )
 
 
 def predicted(row: Measurement, gb_s: float, not_hidden: float, layer_s: float, inference_s: float) -> float:
