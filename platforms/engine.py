@@ -46,7 +46,7 @@ class Engine(Device):
     clock_mhz : float
         Clock of the engine.
     macs_per_dsp : int
-        Multiply-accumulates that a DSP does in a cycle of that clock.
+        Multiply-accumulates that a DSP does in a cycle of that clock: more where its own is a multiple.
     word_bits : int
         Width of activations and weights.
     bandwidth_gb_s : float

@@ -146,7 +146,8 @@ FUSED: dict[str, tuple[list[dict[str, Any]], dict[str, int]]] = {
         {"a": 64, "b": 32 + 32 + 2},
     ),
     "the last of two products": (
-        [{"name": "a", **CONV}, {"name": "b", **CONV, "from": ["input"]}, {"name": "s", "op": "add", "from": ["a", "b"]}],
+        [{"name": "a", **CONV}, {"name": "b", **CONV, "from": ["input"]},
+         {"name": "s", "op": "add", "from": ["a", "b"]}],
         {"a": 64, "b": 32 + 32 + 32},
     ),
     "a sum whose last input is read again": (
