@@ -30,6 +30,7 @@ PAPER = Paper(
     items={
         "hardware_dpu": "boards",
         "hardware_shapes": "boards",
+        "hardware_pixels": "boards",
         "hardware_nvdla": "sheet",
         "hardware_mlperf": "mlperf",
     },

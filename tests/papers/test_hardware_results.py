@@ -7,8 +7,10 @@ import json
 import numpy as np
 import pytest
 from builders import ROOT, Run
+from fluidb.dse.device.engine import batch_times, needs
+from fluidb.models.loader import read_network_file
 from fluidb.papers.hardware import MEASUREMENTS
-from fluidb.papers.hardware.boards import FITTED, UNCALIBRATED, hardware_dpu, rank_correlation
+from fluidb.papers.hardware.boards import FITTED, UNCALIBRATED, as_engine, hardware_dpu, rank_correlation
 from fluidb.papers.hardware.mlperf import RIGHT, TOGETHER, Summary, apart, hardware_mlperf, inside, read_submissions
 from fluidb.papers.hardware.sheet import hardware_nvdla, seconds, sheet_layers
 from fluidb.papers.lab import Lab
@@ -100,6 +102,18 @@ def test_a_layer_of_the_sheet_by_hand() -> None:
     assert seconds([layer], NVDLA) == pytest.approx(moved / 10e9)
     fc = [layer for layer in sheet_layers(NVDLA) if layer.work.name == "fc2"]
     assert seconds(fc, NVDLA) == pytest.approx((2 * 4096 + 4096 * 4096 / 16) / 10e9)
+
+
+def test_an_engine_of_a_board_has_its_multipliers_and_words() -> None:
+    """At one pixel it makes the products of <1, macs> tiles; its bandwidth is the board's."""
+    engine = as_engine(load_platform("zcu104"))
+    assert (engine.macs_per_cycle, engine.dsps, engine.word_bits, engine.shape) == (1728, 1728, 16, "1 x 1 x 1728")
+    file, path = read_network_file("alexnet")
+    need = needs(file, path, engine)
+    for work, cycles in zip(need.works, need.cycles, strict=True):
+        R, P, C, groups = work.gemm or (0, 0, 0, 0)
+        assert cycles == R * P * -(-C // 1728) * groups
+    assert batch_times(need, engine).sum() >= need.bytes.sum() / 9.6e9
 
 
 def test_rank_correlation_by_hand() -> None:

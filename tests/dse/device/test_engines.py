@@ -270,6 +270,10 @@ def test_the_best_shape_is_that_of_all_shapes(seed: int) -> None:
     equal = [shape for shape, time_s in zip(shapes, times, strict=True) if time_s <= min(times) * (1 + 1e-12)]
     assert found.best.engine.macs_per_cycle <= min(np.prod(shape) for shape in equal)
     assert found.best.time_s <= found.given.time_s
+    few = search_shape(file, "n.toml", engine, most_pixels=2).best
+    assert few.engine.pixels <= 2
+    of_few = [time_s for shape, time_s in zip(shapes, times, strict=True) if shape[0] <= 2]
+    assert few.time_s == pytest.approx(min(of_few), rel=1e-12)
 
 
 def test_an_engine_that_is_best_stays() -> None:
