@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..formats import AnyPath
 from .loader import build_network, head_of, lower_all
 from .network import Gemm, Shape
-from .schema import Conv, ConvTranspose, Join, NetworkFile, Op
+from .schema import Conv, ConvTranspose, GlobalPool, Join, NetworkFile, Op, Pool
 
 
 class LayerWork(NamedTuple):
@@ -21,12 +22,16 @@ class LayerWork(NamedTuple):
     window: tuple[int, int]  # rows and columns of a window over the input map
     strided: bool  # whether windows are further apart than a pixel
     line: int  # pixels of a line of the map, of which gemm.R are a whole number; of a map 1 wide its height
-    words: int  # that it moves: inputs, outputs and weights
-    added: bool  # an addition, which some engines fuse into the layer before it
+    words: int  # of inputs and outputs that it moves
+    weights: int = 0  # words of these
+    per_sample: bool = False  # whether it multiplies two activations
 
 
-def layer_works(file: NetworkFile, path: AnyPath) -> list[LayerWork]:
+def layer_works(file: NetworkFile, path: AnyPath, *, additions: bool = False, pools: bool = False) -> list[LayerWork]:
     """The layers of a network that take time on an engine, in execution order, additions among them.
+
+    An addition or pool that is fused is part of the layer that makes its last input, if nothing else reads that: the
+    layer reads the other input, and writes the fused output in place of its own.
 
     Parameters
     ----------
@@ -34,6 +39,8 @@ def layer_works(file: NetworkFile, path: AnyPath) -> list[LayerWork]:
         The content of a network's file.
     path : str or Path
         The file, for faults.
+    additions, pools : bool
+        Whether these are fused.
 
     Returns
     -------
@@ -51,27 +58,43 @@ def layer_works(file: NetworkFile, path: AnyPath) -> list[LayerWork]:
     begin = 0
     order = {op.name: i for i, op in enumerate(file.layers)}
     ends = [order[item.after] + 1 for item in file.exits]
-    every = list(_works(file.layers, file.input.shape, [1 + sum(end <= i for end in ends) for i in range(len(order))]))
+    stages = [1 + sum(end <= i for end in ends) for i in range(len(order))]
+    exits = [item.after for item in file.exits]
+    fused = (Join,) * additions + (Pool, GlobalPool) * pools
+    every = _works(file.layers, file.input.shape, stages, fused, exits)
     for stage, item in enumerate(file.exits, 1):
         works += [work for work in every if work.stage == stage]
         source = shapes[item.after]
         head = head_of(item, source)
-        works += _works(head, source, [stage] * len(head), in_head=True)
+        works += _works(head, source, [stage] * len(head), fused, in_head=True)
         begin = stage
     return works + [work for work in every if work.stage > begin]
 
 
-def _works(ops: Sequence[Op], source: Shape, stages: Sequence[int], *, in_head: bool = False) -> Iterator[LayerWork]:
-    """The works of a chain."""
+def _works(
+    ops: Sequence[Op], source: Shape, stages: Sequence[int], fused: tuple[type, ...], read: Iterable[str] = (), *,
+    in_head: bool = False,
+) -> list[LayerWork]:  # fmt: skip
+    """The works of a chain, of which others read some maps."""
     shapes, layers, _ = lower_all(ops, source, "", stages, in_head=in_head)
     lowered = {layer.name: layer for layer in layers}
-    before = "input"
-    for op, stage in zip(ops, stages, strict=True):
-        maps = [shapes[name] for name in op.inputs or [before]]
-        before, shape = op.name, shapes[op.name]
+    befores = ["input", *(op.name for op in ops)]
+    inputs = [op.inputs or [before] for op, before in zip(ops, befores, strict=False)]
+    readers = Counter([*read, *(name for names in inputs for name in names)])
+    order = {name: i for i, name in enumerate(befores)}
+    works: list[LayerWork] = []
+    maker: dict[str, int] = {}  # the work that makes a map, for maps of products and of what is fused into them
+    for op, stage, names in zip(ops, stages, inputs, strict=True):
+        maps, shape = [shapes[name] for name in names], shapes[op.name]
         name = f"exit{stage}/{op.name}" if in_head else op.name
-        window, strided, pixels, gemm = (1, 1), False, shape, None
         added = isinstance(op, Join) and op.op == "add"
+        last = max(names, key=lambda each: order[each])
+        if isinstance(op, fused) and (added or not isinstance(op, Join)) and last in maker and readers[last] == 1:
+            at = maker[op.name] = maker[last]
+            moved = sum(item.words for item in maps) - 2 * shapes[last].words + shape.words
+            works[at] = works[at]._replace(words=works[at].words + moved)
+            continue
+        window, strided, pixels, gemm = (1, 1), False, shape, None
         moved = sum(item.words for item in maps) + shape.words
         if name in lowered:
             gemm = lowered[name].gemm
@@ -81,11 +104,14 @@ def _works(ops: Sequence[Op], source: Shape, stages: Sequence[int], *, in_head: 
                 window, strided = (op.kernel[0], op.kernel[1]), op.stride != [1, 1]
             elif isinstance(op, ConvTranspose):
                 pixels = maps[0]
-            if gemm is not None and not lowered[name].per_sample:
-                moved += gemm.P * gemm.C * gemm.groups
         elif not added:
             continue
         line = pixels.width if pixels.width > 1 else pixels.height
         if gemm is not None and gemm.R % line:
             line = gemm.R  # a product that is stated as such has no map
-        yield LayerWork(name, stage, in_head, gemm, window, strided, line, moved, added)
+        per_sample = name in lowered and lowered[name].per_sample
+        weights = gemm.P * gemm.C * gemm.groups if gemm is not None and not per_sample else 0
+        if gemm is not None:
+            maker[op.name] = len(works)
+        works.append(LayerWork(name, stage, in_head, gemm, window, strided, line, moved, weights, per_sample))
+    return works

@@ -42,7 +42,7 @@ class Board(Platform):
     dsps : int
         DSPs; see ``macs_per_dsp``.
     macs_per_dsp : int
-        Multiply-accumulates of ``word_bits`` that a DSP does in a cycle.
+        Multiply-accumulates of ``word_bits`` that a DSP does in a cycle of the NPU: more where its clock is a multiple.
     on_chip_mbit : float
         On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
     flip_flops, luts : int, optional
@@ -112,7 +112,7 @@ class Board(Platform):
         return self.dsps * self.macs_per_dsp
 
     def in_int8(self) -> Board:
-        """Return the board with words of 8 bits, of which a DSP multiplies two pairs in a cycle.
+        """Return the board with words of 8 bits, of which a DSP multiplies two pairs in place of one of 16 bits.
 
         The pairs share a factor, as those of neighbouring columns do (Xilinx WP486).  Energies and look-up tables are
         of other words, and left out.
@@ -125,17 +125,18 @@ class Board(Platform):
         Raises
         ------
         InputError
-            If its words have not 16 bits, or a DSP does more than one MAC.
+            If its words have not 16 bits.
         """
-        if (self.word_bits, self.macs_per_dsp) != (16, 1):
+        if self.word_bits != 16:
             raise InputError(
-                f"{self.name}: int8: expected word_bits = 16 and one MAC a DSP, found {self.word_bits} and "
-                f"{self.macs_per_dsp}; state what the board has in its file"
+                f"{self.name}: int8: expected word_bits = 16, found {self.word_bits}; state what the board has"
             )
         left_out = dict.fromkeys((*ENERGY_KEYS, *LUT_KEYS[1:]))
         sources = {key: text for key, text in self.sources.items() if key not in left_out}
         sources |= dict.fromkeys(("word_bits", "macs_per_dsp"), "given by the user: int8")
-        return self.model_copy(update={"word_bits": 8, "macs_per_dsp": 2, "sources": sources, **left_out})
+        return self.model_copy(
+            update={"word_bits": 8, "macs_per_dsp": 2 * self.macs_per_dsp, "sources": sources, **left_out}
+        )
 
     @property
     def on_chip_bits(self) -> int:

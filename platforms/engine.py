@@ -16,7 +16,10 @@ Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
 Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 WINOGRAD = 2.25
-"""Products that Winograd's form of a 3x3 window saves: 36 of 16 (F(2x2, 3x3); Lavin and Gray, CVPR 2016)."""
+"""Products of a 3x3 window for each of Winograd's form: 36 for 16 (F(2x2, 3x3); Lavin and Gray, CVPR 2016)."""
+
+WINOGRAD_WEIGHTS = 16 / 9
+"""Weights of that form for each of the window."""
 
 
 class Engine(Device):
@@ -35,13 +38,15 @@ class Engine(Device):
     depthwise_pixels, depthwise_channels : int, optional
         Pixels and channels of a cycle of a unit for depthwise layers; without one they run as other groups do.
     winograd : bool
-        Whether 3x3 windows of stride 1 run in Winograd's form.
-    additions_fused : bool
-        Whether a residual addition is part of the layer before it; else it is a layer that reads its inputs.
+        Whether 3x3 windows of stride 1 run in Winograd's form, whose weights are more.
+    additions_fused, pools_fused : bool
+        Whether a residual addition, or a pool, is part of the layer that makes its last input; else it is a layer.
+    linear_batch : int
+        Samples of a batch for which the weights of a fully connected layer are read once.
     clock_mhz : float
         Clock of the engine.
     macs_per_dsp : int
-        Multiply-accumulates that a DSP does in a cycle of that clock.
+        Multiply-accumulates that a DSP does in a cycle of that clock: more where its own is a multiple.
     word_bits : int
         Width of activations and weights.
     bandwidth_gb_s : float
@@ -74,6 +79,8 @@ class Engine(Device):
     depthwise_channels: Side | None = None
     winograd: bool = False
     additions_fused: bool = True
+    pools_fused: bool = False
+    linear_batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 1
     clock_mhz: Amount
     macs_per_dsp: Annotated[int, Field(ge=1, le=64)] = 1
     word_bits: Annotated[int, Field(ge=1, le=64)]

@@ -13,6 +13,9 @@ from ..render import facts, ms, percent, show, table
 if TYPE_CHECKING:
     from ...dse.device.calibration import Calibration, RowFit
 
+FAST = 0.8
+"""Measured times of less than this share of the predicted products are no noise."""
+
 
 def command(
     platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", **named(ENGINE))],
@@ -53,7 +56,7 @@ def command(
         {"rows": word, "bound": bound, **_figures(found, held_out=held_out, bound=bound)}
         for word, held_out in (("fitted", False), ("held out", True))
         for bound in (None, *Bound)
-        if found.errors(held_out=held_out, bound=bound).size
+        if found.chosen(held_out=held_out, bound=bound)
     ]
     record = {
         "output": output, "platform": found.engine.model_dump(mode="json", exclude={"schema_"}), "errors": spread,
@@ -63,11 +66,15 @@ def command(
 
 
 def _figures(found: Calibration, **which: Any) -> dict[str, float]:
-    errors = abs(found.errors(**which))
-    return {"count": errors.size, "mean": float(errors.mean()), "worst": float(errors.max())}
+    rows = found.chosen(**which)
+    errors = [abs(row.error) for row in rows]
+    total = sum(row.predicted_s for row in rows) / sum(row.measured_s for row in rows) - 1
+    return {"count": len(rows), "mean": sum(errors) / len(rows), "worst": max(errors), "total": total}
 
 
 def _text(found: Calibration, spread: list[dict[str, Any]]) -> Iterator[str]:
+    from ...dse.device.calibration import by_network
+
     engine = found.engine
     yield facts(
         {
@@ -77,14 +84,15 @@ def _text(found: Calibration, spread: list[dict[str, Any]]) -> Iterator[str]:
             "a layer": ms(engine.layer_s),
             "an inference": ms(engine.inference_s),
         }
-        | {"not told apart": "; ".join(map(_group, found.alike)) or None}
+        | {"not told apart": "; ".join(map(_group, found.alike)) or None, "too fast": _too_fast(found)}
     )
-    yield table(["measured", "ms", "predicted", "off by", "bound by", ""], map(_row, found.rows))
+    yield table(["measured", "ms", "predicted", "off by", "bound by", ""], map(_row, by_network(found.rows)))
     cells = [
-        (item["rows"], item["bound"] or "all", item["count"], percent(item["mean"], 1), percent(item["worst"], 1))
+        (item["rows"], item["bound"] or "all", item["count"], percent(item["mean"], 1), percent(item["worst"], 1),
+         f"{item['total']:+.1%}")
         for item in spread
-    ]
-    yield table(["rows", "bound by", "count", "mean error", "worst"], cells)
+    ]  # fmt: skip
+    yield table(["rows", "bound by", "count", "mean error", "worst", "of their sum"], cells)
 
 
 def _group(names: list[str]) -> str:
@@ -93,7 +101,23 @@ def _group(names: list[str]) -> str:
     return f"{', '.join(names)}: other values fit as well; measure networks of other kinds, or --keep one"
 
 
+def _too_fast(found: Calibration) -> str | None:
+    names = [_name(row) for row in found.rows if row.measured_s < FAST * row.computing_s]
+    few = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"{few}: less than the products alone take; check unit, clock and shape" if names else None
+
+
+def _name(row: RowFit) -> str:
+    return row.network if row.layer is None else f"{row.network} {row.layer}"
+
+
 def _row(row: RowFit) -> tuple[str, ...]:
-    name = row.network if row.layer is None else f"{row.network} {row.layer}"
     held = "held out" if row.held_out else ""
-    return name, f"{1e3 * row.measured_s:.3f}", f"{1e3 * row.predicted_s:.3f}", f"{row.error:+.1%}", row.bound, held
+    return (
+        _name(row),
+        f"{1e3 * row.measured_s:.3f}",
+        f"{1e3 * row.predicted_s:.3f}",
+        f"{row.error:+.1%}",
+        row.bound or "",
+        held,
+    )

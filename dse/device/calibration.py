@@ -61,7 +61,8 @@ class RowFit(NamedTuple):
     measured_s: float
     predicted_s: float
     held_out: bool
-    bound: Bound
+    bound: Bound | None  # none of the sum of several
+    computing_s: float  # as predicted; a shorter measured time is of another unit, clock or shape
 
     @property
     def error(self) -> float:
@@ -76,11 +77,13 @@ class Calibration(NamedTuple):
     rows: list[RowFit]
     alike: list[list[str]]  # groups of them; of one if no row depends on it
 
+    def chosen(self, *, held_out: bool, bound: Bound | None = None) -> list[RowFit]:
+        """The rows that were held out, or those that were fitted; of those that are bound by something."""
+        return [row for row in self.rows if row.held_out == held_out and bound in (None, row.bound)]
+
     def errors(self, *, held_out: bool, bound: Bound | None = None) -> Floats:
-        """Errors of the rows that were held out, or of those that were fitted; of those that are bound by something."""
-        return np.array(
-            [row.error for row in self.rows if row.held_out == held_out and bound in (None, row.bound)], np.float64
-        )
+        """Errors of :meth:`chosen`."""
+        return np.array([row.error for row in self.chosen(held_out=held_out, bound=bound)], np.float64)
 
 
 class _Row(Strict):
@@ -129,11 +132,12 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
         If it cannot be read, or no row is of this engine, or rows have faults: each has a line.
     """
     place = Path(path)
-    reader = csv.DictReader(io.StringIO(read_text(place), newline=""), strict=True)
+    reader = csv.DictReader(io.StringIO(read_text(place).removeprefix("\ufeff"), newline=""), strict=True)
     known: dict[str, Needs] = {}
     found: list[Measurement] = []
     faults: list[str] = []
     others: set[str] = set()
+    refused: set[str] = set()  # networks, of which one row tells what is wrong
     try:
         header = reader.fieldnames or ()
         if "network" not in header or not {"latency_ms", "cycles"} & set(header):
@@ -141,16 +145,25 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
                 f"{path}: line 1: expected the columns network, and latency_ms or cycles and clock_mhz, "
                 f"found {', '.join(header) or 'nothing'}"
             )
+        if twice := [name for name in header if header.count(name) > 1]:
+            raise InputError(f"{path}: line 1: expected every column once, found {twice[0]} again")
         for cells in reader:
             line = f"{path}: line {reader.line_num}"
+            if None in cells:
+                faults.append(f"{line}: expected {len(header)} values, found {len(header) + len(cells[None])}")
+                continue
             if (platform := cells.get("platform") or engine.name) != engine.name:
                 others.add(platform)
                 continue
             try:
                 row = validate(_Row, {key: cells[key] for key in _Row.model_fields if cells.get(key)}, Path(line))
                 seconds = row.seconds(line)
+                if row.network in refused:
+                    continue
                 if row.network not in known:
+                    refused.add(row.network)
                     known[row.network] = _needs(row.network, place, engine, line)
+                    refused.remove(row.network)
                 found.append(Measurement(row.network, row.layer, seconds, _of(row, known[row.network], line)))
             except InputError as error:
                 faults += error.faults
@@ -159,9 +172,8 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     if faults:
         raise InputError(faults)
     if not found:
-        raise InputError(
-            f"{path}: expected rows of {engine.name}, found those of {', '.join(sorted(others)) or 'none'}"
-        )
+        rest = f"those of {', '.join(sorted(others))}" if others else "none"
+        raise InputError(f"{path}: expected rows of {engine.name}, found {rest}")
     return found
 
 
@@ -184,8 +196,7 @@ def _of(row: _Row, every: Needs, line: str) -> Needs:
         raise InputError(
             f'{line}: layer: expected a layer of {row.network} that takes time, found "{row.layer}"; {hint}'
         )
-    at = names.index(row.layer)
-    return Needs(every.works[at : at + 1], every.cycles[at : at + 1], every.bytes[at : at + 1])
+    return every.of_layer(names.index(row.layer))
 
 
 class _Rows:
@@ -260,7 +271,7 @@ def calibrate(
         raise InputError("keep: expected a constant that is fitted, found all kept")
     if len(fitted) < len(free):
         raise InputError(
-            f"expected at least {len(free)} rows to fit {len(free)} constants, found {len(fitted)}; "
+            f"{table}: expected at least {len(free)} rows to fit {len(free)} constants, found {len(fitted)}; "
             "measure more networks, hold out fewer, or keep constants"
         )
     rows = _Rows(fitted, engine)
@@ -274,10 +285,26 @@ def calibrate(
     if found.effective_gb_s is not None:
         found = found.model_copy(update={"effective_gb_s": min(found.effective_gb_s, engine.bandwidth_gb_s)})
     judged = [_judge(row, found, held_out=row.network in held) for row in measurements]
-    ratios = [row.measured_s / row.predicted_s for row in judged if row.held_out or not held]
+    ratios = [row.measured_s / row.predicted_s for row in by_network(judged) if row.held_out or not held]
     limits = {"measured_low": float(f"{min(ratios):.4g}"), "measured_high": float(f"{max(ratios):.4g}")}
     sources = found.sources | dict.fromkeys([*free, *limits], f"as {free[0]}") | {free[0]: _source(table, judged)}
     return Calibration(found.model_copy(update={**limits, "sources": sources}), judged, _alike(rows, found, free))
+
+
+def by_network(rows: Sequence[RowFit]) -> list[RowFit]:
+    """Rows of networks, then the sum over the layers of each network of which layers were measured."""
+    layers: dict[str, list[RowFit]] = {}
+    for row in rows:
+        if row.layer is not None:
+            layers.setdefault(row.network, []).append(row)
+    sums = [
+        RowFit(
+            network, f"{len(of)} layers", sum(row.measured_s for row in of), sum(row.predicted_s for row in of),
+            of[0].held_out, None, sum(row.computing_s for row in of),
+        )
+        for network, of in layers.items()
+    ]  # fmt: skip
+    return [row for row in rows if row.layer is None] + sums
 
 
 def _source(table: str, rows: Sequence[RowFit]) -> str:
@@ -303,7 +330,7 @@ def _judge(row: Measurement, engine: Engine, *, held_out: bool) -> RowFit:
         Bound.START_UP: begun,
     }
     bound = max(parts, key=lambda part: parts[part])
-    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound)
+    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound, float(computing.sum()))
 
 
 def _solve(rows: _Rows, gb_s: float, stated: Floats, fixed: NDArray[np.bool_]) -> tuple[Floats, float]:
@@ -359,9 +386,10 @@ def _alike(rows: _Rows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
     told = [name for name, size in zip(free, sizes, strict=True) if size > 0]
     _, values, vectors = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0])
     values = np.append(values, np.zeros(len(told) - len(values)))
-    groups = [
-        [name for name, share in zip(told, vector, strict=True) if abs(share) > ALIKE]
-        for value, vector in zip(values, vectors, strict=True)
-        if value < ALIKE
-    ]
-    return silent + groups
+    alike: list[list[str]] = []
+    for value, vector in zip(values, vectors, strict=True):
+        if value < ALIKE:
+            group = {name for name, share in zip(told, vector, strict=True) if abs(share) > ALIKE}
+            group = group.union(*(other for other in alike if group & set(other)))  # all of them can change together
+            alike = [other for other in alike if not group & set(other)] + [[name for name in told if name in group]]
+    return silent + alike

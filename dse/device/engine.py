@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...formats import AnyPath
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.works import LayerWork, layer_works
-from ...platforms.engine import WINOGRAD, Engine
+from ...platforms.engine import WINOGRAD, WINOGRAD_WEIGHTS, Engine
 from ...tables.latency import LatencyTable, LayerRole, LayerUse
 
 Floats = NDArray[np.float64]
@@ -20,9 +21,20 @@ Floats = NDArray[np.float64]
 class Needs(NamedTuple):
     """What the layers of a network need of an engine for one sample, each an array over its layers."""
 
-    works: list[LayerWork]
+    works: Sequence[LayerWork]
     cycles: Floats  # of computing
     bytes: Floats  # moved off chip
+    shared: Floats  # of these, what samples of a batch can share
+
+    def of_layer(self, at: int) -> Needs:
+        """Those of one layer."""
+        one = slice(at, at + 1)
+        return Needs(self.works[one], self.cycles[one], self.bytes[one], self.shared[one])
+
+    def of_batch(self, b: int, engine: Engine) -> Needs:
+        """The same for b samples."""
+        saved = self.shared * (b - _ceil(b, engine.linear_batch))
+        return Needs(self.works, self.cycles * b, self.bytes * b - saved, self.shared)
 
 
 def _ceil(total: Any, part: Any) -> Any:
@@ -56,13 +68,17 @@ def by_unit(work: LayerWork, engine: Engine) -> bool:
     return work.window[0] * work.window[1] == P and C == 1 < groups
 
 
+def _in_winograd(work: LayerWork, engine: Engine) -> bool:
+    return engine.winograd and work.window == (3, 3) and not work.strided
+
+
 def shape_cycles(work: LayerWork, engine: Engine, pixels: Any, input_channels: Any, output_channels: Any) -> Any:
     """Cycles of a layer on an engine of another shape, or on several: numbers or arrays."""
     if work.gemm is None:
         return 0.0
     R, P, C, groups = work.gemm
     passes = _inner(work, P, engine, input_channels) * _ceil(C, output_channels) * groups
-    saved = WINOGRAD if engine.winograd and work.window == (3, 3) and not work.strided else 1.0
+    saved = WINOGRAD if _in_winograd(work, engine) else 1.0
     return _tiles(work, R, engine, pixels) * passes / saved
 
 
@@ -78,9 +94,17 @@ def product_cycles(work: LayerWork, engine: Engine) -> float:
 
 def needs(file: NetworkFile, path: AnyPath, engine: Engine) -> Needs:
     """What the layers of a network need of an engine."""
-    works = [work for work in layer_works(file, path) if not (work.added and engine.additions_fused)]
-    moved = np.array([work.words for work in works], dtype=np.float64) * engine.word_bits / 8
-    return Needs(works, np.array([product_cycles(work, engine) for work in works]), moved)
+    return needs_of(layer_works(file, path, additions=engine.additions_fused, pools=engine.pools_fused), engine)
+
+
+def needs_of(works: Sequence[LayerWork], engine: Engine) -> Needs:
+    """What layers need of an engine."""
+    weights = np.array([work.weights * (WINOGRAD_WEIGHTS if _in_winograd(work, engine) else 1.0) for work in works])
+    words = np.array([work.words for work in works], dtype=np.float64)
+    linear = np.array([work.gemm is not None and work.gemm.R == 1 for work in works])
+    size = engine.word_bits / 8
+    cycles = np.array([product_cycles(work, engine) for work in works])
+    return Needs(works, cycles, size * (words + weights), size * weights * linear)
 
 
 def layer_times(
@@ -89,6 +113,15 @@ def layer_times(
     """Time of each layer for one sample."""
     computing, moving = cycles / clock_hz, moved / bytes_per_s
     times: Floats = np.maximum(computing, moving) + not_hidden * np.minimum(computing, moving) + layer_s
+    return times
+
+
+def batch_times(need: Needs, engine: Engine, b: int = 1) -> Floats:
+    """Time of each layer for b samples, the first with the fixed time of each inference."""
+    _, cycles, moved, _ = need.of_batch(b, engine)
+    rates = engine.clock_hz, engine.bytes_per_s, engine.not_hidden
+    times = layer_times(cycles, moved, *rates, b * engine.layer_s)
+    times[0] += b * engine.inference_s
     return times
 
 
@@ -116,17 +149,15 @@ def tabulate_engine(file: NetworkFile, path: AnyPath, engine: Engine) -> Latency
     """
     network = build_network(file, path)
     need = needs(file, path, engine)
-    times = layer_times(need.cycles, need.bytes, engine.clock_hz, engine.bytes_per_s, engine.not_hidden, engine.layer_s)
-    times[0] += engine.inference_s
-    batch = np.arange(1, engine.b_max + 1)
+    times = np.array([batch_times(need, engine, b) for b in range(1, engine.b_max + 1)]).T
     uses: list[LayerUse] = []
     for work, time_s in zip(need.works, times, strict=True):
         role: LayerRole = "head" if work.in_head else "backbone"
         if uses and work.gemm is None and (uses[-1].stage, uses[-1].role) == (work.stage, role):
-            together = np.array(uses[-1].time_s) + time_s * batch
+            together = np.array(uses[-1].time_s) + time_s
             uses[-1] = uses[-1].model_copy(update={"time_s": together.tolist()})
-        elif time_s:
-            uses.append(LayerUse(name=work.name, stage=work.stage, role=role, time_s=(time_s * batch).tolist()))
+        elif time_s[0]:
+            uses.append(LayerUse(name=work.name, stage=work.stage, role=role, time_s=time_s.tolist()))
     return LatencyTable(
         network=network.name,
         platform=engine.name,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...formats import AnyPath
 from ...models.schema import NetworkFile
 from ...platforms.engine import MOST, Engine
-from .engine import Floats, Needs, by_unit, layer_times, needs, shape_cycles
+from .engine import Floats, Needs, batch_times, by_unit, layer_times, needs, shape_cycles
 
 Ints = NDArray[np.int64]
 
@@ -35,7 +35,7 @@ class ShapeSearch(NamedTuple):
     compared: int
 
 
-def search_shape(file: NetworkFile, path: AnyPath, engine: Engine) -> ShapeSearch:
+def search_shape(file: NetworkFile, path: AnyPath, engine: Engine, *, most_pixels: int = MOST) -> ShapeSearch:
     """Find the shape with at most as many multiply-accumulates a cycle as an engine has, on which a network is fastest.
 
     Every pair of pixels and input channels is tried with the most output channels, since more of these are never
@@ -50,6 +50,8 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine) -> ShapeSearc
         The file, for faults.
     engine : Engine
         The engine.
+    most_pixels : int
+        Most pixels side by side.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine) -> ShapeSearc
     sides = np.arange(1, min(most, MOST) + 1)
     least, compared = np.inf, 0
     fastest: list[Ints] = []  # pixels and input channels of the fastest
-    for pixels in sides:
+    for pixels in sides[:most_pixels]:
         inputs = sides[: min(most // pixels, MOST)]
         time_s = times(pixels, inputs, np.minimum(most // pixels // inputs, MOST))
         compared += len(inputs)
@@ -82,7 +84,7 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine) -> ShapeSearc
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     macs, *sizes = min(np.array([pixel * inputs * high, pixel, inputs, high]).T.tolist())
     given = _timed(file, path, engine)
-    if given.time_s <= least * (1 + EQUAL) and most <= macs:
+    if given.time_s <= least * (1 + EQUAL) and most <= macs and engine.pixels <= most_pixels:
         return ShapeSearch(file.name, given, given, compared)
     shape = dict(zip(("pixels", "input_channels", "output_channels"), sizes, strict=True))
     origin = f"fluidb dse {file.name} {engine.name}: at most {most} multiply-accumulates a cycle"
@@ -118,6 +120,6 @@ def _sums(cycles: Floats, moved: Floats, engine: Engine) -> Floats:
 
 def _timed(file: NetworkFile, path: AnyPath, engine: Engine) -> ShapeTime:
     need = needs(file, path, engine)
-    time_s = float(_sums(need.cycles[:, None], need.bytes, engine)[0])
+    time_s = float(batch_times(need, engine).sum())
     macs = sum(work.gemm.macs for work in need.works if work.gemm is not None)
     return ShapeTime(engine, time_s, macs / (time_s * engine.clock_hz * engine.macs_per_cycle))

@@ -130,6 +130,8 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
         raise InputError(f"{design.tile}: the engine expects a T_R of at most {MAX_ROWS:,}; search with --tile")
     if (bits := design.platform.word_bits) != WORD_BITS:
         raise InputError(f"{design.platform.name}: word_bits: the engine expects {WORD_BITS}, found {bits}")
+    if (macs := design.platform.macs_per_dsp) > 1:
+        raise InputError(f"{design.platform.name}: macs_per_dsp: the engine expects 1, found {macs}")
     if words & (words - 1):
         raise InputError(
             f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "

@@ -3,14 +3,17 @@
 ``measurements.csv`` has rows of Xilinx/Vitis-AI, READMEs of the model zoo at tags v2.0 and, for Ultra96, v2.5
 (Apache-2.0): latency of one thread, no number changed; the columns platform and network are ours.  ``nvdla.csv`` has
 layers and MAC cycles of nvdla/hw, branch nvdlav1, perf/NVDLA_OpenSource_Performance.xlsx (Open NVDLA licence), the
-vendor's own model.
+vendor's own model.  ``mlperf.csv`` has runs of mlcommons/inference_results_v0.7, closed division, Server (Apache-2.0),
+from mlperf_log_summary.txt: rate, least number of requests and percentiles of latency, no number changed.
 """
 
 from pathlib import Path
 
 from ..paper import Paper
 
-MEASUREMENTS, SHEET = (Path(__file__).with_name(name) for name in ("measurements.csv", "nvdla.csv"))
+MEASUREMENTS, SHEET, MLPERF = (
+    Path(__file__).with_name(name) for name in ("measurements.csv", "nvdla.csv", "mlperf.csv")
+)
 
 INTRODUCTION = """\
 Written by `fluidb reproduce hardware -o results`. Boards were measured by their vendor (Xilinx/Vitis-AI, model zoo,
@@ -24,6 +27,12 @@ PAPER = Paper(
     package=__name__,
     title="# Measured hardware, predicted",
     introduction=INTRODUCTION,
-    items={"hardware_dpu": "boards", "hardware_shapes": "boards", "hardware_nvdla": "sheet"},
+    items={
+        "hardware_dpu": "boards",
+        "hardware_shapes": "boards",
+        "hardware_pixels": "boards",
+        "hardware_nvdla": "sheet",
+        "hardware_mlperf": "mlperf",
+    },
     folder="hardware",
 )

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dse.device.calibration import CONSTANTS, Measurement, calibrate, read_measurements
-from ...dse.device.engine import layer_times
+from ...dse.device.engine import batch_times
 from ...dse.device.shapes import search_shape
 from ...models.loader import read_network_file
-from ...platforms import load_platform
-from ...platforms.engine import Engine
+from ...platforms import Board, load_platform
+from ...platforms.engine import MOST, Engine
 from ..lab import Lab
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import MEASUREMENTS
@@ -27,6 +27,9 @@ SHAPED = ("dpu-b4096-zcu104", "dpu-b1600-ultra96")
 NETWORKS = ("resnet18", "resnet50", "inception_v3", "vgg16", "mobilenet_v1", "mobilenet_v2")
 """Engines and networks whose best shapes are searched."""
 
+BOARDS, FEW = ("zc706", "zcu104"), ("resnet50", "inception_v3", "mobilenet_v2")
+"""Boards whose multipliers are searched as an engine's, and networks."""
+
 NOTE = (
     "*Paper* is the vendor's shape as predicted, *ours* the best with at most as many multipliers, which stands behind "
     "the network; clock and constants stay. Other shapes were not measured, and their buffers are not counted."
@@ -38,9 +41,7 @@ MEAN, WORST, ORDER = 8.0, 15.0, 0.97
 
 def predicted_s(row: Measurement, engine: Engine) -> float:
     """Time of a measured network as an engine's constants predict it."""
-    need = row.needs
-    times = layer_times(need.cycles, need.bytes, engine.clock_hz, engine.bytes_per_s, engine.not_hidden, engine.layer_s)
-    return float(times.sum()) + engine.inference_s
+    return float(batch_times(row.needs, engine).sum())
 
 
 def rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
@@ -112,6 +113,39 @@ def hardware_shapes(_: Lab) -> Item:
         )
     title = "What the vendor's shape costs (`fluidb dse NETWORK ENGINE`)"
     return Item("hardware_shapes", title, [NOTE, *notes], rows, picture="dots")
+
+
+def as_engine(board: Board) -> Engine:
+    """The multipliers of a board as those of an engine, which takes windows whole as the paper's does."""
+    return Engine(
+        name=f"engine-{board.name}", title=f"multipliers of {board.title}", pixels=1, input_channels=1,
+        output_channels=min(board.macs_per_cycle, MOST), clock_mhz=board.clock_mhz, word_bits=board.word_bits,
+        macs_per_dsp=board.macs_per_dsp, bandwidth_gb_s=board.bandwidth_gb_s,
+    )  # fmt: skip
+
+
+def hardware_pixels(_: Lab) -> Item:
+    """What pixels side by side would give the multipliers of boards."""
+    rows = []
+    for name in BOARDS:
+        engine = as_engine(load_platform(name))
+        for network in FEW:
+            file, path = read_network_file(network)
+            file = file.model_copy(update={"exits": []})
+            one, best = (search_shape(file, path, engine, most_pixels=most).best for most in (1, MOST))
+            of = f"{network}: {best.engine.shape}"
+            rows.append(Row("latency", of, name, "ms", 1e3 * best.time_s, paper=1e3 * one.time_s, basis=PREDICTED))
+    less = {network: [-(row.difference or 0.0) for row in rows if row.of.startswith(network)] for network in FEW}
+    each = ", ".join(f"{network} {min(times):.1f} to {max(times):.1f} %" for network, times in less.items())
+    notes = [
+        (
+            "*Paper* is the best shape with one pixel, as the paper's engine has; *ours* the best of all, which stands "
+            "behind the network. Ideal times of one sample: every word moves once, beside the products; buffers are "
+            "not counted."
+        ),
+        f"Pixels would save: {each}, whose depthwise layers have one column.",
+    ]
+    return Item("hardware_pixels", "What pixels side by side would give a board", notes, rows, picture="dots")
 
 
 def _over_the_map(engine: Engine) -> float:

@@ -18,11 +18,12 @@ from fluidb.dse.device.calibration import (
     calibrate,
     read_measurements,
 )
-from fluidb.dse.device.engine import Needs, tabulate_engine
+from fluidb.dse.device.engine import Needs, batch_times, needs, tabulate_engine
 from fluidb.models.loader import read_network_file
 from fluidb.models.works import LayerWork
 from fluidb.platforms import load_platform
 from fluidb.platforms.engine import Engine
+from fluidb.platforms.writer import platform_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,8 +40,10 @@ def kv260(**keys: Any) -> Engine:
 def row_of(
     network: str, seconds: float, cycles: list[float], moved: list[float], layer: str | None = None
 ) -> Measurement:
-    work = LayerWork("w", 1, in_head=False, gemm=None, window=(1, 1), strided=False, line=1, words=1, added=False)
-    return Measurement(network, layer, seconds, Needs([work] * len(cycles), np.array(cycles), np.array(moved)))
+    work = LayerWork("w", 1, in_head=False, gemm=None, window=(1, 1), strided=False, line=1, words=1)
+    return Measurement(
+        network, layer, seconds, Needs([work] * len(cycles), np.array(cycles), np.array(moved), np.zeros(len(moved)))
+    )
 
 
 def predicted(row: Measurement, gb_s: float, not_hidden: float, layer_s: float, inference_s: float) -> float:
@@ -153,6 +156,8 @@ def test_constants_that_a_table_cannot_tell_apart() -> None:
     """Equal numbers of layers: a layer or an inference. All computing: nothing on bandwidth."""
     rows = [row_of("n", 1.1 * size, [size * 1e6], [size * 5e8]) for size in (1, 2, 3, 4, 5)]
     assert ["layer_s", "inference_s"] in calibrate(ONE, rows).alike
+    again = [row_of("n", 2.0, [1e6], [5e8])] * 4
+    assert calibrate(ONE, again).alike == [["effective_gb_s", "not_hidden", "layer_s", "inference_s"]]
     idle = [row_of("n", 1.1 * size, [size * 1e6] * size, [0.0] * size) for size in (1, 2, 3, 4, 5)]
     assert calibrate(ONE, idle).alike[:2] == [["effective_gb_s"], ["not_hidden"]]
 
@@ -163,7 +168,12 @@ BAD = {
     "cycles without a clock": ("network,cycles\nvgg16,1e9", "m.csv: line 2: clock_mhz: expected the clock"),
     "a negative time": ("network,latency_ms\nvgg16,-3", "m.csv: line 2: latency_ms: expected more than 0"),
     "both": ("network,latency_ms,cycles\nvgg16,1,1", "line 2: latency_ms, cycles: expected one of them, found both"),
-    "too few rows": ("network,latency_ms\nvgg16,1", "expected at least 4 rows to fit 4 constants, found 1"),
+    "too few rows": ("network,latency_ms\nvgg16,1", "m.csv: expected at least 4 rows to fit 4 constants, found 1"),
+    "a cell too many": ("network,latency_ms\nvgg16,1,5", "m.csv: line 2: expected 2 values, found 3"),
+    "a cell too few": ("network,latency_ms\nvgg16", "line 2: latency_ms, cycles: expected one of them, found neither"),
+    "a column twice": ("network,cycles,cycles\nvgg16,1,2", "m.csv: line 1: expected every column once, found cycles"),
+    "no rows": ("network,latency_ms\n", "m.csv: expected rows of dpu-b4096-kv260, found none"),
+    "a stranger in many rows": ("network,layer,latency_ms\nx,a,1\nx,b,1\nx,c,1", "line 2: network: unknown network"),
     "of another": (
         "platform,network,latency_ms\nx,vgg16,1",
         "m.csv: expected rows of dpu-b4096-kv260, found those of x",
@@ -219,3 +229,57 @@ def test_the_command_writes_an_engine_that_serves(fluidb: Run, tmp_path: Path) -
     again = fluidb(*given, "-o", "new.toml")
     assert again.returncode == 2
     assert "held out" in fluidb(*given).stdout
+
+
+def test_tables_by_layer_of_several_arrays_give_back_their_constants(fluidb: Run, tmp_path: Path) -> None:
+    """Cycles of all layers with noise of 5 %, as Excel writes them: sums by network are nearer than layers."""
+    draw = np.random.default_rng(3)
+    arrays = {
+        "a": (1, 16, 16, 3.0, 0.3),
+        "b": (8, 16, 16, 5.0, 0.1),
+        "c": (32, 32, 1, 1.5, 0.5),
+        "d": (4, 8, 12, 6.0, 0.0),
+    }
+    lines = ["platform,network,layer,cycles,clock_mhz"]
+    for name, (*shape, gb_s, not_hidden) in arrays.items():
+        keys = dict(zip(("pixels", "input_channels", "output_channels"), shape, strict=True))
+        engine = Engine.read(START | keys | {"name": name, "clock_mhz": 250.0, "word_bits": 8, "bandwidth_gb_s": 12.8},
+                             Path("e.toml"))  # fmt: skip
+        (tmp_path / f"{name}.toml").write_text(platform_text(engine))
+        made = engine.model_copy(update={"effective_gb_s": gb_s, "not_hidden": not_hidden, "layer_s": 1e-5})
+        for network in ("resnet18", "vgg16", "mobilenet_v1", "inception_v3", "mobilenet_v2"):
+            need = needs(*read_network_file(network), made)
+            for work, time_s in zip(need.works, batch_times(need, made), strict=True):
+                if not work.in_head:
+                    cycles = float(time_s * engine.clock_hz * np.exp(draw.normal(0, 0.05)))
+                    lines.append(f"{name},{network},{work.name},{cycles!r},250")
+    (tmp_path / "layers.csv").write_text("\ufeff" + "\r\n".join(lines))
+    for name, (*_, gb_s, not_hidden) in arrays.items():
+        done = fluidb("calibrate", f"{name}.toml", "layers.csv", "--hold-out", "inception_v3,mobilenet_v2", "--json")
+        assert done.returncode == 0, done.stderr
+        record = json.loads(done.stdout)
+        found, errors = record["platform"], {(item["rows"], item["bound"]): item for item in record["errors"]}
+        assert found["effective_gb_s"] == pytest.approx(gb_s, rel=0.1)
+        assert found["not_hidden"] == pytest.approx(not_hidden, abs=0.1)
+        assert record["alike"] == [["inference_s"]]
+        assert errors["held out", None]["mean"] < 0.05
+        assert abs(errors["held out", None]["total"]) < 0.02
+        sums = []
+        for network in ("inception_v3", "mobilenet_v2"):
+            rows = [row for row in record["rows"] if row["network"] == network]
+            sums.append(sum(row["measured_s"] for row in rows) / sum(row["predicted_s"] for row in rows))
+        assert [found["measured_low"], found["measured_high"]] == pytest.approx(sorted(sums), rel=1e-3)
+        assert errors["held out", None]["count"] == sum(
+            errors["held out", bound]["count"] for bound in Bound if ("held out", bound) in errors
+        )
+    text = fluidb("calibrate", "a.toml", "layers.csv", "--hold-out", "mobilenet_v2").stdout
+    (line,) = [line for line in text.splitlines() if line.startswith("vgg16")]
+    assert line.split()[1:3] == ["21", "layers"]
+    assert "too fast" not in text
+
+
+def test_times_shorter_than_the_products_are_pointed_at(fluidb: Run, tmp_path: Path) -> None:
+    """Seconds in the column of milliseconds."""
+    (tmp_path / "m.csv").write_text("network,latency_ms\nvgg16,.05\nresnet50,.013\nresnet18,5\nmobilenet_v1,3\n")
+    text = fluidb("calibrate", "dpu-b4096-kv260", "m.csv").stdout
+    assert "vgg16, resnet50: less than the products alone take; check unit, clock and shape" in " ".join(text.split())

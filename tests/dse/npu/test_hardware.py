@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import test_engine
-from builders import COMPILED, POCKET, TINY, Run, tool
+from builders import COMPILED, POCKET, ROOT, TINY, Run, tool
 from fluidb.dse import Overlap, SearchOptions, read_design, search, tabulate_design, write_design, write_latency
 from fluidb.dse.npu.hardware import header_text, write_hardware
 from fluidb.formats import InputError, write_table
@@ -371,6 +371,19 @@ def test_int8_doubles_the_multipliers_and_has_no_engine(fluidb: Run, tmp_path: P
     assert '"macs_per_dsp": 2' in twice
     energy = fluidb("dse", TINY, "pynq-z1", "--int8", "--objective", "energy")
     assert (energy.returncode, len(energy.stderr.splitlines())) == (2, 1)
+
+
+def test_dsps_at_twice_the_clock_make_twice_the_products(fluidb: Run, tmp_path: Path) -> None:
+    """Of as many DSPs, and in int8 twice as many again; the engine in RTL has none of it."""
+    text = (ROOT / "platforms" / "pynq-z1.toml").read_text()
+    (tmp_path / "x2.toml").write_text(text.replace("dsps = 220", "dsps = 220\nmacs_per_dsp = 2", 1))
+    record = json.loads(fluidb("dse", TINY, "x2.toml", "-o", "d", "--json").stdout)
+    macs = record["T_P"] * record["T_C"]
+    assert 220 < macs <= 440
+    assert (record["dsp_share"], record["word_bits"]) == (pytest.approx(-(-macs // 2) / 220), 16)
+    assert load_platform(tmp_path / "x2.toml").in_int8().macs_per_cycle == 880
+    assert fluidb("latency", "d").returncode == 0
+    assert "macs_per_dsp: the engine expects 1, found 2" in fault(fluidb, "d", "-o", "rtl")
 
 
 def test_nothing_but_an_engine_is_replaced(tiny_design: Path, tmp_path: Path) -> None:
