@@ -50,7 +50,7 @@ class Job(NamedTuple):
     seed: int
 
 
-DESIGNS = [Design(64, 4, 6, 8, 4), Design(48, 3, 5, 4, 8), Design(32, 8, 4, 16, 2)]
+DESIGNS = [Design(64, 4, 6, 8, 4), Design(48, 3, 5, 4, 8), Design(32, 5, 4, 16, 2)]
 
 
 def samples_side_by_side(C: int, T_C: int, B_P: int) -> int:
@@ -202,7 +202,7 @@ def simulate(program: Path, design: Design, jobs: list[Job], folder: Path) -> li
 def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     program = build(design, tmp_path)
     rng = np.random.default_rng(sum(design))
-    found = [random_job(design, rng) for _ in range(700)]
+    found = [random_job(design, rng) for _ in range(250)]
     tile = Tile(*design.stacked(1))
     rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, False)
     found.append(Job(rounds_up, 1, 1, 2, 0))
