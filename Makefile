@@ -1,6 +1,8 @@
 # `make demo` and `make test` need Python 3.11 or newer and nothing else.
-# Python compiles the modules that it imports; pip would compile all of numba, matplotlib and torch
+# Python compiles the modules that it imports, and keeps them, or every process would compile numba anew; pip would compile
+# all of numba, matplotlib and torch
 export PIP_NO_COMPILE := 1
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

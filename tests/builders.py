@@ -248,7 +248,7 @@ def verdicts(folder: Path, name: str) -> list[bool]:
 
 # random networks and designs
 
-gemms = st.tuples(st.integers(1, 300), st.integers(1, 200), st.integers(1, 150), st.integers(1, 3))
+gemms = st.tuples(st.integers(1, 100), st.integers(1, 80), st.integers(1, 60), st.integers(1, 3))
 """R, P, C, groups; a fully connected layer (R = 1) often enough to matter."""
 any_gemm = st.one_of(gemms, gemms.map(lambda gemm: (1, *gemm[1:])))
 _powers = st.integers(0, 14).map(lambda power: 2**power)

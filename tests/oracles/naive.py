@@ -130,11 +130,12 @@ def words_by_tiles(gemm: Gemm, tile: Tile, k: str, b: int, B_R: int, mode: str, 
     for part in tiles:
         for top in range(0, B_R * R, rows):
             block = range(top, min(top + rows, B_R * R))
-            held = {q: sum(q * B_R + row // R < b for row in block) for q, _ in part}
+            held = {q: sum(q * B_R + row // R < b for row in block) for q in {q for q, _ in part}}
+            samples, outputs = sum(held.values()), len({c for _, c in part})
             for begin in range(0, P, T_P):
                 depth = min(T_P, P - begin)
-                read_inputs += depth * sum(held.values())
-                read_weights += depth * len({c for _, c in part})
+                read_inputs += depth * samples
+                read_weights += depth * outputs
             written += sum(held[q] for q, _ in part)
     return count * (read_inputs + read_weights + written - (stays * read_weights if stays else 0))
 

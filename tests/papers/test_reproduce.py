@@ -271,10 +271,10 @@ def test_a_paper_of_the_users_own_is_a_folder_anywhere(fluidb: Run, tmp_path: Pa
     assert items("my-paper.v2") == ["one", "two"]
     assert items("./my-paper.v2:two") == ["two"]
     assert items(str(tmp_path / "my-paper.v2:one"), str(tmp_path / "my-paper.v2:two")) == ["one", "two"]
-    assert items("batchcond_platforms", "my-paper.v2:one", "./my-paper.v2:two") == ["batchcond_platforms", "one", "two"]
+    assert items("table1", "my-paper.v2:one", "./my-paper.v2:two") == ["table1", "one", "two"]
     for name in ("one", "two", "one"):  # the folder of results is known again
         assert fluidb("reproduce", f"my-paper.v2:{name}", "-o", "out").returncode == 0
-    assert fluidb("reproduce", "batchcond_platforms", "-o", "out").returncode == 0
+    assert fluidb("reproduce", "table1", "-o", "out").returncode == 0
     assert {"one.csv", "two.csv"} < {path.name for path in (tmp_path / "out" / "mine").iterdir()}
 
 

@@ -52,11 +52,14 @@ def test_false_alarms_are_as_rare_as_they_are_said_to_be() -> None:
     for _ in range(60):
         evidence = Evidence(6, 1 / 300)
         while not evidence.found(1).size:
-            hits, slow = random.binomial(16, 0.5), float(random.random() < 0.02)
-            lost = random.choice([-1.0, 0.0, 1.0], size=16, p=[0.02, 0.96, 0.02])
+            hits, slow = random.binomial(16, 0.5, 100), random.random(100) < 0.02
+            lost = random.choice([-1.0, 0.0, 1.0], size=(100, 16), p=[0.02, 0.96, 0.02])
             gains = [on_share(hits, 16, 0.5, odds) for odds in (0.77, 1.3)]
             gains += [on_share(slow, 1, 0.02, odds) for odds in (2.0, 4.0)]
-            gains += [on_mean(lost, stake).sum() for stake in (0.25, 0.75)]
-            evidence.add(np.array(gains)[:, None])
+            gains += [on_mean(lost, stake).sum(axis=1) for stake in (0.25, 0.75)]
+            for batch in np.array(gains).T:
+                evidence.add(batch[:, None])
+                if evidence.found(1).size:
+                    break
         wait.append(evidence.batches)
     assert np.mean(wait) - 3 * np.std(wait) / math.sqrt(len(wait)) > 300

@@ -25,7 +25,7 @@ from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.traffic import Traffic
 
-CASES = 300 if COMPILED else 30
+CASES = 100 if COMPILED else 30
 
 
 def traffic_with(

@@ -23,7 +23,7 @@ from fluidb.serving.judgement import Exits
 from fluidb.traffic import poisson
 from fluidb.traffic.answers import PRESETS, draw_answers
 
-LOADS = int(os.environ.get("FLUIDB_LOADS", "24"))
+LOADS = int(os.environ.get("FLUIDB_LOADS", "12"))
 HARDWARE = {
     (network, device, preset): tabulate_device(load_with_exits(network), load_platform(device, kind=Device))
     for network, device, preset in (

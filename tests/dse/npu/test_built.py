@@ -75,7 +75,7 @@ def samples_of_a_tile(gemm, tile, layout):
 
 
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
-@settings(max_examples=400)
+@settings(max_examples=150)
 @example(((12, 1, 1, 3), (0, 1)), (20, 1, 3), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
 @example(((30, 40, 7, 1), (0, 1)), (60, 2, 3), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
 @example(((1, 20, 7, 1), (1, 2)), (16, 4, 3), (2, 2, 1, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 2)

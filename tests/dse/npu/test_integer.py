@@ -442,7 +442,7 @@ def test_a_network_for_photographs_with_random_weights(tmp_path) -> None:
     from fluidb.machine.runtime import start
 
     path = alexnet_cifar10(tmp_path)
-    images = np.random.default_rng(3).normal(size=(24, 3, 32, 32)).astype(np.float32)
+    images = np.random.default_rng(3).normal(size=(12, 3, 32, 32)).astype(np.float32)
     np.savez(tmp_path / "x.npz", input=images)
     found = quantise(path, tmp_path / "x.npz")
     assert found.saturated == 0
@@ -450,7 +450,7 @@ def test_a_network_for_photographs_with_random_weights(tmp_path) -> None:
     for exit_, plain in zip(found.network.exits, start(onnx.load(path), 1).run(None, {"x": images}), strict=True):
         ours = integer.scores(found.network, exit_, maps)
         assert np.abs(ours - plain).max() < 0.01
-        assert (ours.argmax(axis=1) == plain.argmax(axis=1)).mean() >= 23 / 24
+        assert (ours.argmax(axis=1) == plain.argmax(axis=1)).mean() >= 11 / 12
     network = build_network(found.file, "net.toml")
     assert [item.name for item in network.exits] == ["p1", "p2", "fc3"]
     products = {layer.name: layer for layer in network.layers if layer.gemm}

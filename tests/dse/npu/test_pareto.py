@@ -125,14 +125,6 @@ def test_progress_never_goes_back():
     assert seen[-1] == (front.designs_evaluated, front.designs_evaluated)
 
 
-@pytest.mark.skipif(not COMPILED, reason="searches a board of the paper: minutes as plain Python")
-def test_the_best_design_is_the_end_of_its_board_s_front():
-    """With the most rows that can be placed: no design with fewer DSPs is as fast."""
-    front = find_front(load_network("resnet50"), load_platform("zc706"), over=[Axis.DSP])
-    assert front.points[-1].tile == (1024, 7, 128)
-    assert front.points[-1].of_best == 1.0
-
-
 @pytest.mark.parametrize(
     ("objective", "over", "fault"),
     [

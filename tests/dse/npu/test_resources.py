@@ -50,14 +50,7 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
     return +found
 
 
-@pytest.mark.parametrize(
-    "design",
-    [
-        Design(1024, 2, 2, 4, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1), Design(2742, 2, 1, 4, 4),
-        Design(1100, 1, 2, 8, 2),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("design", [Design(1536, 1, 3, 2, 2), Design(2742, 2, 1, 4, 4)], ids=str)
 def test_yosys_places_as_many_blocks(design, tmp_path):
     write_package(design, tmp_path)
     sources = " ".join(["engine_pkg.sv", *sorted(map(str, SOURCE.glob("*.sv")))])
