@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..formats import InputError, parse_quantity
@@ -157,6 +157,13 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
     for item in requirements:
         if item.name in stated and stated[item.name] is None:
             raise InputError(f'require: "{item.text}": {_UNKNOWN[item.name]}')
+
+
+def judge_networks(
+    requirements: Iterable[Requirement], summary: Summary, parts: Mapping[str, Summary]
+) -> list[RequirementVerdict]:
+    """Check requirements on the figures of all requests, or of those of the network that a requirement names."""
+    return [judge(item, summary if item.network is None else parts[item.network]) for item in requirements]
 
 
 def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:
