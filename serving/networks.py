@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ..formats import AnyPath, InputError, Strict, brief, parse_duration, read_toml
+from ..tables.latency import LatencyTable
+from ..traffic.clients import Clients
 from ..traffic.columns import Name
 from ..traffic.distributions import Objective
 from ..traffic.exits import parse_thresholds
@@ -48,7 +51,7 @@ class ServedNetwork:
         Its part of the device under ``between=shares``, likewise.
     switch_s : float
         Seconds to load its weights on a lane that ran another network.
-    admit : Admission or str, optional
+    admit : str or Admission, optional
         Which of its requests are refused at their arrival, e.g. ``"queue:8"``; by default as the policy states it.
 
     Raises
@@ -75,8 +78,12 @@ class ServedNetwork:
                 raise InputError(f"networks: {self.name}: {key}: expected a number >= 0, found {given:g}")
         if not 0 < self.weight < math.inf:
             raise InputError(f"networks: {self.name}: weight: expected a number > 0, found {self.weight:g}")
-        if isinstance(self.admit, str):
-            object.__setattr__(self, "admit", parse_admission(self.admit, "admit"))
+        _ = self.limit  # a fault is found now
+
+    @property
+    def limit(self) -> Admission | None:
+        """The rule of ``admit``."""
+        return parse_admission(self.admit, "admit") if isinstance(self.admit, str) else self.admit
 
 
 class NetworkKeys(Strict):
@@ -160,6 +167,33 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
     return found
 
 
+AnyServed = AnyTable | Sequence[ServedNetwork]
+"""A latency table, several networks, or the folder or file of either."""
+
+
+def as_served(given: AnyServed) -> LatencyTable | tuple[ServedNetwork, ...]:
+    """The latency table or the networks, read if they were given by a path."""
+    if isinstance(given, LatencyTable):
+        return given
+    if isinstance(given, str | PathLike):
+        return tuple(read_networks(given)) if Path(given).suffix == ".toml" else as_table(given)
+    check_networks(given)
+    return tuple(replace(item, table=as_table(item.table)) for item in given)
+
+
+def names_of(served: LatencyTable | Sequence[ServedNetwork]) -> list[str]:
+    """The names of several networks; none of a latency table."""
+    return [] if isinstance(served, LatencyTable) else [item.name for item in served]
+
+
+def ends_of(networks: Sequence[ServedNetwork]) -> dict[float, tuple[ServedNetwork, ...]]:
+    """The networks where the times of a calibrated engine are at each end of its error, by their factor."""
+    return {
+        factor: tuple(replace(item, table=as_table(item.table).slower(factor)) for item in networks)
+        for factor in as_table(networks[0].table).measured or ()
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class NetworksTraffic:
     """Requests of several networks, ready to be served.
@@ -189,6 +223,12 @@ class NetworksTraffic:
         numbers = np.bincount(network, minlength=len(self.names)).tolist()
         parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
         return replace(self, network=network, parts=parts, whole=self.whole.first(count))
+
+    def sent_by(self, clients: Clients, seed: int) -> NetworksTraffic:
+        """The requests, sent by clients in their order: each may be for any network."""
+        later = [replace(part.trace, arrival_s=np.full(len(part), np.inf)) for part in self.parts]
+        parts = tuple(replace(part, trace=trace) for part, trace in zip(self.parts, later, strict=True))
+        return replace(self, parts=parts, whole=clients.send(self.whole, seed))
 
 
 def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:
@@ -256,10 +296,8 @@ def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trac
     origin = "; ".join(f"{name}: {part.origin}" for name, part in zip(names, parts, strict=True))
     named = replace(trace, network=np.array(names)[network])
     whole = Traffic(named, joined(lambda part: part.exits), joined(lambda part: part.slo_s), None, origin)
-    if requests.clients is not None:
-        whole = requests.clients.send(whole, requests.seed)
-        parts = [replace(part, trace=replace(part.trace, arrival_s=np.full(len(part), np.inf))) for part in parts]
-    return NetworksTraffic(names, network, tuple(parts), whole)
+    found = NetworksTraffic(names, network, tuple(parts), whole)
+    return found if requests.clients is None else found.sent_by(requests.clients, requests.seed)
 
 
 def _own_traffic(item: ServedNetwork, requests: Requests, trace: Trace, seed: int) -> Traffic:

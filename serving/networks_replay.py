@@ -181,8 +181,11 @@ def _own(runs: Runs, network: NDArray[np.int64], number: int) -> Runs:
     """The runs of one network; their members are counted among its own requests."""
     mine = network[runs.members] == number
     here = mine[np.cumsum(runs.batch) - runs.batch]  # all members of a batch are of one network
-    columns = (runs.begin_s, runs.end_s, runs.segment, runs.batch, runs.level, runs.flags, runs.lane)
-    return Runs(*(column[here] for column in columns), (np.cumsum(network == number) - 1)[runs.members[mine]])
+    members = (np.cumsum(network == number) - 1)[runs.members[mine]]
+    return Runs(
+        runs.begin_s[here], runs.end_s[here], runs.segment[here], runs.batch[here], runs.level[here], runs.flags[here],
+        runs.lane[here], members,
+    )  # fmt: skip
 
 
 def networks_case_of(networks: Sequence[ServedNetwork], offered: NetworksTraffic, scheduler: Scheduler) -> NetworksCase:
@@ -201,8 +204,8 @@ def networks_case_of(networks: Sequence[ServedNetwork], offered: NetworksTraffic
     requests: Any = cases[0].work.requests._make(merged(network, column) for column in columns)
     work = RequestArrays(requests, merged(network, [case.work.exit_of for case in cases]), np.zeros((0, 0)))
     rules = cases[0].rules._replace(b_max=max(case.rules.b_max for case in cases))
-    limits = [scheduler.admit if item.admit is None else item.admit for item in networks]
-    admission = tuple(Admission() if item is None else item for item in limits) if any(limits) else ()
+    limits = [item.limit or scheduler.admit for item in networks]
+    admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
     whole = offered.whole
     terms = terms_of(requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, rules.b_max)
     shared = networks_of(

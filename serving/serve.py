@@ -11,7 +11,7 @@ from ..formats import brief
 from .bound import least_violations
 from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from .metrics import Summary, summarise, summarise_networks
-from .networks import ServedNetwork, prepare_networks
+from .networks import ServedNetwork, ends_of, prepare_networks
 from .networks_replay import NetworksReplay, record_networks_runs, simulate_networks
 from .outcome import Replay
 from .replay import record_runs, simulate
@@ -242,8 +242,7 @@ def serve_networks(
         for name, part, own in zip(replay.names, parts, replay.parts, strict=True)
     )
     ends = []
-    for factor in replay.parts[0].table.measured or ():
-        slower = [replace(item, table=as_table(item.table).slower(factor)) for item in networks]
+    for factor, slower in ends_of(networks).items():
         there = simulate_networks(slower, traffic, scheduler, until_s=until_s)
         whole, own = summarise_networks(there)
         ends.append(

@@ -100,7 +100,7 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
         assert answered.tolist() == [request.answered for request in device.sent], about
         if found.refused is not None:
             assert found.refused.tolist() == [request.refused for request in device.sent], about
-            refused += kinds > 1 and found.refused.any()
+            refused += int(kinds > 1 and found.refused.any())
         several += kinds > 1
     assert several > CASES / 2
     assert refused > CASES / 6
@@ -240,8 +240,8 @@ def test_a_requests_fate_is_that_of_its_networks_rule_or_the_policys():
     assert found.refused is not None
     assert np.flatnonzero(found.refused).tolist() == [2, 3, 7]
     summary, (own, other) = summarise_networks(found)
-    assert [item.admission.refused for item in (summary, own, other)] == [3, 2, 1]
-    assert own.admission.refused_rate == 0.5
+    rates = [item.admission and item.admission.refused_rate for item in (summary, own, other)]
+    assert rates == [3 / 8, 2 / 4, 1 / 4]
 
 
 @pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
@@ -260,7 +260,7 @@ def test_a_network_without_places_loses_as_erlang_says():
         networks = [ServedNetwork(name=name, table=table, slo_s=1.0, admit="queue:0") for name in ("a", "b")]
         requests = Requests(trace=trace, seed=seed)
         found = simulate_networks(networks, prepare_networks(networks, requests, trace), f"serial:lanes={servers}")
-        lost.append([part.refused.mean() for part in found.parts])
+        lost.append([np.isinf(part.finish_s).mean() for part in found.parts])
     weights = np.cumprod([1.0, *(load / number for number in range(1, servers + 1))])
     for own in np.array(lost).T:
         assert_mean(own, weights[-1] / weights.sum())
@@ -272,7 +272,7 @@ def test_ends_of_a_calibrated_engine_are_those_of_all_its_networks():
     requests = Requests(trace=poisson(9, 500, 0))
     asked = [parse_requirement(text, networks=["a", "b"]) for text in ("mean[a] <= 1 s", "p99 <= 1 s")]
     found = serve_networks(both, requests, "fluid", requirements=asked)
-    for end, factor in zip(found.ends, engine.measured, strict=True):
+    for end, factor in zip(found.ends, engine.measured or (), strict=True):
         table = engine.slower(factor)
         again = serve_networks([replace(item, table=table) for item in both], requests, "fluid", requirements=asked)
         assert (end.factor, end.summary, end.requirements) == (factor, again.summary, again.requirements)
