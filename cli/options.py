@@ -154,14 +154,18 @@ OptionalTrace = Annotated[
 ]
 
 
+ClientCount = Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")]
+SentCount = Annotated[int | None, option("Requests that the clients send; 20,000 if not given.")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions(ServedOptions):
     """The same with a trace, or clients that wait for answers; and what happens on arrival and at a deadline."""
 
     trace: OptionalTrace = None
-    clients: Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")] = None
+    clients: ClientCount = None
     think: Think = None
-    count: Annotated[int | None, option("Requests that the clients send; 20,000 if not given.")] = None
+    count: SentCount = None
     on_deadline: Annotated[
         str | None,
         option(
