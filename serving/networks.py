@@ -208,12 +208,15 @@ class NetworksTraffic:
         The requests of each network.
     whole : Traffic
         All of them; exits are those of their networks.
+    seeds : tuple of int
+        The seed of what each network drew.
     """
 
     names: tuple[str, ...]
     network: NDArray[np.int64]
     parts: tuple[Traffic, ...]
     whole: Traffic
+    seeds: tuple[int, ...] = ()
 
     __repr__ = brief
 
@@ -296,7 +299,7 @@ def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trac
     origin = "; ".join(f"{name}: {part.origin}" for name, part in zip(names, parts, strict=True))
     named = replace(trace, network=np.array(names)[network])
     whole = Traffic(named, joined(lambda part: part.exits), joined(lambda part: part.slo_s), None, origin)
-    found = NetworksTraffic(names, network, tuple(parts), whole)
+    found = NetworksTraffic(names, network, tuple(parts), whole, tuple(seeds))
     return found if requests.clients is None else found.sent_by(requests.clients, requests.seed)
 
 

@@ -104,7 +104,7 @@ class Outcome(ABC):
     @property
     def early(self) -> NDArray[np.bool_]:
         """True for each request that returned at its deadline, with the answer of an exit before its own."""
-        if self.offered is None:
+        if self.offered is None or self.on_deadline != "answer":
             return np.zeros(len(self.finish_s), dtype=np.bool_)
         return np.isfinite(self.finish_s) & (self.traffic.exits < self.offered.exits)
 

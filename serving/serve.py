@@ -236,17 +236,22 @@ def serve_networks(
     if record:
         check_timeline_size(replay)
         replay = record_networks_runs(replay, networks, scheduler)
-    summary, parts = summarise_networks(replay)
-    found = tuple(
-        NetworkFigures(name, part, None if requests.clients else least_violations(own))
-        for name, part, own in zip(replay.names, parts, replay.parts, strict=True)
-    )
-    ends = []
+    found, ends = networks_result(scheduler.spec, replay, requirements), []
     for factor, slower in ends_of(networks).items():
         there = simulate_networks(slower, traffic, scheduler, until_s=until_s)
         whole, own = summarise_networks(there)
         ends.append(
             MeasuredEnd(factor, whole, judge_networks(requirements, whole, dict(zip(replay.names, own, strict=True))))
         )
+    return replace(found, ends=tuple(ends))
+
+
+def networks_result(policy: str, replay: NetworksReplay, requirements: Sequence[Requirement]) -> NetworksResult:
+    """The figures of a replay of several networks, and the verdicts on requirements."""
+    summary, parts = summarise_networks(replay)
+    found = tuple(
+        NetworkFigures(name, part, None if replay.traffic.clients else least_violations(own))
+        for name, part, own in zip(replay.names, parts, replay.parts, strict=True)
+    )
     verdicts = judge_networks(requirements, summary, dict(zip(replay.names, parts, strict=True)))
-    return NetworksResult(scheduler.spec, replay, summary, found, verdicts, tuple(ends))
+    return NetworksResult(policy, replay, summary, found, verdicts)
