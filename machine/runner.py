@@ -76,6 +76,12 @@ class RunnerResult:
     woke_s: NDArray[np.float64]
     failure: str = ""  # why serving ended early, if the device failed
 
+    @property
+    def alone(self) -> Replay:
+        """The replay, of one network."""
+        assert isinstance(self.replay, Replay)
+        return self.replay
+
 
 def serve_in_steps(
     case: Case | NetworksCase,
@@ -273,8 +279,7 @@ def as_measured(outcome: RunnerResult) -> Callable[[Launch], float]:
 
     A launch that the device did not make takes the time of the table, scaled by the mean ratio of the others.
     """
-    replay = outcome.replay
-    assert isinstance(replay, Replay)
+    replay = outcome.alone
     runs = replay.runs
     assert runs is not None
     slower = float(outcome.took_s.sum() / (replay.ran * replay.segments.time_s).sum())

@@ -17,7 +17,6 @@ from ..serving.inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_sc
 from ..serving.metrics import summarise
 from ..serving.networks import ServedNetwork, prepare_networks
 from ..serving.networks_replay import NetworksCase, NetworksReplay, networks_case_of
-from ..serving.outcome import Replay
 from ..serving.replay import Case, case_of
 from ..serving.requirements import Requirement, check_stated, judge
 from ..serving.scheduler import Scheduler, losses_of
@@ -125,8 +124,7 @@ def serve_traffic(
         [ServedHere(network, table, rows, threshold)], np.zeros(len(traffic), np.int64), traffic, case, clock, returned,
         progress,
     )  # fmt: skip
-    replay = outcome.replay
-    assert isinstance(replay, Replay)
+    replay = outcome.alone
     unavoidable = None if traffic.clients else least_violations(replay)
     return MachineResult.of(ServeResult(scheduler.spec, replay, summarise(replay), unavoidable, []), outcome, wrong)
 

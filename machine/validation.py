@@ -256,11 +256,11 @@ def _trial(
     clock = VirtualClock(traffic.trace.arrival_s)
     engine = TableEngine(clock, as_measured(outcome))
     # the policy knew the table of the measurement before
-    replayed = serve_in_steps(case_of(before.table, traffic, scheduler), clock, engine).replay
+    replayed = serve_in_steps(case_of(before.table, traffic, scheduler), clock, engine).alone
     moved_s = Figures.of(simulate(slower(table, STEP), traffic, scheduler)).mean_s
     drift = float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
     return Trial(
-        policy, load, repeat, Figures.of(outcome.replay), simulated, Figures.of(replayed), drift,
+        policy, load, repeat, Figures.of(outcome.alone), simulated, Figures.of(replayed), drift,
         half_width(before, after), (moved_s / simulated.mean_s - 1.0) / STEP, answers_wrong,
     )  # fmt: skip
 

@@ -59,7 +59,7 @@ def command(
     from ...formats import InputError, check_free, together
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, read_networks, write_requests, write_timeline
-    from ...serving.serve import NetworksResult, serve, serve_networks
+    from ...serving.serve import serve, serve_networks
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 
@@ -95,10 +95,7 @@ def command(
             write_requests(replay, requests, replace=picture.force)
         picture.write(lambda: draw_replay(replay, found.policy))
     closed = {} if served.clients is None else {"clients": simulated.clients, "think": simulated.think or "0"}
-    if isinstance(found, NetworksResult):
-        told, text = _networks_record(found, simulated.slo), list(_networks_text(found))
-    else:
-        told, text = record_of(found, simulated.slo), list(text_of(found))
+    told, text = record_of(found, simulated.slo), list(text_of(found))
     record = {
         "design": directory, "trace": simulated.trace, **closed, **told,
         **({"requirements": judged} if judged else {}),
@@ -113,8 +110,12 @@ def command(
         raise typer.Exit(1)
 
 
-def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
+def record_of(found: ServeResult | NetworksResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
+    from ...serving.serve import NetworksResult
+
+    if isinstance(found, NetworksResult):
+        return _networks_record(found, slo)
     replay = found.replay
     return {
         "policy": found.policy,
@@ -260,8 +261,13 @@ def _networks_text(found: NetworksResult) -> Iterator[str]:
     yield table([list(columns)[k] for k in known], [[row[k] or "" for k in known] for row in rows])
 
 
-def text_of(found: ServeResult) -> Iterator[str]:
+def text_of(found: ServeResult | NetworksResult) -> Iterator[str]:
     """The text about requests that were served."""
+    from ...serving.serve import NetworksResult
+
+    if isinstance(found, NetworksResult):
+        yield from _networks_text(found)
+        return
     summary, latency = found.summary, found.replay.table
     use = summary.utilisation
     accuracy = [] if summary.accuracy is None else ["accuracy"]

@@ -15,7 +15,7 @@ from fluidb.machine.maps import MapEngine
 from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
 from fluidb.serving import POLICIES, Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.networks import prepare_networks
-from fluidb.serving.networks_replay import networks_case_of, simulate_networks
+from fluidb.serving.networks_replay import NetworksReplay, networks_case_of, simulate_networks
 from fluidb.serving.policies import Decision, compile_policy, sleep
 from fluidb.serving.replay import case_of
 from fluidb.traffic import Samples, offline, poisson, prepare
@@ -225,13 +225,12 @@ def test_clients_deadlines_and_admission_are_those_of_the_simulator(workload, ru
         traffic = clients.send(traffic_of(replace(offline(len(trace)), slo_s=trace.slo_s), exits), 1)
     for policy in ("serial", "adaptb:timeout=500ms,", "lazy", "fluid"):
         scheduler = find_policy(f"{policy}{'' if policy.endswith(',') else ':'}on_deadline={rule}{admit}")
-        found, expected = in_steps(table, traffic, scheduler).replay, simulate(table, traffic, scheduler)
+        found, expected = in_steps(table, traffic, scheduler).alone, simulate(table, traffic, scheduler)
         assert_same(found, expected)
         np.testing.assert_array_equal(found.traffic.trace.arrival_s, expected.traffic.trace.arrival_s)
         np.testing.assert_array_equal(found.early, expected.early)
         np.testing.assert_array_equal(found.dropped, expected.dropped)
-        assert (found.refused is None) == (expected.refused is None)
-        assert found.refused is None or found.refused.tolist() == expected.refused.tolist()
+        np.testing.assert_array_equal(found.refused, expected.refused)
 
 
 @pytest.mark.parametrize("clients", [None, Clients(4, 0.5, exponential=True)])
@@ -239,11 +238,12 @@ def test_clients_deadlines_and_admission_are_those_of_the_simulator(workload, ru
 def test_several_networks_are_served_as_by_the_simulator(spec, clients):
     """Samples leave by confidences, which come with the answers of their own network."""
     tables = [table_of([[1.0, 1.5], [0.5, 0.75]]), table_of([[0.25, 0.5], [0.25, 0.5], [1.0, 1.25]])]
-    rng, rows = np.random.default_rng(4), []
-    networks = []
+    rng = np.random.default_rng(4)
+    networks, drawn = [], []
     for number, table in enumerate(tables):
         scores = rng.random((50, len(table.exits)))
         samples = Samples(scores, scores > 0.5)
+        drawn.append(samples)
         networks.append(
             ServedNetwork(
                 name=f"n{number}",
@@ -258,12 +258,10 @@ def test_several_networks_are_served_as_by_the_simulator(spec, clients):
     requests = Requests(trace=poisson(0.8, 200, 3) if clients is None else offline(200), clients=clients)
     traffic = prepare_networks(networks, requests, requests.read())
     confidences = np.zeros((200, 3))
-    for number, (part, item) in enumerate(zip(traffic.parts, networks, strict=True)):
+    for number, samples in enumerate(drawn):
         here = np.flatnonzero(traffic.network == number)
-        confidences[here, : len(tables[number].exits)] = item.samples.confidences[
-            item.samples.drawn(len(here), traffic.seeds[number])
-        ]
-        rows.append(part)
+        rows = samples.drawn(len(here), traffic.seeds[number])
+        confidences[here, : len(tables[number].exits)] = samples.confidences[rows]
     clock, levels = VirtualClock(traffic.whole.trace.arrival_s), [np.full(len(t.exits) - 1, 0.6) for t in tables]
     seen = set()
 
@@ -275,15 +273,17 @@ def test_several_networks_are_served_as_by_the_simulator(spec, clients):
     case = networks_case_of(networks, traffic, find_policy(spec))
     found = serve_in_steps(case, clock, Sees(clock, confidences), levels=levels).replay
     expected = simulate_networks(networks, traffic, spec)
+    assert isinstance(found, NetworksReplay)
     assert seen == {(0, True), (1, True)}
     for own, other in zip(found.parts, expected.parts, strict=True):
         assert_same(own, other)
         np.testing.assert_array_equal(own.early, other.early)
         np.testing.assert_array_equal(own.refused, other.refused)
+        assert own.runs is not None
+        assert len(own.runs.batch) == own.launches.sum()
     np.testing.assert_array_equal(found.finish_s, expected.finish_s)
     np.testing.assert_array_equal(found.violated, expected.violated)
-    assert found.refused.any()
-    assert sum(len(part.runs.batch) for part in found.parts) == sum(int(part.launches.sum()) for part in found.parts)
+    assert np.any(found.refused)
 
 
 def test_a_device_that_was_idle_wakes_up_first():
