@@ -22,7 +22,7 @@ from fluidb.machine.measurement import check_measured_folder, measure, write_mea
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
 from fluidb.machine.serve import serve_real, serve_real_networks
-from fluidb.machine.validation import Figures, Trial, half_width, judge_point, slower
+from fluidb.machine.validation import Figures, Trial, half_width, judge_point, slower, validate_simulator
 from fluidb.platforms import load_platform
 from fluidb.platforms.measured import MeasuredDevice
 from fluidb.serving import POLICIES, ServedNetwork, find_policy, parse_requirement
@@ -165,6 +165,21 @@ def test_clients_send_when_they_have_their_answers(made, more):
         assert (replay.finish_s[np.isfinite(replay.finish_s)] <= due_s[np.isfinite(replay.finish_s)]).all()
 
 
+def test_the_simulator_is_held_against_clients_too(made):
+    """With the times that the runs took on the machine it is the machine."""
+    found = validate_simulator(made[0], ["fluid"], [3], repeats=1, count=60, b_max=4, clients=Clients(1, 1e-4))
+    (trial,) = found.trials
+    assert (trial.load, found.rates_per_s, found.answers_wrong) == (3, [], 0)
+    for name in ("mean_s", "p50_s", "p99_s"):
+        assert getattr(trial.replayed, name) == pytest.approx(getattr(trial.real, name))
+    assert trial.simulated.mean_s != trial.real.mean_s
+    for policy in ("fluid:on_deadline=drop", "fluid:admit=queue:1"):
+        with pytest.raises(InputError, match="expected on_deadline=serve and no admit"):
+            validate_simulator(made[0], [policy])
+    with pytest.raises(InputError, match=r"clients: expected different whole numbers >= 1, found 0\.5"):
+        validate_simulator(made[0], ["fluid"], [0.5], clients=Clients(1))
+
+
 def test_networks_side_by_side_answer_as_each_alone(made):
     """Two that leave at other confidences, of which one refuses; never in one batch."""
     network, found, _ = made
@@ -184,7 +199,7 @@ def test_networks_side_by_side_answer_as_each_alone(made):
         sure[:, -1] = True
         assert (part.traffic.exits == sure.argmax(axis=1) + 1).all()
         assert (np.isfinite(part.finish_s) != part.refused).all()
-        assert part.refused.any() == bool(number)
+        assert np.any(part.refused) == bool(number)
     took_s = done.served.summary.busy_share * done.served.summary.span_s
     assert took_s == pytest.approx(done.outcome.took_s.sum())
     with pytest.raises(InputError, match="model: expected one for each of the 2 networks"):
