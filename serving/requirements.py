@@ -44,6 +44,10 @@ _UNKNOWN = {
     "refused": "expected a policy that refuses requests, found one that admits all; state e.g. admit=queue:8",
     "accuracy_of_all": "expected a policy with admit, or on_deadline=drop or answer, and a trace that knows which "
     "answers are right, found one of them without",
+    **dict.fromkeys(
+        ("load", "backlog_growth"),
+        "expected at least 400 requests that do not all arrive at once, found others; require another figure",
+    ),
     "fairness": "expected several networks, found one; require another figure",
     "hit_ratio": "expected a latency table that states the hit ratio of SubNets and states, found none",
     "off_chip": "expected a latency table that states off-chip bytes, found none",

@@ -61,7 +61,7 @@ COMPARED = tuple(
 )
 """The figures of a run that are kept and compared, where table and traffic have their inputs."""
 
-OF_EACH = tuple(FIGURES[name] for name in ("mean", "p99", "violation_rate"))
+OF_EACH = tuple(FIGURES[name] for name in ("mean", "p99", "violation_rate", "refused", "dropped"))
 """Those that several networks have each."""
 
 

@@ -215,7 +215,9 @@ def _policies(served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
     known = [
         item
         for item in FIGURES.values()
-        if (item.part in _PARTS or item.name == "fairness") and any(item.of(found) is not None for found in summaries)
+        if (item.part in _PARTS or item.name == "fairness")
+        and any(item.of(found) is not None for found in summaries)
+        and (item.name != "early" or any(item.of(found) for found in summaries))
     ]
     rows, waiting = [], served[0].replay.traffic.trace.at_once
     for item in served:
