@@ -225,7 +225,19 @@ def test_clients_deadlines_and_admission_are_those_of_the_simulator(workload, ru
         traffic = clients.send(traffic_of(replace(offline(len(trace)), slo_s=trace.slo_s), exits), 1)
     for policy in ("serial", "adaptb:timeout=500ms,", "lazy", "fluid"):
         scheduler = find_policy(f"{policy}{'' if policy.endswith(',') else ':'}on_deadline={rule}{admit}")
-        found, expected = in_steps(table, traffic, scheduler).alone, simulate(table, traffic, scheduler)
+        released: list[int] = []
+
+        class Releases(TableEngine):
+            def release(self, request, released=released):
+                released.append(request)
+
+        found = in_steps(table, traffic, scheduler, Releases).alone
+        expected = simulate(table, traffic, scheduler, record=True)
+        assert found.runs is not None
+        assert expected.runs is not None
+        if not wake_up_s:  # an idle device notices deadlines and clients in time
+            np.testing.assert_array_equal(found.runs.begin_s, expected.runs.begin_s)
+        assert sorted(released) == np.flatnonzero(np.isfinite(found.start_s)).tolist()
         assert_same(found, expected)
         np.testing.assert_array_equal(found.traffic.trace.arrival_s, expected.traffic.trace.arrival_s)
         np.testing.assert_array_equal(found.early, expected.early)
