@@ -217,7 +217,10 @@ def serve_real_networks(
     for model, item, latency in zip(models, networks, tables, strict=True):
         if item.samples is not None:
             raise InputError(f'network "{item.name}": samples: expected none, as its model answers; leave them out')
-        check_fits(model, latency)
+        try:
+            check_fits(model, latency)
+        except InputError as error:
+            raise InputError([f'network "{item.name}": {fault}' for fault in error.faults]) from None
     drawn = [replace(item, samples=model.samples()) for model, item in zip(models, networks, strict=True)]
     traffic = prepare_networks(drawn, requests, requests.read())
     clock, served = WallClock(traffic.whole.trace.arrival_s, stop or threading.Event()), []
