@@ -349,14 +349,14 @@ def _by_network(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> 
     title, points, rows = "By network", [], []
     for index, item in enumerate(served):
         for network, found in item.networks.items():
-            name, rate = f"{item.policy}, {network}", f"{100 * found.violation_rate:.2f}"
+            name, rate = f"{network}, {item.policy}", f"{100 * found.violation_rate:.2f}"
             points.append(ChartPoint(name, found.violation_rate, f"{rate} % of {found.requests:,}", series=index))
             times = (found.mean_latency_s, found.percentile("p99").latency_s)
             lost = [FIGURES[figure].of(found) for figure in ("refused", "dropped")]
             shares = ["" if share is None else f"{100 * share:.2f}" for share in lost]
             busy = f"{100 * found.busy_share:.1f}"
             rows.append((name, [f"{found.requests:,}", *map(unit.number, times), rate, *shares, busy]))
-    headers = ["policy, network", "requests", f"mean {unit.name}", f"p99 {unit.name}", "violations %"]
+    headers = ["network, policy", "requests", f"mean {unit.name}", f"p99 {unit.name}", "violations %"]
     data = table("Requests by network", [*headers, "refused %", "dropped %", "busy %"], rows)
     remark = "Share of the requests of each network that are later than their SLO."
     return figure(f"{ident}-networks", title, remark, charts.draw_bars(points), data)

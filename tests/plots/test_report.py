@@ -792,7 +792,7 @@ def test_several_networks_have_figures_of_each(fluidb: Run, tmp_path: Path, tiny
         alone = json.loads(run.stdout)
         for part, other in zip(item["networks"], alone["networks"], strict=True):
             assert part == {key: other[key] for key in part}
-            row = by_network[f"{policy}, {part['name']}"]
+            row = by_network[f"{part['name']}, {policy}"]
             assert row[0] == f"{part['requests']:,}"
             assert row[3] == f"{100 * part['violation_rate']:.2f}"
             assert row[4] == f"{100 * part['admission']['refused_rate']:.2f}"
