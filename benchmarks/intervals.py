@@ -126,7 +126,7 @@ def measure(point: LoadPoint, seeds: int, lengths: Sequence[int]) -> dict[str, A
         for seed in range(seeds):
             replay, other = point.run(length, seed), point.run(length, seed, OTHER)
             latency_s[seed], fresh[seed] = replay.latency_s, replay.fresh
-            paired.append(differences(replay, other))
+            paired.append({key: item for key, item in differences(replay, other).items() if item is not None})
         each = [OneRun(*run) for run in zip(latency_s, fresh, strict=True)]
         found = {"one": [intervals_of(run, slo_s) for run in each]}
         if length == min(lengths):

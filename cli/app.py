@@ -57,7 +57,7 @@ GROUPS = {
         "machine",
         {
             "measure": "Measure a network on this machine, stage by stage.",
-            "serve-real": "Serve a trace on this machine, in real time.",
+            "serve-real": "Serve requests on this machine, in real time.",
             "validate": "Compare the simulator with this machine.",
         },
     ),

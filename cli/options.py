@@ -103,6 +103,9 @@ Required = Annotated[
 ]
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
+Models = Annotated[
+    str, argument("As of `fluidb measure`; of several networks one each, with commas between.", "MODEL[,MODEL,...]")
+]
 Inputs = Annotated[
     Path | None,
     option("Samples (.npz): an array for each input, or one named input; label, if known.", "FILE"),
@@ -154,31 +157,38 @@ OptionalTrace = Annotated[
 ]
 
 
+ClientCount = Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")]
+SentCount = Annotated[int | None, option("Requests that the clients send; 20,000 if not given.")]
+
+
+OnDeadline = Annotated[
+    str | None,
+    option(
+        "At its deadline a request is still served, dropped or answered by the last exit that it passed.",
+        "serve|drop|answer",
+    ),
+]
+Admit = Annotated[
+    str | None,
+    option(
+        "Refuse a request on arrival if N wait, or if its token bucket is empty; all enter if not given.",
+        "queue:N|bucket:RATE:BURST",
+    ),
+]
+Between = Annotated[str | None, option("Whose turn it is of several networks; fcfs if not given.", "fcfs|edf|shares")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions(ServedOptions):
     """The same with a trace, or clients that wait for answers; and what happens on arrival and at a deadline."""
 
     trace: OptionalTrace = None
-    clients: Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")] = None
+    clients: ClientCount = None
     think: Think = None
-    count: Annotated[int | None, option("Requests that the clients send; 20,000 if not given.")] = None
-    on_deadline: Annotated[
-        str | None,
-        option(
-            "At its deadline a request is still served, dropped or answered by the last exit that it passed.",
-            "serve|drop|answer",
-        ),
-    ] = None
-    admit: Annotated[
-        str | None,
-        option(
-            "Refuse a request on arrival if N wait, or if its token bucket is empty; all enter if not given.",
-            "queue:N|bucket:RATE:BURST",
-        ),
-    ] = None
-    between: Annotated[
-        str | None, option("Whose turn it is of several networks; fcfs if not given.", "fcfs|edf|shares")
-    ] = None
+    count: SentCount = None
+    on_deadline: OnDeadline = None
+    admit: Admit = None
+    between: Between = None
 
     @property
     def requests(self) -> Requests:

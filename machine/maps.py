@@ -37,7 +37,7 @@ class MapEngine:
         self.run_stage, self.inputs, self.rows, self.confidence = run_stage, inputs, rows, confidence
         self.returned = returned
         self.held: list[tuple[Tensors, int] | None] = [None] * len(rows)  # the maps of its batch, and its row
-        self.answers: list[NDArray[Any] | None] = [None] * len(rows)
+        self.answers: list[list[NDArray[Any]]] = [[] for _ in rows]  # of each stage that a request has passed
         self.answered = np.zeros(len(rows), dtype=np.int64)
         self.gathers: list[tuple[int, int, float]] = []
 
@@ -48,7 +48,7 @@ class MapEngine:
         answers, keeps = self.run_stage(launch.segment, tensors)
         for request, row in zip(members, places, strict=True):
             self.held[request] = keeps, row
-            self.answers[request] = answers[row]
+            self.answers[request].append(answers[row])
         return self.confidence(launch.segment, answers if len(answers) == len(members) else answers[places])
 
     def release(self, request: int) -> None:
@@ -84,3 +84,18 @@ class MapEngine:
             filled = end
         self.gathers.append((launch.number, launch.places, time.perf_counter() - begin_s))
         return tensors, range(len(padding), launch.places)
+
+
+class NetworksEngine:
+    """The engines of several networks, given which network each request is for."""
+
+    def __init__(self, engines: Sequence[MapEngine], network: NDArray[np.int64]) -> None:
+        self.engines, self.network = engines, network
+
+    def run(self, launch: Launch) -> NDArray[np.float64]:
+        """Run a stage of the network of a batch."""
+        return self.engines[launch.network].run(launch)
+
+    def release(self, request: int) -> None:
+        """Forget a request, which has returned."""
+        self.engines[self.network[request]].release(request)

@@ -168,7 +168,7 @@ def _serve(
 
 
 def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max: int, rounds: int) -> Floats:
-    runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
+    runs, sums, counts = outcome.alone.runs, *np.zeros((2, rounds, stages, b_max + 1))
     assert runs is not None
     first = _first(outcome)
     busy = requests.part[first] == BUSY
@@ -181,7 +181,7 @@ def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max:
 
 def _first(outcome: RunnerResult) -> Integers:
     """The first request of each run."""
-    runs = outcome.replay.runs
+    runs = outcome.alone.runs
     assert runs is not None
     found: Integers = runs.members[np.cumsum(runs.batch) - runs.batch]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from statistics import median
 
 import numpy as np
@@ -17,7 +17,8 @@ from ..serving.replay import case_of, simulate
 from ..serving.scheduler import Scheduler, find_policy
 from ..serving.statistics import welch_interval
 from ..tables.latency import LatencyTable
-from ..traffic.arrivals import poisson
+from ..traffic.arrivals import offline, poisson
+from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.measures import Threshold
 from ..traffic.samples import draw_samples
@@ -63,7 +64,7 @@ class Trial:
     """A run on the machine, and the simulations of it."""
 
     policy: str
-    load: float  # arrival rate, as a share of what the device serves one by one
+    load: float  # arrival rate, as a share of what the device serves one by one; or the number of clients
     repeat: int  # repetition, from 0; it is the seed of the trace
     # on the machine; by the simulator with the table measured just before and after the run; and by the simulator
     # with the time that each run took on the machine
@@ -120,7 +121,7 @@ class Validation:
     """The errors of the simulator on this machine."""
 
     slo_s: float | None  # latency objective of all requests; None if each has its own
-    rates_per_s: list[float]  # arrival rate of each load
+    rates_per_s: list[float]  # arrival rate of each load; none with clients
     trials: list[Trial]  # in the order in which they ran
     verdicts: list[LoadVerdict]  # by load and policy
     orders: list[Order]  # by load
@@ -152,16 +153,21 @@ def validate_simulator(
     b_max: int = 8,
     slo_s: Objective | None = None,
     threshold: Threshold | Sequence[Threshold] | None = None,
+    clients: Clients | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Validation:
     """Serve the same traffic on this machine and in the simulator, and compare.
 
     The repeats of all policies and loads are in one random order, so that drift favours none.  Before
-    and after each, the machine is measured anew.
+    and after each, the machine is measured anew.  With ``clients`` that wait, loads are numbers of them.
     """
     faults = []
-    if not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):
+    if clients is not None:
+        if not loads or not all(load == int(load) >= 1 for load in loads) or len(set(loads)) < len(loads):
+            stated = ", ".join(f"{load:g}" for load in loads) or "none"
+            faults.append(f"clients: expected different whole numbers >= 1, found {stated}")
+    elif not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):
         faults.append(
             f"loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
         )
@@ -174,6 +180,12 @@ def validate_simulator(
     if faults:
         raise InputError(faults)
     schedulers = {policy: find_policy(policy) for policy in policies}
+    for policy, scheduler in schedulers.items():
+        if scheduler.on_deadline or scheduler.admit:
+            raise InputError(
+                f"policy {policy}: expected on_deadline=serve and no admit, as latencies are compared, found another; "
+                "serve-real and serve-sim take it"
+            )
     random = np.random.default_rng(seed)
 
     def calibrate() -> Measurement:
@@ -188,10 +200,13 @@ def validate_simulator(
     samples, trials = network.samples(), []
     for number, place in enumerate(random.permutation(len(points)).tolist()):
         load, policy, repeat = points[place]
-        trace = draw_samples(poisson(load * one_by_one, count, repeat), samples, repeat)
+        arrivals = poisson(load * one_by_one, count, repeat) if clients is None else offline(count)
+        trace = draw_samples(arrivals, samples, repeat)
         traffic = prepare(trace, rates, slo_s=slo_s, threshold=network.thresholds if threshold is None else threshold)
+        if clients is not None:
+            traffic = replace(clients, count=int(load)).send(traffic, repeat)
         rows = samples.drawn(count, repeat)
-        clock = WallClock(trace.arrival_s, threading.Event())
+        clock = WallClock(traffic.trace.arrival_s, threading.Event())
         found = serve_traffic(network, before.table, traffic, rows, schedulers[policy], threshold, clock)
         if found.outcome.failure:
             raise InputError(f"{network.path}: {found.outcome.failure}")
@@ -204,7 +219,7 @@ def validate_simulator(
             progress(number + 1, len(points))
     return Validation(
         slo_s if isinstance(slo_s, float) else None,
-        [load * one_by_one for load in loads],
+        [load * one_by_one for load in loads] if clients is None else [],
         trials,
         [judge_point(here, within) for load in loads for policy in schedulers if (here := _at(trials, load, policy))],
         [_order(trials, load, list(schedulers)) for load in loads],
@@ -256,11 +271,11 @@ def _trial(
     clock = VirtualClock(traffic.trace.arrival_s)
     engine = TableEngine(clock, as_measured(outcome))
     # the policy knew the table of the measurement before
-    replayed = serve_in_steps(case_of(before.table, traffic, scheduler), clock, engine).replay
+    replayed = serve_in_steps(case_of(before.table, traffic, scheduler), clock, engine).alone
     moved_s = Figures.of(simulate(slower(table, STEP), traffic, scheduler)).mean_s
     drift = float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
     return Trial(
-        policy, load, repeat, Figures.of(outcome.replay), simulated, Figures.of(replayed), drift,
+        policy, load, repeat, Figures.of(outcome.alone), simulated, Figures.of(replayed), drift,
         half_width(before, after), (moved_s / simulated.mean_s - 1.0) / STEP, answers_wrong,
     )  # fmt: skip
 

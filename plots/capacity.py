@@ -72,6 +72,6 @@ def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
     # an overloaded NPU's latency grows with the length of the run: the part beyond twice the bound is compressed
     axes.set_yscale("symlog", linthresh=2 * scale * item.bound, linscale=2)
     axes.yaxis.set_major_formatter("{x:,g}")
-    axes.set(xlim=(0, 1.05 * highest), ylabel=f"{item.name}, {name}")
+    axes.set(xlim=(0, 1.05 * highest), ylabel=f"{item.figure}, {name}")
     axes.set_ylim(0, top)
     axes.set_title(item.text)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..serving.metrics import QUANTILES
-from ..serving.networks import NetworksReplay
+from ..serving.networks_replay import NetworksReplay
 from ..serving.one_run import nearest_rank
 from ..serving.outcome import Outcome, Replay
 from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
@@ -31,7 +31,7 @@ def draw_replay(replay: Replay | NetworksReplay, title: str = "") -> Figure:
         _tail(left.subplots(), replay)
         above, below = right.subplots(2, 1, sharex=True)
         _over_time(above, below, replay)
-        tables = [part.table for part in replay.parts] if isinstance(replay, NetworksReplay) else [replay.table]
+        tables = [part.table for part in replay.by_network]
         heading = f"{', '.join(legible(table.network) for table in tables)} on {legible(tables[0].platform)}"
         latency_s, violations = np.sort(replay.latency_s), float(replay.violated.mean())
         p50, p99 = (nearest_rank(latency_s, QUANTILES[name]) for name in ("p50", "p99"))

@@ -27,13 +27,15 @@ class Admission(NamedTuple):
     burst: float = math.inf
 
 
-def parse_admission(text: str) -> Admission:
+def parse_admission(text: str, what: str = "policy: admit") -> Admission:
     """Read ``queue:N`` or ``bucket:RATE:BURST``.
 
     Parameters
     ----------
     text : str
         The rule.
+    what : str
+        Name of the parameter, for the fault.
 
     Returns
     -------
@@ -59,4 +61,4 @@ def parse_admission(text: str) -> Admission:
         return Admission(limit=numbers[0])
     if form == "bucket" and len(numbers) == 2 and 0 < numbers[0] < math.inf and 1 <= numbers[1] < math.inf:
         return Admission(rate_per_s=numbers[0], burst=numbers[1])
-    raise InputError(f'policy: admit: {EXPECTED}, found "{text}"; e.g. queue:8 or bucket:15:4')
+    raise InputError(f'{what}: {EXPECTED}, found "{text}"; e.g. queue:8 or bucket:15:4')

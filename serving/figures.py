@@ -34,6 +34,8 @@ class Figure(NamedTuple):
             found = summary.percentile(self.name)
             return RunInterval(found.interval_s, found.more_requests_needed)
         intervals = {"mean": summary.mean_interval_s, "violation_rate": summary.violation_interval}
+        if summary.saturation is not None:
+            intervals["backlog_growth"] = summary.saturation.backlog_growth_interval
         if self.name not in intervals:
             return RunInterval(None, 0)
         return RunInterval(intervals[self.name], summary.more_requests_needed)
@@ -68,6 +70,8 @@ FIGURES: dict[str, Figure] = {
         Figure("early", "early_rate", "share", 0, "early", 2, "deadlines"),
         Figure("accuracy_of_all", "accuracy_of_all", "share", 1, "accuracy of all", 2, "deadlines"),
         Figure("fairness", "fairness", "share", 1, "fairness", 2),
+        Figure("load", "load", "share", -1, "load", 1, "saturation"),
+        Figure("backlog_growth", "backlog_growth", "share", -1, "backlog growth", 2, "saturation"),
         Figure("processing_rate", "processing_rate_per_s", "/s", 1, "done", 2),
         Figure("goodput", "goodput_per_s", "/s", 1, "in time", 2),
         Figure("makespan", "makespan_s", "s", -1, "makespan", 1),

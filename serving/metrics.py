@@ -18,7 +18,7 @@ from .statistics import Interval, warm_up
 from .subnets import SubNetSummary, summarise_subnets
 
 if TYPE_CHECKING:
-    from .networks import NetworksReplay
+    from .networks_replay import NetworksReplay
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 """The percentiles that are reported."""
@@ -310,7 +310,7 @@ def summarise(replay: Replay) -> Summary:
     Summary
         The figures.
     """
-    return _summary(replay, [replay], float(replay.traffic.trace.arrival_s[0]), replay.end_s)
+    return _summary(replay, float(replay.traffic.trace.arrival_s[0]), replay.end_s)
 
 
 def summarise_networks(replay: NetworksReplay) -> tuple[Summary, list[Summary]]:
@@ -327,9 +327,9 @@ def summarise_networks(replay: NetworksReplay) -> tuple[Summary, list[Summary]]:
         The figures of all requests together, and those of each network, over the span of all.
     """
     span = float(replay.traffic.trace.arrival_s[0]), replay.end_s
-    parts = [_summary(part, [part], *span) for part in replay.parts]
+    parts = [_summary(part, *span) for part in replay.parts]
     in_time = [1.0 - part.violation_rate for part in parts]
-    return replace(_summary(replay, replay.parts, *span), fairness=jain(in_time)), parts
+    return replace(_summary(replay, *span), fairness=jain(in_time)), parts
 
 
 def jain(values: Sequence[float]) -> float:
@@ -342,9 +342,9 @@ def jain(values: Sequence[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
-def _summary(replay: Outcome, parts: Sequence[Replay], begin_s: float, end_s: float) -> Summary:
+def _summary(replay: Outcome, begin_s: float, end_s: float) -> Summary:
     """The figures of requests, and of the networks that served them."""
-    traffic, trace, count = replay.traffic, replay.traffic.trace, len(replay.traffic)
+    parts, traffic, trace, count = replay.by_network, replay.traffic, replay.traffic.trace, len(replay.traffic)
     alone, span_s = parts[0] if len(parts) == 1 else None, end_s - begin_s
     latency_s, violated = replay.latency_s, replay.violated
     run = OneRun(latency_s, replay.fresh, at_once=trace.at_once)
@@ -395,6 +395,6 @@ def _summary(replay: Outcome, parts: Sequence[Replay], begin_s: float, end_s: fl
         subnets=None if alone is None else summarise_subnets(alone),
         deadlines=_deadlines(replay, right),
         admission=None if refused is None else AdmissionSummary(refused, refused / count),
-        saturation=saturation_of(replay, parts),
+        saturation=saturation_of(replay),
         energy_j=energy_j / answered if answered and energy_j is not None else None,
     )

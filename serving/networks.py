@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ..formats import AnyPath, InputError, Strict, brief, first_rows, parse_duration, read_toml
+from ..formats import AnyPath, InputError, Strict, brief, parse_duration, read_toml
 from ..tables.latency import LatencyTable
+from ..traffic.clients import Clients
 from ..traffic.columns import Name
 from ..traffic.distributions import Objective
 from ..traffic.exits import parse_thresholds
@@ -23,13 +25,8 @@ from ..traffic.rows import more
 from ..traffic.samples import Samples, draw_samples, read_samples
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic
-from .event_loop import Record, RequestArrays
-from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
-from .outcome import Outcome, Replay
-from .replay import Case, case_of, cut_off, play
-from .scheduler import Scheduler
-from .terms import ON_DEADLINE, terms_of
-from .turns import BETWEEN, FCFS, networks_of, save
+from .admission import Admission, parse_admission
+from .inputs import AnyTable, AnyThresholds, Requests, as_table, as_thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +51,8 @@ class ServedNetwork:
         Its part of the device under ``between=shares``, likewise.
     switch_s : float
         Seconds to load its weights on a lane that ran another network.
+    admit : str or Admission, optional
+        Which of its requests are refused at their arrival, e.g. ``"queue:8"``; by default as the policy states it.
 
     Raises
     ------
@@ -69,6 +68,7 @@ class ServedNetwork:
     share: float = 1.0
     weight: float = 1.0
     switch_s: float = 0.0
+    admit: Admission | str | None = None
 
     def __post_init__(self) -> None:
         if not Name().fits(self.name):
@@ -78,6 +78,12 @@ class ServedNetwork:
                 raise InputError(f"networks: {self.name}: {key}: expected a number >= 0, found {given:g}")
         if not 0 < self.weight < math.inf:
             raise InputError(f"networks: {self.name}: weight: expected a number > 0, found {self.weight:g}")
+        _ = self.limit  # a fault is found now
+
+    @property
+    def limit(self) -> Admission | None:
+        """The rule of ``admit``."""
+        return parse_admission(self.admit, "admit") if isinstance(self.admit, str) else self.admit
 
 
 class NetworkKeys(Strict):
@@ -91,6 +97,7 @@ class NetworkKeys(Strict):
     share: Annotated[float, Field(ge=0)] = 1.0
     weight: Annotated[float, Field(gt=0)] = 1.0
     switch: str | None = None
+    admit: str | None = None
 
     def network(self, folder: Path) -> ServedNetwork:
         """The network; paths start from the file's folder."""
@@ -103,6 +110,7 @@ class NetworkKeys(Strict):
             share=self.share,
             weight=self.weight,
             switch_s=0.0 if self.switch in (None, "0") else parse_duration(str(self.switch), "switch"),
+            admit=self.admit,
         )
 
 
@@ -159,6 +167,33 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
     return found
 
 
+AnyServed = AnyTable | Sequence[ServedNetwork]
+"""A latency table, several networks, or the folder or file of either."""
+
+
+def as_served(given: AnyServed) -> LatencyTable | tuple[ServedNetwork, ...]:
+    """The latency table or the networks, read if they were given by a path."""
+    if isinstance(given, LatencyTable):
+        return given
+    if isinstance(given, str | PathLike):
+        return tuple(read_networks(given)) if Path(given).suffix == ".toml" else as_table(given)
+    check_networks(given)
+    return tuple(replace(item, table=as_table(item.table)) for item in given)
+
+
+def names_of(served: LatencyTable | Sequence[ServedNetwork]) -> list[str]:
+    """The names of several networks; none of a latency table."""
+    return [] if isinstance(served, LatencyTable) else [item.name for item in served]
+
+
+def ends_of(networks: Sequence[ServedNetwork]) -> dict[float, tuple[ServedNetwork, ...]]:
+    """The networks where the times of a calibrated engine are at each end of its error, by their factor."""
+    return {
+        factor: tuple(replace(item, table=as_table(item.table).slower(factor)) for item in networks)
+        for factor in as_table(networks[0].table).measured or ()
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class NetworksTraffic:
     """Requests of several networks, ready to be served.
@@ -173,12 +208,15 @@ class NetworksTraffic:
         The requests of each network.
     whole : Traffic
         All of them; exits are those of their networks.
+    seeds : tuple of int
+        The seed of what each network drew.
     """
 
     names: tuple[str, ...]
     network: NDArray[np.int64]
     parts: tuple[Traffic, ...]
     whole: Traffic
+    seeds: tuple[int, ...] = ()
 
     __repr__ = brief
 
@@ -188,6 +226,12 @@ class NetworksTraffic:
         numbers = np.bincount(network, minlength=len(self.names)).tolist()
         parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
         return replace(self, network=network, parts=parts, whole=self.whole.first(count))
+
+    def sent_by(self, clients: Clients, seed: int) -> NetworksTraffic:
+        """The requests, sent by clients in their order: each may be for any network."""
+        later = [replace(part.trace, arrival_s=np.full(len(part), np.inf)) for part in self.parts]
+        parts = tuple(replace(part, trace=trace) for part, trace in zip(self.parts, later, strict=True))
+        return replace(self, parts=parts, whole=clients.send(self.whole, seed))
 
 
 def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:
@@ -255,10 +299,8 @@ def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trac
     origin = "; ".join(f"{name}: {part.origin}" for name, part in zip(names, parts, strict=True))
     named = replace(trace, network=np.array(names)[network])
     whole = Traffic(named, joined(lambda part: part.exits), joined(lambda part: part.slo_s), None, origin)
-    if requests.clients is not None:
-        whole = requests.clients.send(whole, requests.seed)
-        parts = [replace(part, trace=replace(part.trace, arrival_s=np.full(len(part), np.inf))) for part in parts]
-    return NetworksTraffic(names, network, tuple(parts), whole)
+    found = NetworksTraffic(names, network, tuple(parts), whole, tuple(seeds))
+    return found if requests.clients is None else found.sent_by(requests.clients, requests.seed)
 
 
 def _own_traffic(item: ServedNetwork, requests: Requests, trace: Trace, seed: int) -> Traffic:
@@ -281,213 +323,3 @@ def merged(network: NDArray[np.int64], values: Sequence[NDArray[Any]]) -> NDArra
     for number, own in enumerate(values):
         found[network == number] = own
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class NetworksReplay(Outcome):
-    """Outcome of a simulation of several networks.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The networks.
-    network : (N,) ndarray of int64
-        The network of each request, counted from 0.
-    traffic : Traffic
-        The requests that arrived; exits are those of their networks.
-    parts : tuple of Replay
-        The outcome of the requests of each network, and the use of the device by its runs.
-    between : str
-        The rule between networks: ``fcfs``, ``edf`` or ``shares``.
-    start_s, finish_s, stalled_s, batch, until_s, lanes, offered, on_deadline, left_s
-        Of all requests, as in :class:`Replay`.
-    """
-
-    names: tuple[str, ...]
-    network: NDArray[np.int64]
-    traffic: Traffic
-    parts: tuple[Replay, ...]
-    between: str
-    start_s: NDArray[np.float64]
-    finish_s: NDArray[np.float64]
-    stalled_s: NDArray[np.float64]
-    batch: NDArray[np.int64]
-    until_s: float
-    lanes: int
-    offered: Traffic | None
-    on_deadline: str
-    left_s: NDArray[np.float64] | None
-    refused: NDArray[np.bool_] | None = None
-
-    __repr__ = brief
-    _repr_html_ = first_rows
-
-    @property
-    def right(self) -> NDArray[Any] | None:
-        """Whether the answer of each request is right, or its score; ``None`` if that is not known of a network."""
-        known = [right for part in self.parts if (right := part.right) is not None]
-        return merged(self.network, known) if len(known) == len(self.parts) else None
-
-    @property
-    def depths(self) -> NDArray[np.int64]:
-        """Depth of each request in its network."""
-        return merged(self.network, [part.depths for part in self.parts])
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """Outcome of every request as columns, as :meth:`Replay.columns`, with its network."""
-        parts = [part.columns() for part in self.parts]
-        shared = [name for name in parts[0] if all(name in part for part in parts)]
-        found = {name: merged(self.network, [part[name] for part in parts]) for name in shared}
-        return found | {"network": np.array(self.names)[self.network]}
-
-
-def _check_device(networks: Sequence[ServedNetwork], tables: Sequence[LatencyTable], scheduler: Scheduler) -> None:
-    """Refuse tables of several devices, and what only one network can have."""
-    first, faults = tables[0], []
-    for item, table in zip(networks, tables, strict=True):
-        if (table.platform, table.lanes) != (first.platform, first.lanes):
-            faults.append(
-                f'network "{item.name}": expected a latency table of {first.platform}, as "{networks[0].name}" has, '
-                f"found one of {table.platform}"
-            )
-        if table.states is not None and len(table.states) > 1:
-            faults.append(
-                f'network "{item.name}": expected a latency table without states, which the device has for one network '
-                "only, found some"
-            )
-        if table.measured is not None:
-            faults.append(
-                f'network "{item.name}": expected a latency table without the error of a calibrated engine, whose ends '
-                "are computed for one network only, found one"
-            )
-    if scheduler.policy.thresholds:
-        faults.append(
-            f"policy {scheduler.spec}: expected one that sets no thresholds where several networks are served; choose "
-            "e.g. fluid"
-        )
-    if scheduler.admit is not None:
-        faults.append(f"policy {scheduler.spec}: admit: expected one network, found several; leave it out")
-    if faults:
-        raise InputError(faults)
-
-
-def simulate_networks(
-    networks: Sequence[ServedNetwork],
-    traffic: NetworksTraffic,
-    policy: AnyPolicy,
-    *,
-    until_s: float = math.inf,
-    progress: Callable[[int, int], None] | None = None,
-) -> NetworksReplay:
-    """Serve the requests of several networks on one device.
-
-    A policy serves the queue of each network; its rule ``between``, ``fcfs`` if it states none, says whose turn it is.
-
-    Parameters
-    ----------
-    networks : sequence of ServedNetwork
-        The networks.
-    traffic : NetworksTraffic
-        Their requests; see :func:`prepare_networks`.
-    policy : Scheduler or str
-        The policy, e.g. ``"fluid:between=edf"``.
-    until_s : float
-        Stop then; requests that arrived and have not returned stay unfinished.
-    progress : callable, optional
-        Called with the requests that were served, and their number.
-
-    Returns
-    -------
-    NetworksReplay
-        The outcome of every request.
-
-    Raises
-    ------
-    InputError
-        If tables are of several devices, a network has no request in time, or the policy broke its contract.
-    """
-    scheduler, tables = as_scheduler(policy), [as_table(item.table) for item in networks]
-    _check_device(networks, tables, scheduler)
-    rule = FCFS if scheduler.between is None else scheduler.between
-    scheduler = replace(scheduler, between=None)
-    offered = traffic
-    if traffic.whole.think_s is None:
-        arrived = int(np.searchsorted(traffic.whole.trace.arrival_s, until_s, side="left"))
-        if len(set(traffic.network[:arrived].tolist())) < len(networks):
-            raise InputError(f"until: expected a time after the first arrival of every network, found {until_s:g} s")
-        offered = traffic.first(arrived)
-    cases = []
-    for item, table, part in zip(networks, tables, offered.parts, strict=True):
-        try:
-            cases.append(case_of(table, part, as_scheduler(scheduler, table)))
-        except InputError as error:
-            raise InputError([f'network "{item.name}": {fault}' for fault in error.faults]) from None
-    return _play(networks, offered, cases, rule, until_s, progress)
-
-
-def _play(
-    networks: Sequence[ServedNetwork],
-    offered: NetworksTraffic,
-    cases: Sequence[Case],
-    rule: int,
-    until_s: float,
-    progress: Callable[[int, int], None] | None,
-) -> NetworksReplay:
-    """Run the event loop, and take its outcome apart."""
-    network, scheduler = offered.network, cases[0].scheduler
-
-    columns = zip(*(case.work.requests for case in cases), strict=True)
-    requests: Any = cases[0].work.requests._make(merged(network, column) for column in columns)
-    work = RequestArrays(requests, merged(network, [case.work.exit_of for case in cases]), np.zeros((0, 0)))
-    b_max = max(case.rules.b_max for case in cases)
-    terms = terms_of(requests, offered.whole.slo_s, offered.whole.think_s, scheduler.on_deadline, None, b_max)
-    shared = networks_of(
-        rule, network, [case.device for case in cases], [case.rules for case in cases],
-        [item.weight for item in networks], [item.switch_s for item in networks],
-    )  # fmt: skip
-    rules = cases[0].rules._replace(b_max=b_max)
-    run = play(
-        scheduler, work, cases[0].device, rules, cases[0].lanes, until_s, (0, 0), progress, terms=terms, networks=shared
-    )
-    save(shared, run.clock)
-    sent = int(run.clock.arrived)
-    traffic = offered.first(sent)
-    trace = replace(traffic.whole.trace, arrival_s=requests.arrival_s[:sent])
-    parts = []
-    for number, case in enumerate(cases):
-        here = np.flatnonzero(network[:sent] == number)
-        if not here.size:
-            raise InputError(
-                f'networks: expected a request of every network, sent was none of "{offered.names[number]}"'
-            )
-        parts.append(
-            _part(case, number, here, traffic.parts[number], shared, run.record, work, terms, run.state, until_s)
-        )
-    exits = merged(traffic.network, [part.traffic.exits for part in parts])
-    return NetworksReplay(
-        traffic.names, traffic.network, replace(traffic.whole, trace=trace, exits=exits), tuple(parts), BETWEEN[rule],
-        requests.start_s[:sent], requests.finish_s[:sent], requests.stalled_s[:sent], requests.batch[:sent], until_s,
-        cases[0].lanes, traffic.whole, ON_DEADLINE[scheduler.on_deadline],
-        terms.left_s[:sent] if scheduler.on_deadline else None,
-    )  # fmt: skip
-
-
-def _part(
-    case: Case, number: int, here: NDArray[np.int64], offered: Traffic, shared: Any, record: Record,
-    work: RequestArrays, terms: Any, state: Any, until_s: float,
-) -> Replay:  # fmt: skip
-    """The replay of one network."""
-    served: Any = work.requests
-    cut = cut_off(state, served, case.device, until_s, number)
-    trace = replace(offered.trace, arrival_s=served.arrival_s[here])
-    exits = np.minimum(work.exit_of[here], len(case.table.exits))
-    own, scheduler = shared.records[number], case.scheduler
-    shape = case.device.time_s.shape
-    launches = record.launches.reshape(-1)[shared.starts[0, number] : shared.starts[0, number + 1]].reshape(shape)
-    return Replay(
-        replace(offered, trace=trace, exits=exits), case.table, served.start_s[here], served.finish_s[here],
-        served.stalled_s[here], served.preempted[here], case.segments, served.variant[here], served.batch[here],
-        launches, cut.launches, int(own.preemptions), int(own.calls),
-        int(own.calls) * scheduler.call_s - cut.call_s, until_s, case.lanes, float(own.overhead_s) - cut.overhead_s,
-        None, offered, ON_DEADLINE[scheduler.on_deadline], terms.left_s[here] if scheduler.on_deadline else None,
-    )  # fmt: skip

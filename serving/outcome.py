@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,11 @@ class Outcome(ABC):
     on_deadline: str
     left_s: NDArray[np.float64] | None
     refused: NDArray[np.bool_] | None
+
+    @property
+    @abstractmethod
+    def by_network(self) -> Sequence[Replay]:
+        """The replay of each network, of which there may be one."""
 
     @property
     @abstractmethod
@@ -98,7 +104,7 @@ class Outcome(ABC):
     @property
     def early(self) -> NDArray[np.bool_]:
         """True for each request that returned at its deadline, with the answer of an exit before its own."""
-        if self.offered is None:
+        if self.offered is None or self.on_deadline != "answer":
             return np.zeros(len(self.finish_s), dtype=np.bool_)
         return np.isfinite(self.finish_s) & (self.traffic.exits < self.offered.exits)
 
@@ -191,6 +197,11 @@ class Replay(Outcome):
 
     __repr__ = brief
     _repr_html_ = first_rows
+
+    @property
+    def by_network(self) -> Sequence[Replay]:
+        """The replay itself: it is of one network."""
+        return (self,)
 
     @property
     def subnet(self) -> NDArray[np.int64]:

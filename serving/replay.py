@@ -189,8 +189,8 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     terms = None
     if traffic.think_s is not None or scheduler.on_deadline or scheduler.admit:
         work = work._replace(exit_of=work.exit_of.copy())  # it may be the traffic's own, and early answers change it
-        rule, admission = scheduler.on_deadline, scheduler.admit
-        terms = terms_of(work.requests, traffic.slo_s, traffic.think_s, rule, admission, b_max)
+        admission = () if scheduler.admit is None else (scheduler.admit,)
+        terms = terms_of(work.requests, traffic.slo_s, traffic.think_s, scheduler.on_deadline, admission, b_max)
     return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels, terms)
 
 

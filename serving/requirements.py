@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..formats import InputError, parse_quantity
@@ -44,6 +44,10 @@ _UNKNOWN = {
     "refused": "expected a policy that refuses requests, found one that admits all; state e.g. admit=queue:8",
     "accuracy_of_all": "expected a policy with admit, or on_deadline=drop or answer, and a trace that knows which "
     "answers are right, found one of them without",
+    **dict.fromkeys(
+        ("load", "backlog_growth"),
+        "expected at least 400 requests that do not all arrive at once, found others; require another figure",
+    ),
     "fairness": "expected several networks, found one; require another figure",
     "hit_ratio": "expected a latency table that states the hit ratio of SubNets and states, found none",
     "off_chip": "expected a latency table that states off-chip bytes, found none",
@@ -157,6 +161,13 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
     for item in requirements:
         if item.name in stated and stated[item.name] is None:
             raise InputError(f'require: "{item.text}": {_UNKNOWN[item.name]}')
+
+
+def judge_networks(
+    requirements: Iterable[Requirement], summary: Summary, parts: Mapping[str, Summary]
+) -> list[RequirementVerdict]:
+    """Check requirements on the figures of all requests, or of those of the network that a requirement names."""
+    return [judge(item, summary if item.network is None else parts[item.network]) for item in requirements]
 
 
 def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:

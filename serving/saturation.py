@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +40,8 @@ class Saturation:
     drained_parts: int
 
 
-def saturation_of(replay: Outcome, parts: Sequence[Replay]) -> Saturation | None:
-    """The saturation of a replay of some networks.
+def saturation_of(replay: Outcome) -> Saturation | None:
+    """The saturation of a replay.
 
     It is ``None`` with fewer than :data:`.one_run.LEAST` requests, or with all at once.
 
@@ -64,7 +63,7 @@ def saturation_of(replay: Outcome, parts: Sequence[Replay]) -> Saturation | None
     drained = int(np.logical_or.reduceat(none_waits, starts).sum())
     # clients send no more while they wait, so that their last requests count until these have left
     rate_per_s = count / (replay.end_s - float(arrival_s[0])) if replay.traffic.clients else trace.rate_per_s
-    load = sum(map(_work_s, parts)) / count * rate_per_s
+    load = sum(map(_work_s, replay.by_network)) / count * rate_per_s
     verdict = STABLE if drained == PARTS else BACKLOGGED
     if interval.low > 0 or load > 1:
         verdict = OVERLOADED

@@ -84,9 +84,12 @@ class Scheduler:
         return self.policy.settings(self.texts, slo_s)
 
 
-def losses_of(scheduler: Scheduler) -> dict[str, object]:
-    """What is known of requests without an answer under a policy: nothing (``None``) where all are served."""
-    late, admit = scheduler.on_deadline or None, scheduler.admit
+def losses_of(scheduler: Scheduler, *limits: object) -> dict[str, object]:
+    """What is known of requests without an answer under a policy: nothing (``None``) where all are served.
+
+    ``limits`` are those that networks state beside the policy.
+    """
+    late, admit = scheduler.on_deadline or None, scheduler.admit or limits or None
     return {"refused": admit, "dropped": late, "early": late, "accuracy_of_all": late or admit}
 
 

@@ -11,10 +11,11 @@ from ..formats import brief
 from .bound import least_violations
 from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from .metrics import Summary, summarise, summarise_networks
-from .networks import NetworksReplay, ServedNetwork, prepare_networks, simulate_networks
+from .networks import ServedNetwork, ends_of, prepare_networks
+from .networks_replay import NetworksReplay, record_networks_runs, simulate_networks
 from .outcome import Replay
 from .replay import record_runs, simulate
-from .requirements import Requirement, RequirementVerdict, check_stated, judge
+from .requirements import Requirement, RequirementVerdict, check_stated, judge, judge_networks
 from .scheduler import losses_of
 from .subnets import stated_of
 from .timeline import check_timeline_size
@@ -60,10 +61,13 @@ class ServeResult:
     @property
     def undecided(self) -> list[bool]:
         """Whether each requirement holds at one end of the error and fails at the other."""
-        return [
-            len({verdict.holds, *(end.requirements[at].holds for end in self.ends)}) > 1
-            for at, verdict in enumerate(self.requirements)
-        ]
+        return _undecided(self.requirements, self.ends)
+
+
+def _undecided(verdicts: Sequence[RequirementVerdict], ends: Sequence[MeasuredEnd]) -> list[bool]:
+    return [
+        len({verdict.holds, *(end.requirements[at].holds for end in ends)}) > 1 for at, verdict in enumerate(verdicts)
+    ]
 
 
 def serve(
@@ -159,6 +163,8 @@ class NetworksResult:
         Those of each network.
     requirements : list of RequirementVerdict
         Whether each requirement holds, in their order.
+    ends : tuple of MeasuredEnd
+        As in :class:`ServeResult`.
     """
 
     policy: str
@@ -166,8 +172,14 @@ class NetworksResult:
     summary: Summary
     networks: tuple[NetworkFigures, ...]
     requirements: list[RequirementVerdict]
+    ends: tuple[MeasuredEnd, ...] = ()
 
     __repr__ = brief
+
+    @property
+    def undecided(self) -> list[bool]:
+        """Whether each requirement holds at one end of the error and fails at the other."""
+        return _undecided(self.requirements, self.ends)
 
     @property
     def unavoidable_violations(self) -> int | None:
@@ -183,6 +195,7 @@ def serve_networks(
     *,
     until_s: float = math.inf,
     requirements: Sequence[Requirement] = (),
+    record: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> NetworksResult:
     """Serve the requests of several networks on one device, and compute the figures of the service.
@@ -199,6 +212,8 @@ def serve_networks(
         Stop then; unfinished requests are violations.
     requirements : sequence of Requirement
         Requirements that must hold.
+    record : bool
+        Keep every run, for :func:`fluidb.serving.write_timeline`.
     progress : callable, optional
         Called with (bytes read so far, bytes), then with (requests served so far, requests).
 
@@ -210,18 +225,33 @@ def serve_networks(
     Raises
     ------
     InputError
-        If an input cannot be read or does not fit the others, a required figure is not known, or the policy breaks its
-        contract.
+        If an input cannot be read or does not fit the others, a required figure is not known, the policy breaks its
+        contract, or the timeline would be too long.
     """
     scheduler = as_scheduler(policy)
-    check_stated(requirements, **losses_of(scheduler))
+    limits = [item.admit for item in networks if item.admit is not None]
+    check_stated(requirements, **losses_of(scheduler, *limits))
     traffic = prepare_networks(networks, requests, replace(requests, samples=None).read(progress))
     replay = simulate_networks(networks, traffic, scheduler, until_s=until_s, progress=progress)
+    if record:
+        check_timeline_size(replay)
+        replay = record_networks_runs(replay, networks, scheduler)
+    found, ends = networks_result(scheduler.spec, replay, requirements), []
+    for factor, slower in ends_of(networks).items():
+        there = simulate_networks(slower, traffic, scheduler, until_s=until_s)
+        whole, own = summarise_networks(there)
+        ends.append(
+            MeasuredEnd(factor, whole, judge_networks(requirements, whole, dict(zip(replay.names, own, strict=True))))
+        )
+    return replace(found, ends=tuple(ends))
+
+
+def networks_result(policy: str, replay: NetworksReplay, requirements: Sequence[Requirement]) -> NetworksResult:
+    """The figures of a replay of several networks, and the verdicts on requirements."""
     summary, parts = summarise_networks(replay)
     found = tuple(
-        NetworkFigures(name, part, None if requests.clients else least_violations(own))
+        NetworkFigures(name, part, None if replay.traffic.clients else least_violations(own))
         for name, part, own in zip(replay.names, parts, replay.parts, strict=True)
     )
-    by_name = {item.name: item.summary for item in found}
-    verdicts = [judge(item, by_name[item.network] if item.network else summary) for item in requirements]
-    return NetworksResult(scheduler.spec, replay, summary, found, verdicts)
+    verdicts = judge_networks(requirements, summary, dict(zip(replay.names, parts, strict=True)))
+    return NetworksResult(policy, replay, summary, found, verdicts)

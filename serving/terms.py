@@ -7,6 +7,7 @@ segment ends.  A request that is not admitted is refused when it arrives.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from ..jit import compiled
-from .turns import join, turn_to
+from .admission import Admission
+from .turns import join, turn_to, waiting_of_all
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
@@ -36,7 +38,8 @@ class Terms(NamedTuple):
     deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that returned leave it late
     left_s: NDArray[np.float64]  # (N,): when each left the queue or the device for good; infinite until then
     asked: NDArray[np.int64]  # (b_max,): for the loop's own use
-    # (5,): the rule, the tokens that the bucket held, and when it was looked at; empty where all are admitted
+    # (5 K,): the rule of each network, the tokens that the bucket held, and when it was looked at; empty where all are
+    # admitted
     admission: NDArray[np.float64]
     refused: NDArray[np.bool_]  # (N,): those that were not; empty likewise
 
@@ -114,20 +117,25 @@ def next_deadline(terms, requests):
 
 
 @compiled(lean=True)
-def refuses(now_s, terms, clock, lanes):
+def refuses(request, now_s, terms, networks, clock, lanes):
     """Whether a request that arrives now is refused; else it takes a token."""
-    rule = terms.admission
-    if rule.size == 0:
+    if terms.admission.size == 0:
         return False
-    rule[TOKENS] = min(rule[BURST], rule[TOKENS] + rule[RATE] * (now_s - rule[SINCE]))
-    rule[SINCE] = now_s
+    rule, first = terms.admission, 0
+    waiting = all_waiting = clock.tail - clock.head
+    if networks is not None:
+        first = 5 * networks.network_of[request]
+        all_waiting = waiting_of_all(networks, clock)
+    held = rule[first + TOKENS] + rule[first + RATE] * (now_s - rule[first + SINCE])
+    rule[first + TOKENS] = min(rule[first + BURST], held)
+    rule[first + SINCE] = now_s
     idle = 0
     for k in range(lanes.size):
         if lanes[k].depth == 0:
             idle += 1
-    if clock.tail - clock.head >= max(rule[LIMIT], idle) or rule[TOKENS] < 1.0:
+    if (waiting >= rule[first + LIMIT] and all_waiting >= idle) or rule[first + TOKENS] < 1.0:
         return True
-    rule[TOKENS] -= 1.0
+    rule[first + TOKENS] -= 1.0
     return False
 
 
@@ -144,7 +152,7 @@ def arrive(terms, networks, clock, lanes, queue, requests):
         requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
         announce(terms, clock, requests)
     now_s = requests.arrival_s[request]
-    if refuses(now_s, terms, clock, lanes):
+    if refuses(request, now_s, terms, networks, clock, lanes):
         terms.refused[request] = True
         terms.left_s[request] = now_s
         clock.returned += 1
@@ -263,9 +271,12 @@ def tell_returned(end, terms, clock, lane, requests):
 
 def terms_of(
     requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int,
-    admission: tuple[float, float, float] | None, b_max: int,
+    admission: Sequence[Admission], b_max: int,
 ) -> Terms:  # fmt: skip
-    """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first."""
+    """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first.
+
+    ``admission`` has the rule of each network; it is empty if all requests are admitted.
+    """
     count = len(slo_s)
     times = np.zeros(0) if think_s is None else think_s.copy()
     clients = len(times) - count if len(times) else 0
@@ -276,6 +287,6 @@ def terms_of(
     return Terms(
         np.array([clients, 0, rule]), heap, times, np.require(slo_s, float, ["C", "W"]),
         np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
-        np.zeros(0) if admission is None else np.array([*admission, admission[2], 0.0]),
+        np.array([number for rule in admission for number in (*rule, rule.burst, 0.0)]),
         np.zeros(count if admission else 0, dtype=np.bool_),
     )  # fmt: skip

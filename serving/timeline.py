@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError, write_file
 from ..formats.trace_events import PROCESS, Event, microseconds, slice_event, timeline_text, track_names
-from ..tables.latency import LatencyTable
 from .event_loop import MERGES, PREEMPTS
-from .outcome import Replay, Runs
+from .networks_replay import NetworksReplay
+from .outcome import Outcome, Replay, Runs
 from .subnets import swaps_of
 
 SCHEMA = "fluidb.timeline/1"
@@ -24,12 +24,13 @@ QUEUE = 0
 """The track of the queue.  Those of the stages follow, lane by lane."""
 
 
-def check_timeline_size(replay: Replay) -> None:
+def check_timeline_size(replay: Outcome) -> None:
     """Refuse, before it is recorded, a timeline that is too long for viewers."""
     # a slice for each run; arrival, exit and at most four changes of counters for each request;
     # one event and at most one merge for each preemption; a swap for each change of state
-    events = int(replay.launches.sum()) + 6 * len(replay.traffic) + 2 * replay.preemptions
-    events += int(swaps_of(replay.state[replay.begun]).sum())
+    events = 6 * len(replay.traffic)
+    for part in replay.by_network:
+        events += int(part.launches.sum()) + 2 * part.preemptions + int(swaps_of(part.state[part.begun]).sum())
     if events > MAX_EVENTS:
         first_s = float(replay.traffic.trace.arrival_s[0])
         until_s = first_s + 0.9 * (replay.end_s - first_s) * MAX_EVENTS / events
@@ -43,16 +44,23 @@ def _instant(name: str, at_s: float, track: int, args: Event) -> Event:
     return {"name": name, "ph": "i", "s": "t", "ts": microseconds(at_s), "pid": PROCESS, "tid": track, "args": args}
 
 
-def _metadata(table: LatencyTable, lanes: int) -> Iterator[Event]:
+def _metadata(replay: Outcome, names: Sequence[str]) -> Iterator[Event]:
     """Names of the process and its tracks, from the queue down to the last stage of the last lane."""
-    stages = [f"stage {number}: {row.name}" for number, row in enumerate(table.exits, 1)]
-    if lanes > 1:
-        stages = [f"lane {lane}, {stage}" for lane in range(1, lanes + 1) for stage in stages]
-    yield from track_names(table.machine, dict(enumerate(["queue", *stages], QUEUE)))
+    stages = [
+        f"{name}stage {number}: {row.name}"
+        for name, part in zip(names, replay.by_network, strict=True)
+        for number, row in enumerate(part.table.exits, 1)
+    ]
+    if replay.lanes > 1:
+        stages = [f"lane {lane}, {stage}" for lane in range(1, replay.lanes + 1) for stage in stages]
+    yield from track_names(replay.by_network[0].table.machine, dict(enumerate(["queue", *stages], QUEUE)))
 
 
-def _runs(replay: Replay, runs: Runs, lane: int) -> Iterator[Event]:
-    """A slice for each run of a lane, and the events at its ends; the stack is rebuilt from levels and flags."""
+def _runs(replay: Replay, runs: Runs, lane: int, first: int) -> Iterator[Event]:
+    """A slice for each run of a lane, and the events at its ends; the stack is rebuilt from levels and flags.
+
+    The network's stages have the tracks after ``first``.
+    """
     stages = replay.segments.stage.tolist()
     by_layer = len(stages) > len(replay.table.exits)
     names = [layer.name for layer in replay.table.layers] if by_layer else [f"stage {number}" for number in stages]
@@ -68,7 +76,7 @@ def _runs(replay: Replay, runs: Runs, lane: int) -> Iterator[Event]:
         if begin_s >= replay.until_s:
             return  # decided before the simulation was stopped, but it would run after
         stage = stages[segment]
-        track = QUEUE + lane * len(table.exits) + stage
+        track = first + stage
         if flags & PREEMPTS:
             below = ids[levels[level - 1]].tolist()
             yield _instant("preemption", float(replay.start_s[members[0]]), track, {"preempted": below})
@@ -108,28 +116,32 @@ def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np
         before = value
 
 
-def timeline_events(replay: Replay) -> Iterator[Event]:
+def timeline_events(replay: Replay | NetworksReplay) -> Iterator[Event]:
     """Events of a replay, in order of time."""
-    if replay.runs is None:
-        raise InputError("timeline: expected a replay with its runs, found none; simulate with record=True")
-    yield from _metadata(replay.table, replay.lanes)
+    ran = []
+    names = [f"{name}, " for name in replay.names] if isinstance(replay, NetworksReplay) else [""]
+    stages = np.cumsum([QUEUE, *(len(part.table.exits) for part in replay.by_network)]).tolist()
+    for part, first in zip(replay.by_network, stages[:-1], strict=True):
+        if part.runs is None:
+            raise InputError("timeline: expected a replay with its runs, found none; simulate with record=True")
+        ran += [_runs(part, part.runs, lane, lane * (stages[-1] - QUEUE) + first) for lane in range(replay.lanes)]
+    yield from _metadata(replay, names)
     trace = replay.traffic.trace
     arrived = zip(trace.request_id.tolist(), trace.arrival_s.tolist(), strict=True)
     arrivals = (_instant("arrival", at_s, QUEUE, {"request": request}) for request, at_s in arrived)
     queue = _counter("queue", "requests", trace.arrival_s, replay.left_queue_s)
     left_s = np.where(np.isfinite(replay.start_s), replay.gone_s, np.inf)
-    in_flight = _counter(f"on the {replay.table.machine}", "samples", replay.start_s, left_s)
-    ran = (_runs(replay, replay.runs, lane) for lane in range(replay.lanes))
+    in_flight = _counter(f"on the {replay.by_network[0].table.machine}", "samples", replay.start_s, left_s)
     yield from heapq.merge(arrivals, *ran, queue, in_flight, key=lambda event: float(event["ts"]))
 
 
-def write_timeline(replay: Replay, path: AnyPath, *, replace: bool = True) -> None:
+def write_timeline(replay: Replay | NetworksReplay, path: AnyPath, *, replace: bool = True) -> None:
     """Write a timeline (``docs/file-formats.md``), whole or not at all.
 
     Parameters
     ----------
-    replay : Replay
-        The simulation, with every run: ``simulate(..., record=True)``.
+    replay : Replay or NetworksReplay
+        The simulation, with every run: ``record=True``.
     path : str or Path
         Destination.
     replace : bool
@@ -141,5 +153,6 @@ def write_timeline(replay: Replay, path: AnyPath, *, replace: bool = True) -> No
         If it is too long, the runs were not recorded, the file system refuses, or the file exists.
     """
     check_timeline_size(replay)
-    header = {"schema": SCHEMA, "requests": len(replay.traffic), "preemptions": replay.preemptions}
+    preemptions = sum(part.preemptions for part in replay.by_network)
+    header = {"schema": SCHEMA, "requests": len(replay.traffic), "preemptions": preemptions}
     write_file(path, timeline_text(header, timeline_events(replay)), replace=replace)

@@ -106,6 +106,16 @@ def join(number, networks, clock):
 
 
 @compiled(lean=True)
+def waiting_of_all(networks, clock):
+    """Number of requests that wait, of all networks."""
+    save(networks, clock)
+    waiting = 0
+    for k in range(networks.records.size):
+        waiting += networks.records[k].tail - networks.records[k].head
+    return waiting
+
+
+@compiled(lean=True)
 def charge(number, busy_s, networks):
     """Count the time of a segment that begins."""
     mine = networks.records[number]

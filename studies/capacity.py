@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
-from ..serving.inputs import AnyPolicy, AnyTable, as_scheduler, as_table
-from ..serving.metrics import QUANTILES, summarise
+from ..serving.inputs import AnyPolicy, Requests, as_scheduler, as_table
+from ..serving.metrics import QUANTILES, Summary, summarise, summarise_networks
+from ..serving.networks import AnyServed, NetworksTraffic, ServedNetwork, as_served, prepare_networks
+from ..serving.networks_replay import simulate_networks
 from ..serving.one_run import LEAST, OneRun, nearest_rank, requests_for
+from ..serving.outcome import Outcome
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
@@ -26,6 +29,7 @@ from ..traffic.arrivals import offline, poisson
 from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.request_columns import Columns
+from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, prepare
 from .workers import Workers, in_order
 
@@ -129,8 +133,8 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Colu
     return table.speedup / float(work_s.mean())
 
 
-def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
-    """Refuse requirements that a search by rate cannot decide."""
+def check_monotone(requirements: Sequence[Requirement], requests: int, shares: Mapping[str | None, float]) -> None:
+    """Refuse requirements that a search by rate cannot decide, given each network's share of the requests."""
     if not requirements:
         raise InputError('require: expected at least one requirement, found none; e.g. "p99 <= 200ms"')
     faults = []
@@ -143,10 +147,10 @@ def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
             )
         elif item.bound <= 0:
             faults.append(f'require: expected a bound above 0, which runs of some length can show, found "{item.text}"')
-        elif item.name not in _SHARES_OF_USE and requests < (needed := _needed(item.name)):
+        elif item.name not in _SHARES_OF_USE and shares[item.network] * requests < (needed := _needed(item.name)):
             faults.append(
-                f"count: expected at least {needed:,} requests at a rate for {item.name}, in all runs together, "
-                f"found at most {requests:,}"
+                f"count: expected at least {needed:,} requests at a rate for {item.figure}, in all runs together, "
+                f"found at most {int(shares[item.network] * requests):,}"
             )
     if faults:
         raise InputError(faults)
@@ -154,8 +158,11 @@ def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
 
 def at_rate(unit: Traffic, rate_per_s: float, count: int) -> Traffic:
     """The first requests of traffic at 1 request/s, rescaled to another rate."""
-    first = unit.first(count)
-    return replace(first, trace=replace(first.trace, arrival_s=first.trace.arrival_s / rate_per_s))
+    return _rescaled(unit.first(count), rate_per_s)
+
+
+def _rescaled(unit: Traffic, rate_per_s: float) -> Traffic:
+    return replace(unit, trace=replace(unit.trace, arrival_s=unit.trace.arrival_s / rate_per_s))
 
 
 def _needed(name: str) -> int:
@@ -163,22 +170,35 @@ def _needed(name: str) -> int:
     return max(LEAST, requests_for(QUANTILES.get(name, 0.5)))
 
 
+class _RequestsRecord(NamedTuple):
+    """Findings of the requests of a run."""
+
+    latency_s: NDArray[np.float64]
+    fresh: NDArray[np.bool_]  # those that found the system empty
+    violated: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, replay: Outcome) -> _RequestsRecord:
+        return cls(replay.latency_s, replay.fresh, replay.violated)
+
+
 class _RunRecord(NamedTuple):
     """Findings of a run."""
 
-    latency_s: NDArray[np.float64]  # of each request
-    fresh: NDArray[np.bool_]  # requests that found the system empty
-    violated: NDArray[np.bool_]
+    requests: dict[str | None, _RequestsRecord]  # all, and those of each of several networks
     served_per_s: float
-    figures: dict[str, float]
+    figures: list[float]  # one for each requirement
 
 
-def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureEstimate]:
+def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) -> list[FigureEstimate]:
     """Each figure of several runs; joined they are one run, because each of them begins with an empty system."""
-    latency_s, fresh, violated = (np.concatenate([run[i] for run in runs]) for i in range(3))
-    joined, found = OneRun(latency_s, fresh), []
-    for name in names:
-        values = np.array([run.figures[name] for run in runs])
+    joined_runs, found = {}, []
+    for network in {item.network for item in requirements}:
+        latency_s, fresh, violated = (np.concatenate([run.requests[network][i] for run in runs]) for i in range(3))
+        joined_runs[network] = OneRun(latency_s, fresh), violated
+    for index, item in enumerate(requirements):
+        name, (joined, violated) = item.name, joined_runs[item.network]
+        values = np.array([run.figures[index] for run in runs])
         mean, finite = float(values.mean()), np.isfinite(values)
         # of runs with requests that were refused or dropped, too many for a percentile
         over_seeds = mean_interval(values) if finite.all() else Interval(0.0 if finite.any() else math.inf, math.inf)
@@ -201,6 +221,71 @@ def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureE
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _OneNetwork:
+    """Runs of one network."""
+
+    table: LatencyTable
+    scheduler: Scheduler
+    requirements: Sequence[Requirement]
+    slo_s: Objective | None
+    predict_depth: float | None
+
+    def draw(self, trace: Trace, seed: int) -> Traffic:
+        """The requests of a trace, ready to be served."""
+        rates = [row.rate for row in self.table.exits]
+        return prepare(trace, rates, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
+
+    def run(self, drawn: Traffic, at: tuple[float, int], clients: Clients | None, seed: int) -> _RunRecord:
+        """Serve the first requests at a rate, or let as many clients send them."""
+        (load, count), sent = at, None
+        if clients is not None:
+            sent = replace(clients, count=int(load)).send(drawn.first(count), seed)
+        replay = simulate(self.table, sent or at_rate(drawn, load, count), self.scheduler)
+        summary = summarise(replay)
+        figures = [_figure(item, summary) for item in self.requirements]
+        return _RunRecord({None: _RequestsRecord.of(replay)}, summary.processing_rate_per_s, figures)
+
+
+@dataclass(frozen=True, slots=True)
+class _Several:
+    """Runs of several networks, likewise."""
+
+    networks: Sequence[ServedNetwork]
+    scheduler: Scheduler
+    requirements: Sequence[Requirement]
+    slo_s: Objective | None
+    predict_depth: float | None
+
+    def draw(self, trace: Trace, seed: int) -> NetworksTraffic:
+        """The requests of a trace, ready to be served."""
+        requests = Requests(trace=trace, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
+        return prepare_networks(self.networks, requests, trace)
+
+    def run(self, drawn: NetworksTraffic, at: tuple[float, int], clients: Clients | None, seed: int) -> _RunRecord:
+        """Serve the first requests at a rate, or let as many clients send them."""
+        load, count = at
+        traffic = drawn.first(count)
+        if clients is None:
+            parts = tuple(_rescaled(part, load) for part in traffic.parts)
+            traffic = replace(traffic, whole=_rescaled(traffic.whole, load), parts=parts)
+        else:
+            traffic = traffic.sent_by(replace(clients, count=int(load)), seed)
+        replay = simulate_networks(self.networks, traffic, self.scheduler)
+        whole, own = summarise_networks(replay)
+        names: list[str | None] = [None, *replay.names]
+        summaries = dict(zip(names, [whole, *own], strict=True))
+        requests = {name: _RequestsRecord.of(item) for name, item in zip(names, [replay, *replay.parts], strict=True)}
+        return _RunRecord(
+            requests, whole.processing_rate_per_s,
+            [_figure(item, summaries[item.network]) for item in self.requirements],
+        )  # fmt: skip
+
+
+def _figure(item: Requirement, summary: Summary) -> float:
+    return float(FIGURES[item.name].of(summary) or 0.0)
+
+
 @dataclass(slots=True)
 class _LoadSearch:
     """Probes and their cost, with common random numbers.
@@ -208,45 +293,33 @@ class _LoadSearch:
     ``drawn`` is each seed's traffic at 1 request/s, which every rate rescales, or all at once, for clients to send.
     """
 
-    table: LatencyTable
-    scheduler: Scheduler
+    served: Any  # a :class:`_OneNetwork` or :class:`_Several`, whose traffic is its own
     requirements: Sequence[Requirement]
-    slo_s: Objective | None
     columns: Columns
-    predict_depth: float | None
     seeds: int
     count: int
     max_requests: int
     threads: int | None
     progress: Callable[[int, int], None] | None
     clients: Clients | None
-    drawn: list[Traffic] = field(default_factory=list)
+    drawn: list[Any] = field(default_factory=list)
+    longest: int = 0  # requests of those
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
 
     def _draw(self, count: int) -> None:
         """Draw traffic of this length; it begins with the shorter one, but for noise of steps and predictions."""
-        if not self.drawn or len(self.drawn[0]) < count:
-            rates, rho = [row.rate for row in self.table.exits], self.predict_depth
+        if self.longest < count:
             traces = [
                 add_columns(poisson(1.0, count, seed) if self.clients is None else offline(count), seed, self.columns)
                 for seed in range(self.seeds)
             ]
-            self.drawn = [
-                prepare(trace, rates, slo_s=self.slo_s, seed=seed, predict_depth=rho)
-                for seed, trace in enumerate(traces)
-            ]
+            self.drawn = [self.served.draw(trace, seed) for seed, trace in enumerate(traces)]
+            self.longest = count
 
     def _run(self, at: tuple[float, int], seed: int) -> _RunRecord:
-        load, count = at
-        if self.clients is None:
-            traffic = at_rate(self.drawn[seed], load, count)
-        else:
-            traffic = replace(self.clients, count=int(load)).send(self.drawn[seed].first(count), seed)
-        replay = simulate(self.table, traffic, self.scheduler)
-        summary = summarise(replay)
-        figures = {item.name: float(FIGURES[item.name].of(summary) or 0.0) for item in self.requirements}
-        return _RunRecord(replay.latency_s, replay.fresh, replay.violated, summary.processing_rate_per_s, figures)
+        found: _RunRecord = self.served.run(self.drawn[seed], at, self.clients, seed)
+        return found
 
     def probe(self, load: float) -> str:
         """Decide a rate or number of clients, with twice the requests as long as an interval holds the bound."""
@@ -255,7 +328,7 @@ class _LoadSearch:
             self._draw(count)
             runs = dict(in_order(Workers(self.threads).map(self._run, (load, count), range(self.seeds))))
             self.simulated += count * self.seeds
-            found = _estimates([item.name for item in self.requirements], [runs[seed] for seed in range(self.seeds)])
+            found = _estimates(self.requirements, [runs[seed] for seed in range(self.seeds)])
             sides = [item.side(it.interval) for item, it in zip(self.requirements, found, strict=True)]
             verdict = NOT_KEPT if False in sides else UNDECIDED if None in sides else KEPT
             if verdict != UNDECIDED or count >= self.max_requests:
@@ -271,7 +344,7 @@ class _LoadSearch:
 
 
 def find_capacity(
-    table: AnyTable,
+    table: AnyServed,
     policy: AnyPolicy,
     requirements: Sequence[Requirement],
     *,
@@ -293,8 +366,8 @@ def find_capacity(
 
     Parameters
     ----------
-    table : LatencyTable, str or Path
-    Times of the design, or its folder.
+    table : LatencyTable, sequence of ServedNetwork, str or Path
+    Times of the design, or its folder; or several networks, or their file, whose shares of the rate are their own.
     policy : Scheduler or str
     The policy.
     requirements : sequence of Requirement
@@ -302,7 +375,7 @@ def find_capacity(
     slo_s : float, Distribution or Shares, optional
     Latency objective in seconds of all requests, or the distribution of their own ones.
     columns : Columns
-    Columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
+    Of one network, columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
     predict_depth : float, optional
     Correlation of predicted with actual exits, or steps.
     seeds : int
@@ -322,12 +395,28 @@ def find_capacity(
     progress : callable, optional
     Called after each rate with (rates tried, a lower bound of how many there will be).
     """
-    latency = as_table(table)
-    scheduler = as_scheduler(policy, latency)
-    idle = useless(columns, widths=latency.widths, steps=latency.exits[-1].steps, subnets=latency.subnets)
-    if idle:
-        raise InputError(idle)
-    saturation = saturation_rate(latency, scheduler.b_max, columns)
+    on = as_served(table)
+    served: _OneNetwork | _Several
+    shares: dict[str | None, float] = {None: 1.0}
+    if isinstance(on, LatencyTable):
+        idle = useless(columns, widths=on.widths, steps=on.exits[-1].steps, subnets=on.subnets)
+        if idle:
+            raise InputError(idle)
+        scheduler, tables = as_scheduler(policy, on), [on]
+        saturation = saturation_rate(on, scheduler.b_max, columns)
+        served = _OneNetwork(on, scheduler, requirements, slo_s, predict_depth)
+    else:
+        if columns:
+            raise InputError(
+                f"{next(iter(columns))}: expected no columns of requests beside several networks, found one; leave it "
+                "out, or serve a trace that has it (serve-sim)"
+            )
+        scheduler, tables = as_scheduler(policy), [as_table(item.table) for item in on]
+        whole = sum(item.share for item in on)
+        shares |= {item.name: item.share / whole for item in on}
+        rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max) for table in tables]
+        saturation = 1.0 / sum(shares[item.name] / rate for item, rate in zip(on, rates, strict=True))
+        served = _Several(on, scheduler, requirements, slo_s, predict_depth)
     cap = 16 * count if max_requests is None else max_requests
     if seeds < 2:
         raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
@@ -339,11 +428,9 @@ def find_capacity(
         low, high = _numbers(clients, most_clients, count)
     else:
         raise InputError("rate: expected rates or clients to search, found both; leave out one of the two")
-    check_monotone(requirements, seeds * cap)
-    check_stated(requirements, mac_share=latency.peak_macs_per_s)
-    search = _LoadSearch(
-        latency, scheduler, requirements, slo_s, columns, predict_depth, seeds, count, cap, threads, progress, clients
-    )
+    check_monotone(requirements, seeds * cap, shares)
+    check_stated(requirements, mac_share=all(table.peak_macs_per_s for table in tables) or None)
+    search = _LoadSearch(served, requirements, columns, seeds, count, cap, threads, progress, clients)
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.load)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)

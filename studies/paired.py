@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 from ..serving.one_run import OneRun
-from ..serving.outcome import Replay
+from ..serving.outcome import Outcome
 from .estimates import Difference
 
 
-def differences(replay: Replay, other: Replay) -> dict[str, Difference]:
-    """The violation rate and the mean latency of a replay, less those of another one."""
+def differences(replay: Outcome, other: Outcome) -> dict[str, Difference | None]:
+    """The violation rate and the mean latency of a replay, less those of another one.
+
+    They are ``None`` with clients that wait, whose requests arrive at other times in another replay; and a mean latency
+    where one is infinite.
+    """
     run, another = (OneRun(item.latency_s, item.fresh, at_once=item.traffic.trace.at_once) for item in (replay, other))
-    found = {}
+    found: dict[str, Difference | None] = {}
     for key, own, others in (
         ("violation_rate", replay.violated, other.violated),
         ("mean_latency_s", replay.latency_s, other.latency_s),
     ):
         means = float(own.mean()), float(others.mean())
-        found[key] = Difference.of(means[0] - means[1], run.less(another, own, others).interval, sum(means))
+        found[key] = None
+        if not replay.traffic.clients and math.isfinite(sum(means)):
+            found[key] = Difference.of(means[0] - means[1], run.less(another, own, others).interval, sum(means))
     return found

@@ -325,7 +325,8 @@ class Shared:
             if isinstance(item.samples, Samples):
                 drawn = hashlib.sha256(item.samples.confidences.tobytes() + item.samples.correct.tobytes()).hexdigest()
             key.append([
-                item.name, repr(item.slo_s), drawn, repr(item.threshold), item.share, item.weight, item.switch_s
+                item.name, repr(item.slo_s), drawn, repr(item.threshold), item.share, item.weight, item.switch_s,
+                *([] if item.limit is None else [repr(item.limit)]),
             ])  # fmt: skip
         return cls(tuple(networks), tuple(as_table(item.table) for item in networks), key)
 

@@ -19,7 +19,8 @@ from ..serving.bound import least_violations
 from ..serving.figures import FIGURES, Figure
 from ..serving.inputs import Requests, as_scheduler, as_thresholds
 from ..serving.metrics import Summary, summarise, summarise_networks
-from ..serving.networks import prepare_networks, simulate_networks
+from ..serving.networks import prepare_networks
+from ..serving.networks_replay import simulate_networks
 from ..serving.replay import simulate
 from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
@@ -60,7 +61,7 @@ COMPARED = tuple(
 )
 """The figures of a run that are kept and compared, where table and traffic have their inputs."""
 
-OF_EACH = tuple(FIGURES[name] for name in ("mean", "p99", "violation_rate"))
+OF_EACH = tuple(FIGURES[name] for name in ("mean", "p99", "violation_rate", "refused", "dropped"))
 """Those that several networks have each."""
 
 

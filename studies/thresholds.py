@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,9 +26,9 @@ class ThresholdPoint:
 
     threshold: float  # confidence or entropy from which a sample leaves
     exit_shares: list[float]  # of the requests that leave at each exit
-    accuracy: float  # share of the requests answered rightly
-    mean_latency_s: float  # from arrival, as p99_latency_s
-    p99_latency_s: float
+    accuracy: float  # share of the requests answered rightly; one without an answer counts as wrong
+    mean_latency_s: float  # from arrival, of those with an answer
+    p99_latency_s: float  # of all requests; infinite if too many have no answer
     violation_rate: float  # share of the requests later than their latency objective
     pareto: bool  # no other point beats it (see :func:`pareto`)
 
@@ -105,20 +106,25 @@ def sweep_thresholds(
         found.append(summary)
         if progress is not None:
             progress(done, len(thresholds))
-    accuracies = [item.accuracy or 0.0 for item in found]
-    costs = [(-right, item.mean_latency_s, item.violation_rate) for right, item in zip(accuracies, found, strict=True)]
+    answered = [
+        (lost.accuracy_of_all or 0.0, math.inf if lost.answered_latency_s is None else lost.answered_latency_s)
+        if (lost := item.deadlines) is not None
+        else (item.accuracy or 0.0, item.mean_latency_s)
+        for item in found
+    ]
+    costs = [(-right, mean_s, item.violation_rate) for (right, mean_s), item in zip(answered, found, strict=True)]
     points = [
         ThresholdPoint(
             threshold=threshold,
             exit_shares=[item.requests / summary.requests for item in summary.exits],
             accuracy=accuracy,
-            mean_latency_s=summary.mean_latency_s,
+            mean_latency_s=mean_s,
             p99_latency_s=summary.percentile("p99").latency_s,
             violation_rate=summary.violation_rate,
             pareto=best,
         )
-        for threshold, accuracy, summary, best in zip(
-            thresholds, accuracies, found, pareto(np.array(costs)).tolist(), strict=True
+        for threshold, (accuracy, mean_s), summary, best in zip(
+            thresholds, answered, found, pareto(np.array(costs)).tolist(), strict=True
         )
     ]
     return Sweep(scheduler.spec, len(trace), [row.name for row in latency.exits], points, trace.measure.name)

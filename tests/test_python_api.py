@@ -6,6 +6,7 @@ import inspect
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ def stated_types(function: Callable[..., Any]) -> str:
     return " ".join(str(item.annotation) for item in inspect.signature(function).parameters.values())
 
 
-TAKE_PATHS = {name: item for name, item in exported().items() if re.search("Path|AnyTable", stated_types(item))}
+TAKE_PATHS = {
+    name: item for name, item in exported().items() if re.search("Path|AnyTable|AnyServed", stated_types(item))
+}
 
 
 def _partition():
@@ -157,6 +160,34 @@ def test_every_path_may_be_a_text(name, tmp_path, tiny_design, monkeypatch):
         CALLS[name]()
     except InputError as error:
         assert error.faults[0].startswith("nowhere")  # was looked for as a file
+
+
+def test_clients_and_networks_are_plain_objects():
+    """What the commands take as options and files, in a study and in its parts."""
+    table = table_of([[1.0, 1.5], [1.0, 1.5]], [0.5, 0.5])
+    networks = [
+        serving.ServedNetwork(name="a", table=table, slo_s=4.0, share=3),
+        serving.ServedNetwork(name="b", table=table, slo_s=9.0, admit="queue:1"),
+    ]
+    requests = Requests(trace=traffic.offline(400), clients=traffic.Clients(6, 0.5, exponential=True))
+    required = [serving.parse_requirement("violation_rate[a] <= 90 %", networks=["a", "b"])]
+    found = serving.serve_networks(
+        networks, requests, "fluid:between=edf,on_deadline=answer", requirements=required, record=True
+    )
+    sent = serving.prepare_networks(networks, requests, requests.read())
+    replay = serving.simulate_networks(networks, sent, "fluid:between=edf,on_deadline=answer")
+    assert serving.summarise_networks(replay) == (found.summary, [item.summary for item in found.networks])
+    assert found.requirements[0].value == found.networks[0].summary.violation_rate
+    assert set(found.replay.columns()["network"]) == {"a", "b"}
+    assert found.replay.parts[1].runs is not None
+    assert found.replay.refused is not None
+    assert found.replay.refused.any()
+    asked = [serving.parse_requirement("mean[b] <= 9 s", networks=["a", "b"])]
+    calm = [replace(item, admit=None) for item in networks]
+    capacity = studies.find_capacity(
+        calm, "fluid", asked, seeds=2, count=400, max_requests=800, clients=requests.clients
+    )
+    assert capacity.clients is not None
 
 
 def test_a_policy_may_be_a_text():

@@ -14,7 +14,7 @@ from ..options import (
     AsJson,
     PictureOptions,
     Policy,
-    TableFolder,
+    Served,
     Think,
     Threads,
     objective,
@@ -24,6 +24,7 @@ from ..options import (
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
+    from ...serving.networks import AnyServed
     from ...serving.requirements import Requirement
     from ...studies.capacity import Capacity, FigureEstimate, Probe
     from ...traffic.clients import Clients
@@ -32,7 +33,7 @@ _COUNT = "Requests of each run at first; up to 16 times as many where it stays u
 
 
 def command(
-    directory: TableFolder,
+    directory: Served,
     require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
     policy: Policy = "fluid",
     *,
@@ -58,14 +59,20 @@ def command(
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
-    from ...serving.inputs import as_table
+    from ...serving.networks import as_served, ends_of, names_of
     from ...studies.capacity import find_capacity
+    from ...tables.latency import LatencyTable
 
     picture.check()
-    required = [parse_requirement(text) for text in require]
     low_per_s, high_per_s = _ends(rate, "rate", float, "5..50")
     closed, most_clients = _clients(clients, think)
-    latency = as_table(directory)
+    served = as_served(directory)
+    required = [parse_requirement(text, networks=names_of(served)) for text in require]
+    cases: dict[float, AnyServed] = {1.0: served}
+    if isinstance(served, LatencyTable):
+        cases |= {factor: served.slower(factor) for factor in served.measured or ()}
+    else:
+        cases |= ends_of(served)
     with progress("rates") as report:
         found, *ends = (
             find_capacity(
@@ -74,9 +81,9 @@ def command(
                 count=count, low_per_s=low_per_s, high_per_s=high_per_s, clients=closed,
                 most_clients=most_clients, threads=threads, progress=report,
             )
-            for table in (latency, *map(latency.slower, latency.measured or ()))
+            for table in cases.values()
         )  # fmt: skip
-    reached = dict(zip(latency.measured or (), ends, strict=True))
+    reached = dict(zip([factor for factor in cases if factor != 1.0], ends, strict=True))
     picture.write(lambda: draw_capacity(found, required))
     stated = vars(columns) | objective_record(columns.slo)
     record = {"design": directory, **stated}

@@ -185,7 +185,8 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     columns = {
         key: _column(key, longest_s)
         for key in _in_order(standings)
-        if first.predict_depth is not None or key != "depth_variance"  # small with predictions
+        if (first.predict_depth is not None or key != "depth_variance")  # small with predictions
+        and (key != "early_rate" or any(item.metrics[key].mean for _, item in standings if key in item.metrics))
     }
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []

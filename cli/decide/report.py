@@ -8,23 +8,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, Policies, PredictDepth, Required, Slo, argument, objective, option, written
+from ..options import (
+    AsJson,
+    ClientCount,
+    Force,
+    Policies,
+    PredictDepth,
+    Required,
+    SentCount,
+    ServiceOptions,
+    Slo,
+    Think,
+    argument,
+    option,
+    written,
+)
 from ..render import facts, ms, percent, printable, show, table
 
 if TYPE_CHECKING:
     from ...plots.report import Report
 
-FOLDERS = "Folders of designs or devices with their latency tables, or of `fluidb compare -o`."
+FOLDERS = (
+    "Folders of designs or devices with their latency tables, or of `fluidb compare -o`; files of several networks."
+)
 
 
 def command(
-    directories: Annotated[list[Path], argument(FOLDERS, "DIR...")],
+    directories: Annotated[list[Path], argument(FOLDERS, "DIR|FILE...")],
     output: Annotated[Path, written("The page to write.", "FILE")],
     trace: Annotated[Path | None, option("Requests to simulate; else the designs alone are shown.", "FILE")] = None,
     policy: Policies = None,
     slo: Slo = None,
     seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
     predict_depth: PredictDepth = None,
+    clients: ClientCount = None,
+    think: Think = None,
+    count: SentCount = None,
     require: Required = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -32,13 +51,12 @@ def command(
     """Write a search and its simulations as one HTML page.
 
     The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
-    also the policies: figures with intervals, distributions, the first moments.
+    or --clients also the policies: figures with intervals, distributions, the first moments.
     """
     from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import MAX_SERIES, make_report, report_text
-    from ...serving import parse_requirement
-    from ...serving.inputs import Requests
+    from ...serving import parse_requirement, read_networks
     from ...serving.policies import FOR_ONE_NETWORK
     from ...studies.comparison import COMPARE_FILE
     from ...tables.latency import TABLE_FILES
@@ -48,8 +66,9 @@ def command(
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")
     needing = {"policy": policy, "slo": slo, "seed": seed, "predict_depth": predict_depth, "require": require}
+    needing |= {"think": think, "count": count}
     for name, given in needing.items():
-        if trace is None and given is not None:
+        if trace is None and clients is None and given is not None:
             raise InputError(f"{name}: would change nothing without a trace; add a trace or leave it out")
     specs = policy or list(FOR_ONE_NETWORK)
     if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
@@ -58,10 +77,14 @@ def command(
             f"found {', '.join(specs)}"
         )
     requests = None
-    if trace is not None:
-        requests = Requests(trace=trace, slo_s=objective(slo), seed=seed or 0, predict_depth=predict_depth)
-    report = make_report(directories, requests, specs, [parse_requirement(text) for text in require or []])
-    if trace is not None and not report.designs:
+    if trace is not None or clients is not None:
+        requests = ServiceOptions(
+            trace=trace, slo=slo, seed=seed or 0, predict_depth=predict_depth, clients=clients, think=think, count=count
+        ).requests
+    networks = [item.name for path in directories if path.suffix == ".toml" for item in read_networks(path)]
+    required = [parse_requirement(text, networks=networks) for text in require or []]
+    report = make_report(directories, requests, specs, required)
+    if requests is not None and not report.designs:
         raise InputError("trace: would change nothing without a design; add a design's folder or leave it out")
     write_file(output, report_text(report), replace=force)
     show(as_json, "fluidb.report-output/2", {"output": output, **report.record()}, _text(report), output)
@@ -74,7 +97,7 @@ def _text(report: Report) -> Iterator[str]:
 
     rows: list[tuple[object, ...]] = []
     for shown in report.designs:
-        about = (shown.name, shown.table.network, shown.table.platform, shown.design.tile if shown.design else "-")
+        about = (shown.name, shown.network, shown.table.platform, shown.design.tile if shown.design else "-")
         figures = [(item.policy, item.summary.percentile("p99"), item.summary.violation_rate) for item in shown.served]
         rows += [(*about, policy, ms(p99.latency_s), percent(share)) for policy, p99, share in figures] or [about]
     if rows:

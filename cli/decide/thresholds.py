@@ -10,6 +10,7 @@ import typer
 
 from ..options import (
     AsJson,
+    ClientCount,
     KindOptions,
     OptionalTrace,
     PictureOptions,
@@ -17,9 +18,11 @@ from ..options import (
     PredictDepth,
     Samples,
     Seed,
-    ServedOptions,
+    SentCount,
+    ServiceOptions,
     Slo,
     TableFolder,
+    Think,
     ThresholdsTried,
     duration,
     objective_record,
@@ -40,10 +43,10 @@ _TARGET = "Find thresholds with this mean latency of a sample alone, in place of
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions(PictureOptions, ServedOptions, KindOptions):
+class SweepOptions(PictureOptions, ServiceOptions, KindOptions):
     """The sweep: requests, policy, and thresholds that are tried."""
 
-    with_: ClassVar[str] = "a trace"
+    with_: ClassVar[str] = "a trace or clients"
 
     policy: Policy = "fluid"
     samples: Samples = None
@@ -51,6 +54,9 @@ class SweepOptions(PictureOptions, ServedOptions, KindOptions):
     seed: Seed = 0
     predict_depth: PredictDepth = None
     trace: OptionalTrace = None
+    clients: ClientCount = None
+    think: Think = None
+    count: SentCount = None
     thresholds: ThresholdsTried = None
 
 
@@ -70,8 +76,8 @@ def command(
 ) -> None:
     """Sweep the exit threshold, or find thresholds for a latency.
 
-    With a trace, every threshold, the same for all exits, replays the same requests
-    with the same samples. A star marks what no other threshold beats in accuracy,
+    With a trace or clients, every threshold, the same for all exits, replays the same
+    requests with the same samples. A star marks what no other threshold beats in accuracy,
     mean latency and violations at once.
 
     With --target, shares of the exits come from the mean latency, and thresholds from
@@ -92,16 +98,17 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     from ...plots.thresholds import draw_thresholds
     from ...studies.thresholds import sweep_thresholds
 
-    if asked.trace is None:
+    if asked.trace is None and asked.clients is None:
         raise InputError("trace: expected a trace to sweep thresholds with, or --target, found neither; state one")
     asked.check()
-    requests, tried = asked.requests_of(asked.trace), tried_thresholds(asked.thresholds)
+    requests, tried = asked.requests, tried_thresholds(asked.thresholds)
     with progress("thresholds") as report:
-        found = sweep_thresholds(directory, requests, asked.policy, tried, progress=report)
+        found = sweep_thresholds(directory, requests, asked.scheduler, tried, progress=report)
     asked.write(lambda: draw_thresholds(found))
     record = {
         "design": directory,
-        "trace": requests.trace,
+        "trace": asked.trace,
+        **({} if asked.clients is None else {"clients": asked.clients, "think": asked.think or "0"}),
         "samples": requests.samples,
         "policy": found.policy,
         **objective_record(asked.slo),
@@ -110,7 +117,7 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
         "measure": found.measure,
         "points": found.points,
     }
-    origin = requests.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
+    origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
     show(as_json, "fluidb.thresholds-output/1", record, _swept(found, str(origin)), asked.plot)
 
 

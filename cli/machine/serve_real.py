@@ -8,33 +8,45 @@ import typer
 
 from ..interrupt import stopping
 from ..options import (
+    Admit,
     AsJson,
+    Between,
+    ClientCount,
     Ends,
     Inputs,
-    Model,
+    Models,
+    OnDeadline,
+    OptionalTrace,
     PictureOptions,
     Policy,
     RequestsFile,
     Required,
     Seed,
+    SentCount,
+    Served,
+    ServiceOptions,
     Slo,
     StageThreads,
-    TableFolder,
+    Think,
     Threshold,
     TimelineFile,
-    TraceFile,
     names,
-    objective,
 )
 from ..render import facts, ms, outcomes, progress, show
 from ..serve.serve_sim import record_of, text_of
 
 
 def command(
-    model: Model,
-    directory: TableFolder,
-    trace: TraceFile,
+    model: Models,
+    directory: Served,
+    trace: OptionalTrace = None,
+    clients: ClientCount = None,
+    think: Think = None,
+    count: SentCount = None,
     policy: Policy = "fluid",
+    on_deadline: OnDeadline = None,
+    admit: Admit = None,
+    between: Between = None,
     inputs: Inputs = None,
     exits: Ends = None,
     slo: Slo = None,
@@ -48,37 +60,56 @@ def command(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a trace on this machine, in real time.
+    """Serve requests on this machine, in real time.
 
     The network of `fluidb measure` runs under the policy as in the simulator:
     real batches, real answers, exits by real confidences. Ctrl-C stops after the
-    run that is on the device, and keeps what was served.
+    run that is on the device, and keeps what was served. A file of several networks
+    takes a model for each, in its order: a.onnx,b.onnx.
     """
     from ...formats import InputError, check_free, together
     from ...machine.measurement import MEASURED_FILES, machine
     from ...machine.network import RealNetwork
-    from ...machine.serve import read_measured, serve_real
+    from ...machine.serve import MachineResult, read_measured, serve_real, serve_real_networks
     from ...plots.replay import draw_replay
-    from ...serving import parse_requirement, write_requests, write_timeline
-    from ...serving.inputs import Requests
+    from ...serving import parse_requirement, read_networks, write_requests, write_timeline
     from ...traffic import parse_thresholds
 
-    sources = [trace, inputs, Path(model), *(directory / name for name in MEASURED_FILES)]
+    models = names(model) or []
+    several = read_networks(directory) if directory.suffix == ".toml" else None
+    if several is not None:
+        for name, given in (("threshold", threshold), ("inputs", inputs), ("exits", exits)):
+            if given is not None:
+                raise InputError(f"{name}: expected one network, found a file of several; leave it out")
+    sources = [trace, inputs, directory, *map(Path, models), *(directory / name for name in MEASURED_FILES)]
     picture.check([*sources, requests, timeline])
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text) for text in require or []]
+    required = [parse_requirement(text, networks=[item.name for item in several or []]) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
-    slo_s = objective(slo)
-    table = read_measured(directory)
+    asked = ServiceOptions(
+        trace=trace, clients=clients, think=think, count=count, policy=policy, slo=slo, seed=seed,
+        on_deadline=on_deadline, admit=admit, between=between,
+    )  # fmt: skip
+    requests_of_all, table = asked.requests, None if several is not None else read_measured(directory)
     with progress("samples answered alone") as report:
-        network = RealNetwork(model, inputs, names(exits), threads, report)
+        running = [RealNetwork(item, inputs, names(exits), threads, report) for item in models]
+    network = running[0]
     with progress("serving") as report, stopping() as stop:
-        done = serve_real(
-            network, table, Requests(trace=trace, slo_s=slo_s, seed=seed), policy, threshold=levels,
-            requirements=required, stop=stop, progress=report,
-        )  # fmt: skip
+        done: MachineResult
+        if table is None:
+            done = serve_real_networks(
+                running, several or [], requests_of_all, asked.scheduler, requirements=required, stop=stop,
+                progress=report,
+            )  # fmt: skip
+        elif len(models) > 1:
+            raise InputError(f"model: expected one with the folder of a device, found {len(models)}")
+        else:
+            done = serve_real(
+                network, table, requests_of_all, asked.scheduler, threshold=levels, requirements=required, stop=stop,
+                progress=report,
+            )  # fmt: skip
         found = done.served
         with together():
             if timeline is not None:
@@ -87,7 +118,9 @@ def command(
                 write_requests(found.replay, requests, replace=picture.force)
             picture.write(lambda: draw_replay(found.replay, found.policy))
     record = {
-        "model": model, "design": directory, "trace": trace, "machine": machine(), "runtime": network.runtime,
+        "model": model, "design": directory, "trace": trace,
+        **({} if clients is None else {"clients": clients, "think": think or "0"}),
+        "machine": machine(), "runtime": network.runtime,
         "answers_wrong": done.answers_wrong, "late_mean_s": done.late_mean_s, "late_p99_s": done.late_p99_s,
         **record_of(found, slo), **({"requirements": found.requirements} if required else {}),
     }  # fmt: skip
@@ -102,7 +135,7 @@ def command(
     show(as_json, "fluidb.serve-real-output/1", record, text, others=(requests, timeline, picture.plot))
     if done.outcome.failure:
         fault = f"{done.outcome.failure}; {done.returned:,} requests were served before, and are kept"
-        raise InputError(f"{network.path}: {fault}")
+        raise InputError(f"{', '.join(str(item.path) for item in running)}: {fault}")
     if stop.is_set():
         raise KeyboardInterrupt(f"interrupted; {done.returned:,} requests were served, and are kept")
     if not done.holds:

@@ -17,6 +17,7 @@ from ..options import (
     PictureOptions,
     Slo,
     StageThreads,
+    Think,
     names,
     numbers,
     objective,
@@ -32,9 +33,14 @@ def command(
         list[str] | None,
         option("As in serve-sim; serial, adaptb and fluid if not given. Repeatable.", "NAME[:KEY=VALUE,...]"),
     ] = None,
-    loads: Annotated[str, option("Arrival rates, as shares of what the device serves one by one.", "P,P,...")] = (
-        "0.3,0.6"
-    ),
+    loads: Annotated[
+        str | None,
+        option("Arrival rates, as shares of what the device serves one by one; 0.3,0.6 if not given.", "P,P,..."),
+    ] = None,
+    clients: Annotated[
+        str | None, option("Numbers of clients that wait for their answers, in place of rates.", "N,N,...")
+    ] = None,
+    think: Think = None,
     repeats: Annotated[int, option("Traces of each policy at each load.")] = 11,
     count: Annotated[int, option("Requests of each trace.")] = 400,
     within: Annotated[float, option("Largest relative error of the mean latency that passes.")] = 0.05,
@@ -56,14 +62,21 @@ def command(
     unless the error of the mean latency is as small as asked everywhere. Where
     the machine is too noisy, the verdict is refused.
     """
-    from ...formats import together
+    from ...formats import InputError, together
     from ...machine.measurement import machine
     from ...machine.network import RealNetwork
     from ...machine.validation import DEFAULT_POLICIES, validate_simulator
     from ...machine.validation_page import check_validation_folder, write_validation
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
+    from ...traffic.clients import Clients, parse_think
 
+    if clients is not None and loads is not None:
+        raise InputError("clients: expected rates or clients, found both; leave out one of the two")
+    if clients is None and think is not None:
+        raise InputError("think: expected --clients beside it, found none; leave it out, or state e.g. --clients 1,4")
+    tried = numbers(clients, "clients", int, "1,4") or numbers(loads or "0.3,0.6", "loads", float, "0.3,0.6")
+    waiting = None if clients is None else Clients(1, *parse_think(think or "0"))
     picture.check([inputs, output])
     if output is not None:
         check_validation_folder(output, picture.force)
@@ -72,17 +85,18 @@ def command(
         network = RealNetwork(model, inputs, names(exits), threads, report)
     with progress("runs") as report:
         found = validate_simulator(
-            network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), numbers(loads, "loads", float, "0.3,0.6"),
-            repeats=repeats, count=count, within=within, b_max=b_max, slo_s=objective(slo), seed=seed,
-            progress=report,
+            network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), tried, repeats=repeats, count=count,
+            within=within, b_max=b_max, slo_s=objective(slo), clients=waiting, seed=seed, progress=report,
         )  # fmt: skip
     wrong, refused = found.answers_wrong, found.refused
-    rates = ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
+    at = "at " + ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
+    if waiting is not None:
+        at = f"of {', '.join(f'{number:g}' for number in tried)} clients, think time {think or '0'}"
     shared = str(slo) if found.slo_s is None else ms(found.slo_s)
     about = {
         "machine": f"{machine()}; {network.runs_on}",
         "network": network.name,
-        "traffic": f"{repeats} x {count:,} requests at {rates}; SLO {shared}",
+        "traffic": f"{repeats} x {count:,} requests {at}; SLO {shared}",
         "answers": "all as the network alone gives" if not wrong else f"{wrong:,} are wrong",
     }
     rows = []
@@ -100,15 +114,16 @@ def command(
                     verdict.says if first else "",
                 )
             )
+    load = "load" if waiting is None else "clients"
     headings = (
-        "load, policy", "figure", "simulator off by", "size", "with measured runs", "machine's noise", "verdict",
+        f"{load}, policy", "figure", "simulator off by", "size", "with measured runs", "machine's noise", "verdict",
     )  # fmt: skip
     ranks = [
         (f"{order.load:g}", " < ".join(order.real), " < ".join(order.simulated),
          "same" if order.real == order.simulated else "different")
         for order in found.orders
     ]  # fmt: skip
-    tables = (headings, rows), (["load", "order on the machine", "in the simulator", ""], ranks)
+    tables = (headings, rows), ([load, "order on the machine", "in the simulator", ""], ranks)
     with together():
         picture.write(lambda: draw_validation(found))
         if output is not None:
@@ -121,7 +136,9 @@ def command(
             f"{refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
             f"latency by more than {percent(within, 1)}; use an idle machine, or ask for less (--within)"
         )
-    record = {"model": model, "machine": machine(), "runtime": network.runtime, "within": within, "validation": found}
+    record = {"model": model, "machine": machine(), "runtime": network.runtime, "within": within}
+    record |= {} if waiting is None else {"clients": tried, "think": think or "0"}
+    record["validation"] = found
     show(as_json, "fluidb.validate-output/1", record, text, output)
     if picture.plot is not None:
         note(f"wrote {picture.plot}")

@@ -38,11 +38,9 @@ from ..render import (
 
 if TYPE_CHECKING:
     from ...serving.saturation import Saturation
-    from ...serving.serve import MeasuredEnd, NetworkFigures, NetworksResult, ServeResult
+    from ...serving.serve import NetworkFigures, NetworksResult, ServeResult
     from ...serving.subnets import SubNetSummary
     from ...tables.latency import LatencyTable
-
-_INSTEAD = {"threshold": "state the threshold of each there", "timeline": "leave it out"}
 
 
 def command(
@@ -60,8 +58,8 @@ def command(
     """Replay a trace on a design: latency, violations, utilisation."""
     from ...formats import InputError, check_free, together
     from ...plots.replay import draw_replay
-    from ...serving import Replay, parse_requirement, read_networks, write_requests, write_timeline
-    from ...serving.serve import NetworksResult, serve, serve_networks
+    from ...serving import parse_requirement, read_networks, write_requests, write_timeline
+    from ...serving.serve import serve, serve_networks
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 
@@ -75,10 +73,8 @@ def command(
             check_free(output, picture.force, apart=[*sources, other])
     required = [parse_requirement(text, networks=[item.name for item in several or []]) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
-    if several is not None:
-        for name, given in (("threshold", threshold), ("timeline", timeline)):
-            if given is not None:
-                raise InputError(f"{name}: expected one network, found a file of several; {_INSTEAD[name]}")
+    if several is not None and threshold is not None:
+        raise InputError("threshold: expected one network, found a file of several; state the threshold of each there")
     found: ServeResult | NetworksResult
     with progress("reading and replaying") as report:
         if several is None:
@@ -89,37 +85,37 @@ def command(
         else:
             found = serve_networks(
                 several, served, simulated.scheduler, until_s=until_s or math.inf, requirements=required,
-                progress=report,
+                record=timeline is not None, progress=report,
             )  # fmt: skip
     replay, judged = found.replay, found.requirements
     with together():
-        if timeline is not None and isinstance(replay, Replay):
+        if timeline is not None:
             write_timeline(replay, timeline, replace=picture.force)
         if requests is not None:
             write_requests(replay, requests, replace=picture.force)
         picture.write(lambda: draw_replay(replay, found.policy))
     closed = {} if served.clients is None else {"clients": simulated.clients, "think": simulated.think or "0"}
-    if isinstance(found, NetworksResult):
-        told, text = _networks_record(found, simulated.slo), list(_networks_text(found))
-    else:
-        told, text = record_of(found, simulated.slo), list(text_of(found))
+    told, text = record_of(found, simulated.slo), list(text_of(found))
     record = {
         "design": directory, "trace": simulated.trace, **closed, **told,
         **({"requirements": judged} if judged else {}),
     }  # fmt: skip
     if judged:
         text.append(outcomes([item.text for item in required], judged))
-    undecided = [] if isinstance(found, NetworksResult) else found.undecided
-    if any(undecided):
-        unclear = [item.text for item, open_ in zip(required, undecided, strict=True) if open_]
+    if any(found.undecided):
+        unclear = [item.text for item, open_ in zip(required, found.undecided, strict=True) if open_]
         text.append(facts({"undecided": f"{'; '.join(unclear)}: fails at one end of the engine's error"}))
     show(as_json, "fluidb.serve-sim-output/1", record, text, others=(requests, timeline, picture.plot))
-    if any(undecided) or not all(item.holds for item in judged):
+    if any(found.undecided) or not all(item.holds for item in judged):
         raise typer.Exit(1)
 
 
-def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
+def record_of(found: ServeResult | NetworksResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
+    from ...serving.serve import NetworksResult
+
+    if isinstance(found, NetworksResult):
+        return _networks_record(found, slo)
     replay = found.replay
     return {
         "policy": found.policy,
@@ -129,7 +125,7 @@ def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
         **objective_record(slo),
         **found.summary.record(),
         "unavoidable_violations": found.unavoidable_violations,
-        **({"ends": [_end(end) for end in found.ends]} if found.ends else {}),
+        **_ends_record(found),
     }
 
 
@@ -144,6 +140,7 @@ def _networks_record(found: NetworksResult, slo: str | None) -> dict[str, object
         **objective_record(slo),
         **found.summary.record(),
         "unavoidable_violations": found.unavoidable_violations,
+        **_ends_record(found),
         "networks": [
             {
                 "name": item.name,
@@ -156,11 +153,14 @@ def _networks_record(found: NetworksResult, slo: str | None) -> dict[str, object
     }
 
 
-def _end(end: MeasuredEnd) -> dict[str, object]:
-    """The JSON of an end of an engine's error."""
-    summary = end.summary
-    figures = {key: getattr(summary, key) for key in ("mean_latency_s", "violation_rate", "busy_share", "percentiles")}
-    return {"factor": end.factor, **figures, "requirements": end.requirements}
+def _ends_record(found: ServeResult | NetworksResult) -> dict[str, object]:
+    """The JSON of the ends of an engine's error, if there is one."""
+    keys = ("mean_latency_s", "violation_rate", "busy_share", "percentiles")
+    ends = [
+        {"factor": end.factor, **{key: getattr(end.summary, key) for key in keys}, "requirements": end.requirements}
+        for end in found.ends
+    ]
+    return {"ends": ends} if ends else {}
 
 
 def _text_of_all(found: ServeResult | NetworksResult, latency: LatencyTable) -> Iterator[str]:
@@ -223,6 +223,13 @@ def _text_of_all(found: ServeResult | NetworksResult, latency: LatencyTable) -> 
         ("worst", ms(summary.max_latency_s), ""),
     ]
     yield table(["latency", "", "95 %"], rows)
+    if found.ends:
+        cases = [(1.0, summary), *((end.factor, end.summary) for end in found.ends)]
+        ends = [
+            (f"{factor:g} of predicted", ms(case.mean_latency_s), ms(case.max_latency_s), percent(case.violation_rate))
+            for factor, case in sorted(cases, key=lambda pair: pair[0])
+        ]
+        yield table(["times, as measured", "average", "worst", "violations"], ends)
 
 
 def _networks_text(found: NetworksResult) -> Iterator[str]:
@@ -239,7 +246,12 @@ def _networks_text(found: NetworksResult) -> Iterator[str]:
         "average": lambda item: ms(item.summary.mean_latency_s),
         "p99": lambda item: ms(item.summary.percentile("p99").latency_s),
         "violations": lambda item: percent(item.summary.violation_rate),
-        "dropped": lambda item: None if (late := item.summary.deadlines) is None else percent(late.dropped_rate),
+        "refused": lambda item: None if (part := item.summary.admission) is None else percent(part.refused_rate),
+        "dropped": lambda item: (
+            None
+            if found.replay.on_deadline == "serve" or (late := item.summary.deadlines) is None
+            else percent(late.dropped_rate)
+        ),
         "accuracy": lambda item: None if (share := item.summary.accuracy) is None else percent(share),
         "samples": lambda item: f"{item.summary.mean_batch:.2f}",
         found.replay.parts[0].table.machine: lambda item: percent(item.summary.busy_share, 1),
@@ -249,19 +261,17 @@ def _networks_text(found: NetworksResult) -> Iterator[str]:
     yield table([list(columns)[k] for k in known], [[row[k] or "" for k in known] for row in rows])
 
 
-def text_of(found: ServeResult) -> Iterator[str]:
+def text_of(found: ServeResult | NetworksResult) -> Iterator[str]:
     """The text about requests that were served."""
+    from ...serving.serve import NetworksResult
+
+    if isinstance(found, NetworksResult):
+        yield from _networks_text(found)
+        return
     summary, latency = found.summary, found.replay.table
     use = summary.utilisation
     accuracy = [] if summary.accuracy is None else ["accuracy"]
     yield from _text_of_all(found, latency)
-    if found.ends:
-        cases = [(1.0, summary), *((end.factor, end.summary) for end in found.ends)]
-        ends = [
-            (f"{factor:g} of predicted", ms(case.mean_latency_s), ms(case.max_latency_s), percent(case.violation_rate))
-            for factor, case in sorted(cases, key=lambda pair: pair[0])
-        ]
-        yield table(["times, as measured", "average", "worst", "violations"], ends)
     if summary.subnets is not None:
         yield from _subnets(summary.subnets)
     if use is None:

@@ -87,7 +87,7 @@ def draw_intervals(
 ) -> Element:
     """Draw values with their intervals, one under another; ``mark`` is a value to mark on the axis, and its name."""
     bottom = 36.0 * len(points) + 4
-    most = max(max(item.value, *(item.interval or ()), mark[0] if mark else 0) for item in points) or 1.0
+    most = max((max(item.value, *(item.interval or ()), mark[0] if mark else 0) for item in points), default=0) or 1.0
     with _sheet(bottom + (36 if mark else 20)) as sheet:
         axes = _area(sheet, _MARGIN, 0, bottom, (0, most), tick)
         _write_rows(sheet, 36, points)
@@ -182,7 +182,8 @@ def shares_up_to(latency_s: NDArray[np.float64], grid_s: NDArray[np.float64]) ->
 def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float | None) -> Element:
     """Draw the distribution function of each series, with a step for each point of the width."""
     bottom = 178.0
-    shortest, longest = (float(pick([pick(values) for _, values in latencies])) for pick in (np.min, np.max))
+    finite = np.concatenate([values[np.isfinite(values)] for _, values in latencies])
+    shortest, longest = (float(finite.min()), float(finite.max())) if len(finite) else (1e-3, 1.0)
     low, high = 0.9 * shortest, 1.1 * longest
     unit = time_unit(high)
     with _sheet(bottom + 38 + 18 * ((len(latencies) + 1) // 2)) as sheet:
@@ -214,15 +215,16 @@ class BusyTimes(NamedTuple):
     lane: NDArray[np.int64]
 
 
-def busy_until(runs: Runs | None, until_s: float) -> BusyTimes:
-    """Times of the runs that began before ``until_s``, cut off there."""
-    if runs is None:
+def busy_until(runs: Sequence[Runs | None], until_s: float) -> BusyTimes:
+    """Times of the runs of each network that began before ``until_s``, cut off there, in order of time."""
+    known = [item for item in runs if item is not None]
+    if not known:
         return BusyTimes(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64))
-    kept = runs.begin_s < until_s
-    preempts = (runs.flags[kept] & PREEMPTS) > 0
-    return BusyTimes(
-        runs.begin_s[kept], np.minimum(runs.end_s[kept], until_s), runs.batch[kept], preempts, runs.lane[kept]
-    )
+    columns = [(item.begin_s, item.end_s, item.batch, (item.flags & PREEMPTS) > 0, item.lane) for item in known]
+    begin_s, end_s, batch, preempts, lane = (np.concatenate(column) for column in zip(*columns, strict=True))
+    order = np.argsort(begin_s, kind="stable")
+    kept = order[begin_s[order] < until_s]
+    return BusyTimes(begin_s[kept], np.minimum(end_s[kept], until_s), batch[kept], preempts[kept], lane[kept])
 
 
 def draw_strips(strips: Sequence[tuple[str, BusyTimes]], begin_s: float, end_s: float, b_max: int) -> Element:

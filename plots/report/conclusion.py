@@ -83,12 +83,17 @@ def _apart(best: Served, other: Served, many: bool) -> list[Node]:
     summaries = best[1].summary, other[1].summary
     found, rate = differences(best[1].replay, other[1].replay), PERCENT.number(summaries[1].violation_rate)
     unit = time_unit(max(summary.mean_latency_s for summary in summaries))
-    violations = _span(found["violation_rate"], PERCENT, "percentage points", ("fewer", "more"))
-    apart = ", so this run does not tell the two apart" if found["violation_rate"].beyond_noise is False else ""
-    latency = _span(found["mean_latency_s"], unit, unit.name, ("shorter", "longer"))
+    late, longer = found["violation_rate"], found["mean_latency_s"]
+    if late is None:
+        return [named(other[1].policy), f" with {rate} %. Its clients send other requests, which are not compared."]
+    violations = _span(late, PERCENT, "percentage points", ("fewer", "more"))
+    apart = ", so this run does not tell the two apart" if late.beyond_noise is False else ""
+    latency = ""
+    if longer is not None:
+        latency = f"; the mean latency is {_span(longer, unit, unit.name, ('shorter', 'longer'))}"
     return [
         named(other[1].policy), f" with {rate} %. On the same requests, violations under ", *_under(best, many),
-        f" are {violations}{apart}; the mean latency is {latency}.",
+        f" are {violations}{apart}{latency}.",
     ]  # fmt: skip
 
 
@@ -145,14 +150,17 @@ def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
     """The policies with the lowest and the highest 99th percentile of latency."""
     ranked = sorted(served, key=lambda item: item.summary.percentile("p99").latency_s)
     low_s, high_s = (item.summary.percentile("p99").latency_s for item in (ranked[0], ranked[-1]))
-    unit = time_unit(high_s)
+    if not np.isfinite(low_s):
+        return ["Under no policy are 99 % of the requests answered."]
+    unit = time_unit(high_s if np.isfinite(high_s) else low_s)
     line: list[Node] = [
         "99 % of the requests take up to ",
         f"{unit.number(low_s)} {unit.name} under ",
         named(ranked[0].policy),
     ]
     if len(ranked) > 1:
-        line += [f", the shortest; {unit.number(high_s)} {unit.name} under ", named(ranked[-1].policy), ", the longest"]
+        longest = f"{unit.number(high_s)} {unit.name}" if np.isfinite(high_s) else "not all of these are answered"
+        line += [f", the shortest; {longest} under ", named(ranked[-1].policy), ", the longest"]
     return [*line, "."]
 
 

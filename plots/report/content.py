@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,13 @@ import numpy as np
 from ...dse.npu.design import DesignTable, read_design
 from ...dse.npu.fbcb import FbcbTable
 from ...formats import AnyPath, InputError
-from ...serving import Replay, Scheduler, Summary, judge, simulate, summarise
-from ...serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
-from ...serving.requirements import Requirement, RequirementVerdict
+from ...serving import Replay, Scheduler, ServedNetwork, Summary, simulate, summarise
+from ...serving.inputs import AnyPolicy, Requests, as_scheduler, as_table, as_thresholds
+from ...serving.metrics import summarise_networks
+from ...serving.networks import NetworksTraffic, prepare_networks, read_networks
+from ...serving.networks_replay import NetworksReplay, simulate_networks
+from ...serving.outcome import Outcome
+from ...serving.requirements import Requirement, RequirementVerdict, judge_networks
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...studies.paired import differences
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
@@ -29,9 +34,10 @@ class PolicyReplay:
     """A replay of the trace on a design."""
 
     policies: list[str]  # under each of which every request fares the same
-    replay: Replay
+    replay: Replay | NetworksReplay
     summary: Summary
-    opening: Replay  # the first moments again, with every run recorded
+    networks: dict[str, Summary]  # the figures of each of several networks
+    opening: Replay | NetworksReplay  # the first moments again, with every run recorded
     verdicts: list[RequirementVerdict] = field(default_factory=list)  # on the report's requirements
 
     @property
@@ -52,6 +58,11 @@ class PolicyReplay:
                 "same_as": None if policy == self.policies[0] else self.policies[0],
                 "exits_from": self.replay.traffic.origin,
                 **self.summary.record(),
+                **(
+                    {"networks": [{"name": k, **own.record()} for k, own in self.networks.items()]}
+                    if self.networks
+                    else {}
+                ),
                 **({"requirements": self.verdicts} if self.verdicts else {}),
                 "differences": None if self is best else differences(self.replay, best.replay),
             }
@@ -61,13 +72,24 @@ class PolicyReplay:
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """A design or a device, and the policies that were simulated on it."""
+    """A design or a device, perhaps with several networks, and the policies that were simulated on it."""
 
-    name: str  # its folder
-    table: LatencyTable
+    name: str  # its folder, or the file of the networks
+    table: LatencyTable  # of several networks, that of the first
+    networks: tuple[ServedNetwork, ...] = ()  # if there are several
     design: DesignTable | None = None  # if it is an NPU that was searched, as is fbcb
     fbcb: FbcbTable | None = None
     served: list[PolicyReplay] = field(default_factory=list)  # none without a trace
+
+    @property
+    def tables(self) -> list[LatencyTable]:
+        """The latency table of each network."""
+        return [as_table(item.table) for item in self.networks] or [self.table]
+
+    @property
+    def network(self) -> str:
+        """The networks, in few words."""
+        return ", ".join(table.network for table in self.tables)
 
     def record(self, best: PolicyReplay | None) -> dict[str, Any]:
         """Content of ``--json`` for this section."""
@@ -80,7 +102,7 @@ class ReportEntry:
         }
         return {
             "design": self.name,
-            "network": self.table.network,
+            "network": self.network,
             "platform": self.table.platform,
             **(searched or {}),
             "policies": [policy for item in self.served if best for policy in item.record(best)],
@@ -160,9 +182,21 @@ def make_report(
 ) -> Report:
     """Read the tables of a report, and simulate the requests, if any, on its designs under each policy."""
     report = Report([_read_section(Path(folder)) for folder in folders], requests, list(requirements))
+    for shown in report.designs:
+        known = {item.name for item in shown.networks}
+        unknown = [item.text for item in requirements if item.network is not None and item.network not in known]
+        if unknown:
+            raise InputError(
+                f'require: expected a network of {shown.name}, found "{unknown[0]}"; write one report each'
+            )
     if requests is not None:
         trace = requests.read()
         for shown in report.designs:
+            if shown.networks:
+                traffics = prepare_networks(shown.networks, requests, trace)
+                schedulers = [as_scheduler(policy) for policy in policies]
+                shown.served.extend(serve(shown.networks, traffics, schedulers, requirements))
+                continue
             table = shown.table
             traffic = requests.traffic(trace, [row.rate for row in table.exits], as_thresholds(None, table, trace))
             schedulers = [as_scheduler(policy, table) for policy in policies]
@@ -171,39 +205,64 @@ def make_report(
 
 
 def _read_section(folder: Path) -> ReportEntry | ComparisonFolder:
+    if folder.suffix == ".toml":
+        networks = tuple(read_networks(folder))
+        return ReportEntry(str(folder), as_table(networks[0].table), networks)
     if (folder / COMPARE_FILE).exists():
         return ComparisonFolder(str(folder), read_comparison(folder / COMPARE_FILE))
     if (folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists():
         return ReportEntry(str(folder), read_latency(folder))
     design, fbcb = read_design(folder)
-    return ReportEntry(str(folder), read_latency(folder), design, fbcb)
+    return ReportEntry(str(folder), read_latency(folder), design=design, fbcb=fbcb)
 
 
 def serve(
-    table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler], requirements: Sequence[Requirement] = ()
+    on: LatencyTable | tuple[ServedNetwork, ...],
+    traffic: Traffic | NetworksTraffic,
+    policies: Sequence[Scheduler],
+    requirements: Sequence[Requirement] = (),
 ) -> list[PolicyReplay]:
     """Serve the same traffic under several policies, one after another; those under which all is the same once."""
-    # no policy sees the future, so a replay that stops early begins like the whole one
-    opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.pass_s()[0, 1])
     found: list[PolicyReplay] = []
     for policy in policies:
-        if policy.on_deadline or policy.admit or traffic.clients:
-            raise InputError(
-                f"policy {policy.spec}: expected on_deadline=serve, no admit and no clients in a report, whose "
-                "differences are those of finite latencies, found others; use serve-sim or compare"
-            )
-        replay = simulate(table, traffic, policy)
-        summary = summarise(replay)
+        replay = _replay(on, traffic, policy)
+        summary, networks = _figures(replay)
         same = next((item for item in found if item.summary == summary and _fares_the_same(item.replay, replay)), None)
         if same is not None:
             same.policies.append(policy.spec)
             continue
-        opening = simulate(table, traffic, policy, until_s=opening_s, record=True)
-        found.append(PolicyReplay([policy.spec], replay, summary, opening, [judge(it, summary) for it in requirements]))
+        # no policy sees the future, so a replay that stops early begins like the whole one
+        passes_s = OPENING_PASSES * max(float(part.table.pass_s()[0, 1]) for part in replay.by_network)
+        opening_s = float(replay.traffic.trace.arrival_s[0]) + passes_s
+        if isinstance(replay, NetworksReplay):  # one request of each must have arrived
+            first_s = max(float(part.traffic.trace.arrival_s[0]) for part in replay.parts)
+            opening_s = max(opening_s, math.nextafter(first_s, math.inf))
+        opening = _replay(on, traffic, policy, until_s=opening_s, record=True)
+        verdicts = judge_networks(requirements, summary, networks)
+        found.append(PolicyReplay([policy.spec], replay, summary, networks, opening, verdicts))
     return found
 
 
-def _fares_the_same(replay: Replay, other: Replay) -> bool:
+def _replay(
+    on: LatencyTable | tuple[ServedNetwork, ...], traffic: Traffic | NetworksTraffic, policy: Scheduler, **how: Any
+) -> Replay | NetworksReplay:
+    """A replay of one network or of several."""
+    if isinstance(on, LatencyTable):
+        assert isinstance(traffic, Traffic)
+        return simulate(on, traffic, policy, **how)
+    assert isinstance(traffic, NetworksTraffic)
+    return simulate_networks(on, traffic, policy, **how)
+
+
+def _figures(replay: Replay | NetworksReplay) -> tuple[Summary, dict[str, Summary]]:
+    """The figures of all requests, and those of each of several networks."""
+    if isinstance(replay, Replay):
+        return summarise(replay), {}
+    whole, parts = summarise_networks(replay)
+    return whole, dict(zip(replay.names, parts, strict=True))
+
+
+def _fares_the_same(replay: Outcome, other: Outcome) -> bool:
     """True if every request has the same outcome in both."""
     columns = other.columns()
     return all(np.array_equal(values, columns[name]) for name, values in replay.columns().items())

@@ -55,7 +55,7 @@ def _title(section: ReportEntry | ComparisonFolder) -> str:
     if isinstance(section, ComparisonFolder):
         return section.found.title
     if section.design is None:
-        return f"{section.table.network}, on {section.table.platform}"
+        return f"{section.network}, on {section.table.platform}"
     return f"{section.design.network.title}, on {section.design.platform.title}"
 
 
@@ -79,18 +79,19 @@ def _served(report: Report) -> list[Node]:
     """Description of the served requests, in a sentence."""
     served = [item.replay.traffic for shown in report.designs for item in shown.served]
     trace, slo_s = served[0].trace, served[0].objective_s
-    slo = "the trace's own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
+    slo = "the requests' own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
     origins = sorted({traffic.origin for traffic in served})
     pace = ", all waiting from the beginning" if trace.at_once else f" at {trace.rate_per_s:,.3f} /s"
-    figures = f": {len(trace):,} requests{pace}, {slo}; "
-    file = report.requests and report.requests.file
-    return ["Serving ", named(str(file)), figures, f"exits from {', '.join(origins)}."]
+    who: list[Node] = [named(str(report.requests and report.requests.file))]
+    if served[0].clients:
+        who, pace = [f"{served[0].clients:,} clients that wait for their answers"], ""
+    return ["Serving ", *who, f": {len(trace):,} requests{pace}, {slo}; ", f"exits from {', '.join(origins)}."]
 
 
 def _overview(report: Report) -> Element:
     designs = report.designs
     headers = ["design", "network", "platform", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
-    rows = [(shown.name, [shown.table.network, shown.table.platform, *_searched(shown.design)]) for shown in designs]
+    rows = [(shown.name, [shown.network, shown.table.platform, *_searched(shown.design)]) for shown in designs]
     if designs[0].served:
         headers += ["best policy", "its violations %"]
         for (_, cells), shown in zip(rows, designs, strict=True):

@@ -7,6 +7,7 @@ from itertools import combinations
 from xml.etree.ElementTree import Element
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...dse.npu.design import DesignTable
 from ...dse.npu.explanation import Explanation, explain
@@ -36,9 +37,10 @@ _MANY_PAIRS = 36
 def design_parts(ident: str, shown: ReportEntry) -> list[Element]:
     """Facts, pictures, ranking and latency table of a design; facts and latency table of a device."""
     design, fbcb, latency = shown.design, shown.fbcb, shown.table
-    batches = list(range(1, latency.b_max + 1))
-    if latency.b_max > _EVERY_BATCH:
-        batches = sorted({*(2**power for power in range(latency.b_max.bit_length())), latency.b_max})
+    if shown.networks:
+        tables = [_latency(item, _batches(item), f" of {item.network}") for item in shown.tables]
+        return [element("h3", "Networks"), _networks(shown), element("h3", "Latency tables"), *tables]
+    batches = _batches(latency)
     times = [element("h3", "Latency table"), _latency(latency, batches)]
     if design is None or fbcb is None:
         return [element("h3", "Device"), _device_facts(latency), *times]
@@ -51,6 +53,26 @@ def design_parts(ident: str, shown: ReportEntry) -> list[Element]:
     if len(design.ranking) > 1:
         drawn.append(_ranking(design))
     return [element("h3", "Design"), _design_facts(design), figures(drawn), *times]
+
+
+def _batches(latency: LatencyTable) -> list[int]:
+    """The batch sizes that are shown."""
+    if latency.b_max <= _EVERY_BATCH:
+        return list(range(1, latency.b_max + 1))
+    return sorted({*(2**power for power in range(latency.b_max.bit_length())), latency.b_max})
+
+
+def _networks(shown: ReportEntry) -> Element:
+    """What the file of networks states."""
+    whole, rows = sum(item.share for item in shown.networks), []
+    for item, latency in zip(shown.networks, shown.tables, strict=True):
+        slo = f"{1e3 * item.slo_s:g} ms" if isinstance(item.slo_s, float) else "" if item.slo_s is None else "drawn"
+        limit = "" if item.admit is None else str(item.admit)
+        switch = f"{1e3 * item.switch_s:g} ms"
+        cells = [latency.network, f"{100 * item.share / whole:.1f}", slo, f"{item.weight:g}", switch, limit]
+        rows.append((item.name, cells))
+    headers = ["name", "network", "share of requests %", "SLO", "weight", "switch", "admit"]
+    return table(f"Networks on {shown.table.platform}", headers, rows)
 
 
 def _design_facts(design: DesignTable) -> Element:
@@ -142,7 +164,7 @@ def _ranking(design: DesignTable) -> Element:
     return figure("", "Ranking", "The best designs of the search.", None, data)
 
 
-def _latency(latency: LatencyTable, batches: Sequence[int]) -> Element:
+def _latency(latency: LatencyTable, batches: Sequence[int], whose: str = "") -> Element:
     times_s = latency.array()
     unit = time_unit(float(times_s[:, :, -1].max()))
     ends = ["input", *(row.name for row in latency.exits)]
@@ -153,7 +175,7 @@ def _latency(latency: LatencyTable, batches: Sequence[int]) -> Element:
     for i, j in pairs:
         name = element("span", named(ends[i]), " to ", named(ends[j]))
         rows.append((name, [unit.number(times_s[i, j, b]) for b in batches]))
-    return table(f"{caption}, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
+    return table(f"{caption}{whose}, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
 
 
 def policy_parts(ident: str, shown: ReportEntry, best: Served | None) -> list[Element]:
@@ -161,7 +183,7 @@ def policy_parts(ident: str, shown: ReportEntry, best: Served | None) -> list[El
     if not shown.served:
         return []
     slo_s = shown.served[0].replay.traffic.objective_s
-    unit = time_unit(max(item.summary.max_latency_s for item in shown.served))
+    unit = time_unit(max(_longest_s(item.replay.latency_s) for item in shown.served))
     note = (
         "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %; they "
         "account for requests that depend on each other, and a run that is too short for one says so."
@@ -172,15 +194,31 @@ def policy_parts(ident: str, shown: ReportEntry, best: Served | None) -> list[El
         _tail(ident, shown.served, unit, slo_s),
         _violations(ident, shown.served),
         _distribution(ident, shown.served, unit, slo_s),
-        _exits(ident, shown.served, unit),
-        _opening(ident, shown.served, shown.table),
+        (_by_network if shown.networks else _exits)(ident, shown.served, unit),
+        _opening(ident, shown.served, shown.tables),
     ]
     tables = [_policies(shown.served, unit), *_to_the_best(shown, best, unit)]
     return [element("h3", "Policies"), *tables, element("p", note, class_="note"), figures(drawn)]
 
 
+def _longest_s(latency_s: NDArray[np.float64]) -> float:
+    """The longest latency of an answer."""
+    return float(latency_s[np.isfinite(latency_s)].max(initial=0.0))
+
+
+_PARTS = ("subnets", "admission", "deadlines")
+"""Parts of a summary whose figures have columns, where a policy has them."""
+
+
 def _policies(served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
-    known = [item for item in FIGURES.values() if item.part == "subnets" and item.of(served[0].summary) is not None]
+    summaries = [item.summary for item in served]
+    known = [
+        item
+        for item in FIGURES.values()
+        if (item.part in _PARTS or item.name == "fairness")
+        and any(item.of(found) is not None for found in summaries)
+        and (item.name != "early" or any(item.of(found) for found in summaries))
+    ]
     rows, waiting = [], served[0].replay.traffic.trace.at_once
     for item in served:
         found = item.summary
@@ -193,7 +231,10 @@ def _policies(served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
             f"{found.goodput_per_s:,.3f}",
             f"{100 * found.busy_share:.1f}",
             *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
-            *(f"{SHOWN_IN[figure.unit][1] * (figure.of(found) or 0.0):,.{figure.digits}f}" for figure in known),
+            *(
+                "" if (value := figure.of(found)) is None else f"{SHOWN_IN[figure.unit][1] * value:,.{figure.digits}f}"
+                for figure in known
+            ),
             f"{found.mean_batch:.2f}",
             f"{found.preemptions:,}",
         ]
@@ -222,7 +263,9 @@ def _to_the_best(shown: ReportEntry, best: Served | None, unit: ChartUnit) -> It
         yield table(f"Less {best[1].policy} on {best[0].name}, on the same requests", headers, rows)
 
 
-def _difference(unit: ChartUnit, change: Difference) -> list[str]:
+def _difference(unit: ChartUnit, change: Difference | None) -> list[str]:
+    if change is None:
+        return ["none", "", "", ""]
     return [*_numbers(unit, change), {True: "yes", False: "no", None: ""}[change.beyond_noise]]
 
 
@@ -247,8 +290,11 @@ def _tail(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit, slo_s: fl
     points, rows = _with_intervals("p99", served, unit)
     mark = None if slo_s is None else (slo_s, f"SLO {unit.short(slo_s)} {unit.name}")
     data = table(f"{title}, {unit.name}", ["policy", "p99", "95 % from", "to"], rows)
-    drawn = charts.draw_intervals(points, unit.short, mark)
-    return figure(f"{ident}-p99", title, f"With its 95 % interval, {unit.name}.", drawn, data)
+    drawn = charts.draw_intervals([item for item in points if np.isfinite(item.value)], unit.short, mark)
+    remark = f"With its 95 % interval, {unit.name}."
+    if not all(np.isfinite(item.value) for item in points):
+        remark += " It is infinite where fewer requests are answered."
+    return figure(f"{ident}-p99", title, remark, drawn, data)
 
 
 def _violations(ident: str, served: Sequence[PolicyReplay]) -> Element:
@@ -278,7 +324,8 @@ def _exits(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Eleme
     title = "By exit"
     points, rows = [], []
     for index, item in enumerate(served):
-        exits, late = item.replay.traffic.exits, item.replay.violated
+        exits, late = item.replay.traffic.exits, item.replay.violated[np.isfinite(item.replay.finish_s)]
+        exits = exits[np.isfinite(item.replay.finish_s)]
         count = len(item.summary.exits)
         drawn = {round(k * (count - 1) / max(_MANY_EXITS - 1, 1)) + 1 for k in range(_MANY_EXITS)}  # evenly spread
         for there in item.summary.exits:
@@ -298,12 +345,30 @@ def _exits(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Eleme
     return figure(f"{ident}-exits", title, remark, charts.draw_bars(points), data)
 
 
-def _opening(ident: str, served: Sequence[PolicyReplay], latency: LatencyTable) -> Element:
-    title = "The first moments"
-    begin_s, end_s = float(served[0].opening.traffic.trace.arrival_s[0]), served[0].opening.until_s
+def _by_network(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
+    title, points, rows = "By network", [], []
+    for index, item in enumerate(served):
+        for network, found in item.networks.items():
+            name, rate = f"{network}, {item.policy}", f"{100 * found.violation_rate:.2f}"
+            points.append(ChartPoint(name, found.violation_rate, f"{rate} % of {found.requests:,}", series=index))
+            times = (found.mean_latency_s, found.percentile("p99").latency_s)
+            lost = [FIGURES[figure].of(found) for figure in ("refused", "dropped")]
+            shares = ["" if share is None else f"{100 * share:.2f}" for share in lost]
+            busy = f"{100 * found.busy_share:.1f}"
+            rows.append((name, [f"{found.requests:,}", *map(unit.number, times), rate, *shares, busy]))
+    headers = ["network, policy", "requests", f"mean {unit.name}", f"p99 {unit.name}", "violations %"]
+    data = table("Requests by network", [*headers, "refused %", "dropped %", "busy %"], rows)
+    remark = "Share of the requests of each network that are later than their SLO."
+    return figure(f"{ident}-networks", title, remark, charts.draw_bars(points), data)
+
+
+def _opening(ident: str, served: Sequence[PolicyReplay], tables: Sequence[LatencyTable]) -> Element:
+    title, b_max = "The first moments", max(latency.b_max for latency in tables)
+    begin_s = float(served[0].opening.traffic.trace.arrival_s[0])
+    end_s = max(item.opening.until_s for item in served)
     strips, rows, unit = [], [], time_unit(end_s - begin_s)
     for item in served:
-        busy = charts.busy_until(item.opening.runs, end_s)
+        busy = charts.busy_until([part.runs for part in item.opening.by_network], end_s)
         times_s = busy.end_s - busy.begin_s
         mean = f"{(times_s * busy.batch).sum() / times_s.sum():.2f}" if len(times_s) else ""
         strips.append((item.policy, busy))
@@ -311,9 +376,9 @@ def _opening(ident: str, served: Sequence[PolicyReplay], latency: LatencyTable) 
         rows.append((item.policy, [unit.number(busy_s), mean, f"{busy.preempts.sum():,}"]))
     headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
     data = table(f"The first {unit.number(end_s - begin_s)} {unit.name}", headers, rows)
-    drawn = charts.draw_strips(strips, begin_s, end_s, latency.b_max)
-    about = f"height is the batch, up to {latency.b_max}; a triangle marks a preemption."
-    remark = f"When the {latency.machine} was busy: {about}"
+    drawn = charts.draw_strips(strips, begin_s, end_s, b_max)
+    about = f"height is the batch, up to {b_max}; a triangle marks a preemption."
+    remark = f"When the {tables[0].machine} was busy: {about}"
     return figure(f"{ident}-opening", title, remark, drawn, data)
 
 

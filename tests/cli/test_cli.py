@@ -393,10 +393,6 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--require", "dropped < 9 %"],
         ["--require", "state on_deadline=drop or answer"],
     ),
-    "report of drops": (
-        ["report", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "fluid:on_deadline=drop", "-o", "r.html"],
-        ["expected on_deadline=serve, no admit and no clients in a report"],
-    ),
     "policy that plans ahead": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "batchcond", "--on-deadline", "drop"],
         ["on_deadline: expected a policy that plans no batches ahead, found batchcond"],

@@ -107,6 +107,30 @@ def test_clients_and_deadlines_serve_several_networks_too(fluidb: Run, folder: P
     assert found["deadlines"]["early"] > 0
 
 
+def test_each_network_refuses_by_its_own_rule_or_the_option(fluidb: Run, folder: Path) -> None:
+    text = (folder / "networks.toml").read_text()
+    (folder / "networks.toml").write_text(text.replace('switch = "10us"', 'switch = "10us"\nadmit = "queue:0"'))
+    found = json.loads(fluidb(*SERVE, "--json").stdout)
+    people, goods = (part["admission"]["refused"] for part in found["networks"])
+    assert (people, goods > 0) == (0, True)
+    assert found["admission"]["refused"] == goods
+    asked = ["--require", "refused[goods] <= 1 %", "--admit", "queue:0", "--json"]
+    found = json.loads(fluidb(*SERVE, *asked).stdout)
+    assert found["networks"][0]["admission"]["refused"] > 0
+    assert not found["requirements"][0]["holds"]
+    assert "refused" in fluidb(*SERVE).stdout
+
+
+def test_a_timeline_has_tracks_of_each_network(fluidb: Run, folder: Path) -> None:
+    assert fluidb(*SERVE, "--timeline", "x.json", "--until", "20ms").returncode == 0
+    events = json.loads((folder / "x.json").read_text())["traceEvents"]
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert [tracks[k].partition(":")[0] for k in range(7)] == [
+        "queue", *(f"{name}, stage {number}" for name in ("people", "goods") for number in (1, 2, 3))
+    ]  # fmt: skip
+    assert {event["tid"] for event in events if event["ph"] == "X"} == set(range(1, 7))
+
+
 def test_a_picture_has_a_curve_for_each_network(fluidb: Run, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     assert fluidb(*SERVE, "--plot", "p.svg").returncode == 0
@@ -132,6 +156,10 @@ EDIT = {
     "name that is none": (('"goods"', '"two goods"'), "name: expected a name of letters, digits"),
     "time to switch without a unit": (('"10us"', '"10"'), "switch: "),
     "negative share": (("share = 3", "share = -3"), 'networks[0] ("people").share: expected at least 0, found -3'),
+    "rule of admission that is none": (
+        ('switch = "10us"', 'admit = "queue:x"'),
+        'networks[1] ("goods"): admit: expected queue:N',
+    ),
     "weight of nothing": (("weight = 2", "weight = 0"), 'networks[0] ("people").weight: expected more than 0, found 0'),
     "unknown key": (("share = 3", "shares = 3"), 'networks[0] ("people").shares: unknown key'),
 }
@@ -185,7 +213,6 @@ BAD: dict[str, tuple[list[object], str]] = {
         "network: expected a name of letters, digits, _, - or ., which begins",
     ),
     "thresholds of no network": ([*SERVE, "--threshold", "0.5"], "--threshold: expected one network"),
-    "timeline": ([*SERVE, "--timeline", "x.json"], "--timeline: expected one network"),
     "stopped too early": (
         [*SERVE, "--until", "1us"],
         "until: expected a time after the first arrival of every network",

@@ -21,15 +21,17 @@ from fluidb.machine.clock import VirtualClock
 from fluidb.machine.measurement import check_measured_folder, measure, write_measurement
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
-from fluidb.machine.serve import serve_real
-from fluidb.machine.validation import Figures, Trial, half_width, judge_point, slower
+from fluidb.machine.serve import serve_real, serve_real_networks
+from fluidb.machine.validation import Figures, Trial, half_width, judge_point, slower, validate_simulator
 from fluidb.platforms import load_platform
 from fluidb.platforms.measured import MeasuredDevice
-from fluidb.serving import POLICIES, find_policy, parse_requirement
+from fluidb.serving import POLICIES, ServedNetwork, find_policy, parse_requirement
 from fluidb.serving.inputs import Requests
+from fluidb.serving.networks import prepare_networks
 from fluidb.serving.replay import case_of
 from fluidb.tables.latency import read_latency
-from fluidb.traffic import poisson, read_samples
+from fluidb.traffic import offline, poisson, read_samples
+from fluidb.traffic.clients import Clients
 from onnx import helper, numpy_helper
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
@@ -143,6 +145,65 @@ def test_every_request_is_answered_once_as_the_network_answers_alone(made, polic
     engine = TableEngine(clock, as_measured(done.outcome))
     again = serve_in_steps(case_of(found.table, replay.traffic, find_policy(policy)), clock, engine).replay
     np.testing.assert_allclose(again.finish_s, replay.finish_s, rtol=0, atol=1e-9, err_msg="with its own durations")
+
+
+@pytest.mark.parametrize("more", ["", ":on_deadline=drop", ":on_deadline=answer", ":admit=queue:1"])
+def test_clients_send_when_they_have_their_answers(made, more):
+    """Four that think no time: each answer, drop or refusal is followed by a request at that very time."""
+    network, found, _ = made
+    requests = Requests(trace=offline(300), slo_s=4e-4, clients=Clients(4))
+    done = serve_real(network, found.table, requests, f"fluid{more}", threshold=0.7)
+    assert done.answers_wrong == 0
+    replay = done.served.replay
+    arrival_s = replay.traffic.trace.arrival_s
+    due_s = arrival_s + replay.traffic.slo_s
+    told_s = np.minimum(np.where(replay.dropped, due_s, replay.finish_s), replay.gone_s)
+    assert np.isfinite(told_s).all()
+    np.testing.assert_allclose(arrival_s[4:], np.sort(told_s)[:-4], rtol=0, atol=1e-12)
+    assert (arrival_s[:4] == 0).all()
+    if "on_deadline" in more:
+        assert (replay.finish_s[np.isfinite(replay.finish_s)] <= due_s[np.isfinite(replay.finish_s)]).all()
+
+
+def test_the_simulator_is_held_against_clients_too(made):
+    """With the times that the runs took on the machine it is the machine."""
+    found = validate_simulator(made[0], ["fluid"], [3], repeats=1, count=60, b_max=4, clients=Clients(1, 1e-4))
+    (trial,) = found.trials
+    assert (trial.load, found.rates_per_s, found.answers_wrong) == (3, [], 0)
+    for name in ("mean_s", "p50_s", "p99_s"):
+        assert getattr(trial.replayed, name) == pytest.approx(getattr(trial.real, name))
+    assert trial.simulated.mean_s != trial.real.mean_s
+    for policy in ("fluid:on_deadline=drop", "fluid:admit=queue:1"):
+        with pytest.raises(InputError, match="expected on_deadline=serve and no admit"):
+            validate_simulator(made[0], [policy])
+    with pytest.raises(InputError, match=r"clients: expected different whole numbers >= 1, found 0\.5"):
+        validate_simulator(made[0], ["fluid"], [0.5], clients=Clients(1))
+
+
+def test_networks_side_by_side_answer_as_each_alone(made):
+    """Two that leave at other confidences, of which one refuses; never in one batch."""
+    network, found, _ = made
+    networks = [
+        ServedNetwork(name="quick", table=found.table, slo_s=0.05, threshold=0.5, share=2),
+        ServedNetwork(name="sure", table=found.table, slo_s=0.05, threshold=0.9, admit="queue:3"),
+    ]
+    requests = Requests(trace=poisson(6000.0, 500, 1))
+    asked = [parse_requirement("p50[sure] >= 0s", networks=["quick", "sure"])]
+    done = serve_real_networks([network, network], networks, requests, "fluid:between=edf", requirements=asked)
+    assert (done.answers_wrong, done.outcome.failure) == (0, "")
+    assert done.served.requirements[0].holds
+    replay, samples = done.served.replay, network.samples()
+    seeds = prepare_networks([replace(item, samples=samples) for item in networks], requests, requests.read()).seeds
+    for number, (part, least) in enumerate(zip(replay.by_network, (0.5, 0.9), strict=True)):
+        sure = samples.confidences[samples.drawn(len(part.traffic), seeds[number])] >= least
+        sure[:, -1] = True
+        assert (part.traffic.exits == sure.argmax(axis=1) + 1).all()
+        assert (np.isfinite(part.finish_s) != part.refused).all()
+        assert np.any(part.refused) == bool(number)
+    took_s = done.served.summary.busy_share * done.served.summary.span_s
+    assert took_s == pytest.approx(done.outcome.took_s.sum())
+    with pytest.raises(InputError, match="model: expected one for each of the 2 networks"):
+        serve_real_networks([network], networks, requests, "fluid")
 
 
 def test_a_stop_and_a_stage_that_raises_keep_what_was_served(made, monkeypatch):

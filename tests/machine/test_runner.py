@@ -13,10 +13,13 @@ from fluidb.formats import InputError
 from fluidb.machine.clock import LiveClock, VirtualClock, WallClock
 from fluidb.machine.maps import MapEngine
 from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
-from fluidb.serving import POLICIES, find_policy, simulate
+from fluidb.serving import POLICIES, Requests, ServedNetwork, find_policy, simulate
+from fluidb.serving.networks import prepare_networks
+from fluidb.serving.networks_replay import NetworksReplay, networks_case_of, simulate_networks
 from fluidb.serving.policies import Decision, compile_policy, sleep
 from fluidb.serving.replay import case_of
-from fluidb.traffic import prepare
+from fluidb.traffic import Samples, offline, poisson, prepare
+from fluidb.traffic.clients import Clients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,12 +83,12 @@ def test_confidences_that_come_with_the_answers_decide_the_same_exits(workload, 
     for spec in ("serial", "fluid", "pame:timeout=0"):
         scheduler = find_policy(spec)
         found = in_steps(
-            table, later, scheduler, lambda clock: Answers(clock, confidences), levels=np.full(exits - 1, 0.6)
+            table, later, scheduler, lambda clock: Answers(clock, confidences), levels=[np.full(exits - 1, 0.6)]
         )
         assert_same(found.replay, simulate(table, traffic, scheduler))
         moves = replace(scheduler, policy=replace(scheduler.policy, thresholds=True))  # its memory holds thresholds
         levels = np.full(exits - 1, 0.6)
-        found = in_steps(table, later, moves, lambda clock: Answers(clock, confidences), levels=levels)
+        found = in_steps(table, later, moves, lambda clock: Answers(clock, confidences), levels=[levels])
         assert_same(found.replay, simulate(table, later, moves))
 
 
@@ -125,7 +128,7 @@ def test_every_request_is_answered_once_with_its_own_answer(workload):
         )
         in_steps(table, traffic, scheduler, Both)
         assert engine.answered.tolist() == [1] * len(trace)
-        assert [float(answer[0]) for answer in engine.answers if answer is not None] == (7.0 * samples).tolist()
+        assert [float(answers[-1][0]) for answers in engine.answers] == (7.0 * samples).tolist()
         assert engine.held == [None] * len(trace)
 
 
@@ -207,9 +210,92 @@ def test_a_client_lets_requests_arrive_when_it_likes():
     np.testing.assert_array_equal(case.work.requests.due_s, clock.arrival_s + case.traffic.slo_s)
 
 
-def test_a_real_device_serves_every_request():
-    with pytest.raises(InputError, match="expected on_deadline=serve, no admit and no clients on a real device"):
-        in_steps(table_of([[1.0]]), everybody(2, 1), find_policy("fluid:on_deadline=drop"))
+@given(
+    workloads(),
+    st.sampled_from(["serve", "drop", "answer"]),
+    st.sampled_from(["", ",admit=queue:1", ",admit=bucket:1:2"]),
+    st.sampled_from([None, Clients(2), Clients(5, 0.75, exponential=True)]),
+    st.sampled_from([0.0, 1 / 32]),
+)
+@settings(max_examples=40, deadline=None)
+def test_clients_deadlines_and_admission_are_those_of_the_simulator(workload, rule, admit, clients, wake_up_s):
+    table, trace, exits = workload
+    table, traffic = with_costs(table, 0.0, wake_up_s), traffic_of(trace, exits)
+    if clients is not None:
+        traffic = clients.send(traffic_of(replace(offline(len(trace)), slo_s=trace.slo_s), exits), 1)
+    for policy in ("serial", "adaptb:timeout=500ms,", "lazy", "fluid"):
+        scheduler = find_policy(f"{policy}{'' if policy.endswith(',') else ':'}on_deadline={rule}{admit}")
+        released: list[int] = []
+
+        class Releases(TableEngine):
+            def release(self, request, released=released):
+                released.append(request)
+
+        found = in_steps(table, traffic, scheduler, Releases).alone
+        expected = simulate(table, traffic, scheduler, record=True)
+        assert found.runs is not None
+        assert expected.runs is not None
+        if not wake_up_s:  # an idle device notices deadlines and clients in time
+            np.testing.assert_array_equal(found.runs.begin_s, expected.runs.begin_s)
+        assert sorted(released) == np.flatnonzero(np.isfinite(found.start_s)).tolist()
+        assert_same(found, expected)
+        np.testing.assert_array_equal(found.traffic.trace.arrival_s, expected.traffic.trace.arrival_s)
+        np.testing.assert_array_equal(found.early, expected.early)
+        np.testing.assert_array_equal(found.dropped, expected.dropped)
+        np.testing.assert_array_equal(found.refused, expected.refused)
+
+
+@pytest.mark.parametrize("clients", [None, Clients(4, 0.5, exponential=True)])
+@pytest.mark.parametrize("spec", ["fluid:between=edf,on_deadline=answer", "adaptb:timeout=500ms,between=shares"])
+def test_several_networks_are_served_as_by_the_simulator(spec, clients):
+    """Samples leave by confidences, which come with the answers of their own network."""
+    tables = [table_of([[1.0, 1.5], [0.5, 0.75]]), table_of([[0.25, 0.5], [0.25, 0.5], [1.0, 1.25]])]
+    rng = np.random.default_rng(4)
+    networks, drawn = [], []
+    for number, table in enumerate(tables):
+        scores = rng.random((50, len(table.exits)))
+        samples = Samples(scores, scores > 0.5)
+        drawn.append(samples)
+        networks.append(
+            ServedNetwork(
+                name=f"n{number}",
+                table=table,
+                slo_s=4.0,
+                samples=samples,
+                threshold=0.6,
+                admit=["queue:2", None][number],
+                switch_s=0.125,
+            )
+        )
+    requests = Requests(trace=poisson(0.8, 200, 3) if clients is None else offline(200), clients=clients)
+    traffic = prepare_networks(networks, requests, requests.read())
+    confidences = np.zeros((200, 3))
+    for number, samples in enumerate(drawn):
+        here = np.flatnonzero(traffic.network == number)
+        rows = samples.drawn(len(here), traffic.seeds[number])
+        confidences[here, : len(tables[number].exits)] = samples.confidences[rows]
+    clock, levels = VirtualClock(traffic.whole.trace.arrival_s), [np.full(len(t.exits) - 1, 0.6) for t in tables]
+    seen = set()
+
+    class Sees(Answers):
+        def run(self, launch):
+            seen.add((launch.network, set(traffic.network[launch.members].tolist()) == {launch.network}))
+            return super().run(launch)
+
+    case = networks_case_of(networks, traffic, find_policy(spec))
+    found = serve_in_steps(case, clock, Sees(clock, confidences), levels=levels).replay
+    expected = simulate_networks(networks, traffic, spec)
+    assert isinstance(found, NetworksReplay)
+    assert seen == {(0, True), (1, True)}
+    for own, other in zip(found.parts, expected.parts, strict=True):
+        assert_same(own, other)
+        np.testing.assert_array_equal(own.early, other.early)
+        np.testing.assert_array_equal(own.refused, other.refused)
+        assert own.runs is not None
+        assert len(own.runs.batch) == own.launches.sum()
+    np.testing.assert_array_equal(found.finish_s, expected.finish_s)
+    np.testing.assert_array_equal(found.violated, expected.violated)
+    assert np.any(found.refused)
 
 
 def test_a_device_that_was_idle_wakes_up_first():
@@ -237,4 +323,4 @@ def test_places_that_were_not_given_up_are_padding_of_a_merged_batch():
     traffic = traffic_of(trace_of([0.0, 0.0, 0.0, 0.5, 0.5]), np.array([3, 1, 2, 3, 2]), 100.0)
     in_steps(table_of([[1.0] * 5] * 3), traffic, scheduler_of(keep), Both)
     assert seen == [(0, 3), (0, 2), (1, 5), (2, 5)]
-    assert [float(answer[0]) for answer in engine.answers if answer is not None] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert [float(answers[-1][0]) for answers in engine.answers] == [0.0, 1.0, 2.0, 3.0, 4.0]

@@ -19,6 +19,10 @@ class Net:
     timeout_s: float
     weight: float
     switch_s: float
+    places: int | None = None  # in its queue; None for no limit
+    bucket: tuple[float, float] | None = None  # tokens a second, and most tokens
+    tokens: float = 0.0
+    looked_s: float = 0.0
     tag_s: float = 0.0  # time on the NPU over weight
 
 
@@ -30,6 +34,22 @@ class Device(World):
         self.nets, self.network, self.between = nets, network, between
         self.loaded: int | None = None
         self.virtual_s = 0.0
+        for net in nets:
+            net.tokens = 0.0 if net.bucket is None else net.bucket[1]
+
+    def enters(self, at_s: float) -> bool:
+        number = self.network[len(self.sent)]
+        net = self.nets[number]
+        if net.places is not None:
+            return len(self.waiting(number)) < net.places or (not self.busy and not self.queue())
+        if net.bucket is None:
+            return True
+        net.tokens = min(net.bucket[1], net.tokens + net.bucket[0] * (at_s - net.looked_s))
+        net.looked_s = at_s
+        if net.tokens < 1:
+            return False
+        net.tokens -= 1
+        return True
 
     def waiting(self, net: int) -> list[Request]:
         return [request for k, request in enumerate(self.sent) if request.waits and self.network[k] == net]
@@ -62,8 +82,11 @@ class Device(World):
             request.waits, request.start_s = False, self.now
         return requests
 
-    def stage(self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0) -> list[Request]:
+    def stage(
+        self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0, preempted: bool = False
+    ) -> list[Request]:
         one = self.nets[net]
+        self.busy = True
         end_s = (self.now + wait_s) + one.latency[stage - 1][stage][len(batch)]
         self.virtual_s = max(self.virtual_s, one.tag_s)
         one.tag_s += (end_s - self.now) / one.weight
@@ -74,6 +97,7 @@ class Device(World):
                 if request.exit == stage:
                     request.open, request.finish_s, request.answered = False, end_s, stage
                     self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
+        self.busy = preempted or any(request.open for request in batch)
         self.at(end_s)
         return [request for request in batch if request.open]
 
@@ -118,6 +142,6 @@ def backfill(device: Device, net: int, active: list[Request], i: int) -> list[Re
         incoming = device.begin(net, device.waiting(net)[:b_incr])
         for stage in range(1, i + 1):
             if incoming:
-                incoming = device.stage(net, incoming, stage)
+                incoming = device.stage(net, incoming, stage, preempted=True)
         active = [request for request in [*active, *incoming] if request.open]
     return active

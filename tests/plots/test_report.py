@@ -505,7 +505,8 @@ def test_the_thumbnail_is_the_beginning_of_the_whole(tiny_design, policy):
     (served,) = serve(table, traffic, [find_policy(policy)])
     whole = simulate(table, traffic, find_policy(policy), record=True).runs
     assert whole is not None
-    shown, until_s = busy_until(served.opening.runs, served.opening.until_s), served.opening.until_s
+    runs = [part.runs for part in served.opening.by_network]
+    shown, until_s = busy_until(runs, served.opening.until_s), served.opening.until_s
     begun = whole.begin_s < until_s
     assert 0 < begun.sum() < len(begun)
     assert np.array_equal(shown.begin_s, whole.begin_s[begun])
@@ -765,3 +766,55 @@ def test_in_print_the_data_are_open(browser, report):
     assert browser.evaluate(hidden) == browser.evaluate("document.querySelectorAll('details td').length") > 0
     assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.pdf().startswith(b"%PDF")
+
+
+def test_several_networks_have_figures_of_each(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    """Those of ``serve-sim``; what a policy refuses or drops has columns, and infinite means are not compared."""
+    (tmp_path / "tiny").symlink_to(tiny_design)
+    text = (DATA / "networks.toml").read_text().replace('samples = "s.csv"\n', 'admit = "queue:2"\n')
+    (tmp_path / "networks.toml").write_text(text)
+    fluidb("trace", "poisson", "--rate", 9000, "--count", 600, "--seed", 2, "-o", "t.csv")
+    policies = ["fluid:between=edf", "fluid:on_deadline=answer", "serial"]
+    asked = [part for policy in policies for part in ("--policy", policy)]
+    asked += ["--require", "violation_rate[people] <= 50 %", "--json"]
+    done = fluidb("report", "networks.toml", "tiny", "--slo", "1ms", "--trace", "t.csv", "-o", "r.html", *asked)
+    assert done.returncode == 2
+    assert "require: expected a network of tiny" in done.stderr
+    done = fluidb("report", "networks.toml", "--trace", "t.csv", "-o", "r.html", *asked)
+    (entry,) = json.loads(done.stdout)["designs"]
+    page = Reader((tmp_path / "r.html").read_text()).root
+    found = tables(page)
+    assert entry["network"] == "tiny, tiny"
+    assert list(found["Networks on pocket"]) == ["", "people", "goods"]
+    by_network = found["Requests by network"]
+    for policy, item in zip(policies, entry["policies"], strict=True):
+        run = fluidb("serve-sim", "networks.toml", "--trace", "t.csv", "--policy", policy, "--json")
+        alone = json.loads(run.stdout)
+        for part, other in zip(item["networks"], alone["networks"], strict=True):
+            assert part == {key: other[key] for key in part}
+            row = by_network[f"{part['name']}, {policy}"]
+            assert row[0] == f"{part['requests']:,}"
+            assert row[3] == f"{100 * part['violation_rate']:.2f}"
+            assert row[4] == f"{100 * part['admission']['refused_rate']:.2f}"
+    headings = found["Policies under the same requests"][""]
+    assert {"refused %", "dropped %", "early %", "fairness %"} <= set(headings)
+    assert all(
+        item["differences"] is None or item["differences"]["mean_latency_s"] is None for item in entry["policies"]
+    )
+    assert "Share of the requests of each network" in page.text
+    assert "nan" not in page.text
+
+
+def test_clients_send_other_requests_under_each_policy(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    (tmp_path / "tiny").symlink_to(tiny_design)
+    asked = ["report", "tiny", "--slo", "400us", "--clients", 5, "--think", "exponential:100us", "--count", 500]
+    found = json.loads(fluidb(*asked, "--policy", "fluid", "--policy", "serial", "-o", "r.html", "--json").stdout)
+    fluid, serial = found["designs"][0]["policies"]
+    given = ["--slo", "400us", "--clients", 5, "--think", "exponential:100us", "--count", 500]
+    alone = json.loads(fluidb("serve-sim", "tiny", *given, "--policy", "serial", "--json").stdout)
+    assert serial["mean_latency_s"] == alone["mean_latency_s"]
+    differing = fluid["differences"] or serial["differences"]
+    assert differing == {"violation_rate": None, "mean_latency_s": None}
+    text = Reader((tmp_path / "r.html").read_text()).root.text
+    assert "Serving 5 clients that wait for their answers" in text
+    assert "Its clients send other requests" in text

@@ -7,19 +7,19 @@ from dataclasses import replace
 import naive_networks as naive
 import numpy as np
 import pytest
-from builders import COMPILED, SEEDS, assert_mean, table_of, trace_of, with_variants
+from builders import COMPILED, SEEDS, assert_mean, repeating, table_of, trace_of, with_variants
 from fluidb.dse.device.tabulate import tabulate_file
-from fluidb.formats import InputError
 from fluidb.models.loader import read_network_file
 from fluidb.platforms import Device, load_platform
-from fluidb.serving import find_policy, simulate
+from fluidb.serving import find_policy, parse_requirement, serve_networks, simulate
 from fluidb.serving.inputs import Requests
+from fluidb.serving.metrics import summarise_networks
 from fluidb.serving.networks import (
     NetworksTraffic,
     ServedNetwork,
     prepare_networks,
-    simulate_networks,
 )
+from fluidb.serving.networks_replay import simulate_networks
 from fluidb.serving.turns import BETWEEN
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients
@@ -48,8 +48,8 @@ def traffic_with(
 @pytest.mark.parametrize("policy", ["serial", "adaptb", "fluid"])
 @pytest.mark.parametrize("between", BETWEEN)
 def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule: str):
-    """With clients, deadlines and times to switch, in many random cases; in half of them events coincide."""
-    hidden = 0
+    """With clients, deadlines, admission and times to switch, in many random cases; in half of them events coincide."""
+    several = refused = 0
     for seed in range(CASES):
         random = np.random.default_rng(seed)
         count, kinds = int(random.integers(8, 40)), int(random.integers(1, 4))
@@ -64,8 +64,16 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
             tables.append(table_of(times.tolist(), np.full(stages, 1 / stages).tolist()))
             weight, switch_s = float(random.choice([0.5, 1.0, 3.0])), float(random.choice([0.0, 0.25]))
             latency = tables[-1].arrays()[0].tolist()
-            nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s))
-            networks.append(ServedNetwork(name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s))
+            form = str(random.choice(["none", "queue", "bucket"]))
+            places = int(random.integers(0, 6)) if form == "queue" else None
+            bucket = (float(random.choice([0.3, 1.0])), float(random.integers(1, 4))) if form == "bucket" else None
+            admit = {"none": None, "queue": f"queue:{places}", "bucket": f"bucket:{':'.join(map(str, bucket or ()))}"}[
+                form
+            ]
+            nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s, places, bucket))
+            networks.append(
+                ServedNetwork(name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s, admit=admit)
+            )
         network = random.permutation(np.concatenate([np.arange(kinds), random.integers(0, kinds, count - kinds)]))
         exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
         slo_s = np.round(4 * random.uniform(0.5, 6, count)) / 4 + 0.25
@@ -90,8 +98,12 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
         assert found.finish_s.tolist() == [request.finish_s for request in device.sent], about
         answered = np.where(np.isfinite(found.finish_s), found.traffic.exits, 0)
         assert answered.tolist() == [request.answered for request in device.sent], about
-        hidden += kinds > 1
-    assert hidden > CASES / 2
+        if found.refused is not None:
+            assert found.refused.tolist() == [request.refused for request in device.sent], about
+            refused += int(kinds > 1 and found.refused.any())
+        several += kinds > 1
+    assert several > CASES / 2
+    assert refused > CASES / 6
 
 
 def test_first_come_first_served_on_two_lanes_is_one_queue_for_two_servers():
@@ -216,15 +228,52 @@ def test_the_earliest_deadline_goes_first_and_ties_to_the_first_network():
     assert found.start_s.tolist() == [2.0, 0.0, 1.0, 3.0]
 
 
-def test_refused_is_what_one_network_only_can_have():
-    """Admission, and the error of a calibrated engine, whose ends are figures of one network."""
+def test_a_requests_fate_is_that_of_its_networks_rule_or_the_policys():
+    """Requests a second apart, of 2.5 s each: of every network that states nothing as many wait as the policy says."""
+    networks = [
+        ServedNetwork(name="own", table=table_of([[2.5]]), admit="queue:1"),
+        ServedNetwork(name="any", table=table_of([[2.5]])),
+    ]
+    network = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    traffic = traffic_with(np.ones(8, int), np.full(8, 99.0), network, 0.25 * np.arange(8), None)
+    found = simulate_networks(networks, traffic, "serial:admit=queue:3")
+    assert found.refused is not None
+    assert np.flatnonzero(found.refused).tolist() == [2, 3, 7]
+    summary, (own, other) = summarise_networks(found)
+    rates = [item.admission and item.admission.refused_rate for item in (summary, own, other)]
+    assert rates == [3 / 8, 2 / 4, 1 / 4]
+
+
+@pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
+def test_a_network_without_places_loses_as_erlang_says():
+    """Two networks that may not wait share the lanes: each loses what Erlang's formula says for both together."""
+    servers, service_s, load, lost = 3, 0.1, 2.0, []
+    for seed in SEEDS:
+        steps, table = (
+            100,
+            repeating([[service_s / 100]], 3000).model_copy(update={"lanes": servers, "load": [0.0, 0.0]}),
+        )
+        trace = replace(
+            poisson(load / service_s, 3_000, seed),
+            steps=np.minimum(np.random.default_rng(seed).geometric(1 / steps, 3_000), 30 * steps),
+        )
+        networks = [ServedNetwork(name=name, table=table, slo_s=1.0, admit="queue:0") for name in ("a", "b")]
+        requests = Requests(trace=trace, seed=seed)
+        found = simulate_networks(networks, prepare_networks(networks, requests, trace), f"serial:lanes={servers}")
+        lost.append([np.isinf(part.finish_s).mean() for part in found.parts])
+    weights = np.cumprod([1.0, *(load / number for number in range(1, servers + 1))])
+    for own in np.array(lost).T:
+        assert_mean(own, weights[-1] / weights.sum())
+
+
+def test_ends_of_a_calibrated_engine_are_those_of_all_its_networks():
     engine = tabulate_file(*read_network_file("resnet50"), load_platform("dpu-b4096-zcu104", kind=Device))
     both = [ServedNetwork(name=name, table=engine, slo_s=1.0) for name in ("a", "b")]
-    requests = Requests(trace=poisson(9, 50, 0))
-    with pytest.raises(InputError) as fault:
-        simulate_networks(both, prepare_networks(both, requests, requests.read()), "fluid:admit=queue:8")
-    assert [line.split(", ")[0] for line in fault.value.faults] == [
-        'network "a": expected a latency table without the error of a calibrated engine',
-        'network "b": expected a latency table without the error of a calibrated engine',
-        "policy fluid:admit=queue:8: admit: expected one network",
-    ]
+    requests = Requests(trace=poisson(9, 500, 0))
+    asked = [parse_requirement(text, networks=["a", "b"]) for text in ("mean[a] <= 1 s", "p99 <= 1 s")]
+    found = serve_networks(both, requests, "fluid", requirements=asked)
+    for end, factor in zip(found.ends, engine.measured or (), strict=True):
+        table = engine.slower(factor)
+        again = serve_networks([replace(item, table=table) for item in both], requests, "fluid", requirements=asked)
+        assert (end.factor, end.summary, end.requirements) == (factor, again.summary, again.requirements)
+    assert found.undecided == [False, False]

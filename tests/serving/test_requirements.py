@@ -15,6 +15,7 @@ from fluidb.serving import find_policy, judge, parse_requirement, simulate, summ
 from fluidb.serving.figures import FIGURES
 from fluidb.serving.metrics import AdmissionSummary, DeadlineSummary
 from fluidb.serving.requirements import COMPARATORS, METRICS, check_stated
+from fluidb.serving.saturation import Saturation
 from fluidb.serving.statistics import Interval
 from fluidb.serving.subnets import SubNetSummary
 
@@ -106,6 +107,7 @@ def test_every_metric_is_the_summary_s():
         deadlines=DeadlineSummary(1, 2, 0.1, 0.2, 1.5, 0.6),
         admission=AdmissionSummary(3, 0.3),
         fairness=0.8,
+        saturation=Saturation("stable", 0.5, 0.03, Interval(0.01, 0.05), 10),
         energy_j=2e-3,
     )
     expected = {
@@ -114,6 +116,7 @@ def test_every_metric_is_the_summary_s():
         "mac_share": summary.utilisation.mac_share, "accuracy": 0.7,
         "served_accuracy": 0.75, "accuracy_misses": 0.25, "hit_ratio": 0.6, "off_chip": 2000.0, "off_chip_energy": 1e-3,
         "refused": 0.3, "dropped": 0.1, "early": 0.2, "accuracy_of_all": 0.6, "fairness": 0.8,
+        "load": 0.5, "backlog_growth": 0.03,
         "processing_rate": 10 / 29,
         "goodput": 1 / 29, "makespan": 29.0, "depth_variance": 0.0, "width_variance": 0.0, "unfinished": 0.0,
     }  # fmt: skip
@@ -124,6 +127,15 @@ def test_every_metric_is_the_summary_s():
         assert found.unit == METRICS[name]
         assert found.margin == pytest.approx(found.bound - value)
         assert found.holds == (value <= found.bound)
+
+
+def test_growth_has_its_interval_and_a_short_run_no_saturation():
+    found = Saturation("stable", 0.5, 0.03, Interval(0.01, 0.05), 10)
+    summary = replace(summary_of(), saturation=found)
+    assert judge(parse_requirement("backlog_growth <= 6 %"), summary).certain is True
+    assert judge(parse_requirement("backlog_growth <= 4 %"), summary).certain is False
+    with pytest.raises(InputError, match="expected at least 400 requests that do not all arrive at once"):
+        judge(parse_requirement("load <= 90 %"), summary_of())
 
 
 @pytest.mark.parametrize(("comparator", "holds"), [("<=", (True, True, False)), ("<", (True, False, False))])

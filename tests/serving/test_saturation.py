@@ -17,7 +17,7 @@ SERVICE_S = 0.05
 
 
 def judged(replay: Replay) -> Saturation:
-    found = saturation_of(replay, [replay])
+    found = saturation_of(replay)
     assert found is not None
     return found
 

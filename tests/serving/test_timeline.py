@@ -15,6 +15,8 @@ from fluidb.formats import InputError
 from fluidb.formats.trace_events import timeline_text
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
 from fluidb.serving.event_loop import MERGES
+from fluidb.serving.networks import NetworksTraffic, ServedNetwork
+from fluidb.serving.networks_replay import simulate_networks
 from fluidb.serving.timeline import check_timeline_size, timeline_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -240,3 +242,22 @@ def test_a_timeline_in_the_way_is_refused_before_any_work(fluidb: Run, tmp_path:
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "expected another file than " in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mine.json"]
+
+
+def test_networks_that_never_meet_have_the_timelines_of_each_alone():
+    """On tracks one behind the other; runs, members and ends are those of the network."""
+    tables = [table_of([[0.5, 0.75], [0.25, 0.375]]), table_of([[0.25, 0.5], [0.5, 0.75], [0.25, 0.25]])]
+    networks = [ServedNetwork(name=name, table=table) for name, table in zip("ab", tables, strict=True)]
+    network = np.arange(60) // 10 % 2
+    trace = trace_of(64.0 * (np.arange(60) // 10) + 0.375 * (np.arange(60) % 10))
+    exits = 1 + (np.arange(60) % 3 > 0)
+    parts = [traffic_of(trace.at(np.flatnonzero(network == k)), exits[network == k], 9.0) for k in range(2)]
+    traffic = NetworksTraffic(("a", "b"), network, tuple(parts), traffic_of(trace, exits, 9.0))
+    together = [*timeline_events(simulate_networks(networks, traffic, "fluid", record=True))]
+    expected = []
+    for first, table, part in zip((0, 2), tables, parts, strict=True):
+        for event in timeline_events(simulate(table, part, find_policy("fluid"), record=True)):
+            expected += [event | {"tid": event["tid"] + first}] if event["ph"] in "Xi" and event["tid"] else []
+    found = [event for event in together if event["ph"] in "Xi" and event["tid"]]
+    assert Counter(map(json.dumps, found)) == Counter(map(json.dumps, expected))
+    assert {event["name"] for event in found} >= {"preemption", "merge", "exit"}

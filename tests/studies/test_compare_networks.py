@@ -77,11 +77,27 @@ def test_a_run_depends_on_all_that_the_file_states(folder: Path) -> None:
         ("weight = 2", "weight = 4"),
         ('"10us"', '"11us"'),
         ('"1ms"', '"2ms"'),
+        ("weight = 4", 'weight = 4\nadmit = "queue:3"'),
+        ("queue:3", "queue:2"),
     ):
         edit(folder / "networks.toml", old, new)
         assert compare(load_scenario(folder / "mine.toml"), folder / "d")[1] == 0
     edit(folder / "s.csv", "0.65", "0.75")
     assert compare(load_scenario(folder / "mine.toml"), folder / "d")[1] == 0
+
+
+def test_what_each_network_refuses_and_drops_is_compared(fluidb: Run, folder: Path) -> None:
+    edit(folder / "networks.toml", 'switch = "10us"', 'admit = "queue:0"')
+    edit(folder / "mine.toml", '"fluid:between=edf"', '"fluid:on_deadline=drop"')
+    edit(folder / "mine.toml", "8000.0", "20000.0")
+    (point,) = json.loads(fluidb("compare", "mine.toml", "--json").stdout)["points"]
+    admits, drops = (item["metrics"] for item in point["contenders"])
+    assert admits["refused_rate"]["mean"] > 0
+    for seed, share in admits["refused_rate"]["seeds"].items():
+        assert admits["refused_rate[people]"]["seeds"][seed] == 0
+        assert 0 < share < admits["refused_rate[goods]"]["seeds"][seed]
+    assert admits["dropped_rate[people]"]["mean"] == 0
+    assert drops["dropped_rate[people]"]["mean"] > 0
 
 
 def test_clients_and_traces_too(fluidb: Run, folder: Path) -> None:
@@ -133,5 +149,6 @@ def test_bad_input_is_one_line(fluidb: Run, folder: Path, case: str) -> None:
 
 
 def test_other_studies_serve_one_network(fluidb: Run, folder: Path) -> None:
-    (line,) = lines(fluidb("capacity", "networks.toml", "--slo", "1s", "--require", "mean <= 1s"))
-    assert line.endswith("several networks are served by serve-sim and compare")
+    (folder / "t.csv").write_text("request_id,arrival_s\n1,0.0\n2,0.1\n")
+    (line,) = lines(fluidb("thresholds", "networks.toml", "--trace", "t.csv", "--slo", "1s"))
+    assert line.endswith("several networks are served by serve-sim, compare, capacity, report and serve-real")

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from builders import Run, table_of, traffic_of
 from fluidb.formats import InputError
-from fluidb.serving import Requests, find_policy, simulate, summarise
+from fluidb.serving import Requests, find_policy, serve, simulate, summarise
 from fluidb.studies import sweep_thresholds
 from fluidb.studies.thresholds import pareto
 from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare
+from fluidb.traffic.clients import Clients
 from fluidb.traffic.measures import ENTROPY
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +48,22 @@ def test_every_point_is_a_replay_with_its_threshold():
         assert point.p99_latency_s == latency[296]  # the 297th of 300
         assert point.violation_rate == np.mean(latency > 5.0)
     assert len({point.pareto for point in points}) == 2  # the mark tells something here
+
+
+@pytest.mark.parametrize("rule", ["on_deadline=drop", "on_deadline=answer", "admit=queue:2"])
+def test_requests_without_an_answer_are_wrong_and_have_no_latency(rule: str):
+    """With clients, whose requests follow from the replay."""
+    trace = replace(workload(300), arrival_s=np.zeros(300))
+    requests = Requests(trace=trace, slo_s=5.0, clients=Clients(4, 2.0))
+    for point in sweep_thresholds(TABLE, requests, f"fluid:{rule}", [0.2, 0.8]).points:
+        replay = serve(TABLE, requests, f"fluid:{rule}", threshold=point.threshold).replay
+        given, right = np.isfinite(replay.finish_s), replay.right
+        assert right is not None
+        assert not given.all()
+        assert point.accuracy == pytest.approx((right & given).mean())
+        assert point.mean_latency_s == pytest.approx(replay.latency_s[given].mean())
+        assert point.violation_rate == replay.violated.mean()
+        assert sum(point.exit_shares) == pytest.approx(given.mean())
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12))
