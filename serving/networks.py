@@ -29,7 +29,7 @@ from .outcome import Outcome, Replay
 from .replay import Case, case_of, cut_off, play
 from .scheduler import Scheduler
 from .terms import ON_DEADLINE, terms_of
-from .turns import BETWEEN, FCFS, networks_of, save
+from .turns import BETWEEN, FCFS, SHARED, networks_of, save
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,8 @@ class ServedNetwork:
         Its part of the device under ``between=shares``, likewise.
     switch_s : float
         Seconds to load its weights on a lane that ran another network.
+    cores : sequence of int, optional
+        The cores that serve it, counted from 1, where the table has several; all of them if not stated.
 
     Raises
     ------
@@ -69,6 +71,7 @@ class ServedNetwork:
     share: float = 1.0
     weight: float = 1.0
     switch_s: float = 0.0
+    cores: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if not Name().fits(self.name):
@@ -91,6 +94,7 @@ class NetworkKeys(Strict):
     share: Annotated[float, Field(ge=0)] = 1.0
     weight: Annotated[float, Field(gt=0)] = 1.0
     switch: str | None = None
+    cores: list[int] | None = None
 
     def network(self, folder: Path) -> ServedNetwork:
         """The network; paths start from the file's folder."""
@@ -103,6 +107,7 @@ class NetworkKeys(Strict):
             share=self.share,
             weight=self.weight,
             switch_s=0.0 if self.switch in (None, "0") else parse_duration(str(self.switch), "switch"),
+            cores=self.cores,
         )
 
 
@@ -341,6 +346,24 @@ class NetworksReplay(Outcome):
         return found | {"network": np.array(self.names)[self.network]}
 
 
+def _kinds(table: LatencyTable) -> tuple[list[int], float] | None:
+    """What tables of the same cores have alike."""
+    return None if table.cores is None else (table.cores.of, table.cores.contention)
+
+
+def _pinned_faults(item: ServedNetwork, table: LatencyTable) -> list[str]:
+    """Faults of the cores that are to serve a network."""
+    cores, found = list(item.cores or []), "none"
+    if table.cores is None:
+        return [f'network "{item.name}": cores: expected none where the latency table has no cores, found some']
+    wrong = [number for number in cores if not 1 <= number <= table.lanes]
+    if cores and not wrong and len(set(cores)) == len(cores):
+        return []
+    if cores:
+        found = str(wrong[0]) if wrong else "one twice"
+    return [f'network "{item.name}": cores: expected some of 1 to {table.lanes}, each once, found {found}']
+
+
 def _check_device(networks: Sequence[ServedNetwork], tables: Sequence[LatencyTable], scheduler: Scheduler) -> None:
     """Refuse tables of several devices, and what only one network can have."""
     first, faults = tables[0], []
@@ -350,6 +373,13 @@ def _check_device(networks: Sequence[ServedNetwork], tables: Sequence[LatencyTab
                 f'network "{item.name}": expected a latency table of {first.platform}, as "{networks[0].name}" has, '
                 f"found one of {table.platform}"
             )
+        elif _kinds(table) != _kinds(first):
+            faults.append(
+                f'network "{item.name}": expected a latency table of the same cores as "{networks[0].name}" has, found '
+                "other cores; make both with the same --cores"
+            )
+        if item.cores is not None:
+            faults += _pinned_faults(item, table)
         if table.states is not None and len(table.states) > 1:
             faults.append(
                 f'network "{item.name}": expected a latency table without states, which the device has for one network '
@@ -408,7 +438,7 @@ def simulate_networks(
     """
     scheduler, tables = as_scheduler(policy), [as_table(item.table) for item in networks]
     _check_device(networks, tables, scheduler)
-    rule = FCFS if scheduler.between is None else scheduler.between
+    rule, dispatch = scheduler.between or FCFS, scheduler.dispatch or SHARED
     scheduler = replace(scheduler, between=None)
     offered = traffic
     if traffic.whole.think_s is None:
@@ -422,14 +452,14 @@ def simulate_networks(
             cases.append(case_of(table, part, as_scheduler(scheduler, table)))
         except InputError as error:
             raise InputError([f'network "{item.name}": {fault}' for fault in error.faults]) from None
-    return _play(networks, offered, cases, rule, until_s, progress)
+    return _play(networks, offered, cases, (rule, dispatch), until_s, progress)
 
 
 def _play(
     networks: Sequence[ServedNetwork],
     offered: NetworksTraffic,
     cases: Sequence[Case],
-    rule: int,
+    rules_between: tuple[int, int],
     until_s: float,
     progress: Callable[[int, int], None] | None,
 ) -> NetworksReplay:
@@ -441,9 +471,12 @@ def _play(
     work = RequestArrays(requests, merged(network, [case.work.exit_of for case in cases]), np.zeros((0, 0)))
     b_max = max(case.rules.b_max for case in cases)
     terms = terms_of(requests, offered.whole.slo_s, offered.whole.think_s, scheduler.on_deadline, None, b_max)
+    cores, lanes = cases[0].table.cores, cases[0].lanes
+    serves = [[item.cores is None or k + 1 in item.cores for k in range(lanes)] for item in networks]
     shared = networks_of(
-        rule, network, [case.device for case in cases], [case.rules for case in cases],
+        *rules_between, network, [case.device for case in cases], [case.rules for case in cases],
         [item.weight for item in networks], [item.switch_s for item in networks],
+        [0] * lanes if cores is None else cores.of, serves,
     )  # fmt: skip
     rules = cases[0].rules._replace(b_max=b_max)
     run = play(
@@ -465,7 +498,8 @@ def _play(
         )
     exits = merged(traffic.network, [part.traffic.exits for part in parts])
     return NetworksReplay(
-        traffic.names, traffic.network, replace(traffic.whole, trace=trace, exits=exits), tuple(parts), BETWEEN[rule],
+        traffic.names, traffic.network, replace(traffic.whole, trace=trace, exits=exits), tuple(parts),
+        BETWEEN[rules_between[0]],
         requests.start_s[:sent], requests.finish_s[:sent], requests.stalled_s[:sent], requests.batch[:sent], until_s,
         cases[0].lanes, traffic.whole, ON_DEADLINE[scheduler.on_deadline],
         terms.left_s[:sent] if scheduler.on_deadline else None,
@@ -478,7 +512,7 @@ def _part(
 ) -> Replay:  # fmt: skip
     """The replay of one network."""
     served: Any = work.requests
-    cut = cut_off(state, served, case.device, until_s, number)
+    cut = cut_off(state, served, case.device, until_s, number, shared.kind_of)
     trace = replace(offered.trace, arrival_s=served.arrival_s[here])
     exits = np.minimum(work.exit_of[here], len(case.table.exits))
     own, scheduler = shared.records[number], case.scheduler

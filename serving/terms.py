@@ -14,7 +14,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from ..jit import compiled
-from .turns import join, turn_to
+from .turns import join, takes, turn_to
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
@@ -114,7 +114,7 @@ def next_deadline(terms, requests):
 
 
 @compiled(lean=True)
-def refuses(now_s, terms, clock, lanes):
+def refuses(request, now_s, terms, networks, clock, lanes):
     """Whether a request that arrives now is refused; else it takes a token."""
     rule = terms.admission
     if rule.size == 0:
@@ -123,7 +123,10 @@ def refuses(now_s, terms, clock, lanes):
     rule[SINCE] = now_s
     idle = 0
     for k in range(lanes.size):
-        if lanes[k].depth == 0:
+        free = lanes[k].depth == 0
+        if networks is not None:
+            free = free and takes(k, request, networks)
+        if free:
             idle += 1
     if clock.tail - clock.head >= max(rule[LIMIT], idle) or rule[TOKENS] < 1.0:
         return True
@@ -132,11 +135,11 @@ def refuses(now_s, terms, clock, lanes):
 
 
 @compiled(lean=True)
-def arrive(terms, networks, clock, lanes, queue, requests):
+def arrive(terms, networks, clock, lanes, batches, queue, requests):
     """Put the next request into the queue, or refuse it."""
     request = clock.arrived
     if networks is not None:
-        join(networks.network_of[request], networks, clock)
+        join(request, requests.arrival_s[request], networks, clock, lanes, batches)
     clock.arrived += 1
     if terms.think_s.size > 0:
         pop(terms.clients, terms.counts[SENDING], terms.think_s)
@@ -144,7 +147,7 @@ def arrive(terms, networks, clock, lanes, queue, requests):
         requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
         announce(terms, clock, requests)
     now_s = requests.arrival_s[request]
-    if refuses(now_s, terms, clock, lanes):
+    if refuses(request, now_s, terms, networks, clock, lanes):
         terms.refused[request] = True
         terms.left_s[request] = now_s
         clock.returned += 1
@@ -181,7 +184,7 @@ def give_up(terms, networks, clock, lanes, batches, members, queue, requests, ex
     due_s = requests.due_s[request]
     if requests.start_s[request] == math.inf:
         if networks is not None:
-            turn_to(networks.network_of[request], networks, clock)
+            turn_to(networks.queue_of[request], networks, clock)
         k = clock.head
         while queue[k] != request:
             k += 1
@@ -213,7 +216,7 @@ def pass_time(until_s, whole, terms, networks, clock, lanes, batches, members, q
         if due_s <= arrival_s:
             give_up(terms, networks, clock, lanes, batches, members, queue, requests, exit_of)
         else:
-            arrive(terms, networks, clock, lanes, queue, requests)
+            arrive(terms, networks, clock, lanes, batches, queue, requests)
 
 
 @compiled(lean=True)

@@ -3,7 +3,8 @@
 ``measurements.csv`` has rows of Xilinx/Vitis-AI, READMEs of the model zoo at tags v2.0 and, for Ultra96, v2.5
 (Apache-2.0): latency of one thread, no number changed; the columns platform and network are ours.  ``nvdla.csv`` has
 layers and MAC cycles of nvdla/hw, branch nvdlav1, perf/NVDLA_OpenSource_Performance.xlsx (Open NVDLA licence), the
-vendor's own model.
+vendor's own model.  ``cores.csv`` has the frames a second of many threads in the same rows of Vitis-AI, where one is
+stated; the columns platform, cores and network are ours.
 """
 
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from ..paper import Paper
 
 MEASUREMENTS, SHEET = (Path(__file__).with_name(name) for name in ("measurements.csv", "nvdla.csv"))
+THREADS = Path(__file__).with_name("cores.csv")
 
 INTRODUCTION = """\
 Written by `fluidb reproduce hardware -o results`. Boards were measured by their vendor (Xilinx/Vitis-AI, model zoo,
@@ -24,6 +26,6 @@ PAPER = Paper(
     package=__name__,
     title="# Measured hardware, predicted",
     introduction=INTRODUCTION,
-    items={"hardware_dpu": "boards", "hardware_shapes": "boards", "hardware_nvdla": "sheet"},
+    items={"hardware_dpu": "boards", "hardware_cores": "cores", "hardware_shapes": "boards", "hardware_nvdla": "sheet"},
     folder="hardware",
 )
