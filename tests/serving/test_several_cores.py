@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import naive_cores as naive
 import numpy as np
@@ -220,6 +221,33 @@ def test_the_memory_never_moves_more_words_than_it_can(seed: int):
     assert first_s.finish_s.max() <= 1 + contention * (count - 1) + 1e-9
 
 
+@pytest.mark.parametrize(
+    "policy", ["serial", "adaptb:timeout=500ms", "lazy", "fluid", "batchcond:window=4,similar=depth"]
+)
+def test_a_core_with_its_queue_serves_as_if_alone(policy: str):
+    """Where no words wait, each reads its own times and memory, whatever the other core and its queue do."""
+    random, count = np.random.default_rng(4), 300
+    kinds = [[[0.25, 0.375, 0.5], [0.5, 0.75, 1.0]], [[0.5, 0.75, 0.875], [0.25, 0.25, 0.5]]]
+    trace = trace_of(np.cumsum(np.ceil(8 * random.exponential(0.3, count)) / 16))
+    trace = replace(trace, predicted_depth=random.integers(1, 3, count).astype(float))
+    traffic = traffic_of(trace, random.integers(1, 3, count), 2.0)
+    joined = "," if ":" in policy else ":"
+    both = cores_of(kinds, [0, 1], rates=[0.5, 0.5])
+    found = simulate(both, traffic, find_policy(f"{policy}{joined}dispatch=shortest"), record=True)
+    assert found.runs is not None
+    lane = np.empty(count, int)
+    lane[found.runs.members] = np.repeat(found.runs.lane, found.runs.batch)
+    assert 50 < lane.sum() < 250
+    for number, stage_s in enumerate(kinds):
+        here = np.flatnonzero(lane == number)
+        one = LatencyTable(network="t", platform="t", exits=both.exits, b_max=3, stage_s=[stage_s])
+        own = replace(traffic, trace=trace.at(here), exits=traffic.exits[here], slo_s=traffic.slo_s[here])
+        alone = simulate(one, own, find_policy(policy))
+        assert found.start_s[here].tolist() == alone.start_s.tolist()
+        assert found.finish_s[here].tolist() == alone.finish_s.tolist()
+        assert found.launches[number].tolist() == alone.launches[0].tolist()
+
+
 def test_every_core_serves_and_shows_in_the_summary():
     """Two cores of 1 s and 3 s: of four requests at once the fast one serves three."""
     table = cores_of([[[1.0]], [[3.0]]], [0, 1])
@@ -232,6 +260,35 @@ def test_every_core_serves_and_shows_in_the_summary():
     cut = simulate(table, everybody(4, 1), find_policy("serial"), until_s=1.5)
     assert summarise(cut).busy_share == 1.0
     assert cut.ran[:, 0, 1].tolist() == [1.5, 0.5]
+
+
+def test_where_the_macs_of_cores_went_sums_over_all_cores():
+    """A layer of 0.25 s, and one of 0.75 s that makes its MACs in 0.01 s; beside each other both cores wait 1 s."""
+    one = table_of([[1.0]])
+    cores = Cores(names=["k"], of=[0, 0], contention=1.0, moving=[[[1.0]]])
+    table = LatencyTable(**dict(one) | {"lanes": 2, "cores": cores})
+    found = summarise(simulate(table, everybody(3, 1), find_policy("serial")))
+    assert found.busy_share == pytest.approx(5 / 6)
+    use = found.utilisation
+    assert use is not None
+    assert use.mac_share == pytest.approx(3 * 0.01 / 6)
+    assert use.memory_bound_share == pytest.approx(2 / 6)
+    assert use.idle_share == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"of": [0, 2]}, "cores: of: expected every kind from 0 to 0"),
+        ({"moving": [[[0.5, 0.5]]]}, "cores: moving: expected 1 kinds of 1 stages, each with 1 shares"),
+        ({"of": [0, 0, 0]}, "lanes: expected as many as cores"),
+        ({"contention": 1.5}, "less than or equal to 1"),
+    ],
+)
+def test_a_damaged_table_of_cores_is_refused(change: dict[str, object], said: str):
+    table = cores_of([[[1.0]]], [0, 0]).model_dump(exclude_none=True)
+    with pytest.raises(ValueError, match=said):
+        LatencyTable.model_validate(table | {"cores": table["cores"] | change})
 
 
 ONE = table_of([[1.0]])
