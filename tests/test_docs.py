@@ -81,7 +81,7 @@ def test_the_page_says_whether_two_small_cores_beat_a_large_one(tmp_path):
     for table in ("r50-large", "r50-pair"):
         made = json.loads((tmp_path / table / "latency.json").read_text())
         alone_ms.append(f"{1e3 * sum(layer['time_s'][0] for layer in made['layers']):.2f} ms")
-    assert f"takes {alone_ms[0]} to the end on the large one and {alone_ms[1]} on a small one" in " ".join(page.split())
+    assert f"A request alone takes {alone_ms[0]} on it and {alone_ms[1]} on a small one" in " ".join(page.split())
 
 
 @needs_speed
