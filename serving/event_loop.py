@@ -25,6 +25,7 @@ from .turns import (
     TIMES,
     ask_all,
     charge,
+    moving_at,
     of_core,
     of_queue,
     part,
@@ -394,7 +395,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             lane.running, lane.wait_s = 0, 0.0
             if networks is not None:
                 b_max = networks.records[lane.network].b_max
-                _, _, _, stage_after, gather_s, _, variants, _ = times_of(lane.network, k, networks)
+                _, _, _, stage_after, gather_s, _, variants = times_of(lane.network, k, networks)
                 turn_to(queue_of(lane.network, k, networks), networks, clock)
             reached = stage_after[lane.segment]
             lane.segment += 1
@@ -431,7 +432,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                     gone = sweep(now < until_s, terms, clock, lane, members, requests)
                     if gone > 0 and lane.samples > 0 and lane.compact and lane.left > 0:
                         if networks is not None:
-                            _, _, _, _, gather_s, _, _, _ = times_of(lane.network, k, networks)
+                            _, _, _, _, gather_s, _, _ = times_of(lane.network, k, networks)
                         compact(lane, gather_s)
                     if lane.samples > 0:
                         break
@@ -458,9 +459,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 its = networks.records[mine]
                 its.asked = 1
                 turn_to(queue_of(mine, k, networks), networks, clock)
-                times_s, latency_s, segment_at, stage_after, gather_s, load, variants, moving = times_of(
-                    mine, k, networks
-                )
+                times_s, latency_s, segment_at, stage_after, gather_s, load, variants = times_of(mine, k, networks)
                 counts = of_core(launches.reshape(-1), TIMES, mine, k, networks)
                 segments, sizes = its.segments, its.sizes
                 settings, memory = (
@@ -537,7 +536,10 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             counts[place] += 1
             lane.running, lane.slowdown, lane.load = 1, 1.0, load[lane.places]
             if contention >= 0.0:
-                lane.load = moving[place]
+                if networks is None:
+                    lane.load = moving[place]
+                else:
+                    lane.load = moving_at(place, lane.network, k, networks)
             if networks is not None:
                 charge(lane.network, lane.end_s - now, networks)
             lane.left -= 1

@@ -29,7 +29,7 @@ from .outcome import Outcome, Replay
 from .replay import Case, case_of, cut_off, play
 from .scheduler import Scheduler
 from .terms import ON_DEADLINE, terms_of
-from .turns import BETWEEN, FCFS, SHARED, networks_of, save
+from .turns import BETWEEN, FCFS, KIND, SHARED, networks_of, save
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -512,7 +512,7 @@ def _part(
 ) -> Replay:  # fmt: skip
     """The replay of one network."""
     served: Any = work.requests
-    cut = cut_off(state, served, case.device, until_s, number, shared.kind_of)
+    cut = cut_off(state, served, case.device, until_s, number, shared.lanes[KIND])
     trace = replace(offered.trace, arrival_s=served.arrival_s[here])
     exits = np.minimum(work.exit_of[here], len(case.table.exits))
     own, scheduler = shared.records[number], case.scheduler

@@ -41,7 +41,7 @@ from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
 from .scheduler import Scheduler
 from .terms import ON_DEADLINE, Terms, terms_of
-from .turns import FCFS, SHARED, Networks, networks_of
+from .turns import FCFS, KIND, SHARED, Networks, networks_of
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -140,7 +140,7 @@ class Case:
         """The replay of these runs."""
         (clock, state, (served, exit_of, _), ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
         launches = ran.launches.reshape(self.device.time_s.shape)
-        network, kind_of = (-1, None) if self.alone is None else (0, self.alone.kind_of)
+        network, kind_of = (-1, None) if self.alone is None else (0, self.alone.lanes[KIND])
         cut = cut_off(state, served, self.device, until_s, network, kind_of)
         last, offered, left_s, refused, rule = len(self.table.exits), None, None, None, self.scheduler.on_deadline
         if self.terms is not None:

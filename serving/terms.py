@@ -14,7 +14,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from ..jit import compiled
-from .turns import join, takes, turn_to
+from .turns import QUEUE, join, takes, turn_to
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
@@ -184,7 +184,7 @@ def give_up(terms, networks, clock, lanes, batches, members, queue, requests, ex
     due_s = requests.due_s[request]
     if requests.start_s[request] == math.inf:
         if networks is not None:
-            turn_to(networks.queue_of[request], networks, clock)
+            turn_to(networks.joined[request, QUEUE], networks, clock)
         k = clock.head
         while queue[k] != request:
             k += 1

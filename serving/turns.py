@@ -49,25 +49,28 @@ NETWORK = np.dtype(
 )
 """A network: where it stands, and its numbers.  The clock has counts and a queue of the one whose turn it is."""
 
-RULE, OPEN, RULE_OF_CORES, QUEUES, KINDS = range(5)  # places in state
+RULE, OPEN, RULE_OF_CORES, QUEUES = range(4)  # places in state
 TIMES, LATENCIES, PLACES, GATHERS, LOADS, VARIANT, MOVING, SETTINGS, MEMORY = range(9)  # rows of starts
-HEAD, TAIL = range(2)
+STEPS = MEMORY + 1  # the first of the rows of parts
+OF_CORE = (TIMES, LATENCIES, MOVING)
+KIND, SERVES = range(2)  # rows of lanes, the first
+NUMBER, QUEUE = range(2)  # columns of joined
+HEAD, TAIL, OWNER = range(3)  # columns of queues
 
 
 class Networks(NamedTuple):
     """Networks that share a device; arrays of all stand one behind the other."""
 
-    # (5,): the rule between networks; the queue that the clock shows; the rule of dispatch; queues of a network: one,
-    # or one for each lane; kinds of cores, whose times stand behind one another
+    # (4,): the rule between networks; the queue that the clock shows; the rule of dispatch; queues of a network, one or
+    # one for each lane
     state: NDArray[np.int64]
     virtual_s: NDArray[np.float64]  # (1,): tag of the segment that began last; an idle network gets no credit for less
     records: NDArray[np.void]  # (K,)
-    starts: NDArray[np.int64]  # (9, K + 1): where the arrays of each begin
-    network_of: NDArray[np.int64]  # (N,): network of each request
-    queue_of: NDArray[np.int64]  # (N,): the queue that each has joined
-    queues: NDArray[np.int64]  # (Q, 2): where each begins in the array of all, and ends; network after network
-    kind_of: NDArray[np.int64]  # (L,): kind of core of each lane
-    serves: NDArray[np.bool_]  # (K, L): whether the lane serves the network
+    # (2 * 9, K + 1): where the arrays of each begin, and what the part of a kind of core, or of a queue, takes of them
+    starts: NDArray[np.int64]
+    joined: NDArray[np.int64]  # (N, 2): the network of each request, and the queue that it has joined
+    queues: NDArray[np.int64]  # (Q, 3): where each begins in the array of all, where it ends, and its network
+    lanes: NDArray[np.int64]  # (1 + K, L): kind of core of each lane, and whether it serves each network
     time_s: NDArray[np.float64]
     latency_s: NDArray[np.float64]
     segment_at: NDArray[np.int64]
@@ -83,14 +86,14 @@ class Networks(NamedTuple):
 _f1, _i1, _i2 = types.float64[::1], types.int64[::1], types.int64[:, ::1]
 NETWORKS = types.NamedTuple(
     (
-        _i1, _f1, types.Array(from_dtype(NETWORK), 1, "C"), _i2, _i1, _i1, _i2, _i1, types.boolean[:, ::1],
-        _f1, _f1, _i1, _i1, _f1, _f1, VARIANTS, _f1, _f1, _f1,
+        _i1, _f1, types.Array(from_dtype(NETWORK), 1, "C"), _i2, _i2, _i2, _i2, _f1, _f1, _i1, _i1, _f1, _f1,
+        VARIANTS, _f1, _f1, _f1,
     ),
     Networks,
 )  # fmt: skip
 
 
-@compiled(lean=True)
+@compiled(inline="always")
 def queue_of(number, k, networks):
     """The queue of a network from which a lane takes requests."""
     if networks.state[QUEUES] > 1:
@@ -102,7 +105,7 @@ def queue_of(number, k, networks):
 def save(networks, clock):
     """Put the queue that the clock shows, and the counts of its network, where they belong."""
     shown = networks.state[OPEN]
-    mine = networks.records[shown // networks.state[QUEUES]]
+    mine = networks.records[networks.queues[shown, OWNER]]
     networks.queues[shown, HEAD], networks.queues[shown, TAIL] = clock.head, clock.tail
     mine.preemptions, mine.calls, mine.overhead_s = clock.preemptions, clock.calls, clock.overhead_s
 
@@ -113,12 +116,12 @@ def turn_to(number, networks, clock):
     if networks.state[OPEN] != number:
         save(networks, clock)
         networks.state[OPEN] = number
-        mine = networks.records[number // networks.state[QUEUES]]
+        mine = networks.records[networks.queues[number, OWNER]]
         clock.head, clock.tail = networks.queues[number, HEAD], networks.queues[number, TAIL]
         clock.preemptions, clock.calls, clock.overhead_s = mine.preemptions, mine.calls, mine.overhead_s
 
 
-@compiled(lean=True)
+@compiled(inline="always")
 def waiting_in(number, networks):
     """Requests that wait in a queue, which the clock does not show."""
     return networks.queues[number, TAIL] - networks.queues[number, HEAD]
@@ -165,7 +168,7 @@ def core_for(number, now_s, networks, lanes, batches):
     """The core that a request joins: with the least that is left, itself included; of equal ones the first."""
     best, least = -1, math.inf
     for k in range(lanes.size):
-        if networks.serves[number, k]:
+        if networks.lanes[SERVES + number, k] == 1:
             left = left_on(k, now_s, networks, lanes, batches)
             if networks.state[RULE_OF_CORES] == LEAST_WORK:
                 left += alone_s(number, k, 0, networks)
@@ -177,7 +180,7 @@ def core_for(number, now_s, networks, lanes, batches):
 @compiled(lean=True)
 def join(request, now_s, networks, clock, lanes, batches):
     """Turn to the queue that a request joins; for the time without any its network has no claim."""
-    number, k, waiting = networks.network_of[request], 0, 0
+    number, k, waiting = networks.joined[request, NUMBER], 0, 0
     save(networks, clock)
     for queue in range(number * networks.state[QUEUES], (number + 1) * networks.state[QUEUES]):
         waiting += waiting_in(queue, networks)
@@ -186,8 +189,8 @@ def join(request, now_s, networks, clock, lanes, batches):
         mine.tag_s = max(mine.tag_s, networks.virtual_s[0])
     if networks.state[QUEUES] > 1:
         k = core_for(number, now_s, networks, lanes, batches)
-    networks.queue_of[request] = queue_of(number, k, networks)
-    turn_to(networks.queue_of[request], networks, clock)
+    networks.joined[request, QUEUE] = queue_of(number, k, networks)
+    turn_to(networks.joined[request, QUEUE], networks, clock)
 
 
 @compiled(lean=True)
@@ -208,8 +211,8 @@ def ask_all(networks):
 @compiled(lean=True)
 def takes(k, request, networks):
     """Whether a lane may take a request from the queue that it has joined."""
-    number = networks.network_of[request]
-    return networks.serves[number, k] and queue_of(number, k, networks) == networks.queue_of[request]
+    number = networks.joined[request, NUMBER]
+    return networks.lanes[SERVES + number, k] == 1 and queue_of(number, k, networks) == networks.joined[request, QUEUE]
 
 
 @compiled(lean=True)
@@ -222,7 +225,7 @@ def whose_turn(k, networks, clock, queue, requests):
     best, least = -1, math.inf
     for number in range(networks.records.size):
         one, own = networks.records[number], queue_of(number, k, networks)
-        if one.asked == 0 and networks.serves[number, k] and waiting_in(own, networks) > 0:
+        if one.asked == 0 and networks.lanes[SERVES + number, k] == 1 and waiting_in(own, networks) > 0:
             first, key = queue[networks.queues[own, HEAD]], one.tag_s
             if networks.state[RULE] == FCFS:
                 key = requests.arrival_s[first]
@@ -242,20 +245,19 @@ def part(values, row, number, networks):
 @compiled(inline="always")
 def of_core(values, row, number, k, networks):
     """The part of an array that is a network's on the kind of core that a lane is."""
-    start, end = networks.starts[row, number], networks.starts[row, number + 1]
-    size = (end - start) // networks.state[KINDS]
-    start += size * networks.kind_of[k]
-    return values[start : start + size]
+    step = networks.starts[STEPS + row, number]
+    start = networks.starts[row, number] + step * networks.lanes[KIND, k]
+    return values[start : start + step]
 
 
 @compiled(inline="always")
 def of_queue(values, row, number, k, networks):
     """The part of an array that belongs to the queue of a network from which a lane takes requests."""
-    start, end = networks.starts[row, number], networks.starts[row, number + 1]
-    size = (end - start) // networks.state[QUEUES]
+    step = networks.starts[STEPS + row, number]
+    start = networks.starts[row, number]
     if networks.state[QUEUES] > 1:
-        start += size * k
-    return values[start : start + size]
+        start += step * k
+    return values[start : start + step]
 
 
 @compiled(inline="always")
@@ -272,8 +274,14 @@ def times_of(number, k, networks):
         part(networks.gather_s, GATHERS, number, networks).reshape((-1, mine.sizes)),
         part(networks.load, LOADS, number, networks),
         part(networks.variants, VARIANT, number, networks),
-        of_core(networks.moving, MOVING, number, k, networks),
     )
+
+
+@compiled(inline="always")
+def moving_at(place, number, k, networks):
+    """Share of a segment's time in which words move on a core, by its place among the times of a network."""
+    begin = networks.starts[MOVING, number] + networks.starts[STEPS + MOVING, number] * networks.lanes[KIND, k]
+    return networks.moving[begin + place]
 
 
 def networks_of(
@@ -298,10 +306,13 @@ def networks_of(
     arrays["memory"] = [np.tile(item.memory, queues) for item in rules]
     rows = [arrays[name] for name in (*names[:3], *names[4:], "settings", "memory")]
     starts = np.array([np.cumsum([0, *(values.size for values in row)]) for row in rows], dtype=np.int64)
-    joined: dict[str, Any] = {name: np.concatenate(values) for name, values in arrays.items()}
-    joined["variants"] = joined["variants"].view(np.recarray)
-    state = np.array([rule, 0, dispatch, queues, len(set(kind_of))], dtype=np.int64)
+    parts = [len(set(kind_of)) if row in OF_CORE else queues if row == MEMORY else 1 for row in range(len(rows))]
+    steps = np.diff(starts, append=0) // np.array(parts)[:, None]
+    whole: dict[str, Any] = {name: np.concatenate(values) for name, values in arrays.items()}
+    whole["variants"] = whole["variants"].view(np.recarray)
+    state = np.array([rule, 0, dispatch, queues], dtype=np.int64)
     return Networks(
-        state, np.zeros(1), records, starts, np.ascontiguousarray(network_of), np.zeros(len(network_of), np.int64),
-        np.array([begins, begins]).T.copy(), np.array(kind_of), np.array(serves), **joined,
+        state, np.zeros(1), records, np.concatenate([starts, steps]), np.stack([network_of, 0 * network_of], axis=1),
+        np.stack([begins, begins, np.repeat(np.arange(count), queues)], axis=1),
+        np.array([kind_of, *serves], dtype=np.int64), **whole,
     )  # fmt: skip
