@@ -8,11 +8,12 @@ from dataclasses import replace
 import naive_cores as naive
 import numpy as np
 import pytest
-from builders import COMPILED, SEEDS, assert_mean, everybody, table_of, trace_of, traffic_of
+from builders import COMPILED, SEEDS, assert_mean, everybody, scheduler_of, table_of, trace_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.papers.hardware.cores import slowdown
 from fluidb.serving import Replay, find_policy, simulate, summarise
 from fluidb.serving.networks import NetworksReplay, ServedNetwork, simulate_networks
+from fluidb.serving.policies import compile_policy, go_on, launch
 from fluidb.serving.turns import BETWEEN, DISPATCH
 from fluidb.tables.latency import Cores, LatencyTable
 from fluidb.traffic import poisson, prepare
@@ -192,6 +193,30 @@ def test_least_work_left_of_known_times_is_one_queue():
     for more in times:
         times[more] = simulate(table, traffic, find_policy(f"serial{more}")).finish_s.tolist()
     assert times[""] == times[":dispatch=least_work"]
+
+
+@compile_policy
+def pile_up(view, data):
+    """Put every request that waits on top, behind each stage."""
+    return launch(1, 1) if view.waiting > 0 else go_on(1)
+
+
+def test_the_work_left_on_a_core_is_that_of_all_its_batches():
+    """Three requests stand on a stack of the first core, where each of three stages takes 1 s.
+
+    When the fourth arrives they have passed two exits, one, and none, and the last one's stage ends in 0.5 s: 1, 2 and
+    2.5 s are left.  With its own 3 s these are 8.5 s, so that a core which takes 8.25 s is better, and one of 8.75 s
+    is not.
+    """
+    for whole_s, core in ((8.25, 1), (8.75, 0)):
+        kinds = [[[1.0] * 4] * 3, [[whole_s / 3] * 4] * 3]
+        traffic = traffic_of(trace_of([0.0, 1.5, 2.5, 3.5]), np.full(4, 3), 100.0)
+        scheduler = replace(scheduler_of(pile_up), dispatch=DISPATCH.index("least_work"))
+        found = simulate(cores_of(kinds, [0, 1]), traffic, scheduler, record=True)
+        assert found.runs is not None
+        lane = np.repeat(found.runs.lane, found.runs.batch)
+        assert sorted(set(lane[found.runs.members == 3].tolist())) == [core]
+        assert set(lane[found.runs.members < 3].tolist()) == {0}
 
 
 def test_cores_that_move_words_all_the_time_share_the_bandwidth():
