@@ -58,6 +58,9 @@ class Engine(Device):
         Share of the shorter of a layer's computing and moving that does not overlap with the longer.
     layer_s, inference_s : float
         Fixed times of a layer and of an inference, in seconds.
+    contention : float, optional
+        Of several such engines on one memory, the share of each one's transfers that waits for those of another at that
+        time; the share of the peak that one gets if not stated.
     measured_low, measured_high : float, optional
         Least and largest ratio of a measured time to the time predicted for it.
     """
@@ -89,6 +92,7 @@ class Engine(Device):
     not_hidden: Annotated[float, Field(ge=0, le=1)] = 0.0
     layer_s: Seconds = 0.0
     inference_s: Seconds = 0.0
+    contention: Annotated[float | None, Field(ge=0, le=1)] = None
     measured_low: Ratio | None = None
     measured_high: Ratio | None = None
     sources: dict[str, str] = {}
@@ -122,6 +126,11 @@ class Engine(Device):
     def bytes_per_s(self) -> float:
         """Bytes moved off chip in a second."""
         return 1e9 * (self.effective_gb_s or self.bandwidth_gb_s)
+
+    @property
+    def share_of_memory(self) -> float:
+        """Share of its transfers that waits for those of another engine at that time."""
+        return self.bytes_per_s / (1e9 * self.bandwidth_gb_s) if self.contention is None else self.contention
 
     @property
     def measured(self) -> list[float] | None:

@@ -18,7 +18,22 @@ from ..jit import compiled, refer
 from .policies.estimates import narrowest
 from .policies.interface import BATCH, DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, LaneView
 from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
-from .turns import MEMORY, NETWORKS, SETTINGS, TIMES, ask_all, charge, part, times_of, turn_to, whose_turn
+from .turns import (
+    MEMORY,
+    NETWORKS,
+    SETTINGS,
+    TIMES,
+    ask_all,
+    charge,
+    moving_at,
+    of_core,
+    of_queue,
+    part,
+    queue_of,
+    times_of,
+    turn_to,
+    whose_turn,
+)
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW = range(5)
 FAULTS = {
@@ -30,6 +45,9 @@ FAULTS = {
 
 LONGEST_S = 1e300
 """Most that a decision may delay a run."""
+
+ROUNDS, CLOSE = 100, 1e-12
+"""Rounds at most in which cores find how much longer they move words, and a change after which they stop."""
 
 PREEMPTS, MERGES = 1, 2
 """Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
@@ -46,7 +64,6 @@ CLOCK = np.dtype(
         ("calls", "i8"),  # of the policy, with samples on the lane
         ("runs", "i8"),  # segments run
         ("run_members", "i8"),  # samples in them
-        ("slowdown", "f8"),  # factor of the batches that run side by side now
         ("overhead_s", "f8"),  # lanes' time in gathers, delays and slowdowns
     ],
     align=True,
@@ -70,6 +87,9 @@ class DeviceArrays(NamedTuple):
     load: NDArray[np.float64]
     variants: NDArray[np.void]  # (V,): properties of each variant, for the policy
     wake_up_s: float = 0.0  # time until a batch begins on a lane that was idle
+    # (V * S * (B + 1),): of cores that share a memory, the share of each of ``time_s`` in which words move; else empty
+    moving: NDArray[np.float64] = np.zeros(0)
+    contention: float = -1.0  # share of a core's transfers that waits for another's at that time; below 0: no cores
 
 
 class RequestArrays(NamedTuple):
@@ -120,7 +140,6 @@ def begin(requests: int, lanes: int, b_max: int) -> State:
         np.zeros(lanes * b_max, dtype=np.int64),
         np.zeros(requests, dtype=np.int64),
     )
-    state.clock["slowdown"] = 1.0
     state.lanes["wake_s"] = math.inf
     state.lanes["end_s"] = -math.inf
     state.lanes["offset"] = b_max * np.arange(lanes)
@@ -134,7 +153,7 @@ _f3, _i3 = types.float64[:, :, ::1], types.int64[:, :, ::1]
 _TYPES = (
     types.FunctionType(DECIDE),
     types.NamedTuple((REQUESTS, _i1, _f2), RequestArrays),
-    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS, _f), DeviceArrays),
+    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS, _f, _f1, _f), DeviceArrays),
     types.NamedTuple((_f1, _f1, _f1, _i, _f), Rules),
     types.NamedTuple(
         (types.Array(from_dtype(CLOCK), 1, "C"), LANES, types.Array(from_dtype(BATCH), 1, "C"), _i1, _i1), State
@@ -272,7 +291,37 @@ def give_way(merges, clock, lane, batches, members, requests):
 
 
 @compiled(inline="always")
-def slow_each_other(clock, lanes, run_s, networks):
+def share_memory(lanes, contention, running):
+    """Find how much longer each running lane moves words, beside others that move theirs (docs/model.md, Cores).
+
+    The factors fall from above to a fixed point, so that no round lets the memory move more words than it can.
+    """
+    for k in range(lanes.size):
+        lanes[k].stretch = 1.0 + contention * (running - 1)
+    for _ in range(ROUNDS):
+        moving = change = 0.0
+        for k in range(lanes.size):
+            if lanes[k].running:
+                moving += moving_share(lanes[k])
+        for k in range(lanes.size):
+            lane = lanes[k]
+            if lane.running:
+                before = lane.stretch
+                lane.stretch = 1.0 + contention * max(0.0, moving - moving_share(lane))
+                change = max(change, before - lane.stretch)
+        if change < CLOSE:
+            break
+
+
+@compiled(inline="always")
+def moving_share(lane):
+    """Share of its time in which a core moves words, once that takes longer."""
+    moved = lane.load * lane.stretch
+    return moved / (1.0 - lane.load + moved)
+
+
+@compiled(inline="always")
+def slow_each_other(clock, lanes, contention, run_s, networks):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
     running, share = 0, 0.0
     for k in range(lanes.size):
@@ -280,20 +329,22 @@ def slow_each_other(clock, lanes, run_s, networks):
             running += 1
             share += lanes[k].load
     slowdown = max(1.0, share) if running > 1 else 1.0
+    if contention >= 0.0:
+        share_memory(lanes, contention, running)
     for k in range(lanes.size):
         lane = lanes[k]
         if lane.running:
+            if contention >= 0.0:
+                slowdown = 1.0 + lane.load * (lane.stretch - 1.0)
             # the time of a segment that starts now is that of a batch alone; the others' has the earlier slowdown in it
-            factor = slowdown / clock.slowdown if lane.slowed else slowdown
-            lane.slowed = 1
-            longer_s = (lane.end_s - max(clock.now_s, lane.begin_s)) * (factor - 1.0)
+            longer_s = (lane.end_s - max(clock.now_s, lane.begin_s)) * (slowdown / lane.slowdown - 1.0)
+            lane.slowdown = slowdown
             lane.end_s += longer_s
             if networks is not None:
-                turn_to(lane.network, networks, clock)
+                turn_to(queue_of(lane.network, k, networks), networks, clock)
             clock.overhead_s += longer_s
             if lane.run < run_s.shape[0]:
                 run_s[lane.run, 1] = lane.end_s
-    clock.slowdown = slowdown
 
 
 def _run_events(decide, work, device, rules, state, record, until_s, events, terms, networks):
@@ -306,7 +357,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
     requests, exit_of, confidences = work
-    time_s, latency_s, segment_at, stage_after, gather_s, load, variants, wake_up_s = device
+    time_s, latency_s, segment_at, stage_after, gather_s, load, variants, wake_up_s, moving, contention = device
     settings, memory, thresholds, b_max, call_s = rules
     clocks, lanes, batches, members, queue = state
     launches, run_s, runs, run_members = record
@@ -344,8 +395,8 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             lane.running, lane.wait_s = 0, 0.0
             if networks is not None:
                 b_max = networks.records[lane.network].b_max
-                _, _, _, stage_after, gather_s, _, variants = times_of(lane.network, networks)
-                turn_to(lane.network, networks, clock)
+                _, _, _, stage_after, gather_s, _, variants = times_of(lane.network, k, networks)
+                turn_to(queue_of(lane.network, k, networks), networks, clock)
             reached = stage_after[lane.segment]
             lane.segment += 1
             exited = noted = 0
@@ -381,7 +432,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                     gone = sweep(now < until_s, terms, clock, lane, members, requests)
                     if gone > 0 and lane.samples > 0 and lane.compact and lane.left > 0:
                         if networks is not None:
-                            _, _, _, _, gather_s, _, _ = times_of(lane.network, networks)
+                            _, _, _, _, gather_s, _, _ = times_of(lane.network, k, networks)
                         compact(lane, gather_s)
                     if lane.samples > 0:
                         break
@@ -400,19 +451,20 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             if networks is not None:
                 if ask % asked == 0:
                     ask_all(networks)
-                mine = whose_turn(networks, clock, queue, requests)
+                mine = whose_turn(k, networks, clock, queue, requests)
                 if lane.depth > 0:
                     theirs, mine = mine != lane.network, lane.network
                 elif mine < 0:
                     continue
                 its = networks.records[mine]
                 its.asked = 1
-                turn_to(mine, networks, clock)
-                times_s, latency_s, segment_at, stage_after, gather_s, load, variants = times_of(mine, networks)
-                counts, segments, sizes = part(launches.reshape(-1), TIMES, mine, networks), its.segments, its.sizes
+                turn_to(queue_of(mine, k, networks), networks, clock)
+                times_s, latency_s, segment_at, stage_after, gather_s, load, variants = times_of(mine, k, networks)
+                counts = of_core(launches.reshape(-1), TIMES, mine, k, networks)
+                segments, sizes = its.segments, its.sizes
                 settings, memory = (
                     part(networks.settings, SETTINGS, mine, networks),
-                    part(networks.memory, MEMORY, mine, networks),
+                    of_queue(networks.memory, MEMORY, mine, k, networks),
                 )
                 b_max, call_s, wake_up_s, stages = (
                     its.b_max,
@@ -482,7 +534,12 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             clock.overhead_s += lane.wait_s
             lane.begin_s, lane.end_s = begin_s, begin_s + times_s[place]
             counts[place] += 1
-            lane.running, lane.slowed, lane.load = 1, 0, load[lane.places]
+            lane.running, lane.slowdown, lane.load = 1, 1.0, load[lane.places]
+            if contention >= 0.0:
+                if networks is None:
+                    lane.load = moving[place]
+                else:
+                    lane.load = moving_at(place, lane.network, k, networks)
             if networks is not None:
                 charge(lane.network, lane.end_s - now, networks)
             lane.left -= 1
@@ -497,7 +554,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 clock.run_members += lane.samples
                 clock.runs += 1
         if lanes.size > 1:
-            slow_each_other(clock, lanes, run_s, networks)
+            slow_each_other(clock, lanes, contention, run_s, networks)
     return OK
 
 

@@ -226,12 +226,15 @@ class Summary:
 
 
 def _utilisation(replays: Sequence[Replay], span_s: float) -> Utilisation | None:
-    """Shares of the span, from the causes in the latency tables; ``None`` if one has none."""
+    """Shares of the span of all lanes, from the causes in the latency tables; ``None`` if one has none."""
+    span_s *= replays[0].lanes
     sums = [[float((replay.ran * part).sum()) / span_s for part in replay.segments.causes] for replay in replays]
     if not all(sums):
         return None
     made, tile, batch, memory = (sum(column) for column in zip(*sums, strict=True))
     scheduler = sum(replay.scheduler_s for replay in replays) / span_s
+    # where a policy delays nothing, the overhead of cores is that they wait for each other's words
+    memory += sum(replay.overhead_s for replay in replays if replay.table.cores is not None) / span_s
     idle = _share(1.0 - made - tile - batch - memory - scheduler)
     return Utilisation(made, idle, scheduler, memory, tile, batch)
 

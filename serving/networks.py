@@ -53,6 +53,8 @@ class ServedNetwork:
         Seconds to load its weights on a lane that ran another network.
     admit : str or Admission, optional
         Which of its requests are refused at their arrival, e.g. ``"queue:8"``; by default as the policy states it.
+    cores : sequence of int, optional
+        The cores that serve it, counted from 1, where the table has several; all of them if not stated.
 
     Raises
     ------
@@ -69,6 +71,7 @@ class ServedNetwork:
     weight: float = 1.0
     switch_s: float = 0.0
     admit: Admission | str | None = None
+    cores: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if not Name().fits(self.name):
@@ -98,6 +101,7 @@ class NetworkKeys(Strict):
     weight: Annotated[float, Field(gt=0)] = 1.0
     switch: str | None = None
     admit: str | None = None
+    cores: list[int] | None = None
 
     def network(self, folder: Path) -> ServedNetwork:
         """The network; paths start from the file's folder."""
@@ -111,6 +115,7 @@ class NetworkKeys(Strict):
             weight=self.weight,
             switch_s=0.0 if self.switch in (None, "0") else parse_duration(str(self.switch), "switch"),
             admit=self.admit,
+            cores=self.cores,
         )
 
 

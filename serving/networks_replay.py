@@ -21,7 +21,7 @@ from .outcome import Outcome, Replay, Runs
 from .replay import Case, LoopRun, case_of, cut_off, play, runs_of
 from .scheduler import Scheduler
 from .terms import ON_DEADLINE, Terms, terms_of
-from .turns import BETWEEN, FCFS, Networks, networks_of, save
+from .turns import BETWEEN, FCFS, KIND, SHARED, Networks, networks_of, save
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,24 @@ class NetworksReplay(Outcome):
         return found | {"network": np.array(self.names)[self.network]}
 
 
+def _kinds(table: LatencyTable) -> tuple[list[int], float] | None:
+    """What tables of the same cores have alike."""
+    return None if table.cores is None else (table.cores.of, table.cores.contention)
+
+
+def _pinned_faults(item: ServedNetwork, table: LatencyTable) -> list[str]:
+    """Faults of the cores that are to serve a network."""
+    cores, found = list(item.cores or []), "none"
+    if table.cores is None:
+        return [f'network "{item.name}": cores: expected none where the latency table has no cores, found some']
+    wrong = [number for number in cores if not 1 <= number <= table.lanes]
+    if cores and not wrong and len(set(cores)) == len(cores):
+        return []
+    if cores:
+        found = str(wrong[0]) if wrong else "one twice"
+    return [f'network "{item.name}": cores: expected some of 1 to {table.lanes}, each once, found {found}']
+
+
 def _check_device(networks: Sequence[ServedNetwork], tables: Sequence[LatencyTable], scheduler: Scheduler) -> None:
     """Refuse tables of several devices, and what only one network can have."""
     first, faults = tables[0], []
@@ -96,6 +114,13 @@ def _check_device(networks: Sequence[ServedNetwork], tables: Sequence[LatencyTab
                 f'network "{item.name}": expected a latency table of {first.platform}, as "{networks[0].name}" has, '
                 f"found one of {table.platform}"
             )
+        elif _kinds(table) != _kinds(first):
+            faults.append(
+                f'network "{item.name}": expected a latency table of the same cores as "{networks[0].name}" has, found '
+                "other cores; make both with the same --cores"
+            )
+        if item.cores is not None:
+            faults += _pinned_faults(item, table)
         if table.states is not None and len(table.states) > 1:
             faults.append(
                 f'network "{item.name}": expected a latency table without states, which the device has for one network '
@@ -163,7 +188,7 @@ class NetworksCase:
         """The replay of one network."""
         case, served = self.cases[number], run.work.requests
         here = np.flatnonzero(self.offered.network[: int(run.clock.arrived)] == number)
-        cut = cut_off(run.state, served, case.device, until_s, number)
+        cut = cut_off(run.state, served, case.device, until_s, number, self.shared.lanes[KIND])
         trace = replace(offered.trace, arrival_s=served.arrival_s[here])
         exits = np.minimum(run.work.exit_of[here], len(case.table.exits))
         own, calls_s, ends = self.shared.records[number], self.scheduler.call_s, self.shared.starts[0, number:]
@@ -192,7 +217,7 @@ def networks_case_of(networks: Sequence[ServedNetwork], offered: NetworksTraffic
     """Requests of several networks under a policy, after a check that they fit each other."""
     tables = [as_table(item.table) for item in networks]
     _check_device(networks, tables, scheduler)
-    rule = FCFS if scheduler.between is None else scheduler.between
+    rule = scheduler.between or FCFS
     scheduler, cases = replace(scheduler, between=None), []
     for item, table, part in zip(networks, tables, offered.parts, strict=True):
         try:
@@ -208,9 +233,12 @@ def networks_case_of(networks: Sequence[ServedNetwork], offered: NetworksTraffic
     admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
     whole = offered.whole
     terms = terms_of(requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, rules.b_max)
+    cores, lanes = cases[0].table.cores, cases[0].lanes
+    serves = [[item.cores is None or k + 1 in item.cores for k in range(lanes)] for item in networks]
     shared = networks_of(
-        rule, network, [case.device for case in cases], [case.rules for case in cases],
+        rule, scheduler.dispatch or SHARED, network, [case.device for case in cases], [case.rules for case in cases],
         [item.weight for item in networks], [item.switch_s for item in networks],
+        [0] * lanes if cores is None else cores.of, serves,
     )  # fmt: skip
     return NetworksCase(offered, tuple(cases), rule, work, rules, admission, terms, shared)
 

@@ -41,7 +41,7 @@ from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
 from .scheduler import Scheduler
 from .terms import ON_DEADLINE, Terms, terms_of
-from .turns import Networks
+from .turns import FCFS, KIND, SHARED, Networks, networks_of
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -114,8 +114,9 @@ def _replay(
     """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = case_of(table, traffic, scheduler)
     run = play(
-        scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress, terms=case.terms
-    )
+        scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress, terms=case.terms,
+        networks=case.alone,
+    )  # fmt: skip
     return case.replay(run, until_s, recorded=room is not None)
 
 
@@ -133,11 +134,14 @@ class Case:
     lanes: int  # lanes that are used
     levels: int  # thresholds that the policy sets
     terms: Terms | None  # those of clients that wait, of deadlines and of admission
+    alone: Networks | None = None  # the network as the only one of several, where each core has its times or its queue
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """The replay of these runs."""
         (clock, state, (served, exit_of, _), ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
-        cut = cut_off(state, served, self.device, until_s)
+        launches = ran.launches.reshape(self.device.time_s.shape)
+        network, kind_of = (-1, None) if self.alone is None else (0, self.alone.lanes[KIND])
+        cut = cut_off(state, served, self.device, until_s, network, kind_of)
         last, offered, left_s, refused, rule = len(self.table.exits), None, None, None, self.scheduler.on_deadline
         if self.terms is not None:
             sent = int(clock.arrived)
@@ -151,7 +155,7 @@ class Case:
             traffic = dataclasses.replace(traffic, exits=np.minimum(exit_of, last))
         return Replay(
             traffic, self.table, served.start_s, served.finish_s, served.stalled_s, served.preempted, self.segments,
-            served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
+            served.variant, served.batch, launches, cut.launches, int(clock.preemptions), int(clock.calls),
             int(clock.calls) * calls_s - cut.call_s, until_s, self.lanes, float(clock.overhead_s) - cut.overhead_s,
             runs_of(ran, int(clock.run_members)) if recorded else None, offered, ON_DEADLINE[rule],
             left_s, refused,
@@ -163,6 +167,11 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     policy = scheduler.policy
     if scheduler.between is not None:
         raise InputError(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")
+    if scheduler.dispatch is not None and table.cores is None:
+        raise InputError(
+            f"policy {scheduler.spec}: dispatch: expected a latency table of several cores, found one of "
+            f"{table.platform}; make one with `fluidb latency --cores`, or leave dispatch out"
+        )
     segments, device = _device(table, by_layer=policy.by_layer)
     last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, :, 1].min())
     if np.spacing(last_s) > 1e-3 * least_s:
@@ -170,7 +179,8 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
             f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
             "start the trace near 0"
         )
-    lanes, b_max = scheduler.lanes, scheduler.b_max or table.b_max
+    b_max, cores = scheduler.b_max or table.b_max, table.cores
+    lanes = scheduler.lanes if cores is None else check_cores(scheduler, table)
     for key, asked, most in (("lanes", lanes, table.lanes), ("b_max", b_max, table.b_max)):
         if asked > most:
             raise InputError(
@@ -187,11 +197,30 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     if table.widths is not None and traffic.trace.width is None:
         work.requests.width[:] = table.widths[0]  # a request that states no width may have the widest
     terms = None
-    if traffic.think_s is not None or scheduler.on_deadline or scheduler.admit:
+    dispatch = scheduler.dispatch or SHARED
+    apart = cores is not None and (dispatch != SHARED or len(cores.names) > 1)
+    if traffic.think_s is not None or scheduler.on_deadline or scheduler.admit or apart:
         work = work._replace(exit_of=work.exit_of.copy())  # it may be the traffic's own, and early answers change it
         admission = () if scheduler.admit is None else (scheduler.admit,)
         terms = terms_of(work.requests, traffic.slo_s, traffic.think_s, scheduler.on_deadline, admission, b_max)
-    return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels, terms)
+    alone = None
+    if apart and cores is not None:
+        network_of = np.zeros(len(traffic), dtype=np.int64)
+        one = [device], [rules], [1.0], [0.0], cores.of, [[True] * lanes]
+        alone = networks_of(FCFS, dispatch, network_of, *one)
+    return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels, terms, alone)
+
+
+def check_cores(scheduler: Scheduler, table: LatencyTable) -> int:
+    """The number of a table's cores, all of which serve; refuse what they cannot have."""
+    if scheduler.lanes > 1:
+        raise InputError(
+            f"policy {scheduler.spec}: lanes: expected none on {table.platform}, whose {table.lanes} cores all serve, "
+            "found some; leave it out"
+        )
+    if scheduler.policy.thresholds:
+        raise InputError(f"policy {scheduler.spec}: expected one that sets no thresholds on cores; choose e.g. fluid")
+    return table.lanes
 
 
 def runs_of(record: Record, members: int) -> Runs:
@@ -230,7 +259,8 @@ def play(
     arrays that policies read; ``progress`` only reports.
     """
     count, (runs, members) = len(work.exit_of), room
-    state = begin(count, lanes, rules.b_max)
+    queues = 1 if networks is None else len(networks.queues) // len(networks.records)
+    state = begin(count * queues, lanes, rules.b_max)
     shape = device.time_s.shape if networks is None else (1, 1, networks.time_s.size)
     record = Record(
         np.zeros(shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
@@ -291,7 +321,10 @@ class CutOff(NamedTuple):
     call_s: float
 
 
-def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float, network: int = -1) -> CutOff:
+def cut_off(
+    state: State, requests: Any, device: DeviceArrays, until_s: float, network: int = -1,
+    kind_of: NDArray[np.int64] | None = None,
+) -> CutOff:  # fmt: skip
     """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then.
 
     Of several networks, only those lanes count that run this one.
@@ -299,14 +332,15 @@ def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float, n
     launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
     lanes: Any = state.lanes
     batches: Any = state.batches
-    for lane in lanes[lanes.network == network]:
+    for k in np.flatnonzero(lanes.network == network):
+        lane, kind = lanes[k], 0 if kind_of is None else kind_of[k]
         below = batches[lane.offset : lane.offset + max(0, lane.depth - 1)]
         for batch, next_first in zip(below, [*below.first[1:], lane.first], strict=False):
             stalled = state.members[lane.offset + batch.first : lane.offset + next_first]
             requests.stalled_s[stalled] += until_s - batch.paused_s
         if not lane.running:
             continue
-        run = lane.variant, device.segment_at[lane.segment], lane.places
+        run = kind * device.variants.size + lane.variant, device.segment_at[lane.segment], lane.places
         missing = (lane.end_s - max(lane.begin_s, until_s)) / (lane.end_s - lane.begin_s)
         late_s = max(0.0, lane.begin_s - until_s)  # by which gathers and delays, and before them the call, end later
         launches[run] += missing
@@ -391,6 +425,9 @@ def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
     step = np.repeat(np.arange(steps), [len(segment), *[len(repeated)] * (steps - 1)])
     stage = segments.stage[segment_at] + step
     ends_stage = np.append(stage[1:] != stage[:-1], True)
+    moving, cores = np.zeros(0), table.cores
+    if cores is not None:
+        moving = cores.moving_array()[:, segments.stage - 1].ravel()
     return DeviceArrays(
         time_s=segments.time_s,
         latency_s=table.arrays(),
@@ -400,16 +437,18 @@ def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
         load=np.zeros(table.b_max + 1) if table.load is None else np.array(table.load),
         variants=variants_of(table),
         wake_up_s=table.wake_up_s or 0.0,
+        moving=moving,
+        contention=-1.0 if cores is None else cores.contention,
     )
 
 
 def variants_of(table: LatencyTable) -> NDArray[np.void]:
     """Properties of each variant of a table that policies read, as records of ``VARIANT``."""
-    found = np.zeros(table.variants, VARIANT).view(np.recarray)
+    found = np.zeros(math.prod(table.axes), VARIANT).view(np.recarray)
     widths = np.array(table.widths or [math.inf])
     known = [net.accuracy for net in table.subnets or [SubNetEntry(name="")]]
     accuracy = np.array([math.nan if value is None else value for value in known])
-    found.state, found.subnet, width = np.unravel_index(np.arange(table.variants), table.axes)
+    found.state, found.subnet, width = np.unravel_index(np.arange(len(found)), table.axes)
     found.width = widths[width]
     found.accuracy = accuracy[found.subnet]
     if table.reuse is not None:

@@ -20,11 +20,11 @@ from ..formats import InputError, did_you_mean, read_bytes, read_number
 from .admission import Admission, parse_admission
 from .policies import POLICIES, Policy, choice, duration
 from .terms import ON_DEADLINE, SERVE
-from .turns import BETWEEN
+from .turns import BETWEEN, DISPATCH
 
 LIMITS = ("b_max", "lanes")
 """Parameters of every policy that are whole numbers; others are ``call``, the time of a scheduler call,
-``on_deadline``, ``admit`` and ``between``."""
+``on_deadline``, ``admit``, ``between`` and ``dispatch``."""
 
 MAX_SOURCE = 2**24
 """Bytes of a policy's file; a larger one is no program."""
@@ -57,6 +57,8 @@ class Scheduler:
         Which requests are refused at their arrival; ``None`` if none is.
     between : int or None
         Whose turn it is of several networks (:data:`.turns.BETWEEN`); ``None`` if the user wrote nothing.
+    dispatch : int or None
+        Which of several cores serves a request (:data:`.turns.DISPATCH`); likewise.
     source : bytes or None
         Content of the file that the policy was loaded from, if it is a user's.
     """
@@ -70,6 +72,7 @@ class Scheduler:
     on_deadline: int = SERVE
     admit: Admission | None = None
     between: int | None = None
+    dispatch: int | None = None
     source: bytes | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
@@ -202,13 +205,15 @@ def find_policy(spec: str) -> Scheduler:
             f"policy: on_deadline: expected a policy that plans no batches ahead, found {name}, which counts on "
             "requests that wait; choose e.g. fluid"
         )
-    between = None
-    if "between" in texts:
-        between = int(choice("between", *BETWEEN)(texts.pop("between"), None))
+    rules = {
+        name: int(choice(name, *known)(texts.pop(name), None))
+        for name, known in (("between", BETWEEN), ("dispatch", DISPATCH))
+        if name in texts
+    }
     limits = {name: _limit(name, texts.pop(name)) for name in LIMITS if name in texts}
     policy.settings(texts, 1.0)  # a fault is found now
     return Scheduler(
-        spec, policy, texts, call_s, on_deadline=on_deadline, admit=admit, between=between, source=source, **limits
+        spec, policy, texts, call_s, on_deadline=on_deadline, admit=admit, source=source, **rules, **limits
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from .admission import Admission
-from .turns import join, turn_to, waiting_of_all
+from .turns import NUMBER, QUEUE, join, rivals, takes, turn_to
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
@@ -124,14 +124,17 @@ def refuses(request, now_s, terms, networks, clock, lanes):
     rule, first = terms.admission, 0
     waiting = all_waiting = clock.tail - clock.head
     if networks is not None:
-        first = 5 * networks.network_of[request]
-        all_waiting = waiting_of_all(networks, clock)
+        first = 5 * networks.joined[request, NUMBER]
+        all_waiting = rivals(request, networks, clock)
     held = rule[first + TOKENS] + rule[first + RATE] * (now_s - rule[first + SINCE])
     rule[first + TOKENS] = min(rule[first + BURST], held)
     rule[first + SINCE] = now_s
     idle = 0
     for k in range(lanes.size):
-        if lanes[k].depth == 0:
+        free = lanes[k].depth == 0
+        if networks is not None:
+            free = free and takes(k, request, networks)
+        if free:
             idle += 1
     if (waiting >= rule[first + LIMIT] and all_waiting >= idle) or rule[first + TOKENS] < 1.0:
         return True
@@ -140,11 +143,11 @@ def refuses(request, now_s, terms, networks, clock, lanes):
 
 
 @compiled(lean=True)
-def arrive(terms, networks, clock, lanes, queue, requests):
+def arrive(terms, networks, clock, lanes, batches, queue, requests):
     """Put the next request into the queue, or refuse it."""
     request = clock.arrived
     if networks is not None:
-        join(networks.network_of[request], networks, clock)
+        join(request, requests.arrival_s[request], networks, clock, lanes, batches)
     clock.arrived += 1
     if terms.think_s.size > 0:
         pop(terms.clients, terms.counts[SENDING], terms.think_s)
@@ -189,7 +192,7 @@ def give_up(terms, networks, clock, lanes, batches, members, queue, requests, ex
     due_s = requests.due_s[request]
     if requests.start_s[request] == math.inf:
         if networks is not None:
-            turn_to(networks.network_of[request], networks, clock)
+            turn_to(networks.joined[request, QUEUE], networks, clock)
         k = clock.head
         while queue[k] != request:
             k += 1
@@ -221,7 +224,7 @@ def pass_time(until_s, whole, terms, networks, clock, lanes, batches, members, q
         if due_s <= arrival_s:
             give_up(terms, networks, clock, lanes, batches, members, queue, requests, exit_of)
         else:
-            arrive(terms, networks, clock, lanes, queue, requests)
+            arrive(terms, networks, clock, lanes, batches, queue, requests)
 
 
 @compiled(lean=True)

@@ -138,6 +138,32 @@ class Segments(NamedTuple):
         return [part for part in found if part is not None]
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Cores(SparseRecord):
+    """Cores on one memory: kinds with times of their own, and what they take from each other (docs/model.md, Cores)."""
+
+    names: Annotated[list[str], Field(min_length=1)]  # of the kinds
+    of: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=64)]  # kind of each core
+    contention: Share  # of a core's transfers that waits for those of another core at that time
+    moving: list[list[list[Share]]]  # share of the time in which words move, by kind, stage and b = 1..b_max
+
+    def check(self, stages: int, b_max: int) -> None:
+        """Refuse, as a ``ValueError``, lists that do not fit each other or the table."""
+        if sorted(set(self.of)) != list(range(len(self.names))):
+            raise ValueError(f"cores: of: expected every kind from 0 to {len(self.names) - 1}")
+        if [[len(row) for row in kind] for kind in self.moving] != [[b_max] * stages] * len(self.names):
+            raise ValueError(
+                f"cores: moving: expected {len(self.names)} kinds of {stages} stages, each with {b_max} shares, one "
+                "for each batch size"
+            )
+
+    def moving_array(self) -> NDArray[np.float64]:
+        """Shares of the time in which words move. Shapes: returns (kinds, stages, b_max + 1)."""
+        return _from_zero(np.array(self.moving))
+
+
 class LatencyTable(Table, SparseRecord):
     """The latency table as a file, ``fluidb.latency/2`` (``docs/file-formats.md``).
 
@@ -178,6 +204,9 @@ class LatencyTable(Table, SparseRecord):
         behind every exit but the last; 0 if not stated.
     wake_up_s : float, optional
         Time until a batch begins on a lane that was idle; 0 if not stated.
+    cores : Cores, optional
+        Cores that share a memory.  Each is a lane; layers and stages have the times of every kind, one after the other,
+        in place of variants.
     planned : PlannedService, optional
         Batch size and thresholds of a plan of exits, which hold where nothing else is asked for.
     measured : list of float, optional
@@ -203,6 +232,7 @@ class LatencyTable(Table, SparseRecord):
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
     wake_up_s: SecondsOrNone | None = None
+    cores: Cores | None = None
     planned: PlannedService | None = None
     measured: Annotated[list[Ratio], Field(min_length=2, max_length=2)] | None = None
 
@@ -231,7 +261,13 @@ class LatencyTable(Table, SparseRecord):
             raise ValueError("measured: expected it beside layers without causes, of an engine")
         if self.reuse is not None:
             self.reuse.check(len(self.states or []), len(self.subnets or []))
-        if (self.load is None) != (self.lanes == 1):
+        if self.cores is not None:
+            self.cores.check(len(self.exits), self.b_max)
+            if self.axes != (1, 1, 1) or self.load is not None or self.measured is not None:
+                raise ValueError("cores: expected none beside widths, subnets, states, load or measured")
+            if self.lanes != len(self.cores.of):
+                raise ValueError("lanes: expected as many as cores")
+        elif (self.load is None) != (self.lanes == 1):
             raise ValueError("load: expected one if there are several lanes, and only then")
         if self.load is not None and len(self.load) != self.b_max + 1:
             raise ValueError(f"load: expected {self.b_max + 1} shares, one for each batch size from 0")
@@ -294,10 +330,11 @@ class LatencyTable(Table, SparseRecord):
     def variants(self) -> int:
         """Forms in which a batch can run: every state with every SubNet and every width, in the order of :attr:`axes`.
 
+        Of cores there is one for each kind, of which a core has its own.
         The width varies first: variant v has the places ``np.unravel_index(v, axes)``.  A policy that
         chooses no variant runs the first: the widest, the first SubNet, the first state.
         """
-        return math.prod(self.axes)
+        return math.prod(self.axes) * (1 if self.cores is None else len(self.cores.names))
 
     @property
     def places(self) -> int:
@@ -306,12 +343,12 @@ class LatencyTable(Table, SparseRecord):
 
     @property
     def speedup(self) -> float:
-        """Largest throughput with batches on several lanes, relative to one batch at a time."""
+        """Largest throughput with batches on several lanes, relative to one batch at a time; of cores a bound."""
         return max(side_by_side / self.slowdown(side_by_side) for side_by_side in range(1, self.lanes + 1))
 
     def slowdown(self, side_by_side: int) -> float:
         """Least factor by which each of several batches takes longer: that of the batch size that loads least."""
-        if self.load is None or side_by_side == 1:
+        if self.load is None or side_by_side == 1:  # cores have no load: they may wait for words, or not
             return 1.0
         return max(1.0, side_by_side * min(self.load[1:]))
 

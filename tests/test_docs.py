@@ -57,12 +57,31 @@ def test_the_page_says_whom_each_rule_between_networks_serves(tmp_path):
     run_shell("".join(blocks("README.md", "sh")[1].splitlines(keepends=True)[:2]), tmp_path)
     page, (networks,) = (ROOT / "docs" / "policies.md").read_text(), blocks("docs/policies.md", "toml")
     (tmp_path / "two.toml").write_text(networks)
-    run_shell("".join(blocks("docs/policies.md", "sh")), tmp_path)
+    run_shell(blocks("docs/policies.md", "sh")[0], tmp_path)
     for rule in ("fcfs", "edf", "shares"):
         served = ("serve-sim", "two.toml", "--trace", "t11.csv", "--between", rule, "--json")
         found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
         rates = [f"{100 * part['violation_rate']:.2f} %" for part in found["networks"]]
         assert re.search(rf"^\| `{rule}`.*\| {', '.join(rates)} \|$", page, re.MULTILINE), rates
+
+
+@needs_speed
+def test_the_page_says_whether_two_small_cores_beat_a_large_one(tmp_path):
+    page = (ROOT / "docs" / "policies.md").read_text()
+    run_shell(blocks("docs/policies.md", "sh")[1], tmp_path)
+    rates = {}
+    for rule in (None, "shared", "shortest", "least_work"):
+        table = "r50-large" if rule is None else "r50-pair"
+        policy = "fluid" if rule is None else f"fluid:dispatch={rule}"
+        served = ("serve-sim", table, "--trace", "t20.csv", "--slo", "100ms", "--policy", policy, "--json")
+        rates[rule] = f"{100 * json.loads(call_fluidb(*served, cwd=tmp_path).stdout)['violation_rate']:.2f} %"
+        assert rule is None or re.search(rf"^\| `{rule}`.*\| {rates[rule]} \|$", page, re.MULTILINE), rates
+    assert f"The large one wins: {rates[None]} violate, of the two {rates['least_work']}." in page
+    alone_ms = []
+    for table in ("r50-large", "r50-pair"):
+        made = json.loads((tmp_path / table / "latency.json").read_text())
+        alone_ms.append(f"{1e3 * sum(layer['time_s'][0] for layer in made['layers']):.2f} ms")
+    assert f"A request alone takes {alone_ms[0]} on it and {alone_ms[1]} on a small one" in " ".join(page.split())
 
 
 @needs_speed

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..names import DEVICE, NETWORK, named
-from ..options import AsJson, PictureOptions, argument, written
+from ..options import AsJson, PictureOptions, argument, names, numbers, option, written
 from ..render import folded_table, percent, show, table
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ def command(
     device: Annotated[
         str | None, argument("A device of `fluidb platforms`, or a TOML file.", "[DEVICE]", **named(DEVICE))
     ] = None,
-    output: Annotated[Path | None, written("With a device: the folder to write.")] = None,
+    output: Annotated[Path | None, written("With a device or cores: the folder to write.")] = None,
+    cores: Annotated[
+        str | None, option("So many cores on one memory; of each design or engine, with commas between.", "N[,N,...]")
+    ] = None,
     *,
     picture: PictureOptions,
     as_json: AsJson = False,
@@ -39,17 +42,29 @@ def command(
     (`fluidb docs your-own`), beside decisions.json: the batches that should be
     split after some of their samples have terminated, and the batch sizes that fill
     the device. --plot draws both.
+
+    With --cores, DIR is a design or several with commas between, or DEVICE engines
+    of fixed shape: the cores share the memory of the board (`fluidb docs policies`).
     """
     from ...formats import InputError, together
     from ...tables.latency import LATENCY_FILE
 
     text: Iterator[str] = iter(())
     more: dict[str, Any] = {}
-    if device is None:
+    if cores is not None:
+        if output is None or picture.plot is not None:
+            raise InputError("latency: --cores expects --output and no --plot; write e.g. --cores 2 -o DIR")
+        folder = output
+        made = _write_cores(directory, device, cores, output, replace=picture.force)
+        text = _cores(made)
+        more = {"cores": made.cores}
+    elif device is None:
         from ...dse.npu.latency import write_latency
 
         if output is not None or picture.force or picture.plot is not None:
-            raise InputError("latency: --output, --force and --plot need a device; write NETWORK DEVICE -o DIR")
+            raise InputError(
+                "latency: --output, --force and --plot need a device or --cores; write NETWORK DEVICE -o DIR"
+            )
         folder = Path(directory)
         made = write_latency(folder)
     else:
@@ -74,6 +89,45 @@ def command(
     record = {"output": file, "b_max": made.b_max, "exits": made.exits, "rows": list(_rows(made))}
     then = f"; next: fluidb serve-sim {folder} --trace FILE --slo 200ms"
     show(as_json, "fluidb.latency-output/1", record | more, chain([_times(made)], text), file, then)
+
+
+def _write_cores(directory: str, device: str | None, cores: str, output: Path, *, replace: bool) -> LatencyTable:
+    """Make and write the table of several cores: of designs, or of engines."""
+    from ...dse.cores import design_cores, engine_cores, tabulate_cores, write_cores
+    from ...formats import InputError
+    from ...models.loader import read_network_file
+    from ...platforms import load_platform
+    from ...platforms.engine import Engine
+
+    counts = [int(count) for count in numbers(cores, "cores", int, "2 or 1,2")]
+    kinds = names(directory if device is None else device) or []
+    if len(counts) != len(kinds):
+        raise InputError(
+            f"cores: expected a number for each of {', '.join(kinds)}, found {len(counts)} numbers; write e.g. "
+            f"{','.join('1' * len(kinds))}"
+        )
+    if device is None:
+        made = tabulate_cores(design_cores(kinds, counts))
+    else:
+        engines = [load_platform(name, kind=Engine) for name in kinds]
+        made = tabulate_cores(engine_cores(*read_network_file(directory), engines, counts))
+    return write_cores(made, output, replace=replace)
+
+
+def _cores(made: LatencyTable) -> Iterator[str]:
+    """The cores, and how often words move."""
+    assert made.cores is not None
+    moving = made.cores.moving_array()
+    moving_s, stage_s = (moving * made.stage_array()).sum(axis=1), made.stage_array().sum(axis=1)
+    yield table(
+        ["core", "number", "words move, b=1", f"b={made.b_max}"],
+        [
+            (name, str(made.cores.of.count(kind)), *(percent(moving_s[kind, b] / stage_s[kind, b], 1) for b in ends))
+            for ends in [(1, made.b_max)]
+            for kind, name in enumerate(made.cores.names)
+        ],
+    )
+    yield f"Of a core's transfers {percent(made.cores.contention)} wait for those of another at that time."
 
 
 def _rows(made: LatencyTable) -> Iterator[dict[str, Any]]:
@@ -104,6 +158,8 @@ def _times(made: LatencyTable) -> str:
 
 
 def _variant(made: LatencyTable, number: int) -> str:
+    if made.cores is not None:
+        return f"core {made.cores.names[number]}"
     return f"width {made.widths[number % len(made.widths)]:g}" if made.widths else f"variant {number}"
 
 

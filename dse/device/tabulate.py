@@ -21,6 +21,8 @@ from .decisions import DecisionPoint, sum_up, tabulate_decisions
 from .engine import tabulate_engine
 
 ENGINE_FILE = "engine.toml"
+DEVICE_FILES = {LATENCY_FILE, DECISIONS_FILE, ENGINE_FILE}
+"""All that fluidb keeps in the folder of a device's table."""
 
 
 class _Use(NamedTuple):
@@ -122,8 +124,7 @@ class DeviceTables(NamedTuple):
 
 def check_device_folder(folder: AnyPath, *, replace: bool) -> None:
     """Refuse a folder that is in use, before any work is done."""
-    known = {LATENCY_FILE, DECISIONS_FILE, ENGINE_FILE}
-    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, known)
+    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, DEVICE_FILES)
 
 
 def write_device(

@@ -3,16 +3,18 @@
 ``measurements.csv`` has rows of Xilinx/Vitis-AI, READMEs of the model zoo at tags v2.0 and, for Ultra96, v2.5
 (Apache-2.0): latency of one thread, no number changed; the columns platform and network are ours.  ``nvdla.csv`` has
 layers and MAC cycles of nvdla/hw, branch nvdlav1, perf/NVDLA_OpenSource_Performance.xlsx (Open NVDLA licence), the
-vendor's own model.  ``mlperf.csv`` has runs of mlcommons/inference_results_v0.7, closed division, Server (Apache-2.0),
-from mlperf_log_summary.txt: rate, least number of requests and percentiles of latency, no number changed.
+vendor's own model.  ``cores.csv`` has the frames a second of many threads in the same rows of Vitis-AI, where one is
+stated; the columns platform, cores and network are ours.  ``mlperf.csv`` has runs of mlcommons/inference_results_v0.7,
+closed division, Server (Apache-2.0), from mlperf_log_summary.txt: rate, least number of requests and percentiles of
+latency, no number changed.
 """
 
 from pathlib import Path
 
 from ..paper import Paper
 
-MEASUREMENTS, SHEET, MLPERF = (
-    Path(__file__).with_name(name) for name in ("measurements.csv", "nvdla.csv", "mlperf.csv")
+MEASUREMENTS, SHEET, MLPERF, THREADS = (
+    Path(__file__).with_name(name) for name in ("measurements.csv", "nvdla.csv", "mlperf.csv", "cores.csv")
 )
 
 INTRODUCTION = """\
@@ -29,6 +31,7 @@ PAPER = Paper(
     introduction=INTRODUCTION,
     items={
         "hardware_dpu": "boards",
+        "hardware_cores": "cores",
         "hardware_shapes": "boards",
         "hardware_pixels": "boards",
         "hardware_nvdla": "sheet",

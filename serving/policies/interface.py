@@ -102,7 +102,6 @@ LANE = np.dtype(
         ("in_flight", "i8"),  # samples of all of them
         ("admitted", "i8"),  # samples that they began with, those included that have exited since
         ("running", "i8"),  # 1 while a segment runs
-        ("slowed", "i8"),  # 1 once the end of that segment has the slowdown of other lanes in it
         ("left", "i8"),  # segments that the top batch still runs before the policy is asked
         ("network", "i8"),  # of several, the one of its batches, or of the last one; -1 before the first
         ("run", "i8"),  # place of the running segment in the record
@@ -111,7 +110,9 @@ LANE = np.dtype(
         ("end_s", "f8"),
         ("wait_s", "f8"),  # time that passes before its segment begins: to gather samples
         ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
-        ("load", "f8"),  # share of the device that the running segment takes
+        ("load", "f8"),  # share that the running segment takes of the device, or of its time to move words
+        ("stretch", "f8"),  # factor by which moving words takes longer on this core, beside the others
+        ("slowdown", "f8"),  # factor of other lanes that the end of the running segment has in it
     ],
     align=True,
 )

@@ -120,6 +120,7 @@ the README and other tests do so for the other commands.
             ["exits", "bert_base", "v100-tensorrt-bert", *EXITS, "--guard", "99.5%", "-o", "plan"],
         ),
         ("latency", ["latency", "DESIGN"]),
+        ("latency-cores", ["latency", "mobilenet_v1", "dpu-b4096-zcu104", "--cores", 2, "-o", "n"]),
         ("fbcb", ["fbcb", "DESIGN"]),
         ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),
         ("dse-subgraphs", ["dse", "ofa_mobilenet_v3", "sushi-zcu104"]),
