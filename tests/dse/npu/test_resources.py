@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import tool
-from fluidb.dse import Limits, Overlap, SearchOptions, Tile, search
+from fluidb.dse import Limits, Overlap, SearchOptions, Tile, read_design, search
+from fluidb.dse.npu.hardware import package_text
 from fluidb.dse.npu.resources import Bank, Needs, banks, cells, halves, most_rows, needs, place
 from fluidb.dse.npu.space import DesignSpace, check_fit, designs
 from fluidb.formats import InputError
@@ -58,10 +59,13 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
     ],
     ids=str,
 )  # fmt: skip
-def test_yosys_places_as_many_blocks(design, tmp_path):
+def test_yosys_places_as_many_blocks(tiny_design, design, tmp_path):
+    """For the whole NPU: nothing beside the engine takes a DSP or a memory."""
     write_package(design, tmp_path)
-    sources = " ".join(["engine_pkg.sv", *sorted(map(str, SOURCE.glob("*.sv")))])
-    found = synthesised(sources, "engine", tmp_path)["engine"]
+    (tmp_path / "fbe_pkg.sv").write_text(package_text(*read_design(tiny_design)))
+    others = [SOURCE.parent / name for name in ("fbcb.sv", "fbe.sv", "npu.sv")]
+    sources = " ".join(["engine_pkg.sv", "fbe_pkg.sv", *sorted(map(str, SOURCE.glob("*.sv"))), *map(str, others)])
+    found = synthesised(sources, "npu", tmp_path)["npu"]
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
     assert board.port.words == design.W
