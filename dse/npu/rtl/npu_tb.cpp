@@ -65,6 +65,7 @@ struct Bench {
     memory.serve(npu);
     tick();
     npu.update = npu.restart = npu.advance = npu.start = 0;
+    npu.b_exit = npu.b_incr = npu.slot = 0;
   }
 
   void enter(uint32_t number, uint32_t bits) {
@@ -80,7 +81,7 @@ struct Bench {
   bool run(const uint32_t *wanted, uint32_t count, bool at_exit) {
     uint32_t done = 0, bursts = 0;
     uint64_t since = 0, now = 1;  // of `start`, or the end of the last layer; then of the layer's first burst
-    for (; !npu.idle && now <= LIMIT; now++) {
+    for (; !npu.idle && done <= count && now <= LIMIT; now++) {
       memory.serve(npu);
       if (npu.burst && ++bursts == 2) {  // the first is that of the record
         if (now - since != between) fault("FAIL layer %u: begins after %lu cycles, expected %u\n", npu.layer, long(now - since), between);
@@ -157,7 +158,7 @@ int main(int argc, char **argv) {
       at += 3;
     } else {
       if (!bench.run(of + 2, of[0], of[1])) {
-        printf("FAIL a layer does not end\n");
+        printf("FAILED: the NPU does not stop\n");
         return 1;
       }
       at += 3 + 3 * of[0];

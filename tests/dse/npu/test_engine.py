@@ -167,15 +167,8 @@ def build(design: Design, folder: Path, source: Path = SOURCE, optimise: str = "
     write_package(design, folder)
     constants = f"-DLIMIT={LIMIT}u -std=c++17 -w -I{SOURCE.parent}"
     command = [tool("verilator"), "--cc", "--exe", "--build", "-O3", "--top-module", "engine", "--Mdir", "build"]
-    command += [
-        "-MAKEFLAGS",
-        f"OPT_FAST={optimise} OPT_SLOW=-O0",
-        "--x-initial",
-        "unique",
-        "-Wno-fatal",
-        "-CFLAGS",
-        constants,
-    ]
+    command += ["-MAKEFLAGS", f"OPT_FAST={optimise} OPT_SLOW=-O0"]
+    command += ["--x-initial", "unique", "-Wno-fatal", "-CFLAGS", constants]
     sources = ["engine_pkg.sv", *sorted(source.glob("*.sv")), BENCH]
     command += [*map(str, sources), "-o", "engine_tb"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -221,12 +214,14 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
 def test_two_layers_of_full_size(tmp_path: Path) -> None:
     """Of ResNet-50 on the ZC706 by its search's design, as its control block runs them: the latency table's cycles."""
     network, board = load_network("resnet50"), load_platform("zc706")
-    options = SearchOptions(tile=Tile(1024, 7, 128), b_max=2)
+    whole = Tile(1024, 7, 128)
+    options = SearchOptions(tile=whole, b_max=2)
     design, fbcb = tabulate_design(network, board, options, search(network, board, options))
     costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
     places = [place for place, layer in enumerate(network.layers) if layer.gemm]
+    assert costs.block_rows is not None
     words, ready, cycles, latency = map(int, board.port)
-    sizes, found = Design(*options.tile, words, 2), []
+    sizes, found = Design(*whole, words, 2), []
     for name, channels, side, b in (("layer3.1.conv2", 256, 14, 2), ("layer4.1.conv2", 512, 7, 1)):
         (index,) = (index for index, place in enumerate(places) if network.layers[place].name == name)
         window = Window(channels, (side, side), (3, 3), (side, side), pad=(1, 1))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, POCKET, tool, traffic_of
+from builders import COMPILED, POCKET, Run, tool, traffic_of
 from fluidb.dse import (
     Overlap,
     SearchOptions,
@@ -28,7 +28,7 @@ from fluidb.dse.npu.choices import Batching
 from fluidb.dse.npu.commands import ADVANCE, RESTART, UPDATE, Script, preemption
 from fluidb.dse.npu.hardware import write_hardware
 from fluidb.dse.npu.integer import INTEGER_FILE
-from fluidb.dse.npu.memory import RECORD_WORDS, memory_of
+from fluidb.dse.npu.memory import memory_of
 from fluidb.dse.npu.program import jobs_of
 from fluidb.dse.npu.quantise import Quantised, quantise, write_quantised
 from fluidb.formats import InputError
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole ne
 
 PORT: dict[str, Any] = {"port_words": 8, "bandwidth_gb_s": 1.4, "port_latency_cycles": 20.0}  # ready in 7 of 8 cycles
 BOARD = load_platform(POCKET).model_copy(update={**PORT, "dsps": 40, "on_chip_mbit": 1.0})
-BUILT = SearchOptions(tile=Tile(64, 4, 8), b_max=6, memory_layers=False)
+BUILT = SearchOptions(tile=Tile(128, 4, 7), b_max=6, memory_layers=False)
 
 
 @pytest.fixture(scope="module")
@@ -156,36 +156,61 @@ def test_samples_leave_and_join_on_the_npu(
         assert cycles == round(times[stage - 1, stage, b] * BOARD.clock_hz)
 
 
+def first_stage(script: Script, b: int) -> Script:
+    """With a script's first stage for a batch, and what it needs."""
+    script.hand_over(0, np.arange(b), 0)
+    script.stage(1, np.arange(b), 0, UPDATE | RESTART, 0, b)
+    return script
+
+
 def test_the_npu_runs_an_entry_that_the_host_writes(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
     """Five samples as 2 x 3, of which the last column holds one; the record of this layout is in the memory."""
     rtl, command = npu
     design, fbcb = designed(digits)
     with np.load(INPUTS) as held:
         samples = integer.encode(digits.network, held["input"][:5])
-    entry = "00" + "1" + "001"  # k = 1, two blocks of rows, B_R = 2
-    assert (fbcb.block_bits, fbcb.bits) == (1, len(entry))
+    assert fbcb.block_bits == 2
+    others = {
+        "a1": "00_01_001",
+        "b1": "00_01_001",
+        "exit1/head1": "01_00_001",
+    }  # k = 1 and 2; two blocks of rows, and one
+    entries = {name: entry.replace("_", "") for name, entry in others.items()}
     rows = [
-        row.model_copy(
-            update={"entries": [*row.entries[:4], entry, *row.entries[5:]]} if row.layer in ("a1", "b1") else {}
-        )
+        row.model_copy(update={"entries": [*row.entries[:4], entries.get(row.layer, row.entries[4]), row.entries[5]]})
         for row in fbcb.rows
     ]
-    assert rows != fbcb.rows
     other = fbcb.model_copy(update={"rows": rows})
     timed = jobs_of(digits.network, design, other)
     memory = memory_of(digits.network, timed, other, int(BOARD.port.words))
     (rtl / "other_memory.bin").write_bytes(memory.content())
     script = Script(digits.network, timed, memory, BOARD.port, samples)
-    for number, row in enumerate(rows):
-        if row not in fbcb.rows:
-            script.enter(number * BUILT.b_max + 4, entry)
-    script.hand_over(0, np.arange(5), 0)
-    script.stage(1, np.arange(5), 0, UPDATE | RESTART, 0, 5)
-    assert len(ran(rtl, [command[0], "other_memory.bin", command[2]], script)) == 4
+    written = [number for number, row in enumerate(rows) if row not in fbcb.rows]
+    assert len(written) == len(entries)
+    for number in written:
+        script.enter(number * BUILT.b_max + 4, rows[number].entries[4])
+    assert len(ran(rtl, [command[0], "other_memory.bin", command[2]], first_stage(script, 5))) == 4
+
+
+def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
+    rtl, command = npu
+    with np.load(INPUTS) as held:
+        script = first_stage(script_of(digits, integer.encode(digits.network, held["input"][:1])), 1)
+    assert len(ran(rtl, command, script)) == 4
+    for bit in (0, 16, 24):  # B_R, the code of the blocks of rows, that of k
+        memory = np.frombuffer((rtl / "memory.bin").read_bytes(), "<u4").copy()
+        memory[56] ^= 1 << bit
+        (rtl / "changed.bin").write_bytes(memory.tobytes())
+        done = subprocess.run(
+            [command[0], "changed.bin", "other.bin"], cwd=rtl, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert "stale 1" in done.stdout
+        assert "layer 0," not in done.stdout
 
 
 def test_the_npu_runs_what_was_written_for_it(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
-    """With random samples; then with memory that was made for another entry, which is refused."""
+    """With random samples, and it is where the map says."""
     rtl, command = npu
     found = ran(rtl, command)
     late = BUILT.b_max // 3
@@ -196,13 +221,6 @@ def test_the_npu_runs_what_was_written_for_it(digits: Quantised, npu: tuple[Path
     for row in about["products"]:
         weights = digits.network.weights[row["name"]]
         assert np.array_equal(memory[row["weights"] :][: weights.size], weights.ravel())
-    changed = memory.copy()
-    records = changed[: len(about["products"]) * BUILT.b_max * 2 * RECORD_WORDS].view("<u4").reshape(-1, RECORD_WORDS)
-    records[BUILT.b_max - 1, 56] ^= 1  # B_R of the first layer with the largest batch
-    (rtl / "changed.bin").write_bytes(changed.tobytes())
-    done = subprocess.run([command[0], "changed.bin", command[2]], cwd=rtl, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "stale 1" in done.stdout
 
 
 @pytest.mark.parametrize("policy", ["fluid", "lazy", "adaptb:timeout=1ms"])
@@ -223,6 +241,20 @@ def test_a_trace_is_served_alike_in_the_cycles_that_the_npu_counts(
     served, again = (simulate(one, traffic_of(trace, exits), find_policy(policy)) for one in (table, other))
     assert np.array_equal(served.finish_s, again.finish_s)
     assert served.launches[:, 2:].any()  # batches, too
+
+
+def test_memory_of_another_network_is_refused(
+    digits: Quantised, tiny_design: Path, fluidb: Run, tmp_path: Path
+) -> None:
+    write_quantised(digits, tmp_path / "int16")
+    for name, fault in (
+        ("int16/integer.npz", 'design.json: layer "conv1": expected a product of digits'),
+        ("none.npz", "none.npz: expected a quantised network, found no such file"),
+    ):
+        done = fluidb("hardware", tiny_design, "-o", "rtl", "--integers", name)
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+        assert fault in done.stderr
+        assert not (tmp_path / "rtl").exists()
 
 
 def test_a_design_for_another_network_is_refused(digits: Quantised) -> None:
