@@ -52,20 +52,20 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    "design",
+    ("design", "top"),
     [
-        Design(1024, 2, 2, 4, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1), Design(2742, 2, 1, 4, 4),
-        Design(1100, 1, 2, 8, 2),
+        (Design(1024, 2, 2, 4, 2), "engine"), (Design(1536, 1, 3, 4, 2), "engine"),
+        (Design(4096, 1, 2, 2, 1), "engine"), (Design(2742, 2, 1, 4, 4), "engine"), (Design(1100, 1, 2, 8, 2), "npu"),
     ],
     ids=str,
 )  # fmt: skip
-def test_yosys_places_as_many_blocks(tiny_design, design, tmp_path):
-    """For the whole NPU: nothing beside the engine takes a DSP or a memory."""
+def test_yosys_places_as_many_blocks(tiny_design, design, top, tmp_path):
+    """Also for the whole NPU: nothing beside the engine takes a DSP or a memory."""
     write_package(design, tmp_path)
     (tmp_path / "fbe_pkg.sv").write_text(package_text(*read_design(tiny_design)))
     others = [SOURCE.parent / name for name in ("fbcb.sv", "fbe.sv", "npu.sv")]
     sources = " ".join(["engine_pkg.sv", "fbe_pkg.sv", *sorted(map(str, SOURCE.glob("*.sv"))), *map(str, others)])
-    found = synthesised(sources, "npu", tmp_path)["npu"]
+    found = synthesised(sources, top, tmp_path)[top]
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
     assert board.port.words == design.W
