@@ -27,7 +27,7 @@ MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__
 MODULES = [name for name in MODULES if name.split(".")[1:2] not in (["tests"], ["benchmarks"], ["__main__"])]
 
 
-DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".in", ".md", ".onnx", ".npz")
+DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".hpp", ".in", ".md", ".onnx", ".npz")
 
 
 def subpackages() -> list[str]:
@@ -94,7 +94,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
         for path in (ROOT / folder).iterdir()
         if path.suffix == ".py"
         or (
-            path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".in", ".md", ".onnx", ".npz")
+            path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".hpp", ".in", ".md", ".onnx", ".npz")
             and path.parent != ROOT
         )
     }

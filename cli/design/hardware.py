@@ -5,26 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ..options import AsJson, DesignFolder, Force, written
+from ..options import AsJson, DesignFolder, Force, option, written
 from ..render import facts, show
 
 
 def command(
     directory: DesignFolder,
     output: Annotated[Path, written("The folder to write.")],
+    integers: Annotated[
+        Path | None,
+        option("The design's network in integers (`fluidb quantise`); its memory is written, too.", "FILE"),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a design as hardware: SystemVerilog, control block, C header.
 
-    The engine runs each product in the cycles that the design's latency table counts
-    (a design by --overlap ideal or paper has none), and the Fluid Batching Engine
-    tells how to run each layer and batch. README.md in the folder says how to simulate
-    and use both (`fluidb docs hardware`).
+    The NPU's engine runs each product in the cycles that the design's latency table
+    counts (a design by --overlap ideal or paper has none), as its Fluid Batching Engine
+    decides for the layer and batch. README.md in the folder says how to simulate and use
+    it (`fluidb docs hardware`).
     """
     from ...dse.npu.hardware import write_hardware
 
-    files = write_hardware(directory, output, replace=force)
+    files = write_hardware(directory, output, integers=integers, replace=force)
     record = {"output": output, "files": files}
     then = f"; next: how to simulate and instantiate it stands in {output / 'README.md'}"
     show(as_json, "fluidb.hardware-output/2", record, [facts(("file", str(file)) for file in files)], output, then)

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from string import Template
 
+import numpy as np
+
 from ... import __version__
 from ...formats import InputError, check_own_folder, write_directory
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
@@ -17,11 +19,15 @@ from .space import LayerKind, one_by_one
 
 RTL = Path(__file__).parent / "rtl"
 STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
+NPU_FILES = ("npu.sv", "npu_tb.cpp", "memory.hpp")
 PACKAGE_FILE = "fbe_pkg.sv"
 MEMORY_FILE = "fbcb.mem"
 HEADER_FILE = "fluidb_latency.h"
 ENGINE = RTL / "engine"
 ENGINE_PACKAGE_FILE = "engine_pkg.sv"
+MEMORY, COMMANDS, MAP = IMAGE_FILES = "memory.bin", "commands.bin", "memory.json"
+"""Of a network in integers, which the NPU's testbench runs."""
+
 MAX_ROWS = 2**16 - 1
 """The engine counts rows with 16 bits."""
 
@@ -152,7 +158,7 @@ def hardware_texts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) 
     made = {PACKAGE_FILE: package_text(design, fbcb), MEMORY_FILE: memory_text(design, fbcb)}
     made[HEADER_FILE] = header_text(design, latency)
     if design.options.overlap is Overlap.TILES:
-        static += [*sorted(ENGINE.glob("*.sv")), ENGINE / "engine_tb.cpp"]
+        static += [*sorted(ENGINE.glob("*.sv")), *(RTL / name for name in NPU_FILES)]
         made[ENGINE_PACKAGE_FILE] = engine_package_text(design, fbcb)
     return {path.name: path.read_text(encoding="utf-8") for path in static} | made
 
@@ -180,10 +186,31 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
     )
 
 
-def write_hardware(folder: Path, output: Path, *, replace: bool = False) -> list[Path]:
-    """Write the hardware of a design, whole or not at all."""
+def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[str, str | bytes]:
+    """A network in the NPU's memory, where software finds it there, and commands for the testbench."""
+    from .commands import Script, preemption
+    from .integer import read_integer
+    from .memory import map_text, memory_of
+    from .program import jobs_of
+
+    network, port, b_max = read_integer(integers), design.platform.port, fbcb.b_max
+    timed = jobs_of(network, design, fbcb)
+    memory = memory_of(network, timed, fbcb, int(port.words))
+    late = b_max // 3
+    draw = np.random.default_rng(0)
+    samples = draw.integers(-(2**14), 2**14, (b_max + late, *network.shape)).astype(np.int16)
+    script = Script(network, timed, memory, port, samples)
+    preemption(script, late)
+    return {MEMORY: memory.content(), COMMANDS: script.content(), MAP: map_text(network, memory)}
+
+
+def write_hardware(folder: Path, output: Path, *, integers: Path | None = None, replace: bool = False) -> list[Path]:
+    """Write the hardware of a design, whole or not at all; with the memory of its network if given in integers."""
     design, fbcb = read_design(folder)
-    texts = hardware_texts(design, fbcb, read_latency(folder))
-    check_own_folder(output, replace, "the files of a design's hardware", PACKAGE_FILE, texts)
+    texts: dict[str, str | bytes] = {**hardware_texts(design, fbcb, read_latency(folder))}
+    own = {*texts, *IMAGE_FILES}
+    check_own_folder(output, replace, "the files of a design's hardware", PACKAGE_FILE, own, apart=[folder, integers])
+    if integers:
+        texts |= image_files(integers, design, fbcb)
     write_directory(output, texts, replace=replace)
     return [output / name for name in sorted(texts)]

@@ -22,8 +22,9 @@ module fbcb (
   localparam int ENTRY_BITS = fbe_pkg::ENTRY_BITS;
   localparam int ADDRESS_BITS = fbe_pkg::ADDRESS_BITS;
   localparam int ROW_BITS = B_MAX * ENTRY_BITS;
+  localparam int STEP = 1 << $clog2(ENTRY_BITS);  // entries are read at powers of two: a product would take a DSP
 
-  logic [LAYERS*ROW_BITS-1:0] entries;
+  logic [LAYERS*B_MAX*STEP-1:0] entries;
 
   for (genvar layer = 0; layer < LAYERS; layer++) begin : gen_layer
     logic [ROW_BITS-1:0] row;
@@ -37,10 +38,12 @@ module fbcb (
       end
     end
 
-    assign entries[layer*ROW_BITS+:ROW_BITS] = row;
+    for (genvar i = 0; i < B_MAX; i++) begin : gen_entry
+      assign entries[(layer*B_MAX+i)*STEP+:STEP] = STEP'(row[i*ENTRY_BITS+:ENTRY_BITS]);
+    end
   end
 
-  assign read_entry = entries[read_address*ENTRY_BITS+:ENTRY_BITS];
+  assign read_entry = entries[read_address*STEP+:ENTRY_BITS];
 
 endmodule
 

@@ -28,6 +28,7 @@ module fbe (
 
     output logic [  fbe_pkg::COUNT_BITS-1:0] b_act,
     output logic [  fbe_pkg::LAYER_BITS-1:0] layer,
+    output logic [fbe_pkg::ADDRESS_BITS-1:0] number,  // of the entry of both
     output logic                             fault,  // an update was out of range since reset
 
     // how to run this layer with this batch
@@ -36,6 +37,7 @@ module fbe (
     output logic [ fbe_pkg::BLOCK_WIDTH-1:0] blocks,  // code of the number of blocks of rows
     output logic [  fbe_pkg::COUNT_BITS-1:0] b_r,
     output logic [  fbe_pkg::COUNT_BITS-1:0] b_p,
+    output logic [  fbe_pkg::COUNT_BITS-1:0] b_last,  // samples down the last of the B_P columns
     output logic [  fbe_pkg::COUNT_BITS-1:0] passes
 );
 
@@ -78,12 +80,15 @@ module fbe (
 
   // The entry of both; without samples the first of the layer, which is then not valid.
   logic [COUNT_BITS-1:0] last;  // b - 1
-  logic [ADDRESS_BITS-1:0] address;
   logic [ENTRY_BITS-1:0] read_entry, entry;
   logic changes, fetched;
 
-  assign last    = (b_act == '0) ? '0 : b_act - 1'b1;
-  assign address = ADDRESS_BITS'(layer) * ADDRESS_BITS'(B_MAX) + ADDRESS_BITS'(last);
+  assign last = (b_act == '0) ? '0 : b_act - 1'b1;
+
+  always_comb begin  // layer * B_MAX + last, by additions: DSPs are for the engine
+    number = ADDRESS_BITS'(last);
+    for (int i = 0; i < COUNT_BITS; i++) if (((B_MAX >> i) & 1) != 0) number = number + (ADDRESS_BITS'(layer) << i);
+  end
 
   fbcb control_block (
       .clk          (clk),
@@ -91,7 +96,7 @@ module fbe (
       .write        (write),
       .write_address(write_address),
       .write_entry  (write_entry),
-      .read_address (address),
+      .read_address (number),
       .read_entry   (read_entry)
   );
 
@@ -132,6 +137,7 @@ module fbe (
     blocks <= BLOCK_WIDTH'((entry >> BATCH_BITS) & ENTRY_BITS'((1 << BLOCK_BITS) - 1));
     b_r    <= rows;
     b_p    <= one_by_one ? COUNT_BITS'(1) : columns;
+    b_last <= rest[COUNT_BITS-1:0] + 1'b1;
     passes <= one_by_one ? b_act : COUNT_BITS'(1);
   end
 

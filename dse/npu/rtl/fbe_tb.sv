@@ -28,8 +28,9 @@ module fbe_tb;
   logic [ADDRESS_BITS-1:0] write_address = '0;
   logic [ENTRY_BITS-1:0] write_entry = '0;
 
-  wire [COUNT_BITS-1:0] b_act, b_r, b_p, passes;
+  wire [COUNT_BITS-1:0] b_act, b_r, b_p, b_last, passes;
   wire [LAYER_BITS-1:0] layer;
+  wire [ADDRESS_BITS-1:0] number;
   wire [K_BITS-1:0] k;
   wire [BLOCK_WIDTH-1:0] blocks;
   wire fault, valid;
@@ -47,12 +48,14 @@ module fbe_tb;
       .write_entry  (write_entry),
       .b_act        (b_act),
       .layer        (layer),
+      .number       (number),
       .fault        (fault),
       .valid        (valid),
       .k            (k),
       .blocks       (blocks),
       .b_r          (b_r),
       .b_p          (b_p),
+      .b_last       (b_last),
       .passes       (passes)
   );
 
@@ -117,10 +120,12 @@ module fbe_tb;
       by_sample = fbe_pkg::ONE_BY_ONE[model_layer];
       entry = integer'(entries[model_layer*B_MAX+model_b-1]);
       rows = (entry & ((1 << BATCH_BITS) - 1)) + 1;
+      check("number", integer'(number), model_layer * B_MAX + model_b - 1);
       check("k", integer'(k), entry >> (BATCH_BITS + BLOCK_BITS));
       check("blocks", integer'(blocks), (entry >> BATCH_BITS) & ((1 << BLOCK_BITS) - 1));
       check("B_R", integer'(b_r), rows);
       check("B_P", integer'(b_p), by_sample ? 1 : columns_of(model_b, rows));
+      check("b_last", integer'(b_last), (model_b - 1) % rows + 1);
       check("passes", integer'(passes), by_sample ? model_b : 1);
     end
     {rst, update, restart, advance, write} = '0;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from pathlib import Path
 from string import Template
@@ -12,15 +13,19 @@ import naive_engine
 import numpy as np
 import pytest
 from builders import ROOT, tool
+from fluidb.dse import SearchOptions, search, tabulate_design
 from fluidb.dse.npu import jobs
+from fluidb.dse.npu.costs import configured, layer_costs
 from fluidb.dse.npu.jobs import Window
 from fluidb.dse.npu.space import Tile
 from fluidb.formats import InputError
-from fluidb.models import Shape
+from fluidb.models import Shape, load_network
 from fluidb.models.lowering import lower
 from fluidb.models.schema import Conv
+from fluidb.platforms import load_platform
 
 SOURCE = ROOT / "dse" / "npu" / "rtl" / "engine"
+BENCH = Path(__file__).parent / "engine_tb.cpp"
 K_CODES = {1: 0, 2: 1, 0.5: 2}
 LIMIT = 2_000_000
 
@@ -157,18 +162,14 @@ def write_package(design: Design, folder: Path) -> None:
     (folder / "engine_pkg.sv").write_text(package.substitute(design._asdict(), origin="// A design of a test."))
 
 
-def build(design: Design, folder: Path, source: Path = SOURCE) -> Path:
+def build(design: Design, folder: Path, source: Path = SOURCE, optimise: str = "-O1") -> Path:
     """The testbench of a design; its path."""
     write_package(design, folder)
-    return compiled(folder, source)
-
-
-def compiled(folder: Path, source: Path = SOURCE) -> Path:
-    """The testbench of the package in a folder; its path."""
-    constants = f"-DLIMIT={LIMIT}u -std=c++17 -w"
+    constants = f"-DLIMIT={LIMIT}u -std=c++17 -w -I{SOURCE.parent}"
     command = [tool("verilator"), "--cc", "--exe", "--build", "-O3", "--top-module", "engine", "--Mdir", "build"]
-    command += ["-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0", "--x-initial", "unique", "-Wno-fatal", "-CFLAGS", constants]
-    sources = ["engine_pkg.sv", *sorted(source.glob("*.sv")), SOURCE / "engine_tb.cpp"]
+    command += ["-MAKEFLAGS", f"OPT_FAST={optimise} OPT_SLOW=-O0"]
+    command += ["--x-initial", "unique", "-Wno-fatal", "-CFLAGS", constants]
+    sources = ["engine_pkg.sv", *sorted(source.glob("*.sv")), BENCH]
     command += [*map(str, sources), "-o", "engine_tb"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -207,6 +208,32 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, False)
     found.append(Job(rounds_up, 1, 1, 2, 0))
     assert simulate(program, design, found, tmp_path) == []
+
+
+@pytest.mark.skipif("FLUIDB_FULL_LAYER" not in os.environ, reason="896 multipliers: minutes to build and run")
+def test_two_layers_of_full_size(tmp_path: Path) -> None:
+    """Of ResNet-50 on the ZC706 by its search's design, as its control block runs them: the latency table's cycles."""
+    network, board = load_network("resnet50"), load_platform("zc706")
+    whole = Tile(1024, 7, 128)
+    options = SearchOptions(tile=whole, b_max=2)
+    design, fbcb = tabulate_design(network, board, options, search(network, board, options))
+    costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
+    places = [place for place, layer in enumerate(network.layers) if layer.gemm]
+    assert costs.block_rows is not None
+    words, ready, cycles, latency = map(int, board.port)
+    sizes, found = Design(*whole, words, 2), []
+    for name, channels, side, b in (("layer3.1.conv2", 256, 14, 2), ("layer4.1.conv2", 512, 7, 1)):
+        (index,) = (index for index, place in enumerate(places) if network.layers[place].name == name)
+        window = Window(channels, (side, side), (3, 3), (side, side), pad=(1, 1))
+        assert network.layers[places[index]].gemm == (window.R, window.P, channels, 1)
+        tile, layout = Tile(*map(int, chosen.tile[:, index, b - 1])), tuple(chosen.layouts[index, b - 1].tolist())
+        rows, code = int(costs.block_rows[places[index], b - 1]), int(codes[index, b - 1])
+        run = jobs.Job(window, channels, 1, layout, code, tile, rows, 12, True)
+        found.append(Job(run, ready, cycles, latency, index))
+        expected = round(costs.time_s[places[index], b - 1] * board.clock_hz)
+        port, drain = (words, ready, cycles, latency), naive_engine.drain_of(sizes.T_P)
+        assert naive_engine.run(run.gemm, run.tile, run.layout, rows, port, drain, window.source) == expected
+    assert simulate(build(sizes, tmp_path, optimise="-O0"), sizes, found, tmp_path) == []
 
 
 @pytest.mark.parametrize("design", [*DESIGNS, Design(64, 4, 6, 8, 4), Design(16, 2, 1, 2, 2)], ids=str)

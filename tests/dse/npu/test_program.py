@@ -1,7 +1,10 @@
-"""The shipped network on the engine in SystemVerilog: every integer is the reference's, every cycle the table's."""
+"""Networks on the NPU in SystemVerilog: every integer is the reference's, every cycle the latency table's."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -9,27 +12,38 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, POCKET, traffic_of
-from fluidb.dse import Overlap, SearchOptions, Tile, search, tabulate_design, tabulate_latency
-from fluidb.dse.npu import integer, jobs
-from fluidb.dse.npu.hardware import engine_package_text
-from fluidb.dse.npu.integer import IntegerNetwork, ProductLayer
+from builders import COMPILED, POCKET, Run, tool, traffic_of
+from fluidb.dse import (
+    Overlap,
+    SearchOptions,
+    Tile,
+    search,
+    tabulate_design,
+    tabulate_latency,
+    write_design,
+    write_latency,
+)
+from fluidb.dse.npu import integer
+from fluidb.dse.npu.choices import Batching
+from fluidb.dse.npu.commands import ADVANCE, RESTART, UPDATE, Script, preemption
+from fluidb.dse.npu.hardware import write_hardware
+from fluidb.dse.npu.integer import INTEGER_FILE
+from fluidb.dse.npu.memory import memory_of
 from fluidb.dse.npu.program import jobs_of
-from fluidb.dse.npu.quantise import Quantised, quantise
+from fluidb.dse.npu.quantise import Quantised, quantise, write_quantised
 from fluidb.formats import InputError
 from fluidb.models.digits import INPUTS, MODEL
 from fluidb.models.loader import build_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.traffic import poisson
-from test_engine import compiled
 from test_integer import alexnet_cifar10
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
 
 PORT: dict[str, Any] = {"port_words": 8, "bandwidth_gb_s": 1.4, "port_latency_cycles": 20.0}  # ready in 7 of 8 cycles
 BOARD = load_platform(POCKET).model_copy(update={**PORT, "dsps": 40, "on_chip_mbit": 1.0})
-BUILT = SearchOptions(tile=Tile(64, 4, 8), b_max=6, memory_layers=False)
+BUILT = SearchOptions(tile=Tile(128, 4, 7), b_max=6, memory_layers=False)
 
 
 @pytest.fixture(scope="module")
@@ -49,121 +63,169 @@ def photographs(folder: Path) -> tuple[Quantised, Any]:
     return quantise(alexnet_cifar10(folder, narrower=4), folder / "x.npz"), samples
 
 
-@pytest.fixture(scope="module")
-def npu(digits: Quantised, tmp_path_factory: pytest.TempPathFactory) -> Npu:
-    design, fbcb = designed(digits)
-    folder = tmp_path_factory.mktemp("engine")
-    (folder / "engine_pkg.sv").write_text(engine_package_text(design, fbcb))
-    return Npu(digits.network, jobs_of(digits.network, design, fbcb), compiled(folder), BOARD.port)
+def written(found: Quantised, folder: Path, options: SearchOptions = BUILT) -> Path:
+    """The hardware of a network's design, with its memory."""
+    write_design(folder / "design", *designed(found, options))
+    write_latency(folder / "design")
+    write_quantised(found, folder / "int16")
+    write_hardware(folder / "design", folder / "rtl", integers=folder / "int16" / INTEGER_FILE)
+    return folder / "rtl"
+
+
+def built(rtl: Path) -> list[str]:
+    """The command that runs the testbench, which was built as README.md says."""
+    (build, then) = re.findall(r"```sh\n(verilator --cc.*)\n(.*)\n```", (rtl / "README.md").read_text())[0]
+    done = subprocess.run(
+        [tool("verilator"), *shlex.split(build)[1:]], cwd=rtl, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return shlex.split(then)
+
+
+def ran(rtl: Path, command: list[str], script: Script | None = None) -> list[list[int]]:
+    """Layer, batch and cycles of what the NPU ran without a fault, by a script or by the written commands."""
+    if script:
+        (rtl / "other.bin").write_bytes(script.content())
+        command = [*command[:2], "other.bin"]
+    done = subprocess.run(command, cwd=rtl, capture_output=True, text=True, check=False)
+    assert "\nPASSED: " in done.stdout, done.stdout[:2000]
+    assert (done.returncode, done.stderr) == (0, "")
+    return [list(map(int, re.findall(r"\d+", line))) for line in done.stdout.splitlines() if line.startswith("layer ")]
 
 
 @pytest.fixture(scope="module")
-def counted(digits: Quantised, npu: Npu) -> dict[str, list[int]]:
-    """Cycles of every product for every batch size, as the engine counts them."""
-    found: dict[str, list[int]] = {}
-    for layer in digits.network.layers:
-        if isinstance(layer, ProductLayer):
-            channels, height, width = digits.network.size(layer.inputs[0])
-            npu.cycles.clear()
-            for b in range(1, BUILT.b_max + 1):
-                maps = np.zeros((b, channels, height, width), np.int16)
-                npu.product(layer, integer.with_constant(layer, maps))
-            found[layer.name] = list(npu.cycles)
+def npu(digits: Quantised, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The folder of the hardware for digits, and the command that runs it."""
+    rtl = written(digits, tmp_path_factory.mktemp("npu"))
+    return rtl, built(rtl)
+
+
+def script_of(found: Quantised, samples: Any, options: SearchOptions = BUILT) -> Script:
+    design, fbcb = designed(found, options)
+    timed = jobs_of(found.network, design, fbcb)
+    memory = memory_of(found.network, timed, fbcb, int(BOARD.port.words))
+    return Script(found.network, timed, memory, BOARD.port, samples)
+
+
+@pytest.fixture(scope="module")
+def counted(digits: Quantised, npu: tuple[Path, list[str]]) -> dict[str, list[int]]:
+    """Cycles of every product for every batch size, as the NPU runs the whole network with each."""
+    with np.load(INPUTS) as held:
+        script = script_of(digits, integer.encode(digits.network, held["input"][: BUILT.b_max]))
+    for b in range(1, BUILT.b_max + 1):
+        rows = np.arange(b)
+        script.hand_over(0, rows, 0)
+        for stage in range(1, len(digits.network.exits) + 1):
+            # the batch before had one sample less
+            script.stage(stage, rows, 0, UPDATE | (ADVANCE if stage > 1 else RESTART), 0, int(stage == 1))
+            script.hand_over(stage, rows, 0)
+    found: dict[str, list[int]] = {name: [] for name in script.timed}
+    for layer, _, cycles in ran(*npu, script):
+        list(found.values())[layer].append(cycles)
     return found
 
 
-class Npu:
-    """The engine with its host, which computes what is between products."""
-
-    def __init__(self, network: IntegerNetwork, timed: Any, program: Path, port: Any) -> None:
-        self.network, self.timed, self.program, self.port = network, timed, program, port
-        self.cycles: list[int] = []
-        readers = [(layer.inputs[0], layer.constant) for layer in network.layers if isinstance(layer, ProductLayer)]
-        self.constants = dict(reversed(readers))  # of the first product that reads each map
-
-    def product(self, layer: ProductLayer, maps: Any) -> Any:
-        """Outputs as they lie in memory, [sample][channel][height][width], with the constant of the next layer."""
-        job = self.timed[layer.name][len(maps) - 1].job._replace(gap=layer.shape[1] * layer.shape[2])
-        weights = self.network.weights[layer.name]
-        room = np.full((len(maps), layer.shape[0] + 1, *layer.shape[1:]), 0x5A5A, np.int16)
-        room[:, -1] = self.constants.get(layer.name, 7)
-        parts = [maps.ravel(), weights.ravel(), room.ravel()]
-        bases = np.cumsum([0, *(part.size for part in parts)]).tolist()
-        memory = np.concatenate([*parts, np.zeros(bases[-1] % 2, np.int16)])
-        words, ready, cycles, latency = map(int, self.port)
-        head = [*jobs.descriptor(job, words, *bases[:3]), ready, cycles, latency, len(memory)]
-        folder = self.program.parent
-        (folder / "jobs").write_bytes(np.array(head, "<u4").tobytes() + memory.astype("<i2").tobytes())
-        subprocess.run([self.program, "jobs", "results"], cwd=folder, check=True)
-        found = (folder / "results").read_bytes()
-        after = np.frombuffer(found, "<i2", len(memory), 4).astype(np.int16)
-        assert np.array_equal(after[: bases[2]], memory[: bases[2]])
-        self.cycles.append(int.from_bytes(found[:4], "little"))
-        made = after[bases[2] : bases[3]].reshape(room.shape)
-        assert np.array_equal(made[:, -1], room[:, -1])
-        return made
-
-    def stage(self, number: int, maps: dict[str, Any]) -> dict[str, Any]:
-        """Outputs of a stage's layers, by products on the engine."""
-        found, made = dict(maps), {}
-        rooms: dict[str, Any] = {}
-        for layer in self.network.layers:
-            if layer.stage != number:
-                continue
-            inputs = [found[name] for name in layer.inputs]
-            if isinstance(layer, ProductLayer):
-                (source,) = layer.inputs  # what the engine wrote is read where it lies
-                given = rooms.get(source)
-                given = integer.with_constant(layer, inputs[0]) if given is None else given
-                rooms[layer.name] = self.product(layer, given)
-                made[layer.name] = rooms[layer.name][:, :-1]
-            else:
-                made[layer.name] = integer.run_layer(self.network, layer, *inputs)
-            found[layer.name] = made[layer.name]
-        return made
-
-
 @pytest.mark.parametrize("which", ["digits", "photographs"])
-def test_samples_leave_and_join_on_the_engine(digits: Quantised, npu: Npu, tmp_path: Path, which: str) -> None:
-    """Five samples, some of which leave at the first exit; then two more overtake the others and join them there."""
+def test_samples_leave_and_join_on_the_npu(
+    digits: Quantised, npu: tuple[Path, list[str]], tmp_path: Path, which: str
+) -> None:
+    """Five samples, some of which leave at the first exit; then two more overtake the others and join them there.
+
+    The convolutions of photographs run a batch one sample after the other.
+    """
+    options = BUILT
     if which == "digits":
-        quantised = digits
+        quantised, (rtl, command) = digits, npu
         with np.load(INPUTS) as held:
             inputs = held["input"][:7]
     else:
         quantised, inputs = photographs(tmp_path)
-    design, fbcb = designed(quantised)
-    network, times = quantised.network, tabulate_latency(design, fbcb).array()
-    npu = Npu(network, jobs_of(network, design, fbcb), npu.program, BOARD.port)
-    samples = integer.encode(network, inputs)
-    whole, runs = integer.run(network, samples), []
-
-    def run(stage: int, rows: Any, maps: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Run a stage for some samples; those that stay, and what they keep."""
-        npu.cycles.clear()
-        found = npu.stage(stage, maps)
-        products = [name for name in found if name in network.weights]
-        for name, values in found.items():
-            assert np.array_equal(values, whole[name][rows]), (stage, name)
-        expected = [npu.timed[name][len(rows) - 1].cycles for name in products]
-        assert npu.cycles == expected
-        assert sum(expected) == round(times[stage - 1, stage, len(rows)] * BOARD.clock_hz)
-        runs.append((stage, len(rows)))
-        confidence = integer.scores(network, network.exits[stage - 1], found).max(axis=1)
-        stay = np.sort(np.argsort(confidence)[: -(-len(rows) // 2)])  # the less sure half
-        return rows[stay], {name: (maps | found)[name][stay] for name in network.kept(stage)}
-
-    first, kept = run(1, np.arange(5), {"input": samples[:5]})
-    new, more = run(1, np.arange(5, 7), {"input": samples[5:]})
-    rows, maps = np.concatenate([first, new]), {name: np.concatenate([kept[name], more[name]]) for name in kept}
-    for stage in range(2, len(network.exits) + 1):
-        rows, maps = run(stage, rows, maps)
+        options = BUILT.model_copy(update={"batching": Batching.FC})
+        rtl = written(quantised, tmp_path, options)
+        command = built(rtl)
+    network = quantised.network
+    script = script_of(quantised, integer.encode(network, inputs), options)
+    runs = preemption(script, 2)
     assert runs == [(1, 5), (1, 2), (2, 4), (3, 2), (4, 1)][: len(network.exits) + 1]
+    times, found = tabulate_latency(*designed(quantised, options)).array(), ran(rtl, command, script)
+    stages = [network.layer(name).stage for name in script.timed]
+    expected = [(layer, b) for stage, b in runs for layer, its in enumerate(stages) if its == stage]
+    assert [(layer, b) for layer, b, _ in found] == expected
+    for stage, b in runs:
+        cycles = sum(cycles for layer, its, cycles in found if (stages[layer], its) == (stage, b))
+        assert cycles == round(times[stage - 1, stage, b] * BOARD.clock_hz)
+
+
+def first_stage(script: Script, b: int) -> Script:
+    """With a script's first stage for a batch, and what it needs."""
+    script.hand_over(0, np.arange(b), 0)
+    script.stage(1, np.arange(b), 0, UPDATE | RESTART, 0, b)
+    return script
+
+
+def test_the_npu_runs_an_entry_that_the_host_writes(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
+    """Five samples as 2 x 3, of which the last column holds one; the record of this layout is in the memory."""
+    rtl, command = npu
+    design, fbcb = designed(digits)
+    with np.load(INPUTS) as held:
+        samples = integer.encode(digits.network, held["input"][:5])
+    assert fbcb.block_bits == 2
+    others = {
+        "a1": "00_01_001",
+        "b1": "00_01_001",
+        "exit1/head1": "01_00_001",
+    }  # k = 1 and 2; two blocks of rows, and one
+    entries = {name: entry.replace("_", "") for name, entry in others.items()}
+    rows = [
+        row.model_copy(update={"entries": [*row.entries[:4], entries.get(row.layer, row.entries[4]), row.entries[5]]})
+        for row in fbcb.rows
+    ]
+    other = fbcb.model_copy(update={"rows": rows})
+    timed = jobs_of(digits.network, design, other)
+    memory = memory_of(digits.network, timed, other, int(BOARD.port.words))
+    (rtl / "other_memory.bin").write_bytes(memory.content())
+    script = Script(digits.network, timed, memory, BOARD.port, samples)
+    written = [number for number, row in enumerate(rows) if row not in fbcb.rows]
+    assert len(written) == len(entries)
+    for number in written:
+        script.enter(number * BUILT.b_max + 4, rows[number].entries[4])
+    assert len(ran(rtl, [command[0], "other_memory.bin", command[2]], first_stage(script, 5))) == 4
+
+
+def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
+    rtl, command = npu
+    with np.load(INPUTS) as held:
+        script = first_stage(script_of(digits, integer.encode(digits.network, held["input"][:1])), 1)
+    assert len(ran(rtl, command, script)) == 4
+    for bit in (0, 16, 24):  # B_R, the code of the blocks of rows, that of k
+        memory = np.frombuffer((rtl / "memory.bin").read_bytes(), "<u4").copy()
+        memory[56] ^= 1 << bit
+        (rtl / "changed.bin").write_bytes(memory.tobytes())
+        done = subprocess.run(
+            [command[0], "changed.bin", "other.bin"], cwd=rtl, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert "stale 1" in done.stdout
+        assert "layer 0," not in done.stdout
+
+
+def test_the_npu_runs_what_was_written_for_it(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
+    """With random samples, and it is where the map says."""
+    rtl, command = npu
+    found = ran(rtl, command)
+    late = BUILT.b_max // 3
+    assert {b for layer, b, _ in found if layer == 0} == {BUILT.b_max, late}
+    about = json.loads((rtl / "memory.json").read_text())
+    memory = np.frombuffer((rtl / "memory.bin").read_bytes(), "<i2")
+    assert (about["words"], about["b_max"]) == (len(memory), BUILT.b_max)
+    for row in about["products"]:
+        weights = digits.network.weights[row["name"]]
+        assert np.array_equal(memory[row["weights"] :][: weights.size], weights.ravel())
 
 
 @pytest.mark.parametrize("policy", ["fluid", "lazy", "adaptb:timeout=1ms"])
-def test_a_trace_is_served_alike_in_the_cycles_that_the_engine_counts(
-    digits: Quantised, npu: Npu, counted: dict[str, list[int]], policy: str
+def test_a_trace_is_served_alike_in_the_cycles_that_the_npu_counts(
+    counted: dict[str, list[int]], digits: Quantised, policy: str
 ) -> None:
     """Every request returns at the same time, to the bit."""
     table = tabulate_latency(*designed(digits))
@@ -172,13 +234,27 @@ def test_a_trace_is_served_alike_in_the_cycles_that_the_engine_counts(
         for layer in table.layers
     ]
     other = table.model_copy(update={"layers": layers})
-    assert {layer.name.split("/")[-1] for layer in layers} == set(npu.timed)
+    assert {layer.name.split("/")[-1] for layer in layers} == set(counted)
     rate_per_s = 0.8 * BUILT.b_max / table.array()[0, -1, BUILT.b_max]
     trace = replace(poisson(rate_per_s, 2000, 1), slo_s=np.full(2000, 3 * table.array()[0, -1, 1]))
     exits = np.random.default_rng(1).integers(1, len(table.exits) + 1, len(trace))
     served, again = (simulate(one, traffic_of(trace, exits), find_policy(policy)) for one in (table, other))
     assert np.array_equal(served.finish_s, again.finish_s)
     assert served.launches[:, 2:].any()  # batches, too
+
+
+def test_memory_of_another_network_is_refused(
+    digits: Quantised, tiny_design: Path, fluidb: Run, tmp_path: Path
+) -> None:
+    write_quantised(digits, tmp_path / "int16")
+    for name, fault in (
+        ("int16/integer.npz", 'design.json: layer "conv1": expected a product of digits'),
+        ("none.npz", "none.npz: expected a quantised network, found no such file"),
+    ):
+        done = fluidb("hardware", tiny_design, "-o", "rtl", "--integers", name)
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+        assert fault in done.stderr
+        assert not (tmp_path / "rtl").exists()
 
 
 def test_a_design_for_another_network_is_refused(digits: Quantised) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections import Counter
@@ -10,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import tool
-from fluidb.dse import Limits, Overlap, SearchOptions, Tile, search
+from fluidb.dse import Limits, Overlap, SearchOptions, Tile, read_design, search
+from fluidb.dse.npu.hardware import package_text
 from fluidb.dse.npu.resources import Bank, Needs, banks, cells, halves, most_rows, needs, place
 from fluidb.dse.npu.space import DesignSpace, check_fit, designs
 from fluidb.formats import InputError
@@ -50,11 +52,26 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
     return +found
 
 
-@pytest.mark.parametrize("design", [Design(1536, 1, 3, 2, 2), Design(2742, 2, 1, 4, 4)], ids=str)
-def test_yosys_places_as_many_blocks(design, tmp_path):
+PLACED = [Design(1536, 1, 3, 2, 2), Design(2742, 2, 1, 4, 4)]
+MORE = [Design(1024, 2, 2, 4, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1)]
+"""Each takes Yosys half a minute; ``FLUIDB_ALL_DESIGNS=1`` runs all."""
+
+
+@pytest.mark.parametrize(
+    ("design", "top"),
+    [
+        *((design, "engine") for design in [*PLACED, *(MORE if "FLUIDB_ALL_DESIGNS" in os.environ else [])]),
+        (Design(1100, 1, 2, 8, 2), "npu"),
+    ],
+    ids=str,
+)
+def test_yosys_places_as_many_blocks(tiny_design, design, top, tmp_path):
+    """Also for the whole NPU: nothing beside the engine takes a DSP or a memory."""
     write_package(design, tmp_path)
-    sources = " ".join(["engine_pkg.sv", *sorted(map(str, SOURCE.glob("*.sv")))])
-    found = synthesised(sources, "engine", tmp_path)["engine"]
+    (tmp_path / "fbe_pkg.sv").write_text(package_text(*read_design(tiny_design)))
+    others = [SOURCE.parent / name for name in ("fbcb.sv", "fbe.sv", "npu.sv")]
+    sources = " ".join(["engine_pkg.sv", "fbe_pkg.sv", *sorted(map(str, SOURCE.glob("*.sv"))), *map(str, others)])
+    found = synthesised(sources, top, tmp_path)[top]
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
     assert board.port.words == design.W

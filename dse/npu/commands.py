@@ -1,0 +1,140 @@
+"""Commands for the NPU's testbench: batches that shrink at exits, are preempted and merge, and what must come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...platforms.board import Port
+from . import integer
+from .integer import IntegerNetwork, Integers, ProductLayer
+from .memory import RECORD_WORDS, End, Memory, written_by_host
+from .program import TimedJob
+
+WRITE, EXPECT, GIVE, RUN, ENTRY = range(5)
+UPDATE, RESTART, ADVANCE, START = 1, 2, 4, 8
+Rows = NDArray[np.int64]
+
+
+def cycles_between(port: Port, b_max: int) -> int:
+    """Cycles from ``start``, or from the end of a layer, to the first load of the next: its entry, record and job."""
+    beats = max(1, 2 * RECORD_WORDS // int(port.words))
+    return 8 + math.ceil(beats * port.cycles / port.ready) + int(port.latency) + b_max.bit_length()
+
+
+class Script:
+    """The commands for a network on a design; ``npu_tb.cpp`` says how they are written.
+
+    Every map is the reference's: the host writes what the NPU does not compute, and expects what it does.
+    """
+
+    def __init__(
+        self,
+        network: IntegerNetwork,
+        timed: Mapping[str, list[TimedJob]],
+        memory: Memory,
+        port: Port,
+        samples: Integers,
+    ) -> None:
+        self.network, self.timed, self.places = network, timed, memory.places
+        self.maps, self.samples = integer.run(network, samples), len(samples)
+        self.products: list[Any] = [network.layer(name) for name in timed]
+        self.numbers = {name: number for number, name in enumerate(timed)}
+        head = [port.ready, port.cycles, port.latency, 0, cycles_between(port, memory.b_max)]
+        self.parts = [np.array(head, "<u4")]
+
+    def _add(self, *words: int) -> None:
+        self.parts.append(np.array(words, "<u4"))
+
+    def _words(self, command: int, address: int, values: Integers) -> None:
+        words = values.astype("<i2").ravel()
+        self._add(command, address, len(words))
+        self.parts.append(np.append(words, np.zeros(len(words) % 2, "<i2")).view("<u4"))
+
+    def enter(self, number: int, entry: str) -> None:
+        """Write an entry of the control block; its record is the memory's."""
+        self._add(ENTRY, number, int(entry, 2))
+
+    def supply(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
+        """Write the inputs of a product, for samples of which the first has a place in the maps."""
+        place, (source,) = self.places[layer.name], layer.inputs
+        self._words(WRITE, place.x + slot * place.x_sample, integer.with_constant(layer, self.maps[source][rows]))
+
+    def hand_over(self, stage: int, rows: Rows, slot: int) -> None:
+        """Write what products after a stage read of it and before it, 0 being the input, where they expect it."""
+        kept = self.network.kept(stage)
+        for layer in self.products:
+            if layer.stage > stage and layer.inputs[0] in kept:
+                self.supply(layer, rows, slot)
+
+    def stage(self, stage: int, rows: Rows, slot: int, strobes: int, b_exit: int, b_incr: int) -> None:
+        """Run a stage for samples of which the first has a place in the maps; the host does its part."""
+        give, running = (strobes | START, b_exit, b_incr, slot), []
+        for layer in self.products:
+            if layer.stage != stage:
+                continue
+            place = self.places[layer.name]
+            if written_by_host(self.network, layer, place):
+                self.supply(layer, rows, slot)
+            running.append(layer)
+            if place.end is End.NEXT:
+                continue
+            self._add(GIVE, *give)
+            self._add(RUN, len(running), place.end is End.EXIT)
+            for ran in running:
+                self._add(self.numbers[ran.name], len(rows), self.timed[ran.name][len(rows) - 1].cycles)
+            for ran in running:
+                self.expect(ran, rows, slot)
+            give, running = (ADVANCE | START, 0, 0, slot), []
+
+    def expect(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
+        """Expect the outputs of a product, and behind each sample's what was there before."""
+        place, values = self.places[layer.name], self.maps[layer.name][rows].reshape(len(rows), -1)
+        behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, np.int16)
+        self._words(EXPECT, place.y + slot * place.y_sample, np.concatenate([values, behind], axis=1))
+
+    def leave(self, stage: int, rows: Rows, slot: int) -> Rows:
+        """The less sure half stays; the host moves what later stages read of them together."""
+        scores = integer.scores(self.network, self.network.exits[stage - 1], self.maps)[rows]
+        stay = np.sort(rows[np.argsort(scores.max(axis=1), kind="stable")[: -(-len(rows) // 2)]])
+        self.hand_over(stage, stay, slot)
+        return stay
+
+    def content(self) -> bytes:
+        """The file."""
+        return b"".join(part.tobytes() for part in self.parts)
+
+
+def preemption(script: Script, late: int) -> list[tuple[int, int]]:
+    """A first batch; at its first exit ``late`` more samples overtake those that stay, and join them at that exit.
+
+    Returns
+    -------
+    list of (int, int)
+        Each stage that ran, and its samples.
+    """
+    exits, runs = len(script.network.exits), []
+
+    def run(stage: int, rows: Rows, slot: int, strobes: int, b_exit: int, b_incr: int) -> Rows:
+        runs.append((stage, len(rows)))
+        script.stage(stage, rows, slot, strobes | UPDATE, b_exit, b_incr)
+        return script.leave(stage, rows, slot) if stage < exits else rows[:0]
+
+    rows, new = np.split(np.arange(script.samples), [script.samples - late])
+    script.hand_over(0, rows, 0)
+    waiting = run(1, rows, 0, RESTART, 0, len(rows))
+    before = len(rows)
+    if late:
+        script.hand_over(0, new, len(waiting))
+        merged = run(1, new, len(waiting), RESTART, len(rows), late)
+        gone, joins, rows = late - len(merged), len(waiting), np.concatenate([waiting, merged])
+    else:
+        gone, joins, rows = before - len(waiting), 0, waiting
+    for stage in range(2, exits + 1):
+        after = run(stage, rows, 0, ADVANCE, gone, joins)
+        gone, joins, rows = len(rows) - len(after), 0, after
+    return runs

@@ -1,0 +1,209 @@
+// The NPU: the Fluid Batching Engine decides how each layer runs, the engine runs it.
+//
+// A layer begins by reading its record, which memory holds for each layer and batch size (engine_pkg::job_t without its
+// first words).  The record says nothing about the layout: k, B_R, B_P and the passes come from the control block, and
+// all words of the job that depend on them alone are computed here.  What else depends on the layout are quotients of
+// sizes; the record names the entry that they were computed for, and a record of another entry does not run.
+
+`default_nettype none
+
+module npu (
+    input  wire                              clk,
+    input  wire                              rst,  // synchronous, active high; loads the control block
+
+    // The scheduler, while `idle`: the Fluid Batching Engine's strobes, then `start`, in the same cycle or later.
+    input  wire                              update,
+    input  wire  [  fbe_pkg::COUNT_BITS-1:0] b_exit,
+    input  wire  [  fbe_pkg::COUNT_BITS-1:0] b_incr,
+    input  wire  [  fbe_pkg::COUNT_BITS-1:0] slot,  // with `update`: the batch's first sample has this place in each map
+    input  wire                              restart,
+    input  wire                              advance,
+    input  wire                              start,  // runs this layer and those after it, up to one that ends in a stop
+    input  wire                              entry_write,
+    input  wire  [fbe_pkg::ADDRESS_BITS-1:0] entry_address,
+    input  wire  [  fbe_pkg::ENTRY_BITS-1:0] entry_bits,
+    input  wire  [                     31:0] records,  // address of the first record, in words
+
+    output logic                             idle,
+    output logic                             layer_done,  // in one cycle, while `layer` and `b_act` are those that ran
+    output logic                             at_exit,  // the last layer was the last one before an exit
+    output logic [  fbe_pkg::COUNT_BITS-1:0] b_act,
+    output logic [  fbe_pkg::LAYER_BITS-1:0] layer,
+    output logic                             fault,  // an update was out of range since reset
+    output logic                             stale,  // a record was of another layout since reset
+
+    // the memory, as engine.sv describes it
+    output logic                             burst,
+    output logic                             valid,
+    output logic                             write,
+    output logic [                     31:0] address,
+    output logic [                     31:0] count,
+    input  wire                              ready,
+    input  wire                              read_valid,
+    input  wire  [     16*engine_pkg::W-1:0] read_words,
+    output logic [     16*engine_pkg::W-1:0] write_words
+);
+
+  localparam int COUNT_BITS = fbe_pkg::COUNT_BITS;
+  localparam int W = engine_pkg::W;
+  localparam int KEPT = 32 * (engine_pkg::JOB_WORDS - engine_pkg::LAYOUT_WORDS);  // bits that go into the job as they are
+  localparam int RECORD = (W > 128) ? W : 128;  // words of 16 bits
+  localparam int BEATS = RECORD / W;
+  localparam int BEAT_BITS = $clog2(BEATS + 1);
+  localparam int STEP_BITS = $clog2(COUNT_BITS + 1);
+
+  localparam logic [2:0] IDLE = 0, LOOK_UP = 1, ASK = 2, FETCH = 3, MULTIPLY = 4, START = 5, RUN = 6;
+
+  logic [2:0] state;
+  logic [BEAT_BITS-1:0] asked, come;
+  logic [STEP_BITS-1:0] step;
+  logic engine_done, fits, goes_on;
+
+  // How to run the layer.
+  logic found;
+  logic [fbe_pkg::K_BITS-1:0] k;
+  logic [fbe_pkg::BLOCK_WIDTH-1:0] blocks;
+  logic [fbe_pkg::ADDRESS_BITS-1:0] number;
+  logic [COUNT_BITS-1:0] b_r, b_p, b_last, passes, first;
+
+  fbe fluid_batching (
+      .clk,
+      .rst,
+      .update,
+      .b_exit,
+      .b_incr,
+      .restart,
+      .advance      (advance || goes_on),
+      .write        (entry_write),
+      .write_address(entry_address),
+      .write_entry  (entry_bits),
+      .b_act,
+      .layer,
+      .number,
+      .fault,
+      .valid        (found),
+      .k,
+      .blocks,
+      .b_r,
+      .b_p,
+      .b_last,
+      .passes
+  );
+
+  // Its record has the number of its entry.
+  logic [16*RECORD-1:0] record;
+  logic [31:0] ends, entry, x_map, y_map;
+  // verilator lint_off UNUSEDSIGNAL
+  engine_pkg::job_t of, job;  // what it holds of the job; the job
+  // verilator lint_on UNUSEDSIGNAL
+
+  assign {ends, entry, x_map, y_map} = record[KEPT+:128];
+  assign of   = {(32 * engine_pkg::LAYOUT_WORDS)'(0), record[KEPT-1:0]};
+  assign fits = entry == {8'(k), 8'(blocks), 16'(b_r)};
+
+  always_ff @(posedge clk) if (state == FETCH && read_valid) record <= (16 * RECORD)'({read_words, record} >> 16 * W);
+
+  // Words of the layer times samples, all at once, a bit of the counts in each cycle.
+  localparam int PRODUCTS = 7;
+  logic [PRODUCTS*32-1:0] words, products;
+  logic [PRODUCTS*COUNT_BITS-1:0] counts;
+
+  assign words  = {of.y_sample, of.x_sample, of.y_sample, of.x_sample, of.R, of.R, of.C};
+  assign counts = {first, first, b_r, b_r, b_last, b_r, b_p};
+
+  for (genvar i = 0; i < PRODUCTS; i++) begin : gen_product
+    logic [COUNT_BITS-1:0] left;
+    always_ff @(posedge clk) begin
+      if (state == FETCH) begin
+        left <= counts[i*COUNT_BITS+:COUNT_BITS];
+        products[i*32+:32] <= '0;
+      end else if (state == MULTIPLY) begin
+        left <= left << 1;
+        products[i*32+:32] <= (products[i*32+:32] << 1) + (left[COUNT_BITS-1] ? words[i*32+:32] : '0);
+      end
+    end
+  end
+
+  // The job: the layout's words, then those of the record.
+  logic [31:0] columns, down, filled, x_column, y_column, x_first, y_first, T_P, T_C;
+
+  assign {y_first, x_first, y_column, x_column, filled, down, columns} = products;
+  assign T_P = (k == engine_pkg::K_TWO) ? 2 * engine_pkg::T_P : (k == engine_pkg::K_HALF) ? engine_pkg::T_P / 2 : engine_pkg::T_P;
+  assign T_C = (k == engine_pkg::K_TWO) ? engine_pkg::T_C / 2 : (k == engine_pkg::K_HALF) ? 2 * engine_pkg::T_C : engine_pkg::T_C;
+  assign job = {
+    {32'(k), T_P, T_C, 32'(passes), 32'(b_p)},
+    {columns, down, filled, x_map + x_first, y_map + y_first, x_column, y_column, of.x_sample, of.y_sample},
+    {of.rows | 1, record[KEPT-1:0]}
+  };
+
+  assign layer_done = state == RUN && engine_done;
+  assign goes_on    = layer_done && ends == 0;
+  assign idle       = state == IDLE;
+
+  always_ff @(posedge clk) begin
+    if (update) first <= slot;
+    if (layer_done) at_exit <= ends == 2;
+    case (state)
+      LOOK_UP: if (found) state <= ASK;
+      ASK: begin
+        state <= FETCH;
+        asked <= '0;
+        come  <= '0;
+        step  <= '0;
+      end
+      FETCH: begin
+        if (valid && ready) asked <= asked + 1'b1;
+        if (read_valid) come <= come + 1'b1;
+        if (read_valid && come == BEAT_BITS'(BEATS - 1)) state <= MULTIPLY;
+      end
+      MULTIPLY: begin
+        step <= step + 1'b1;
+        if (!fits) begin
+          stale <= 1'b1;
+          state <= IDLE;
+        end else if (step == STEP_BITS'(COUNT_BITS - 1)) state <= START;
+      end
+      START: state <= RUN;
+      RUN: if (engine_done) state <= goes_on ? LOOK_UP : IDLE;
+      default: if (start) state <= LOOK_UP;
+    endcase
+    if (rst) begin
+      state   <= IDLE;
+      first   <= '0;
+      at_exit <= 1'b0;
+      stale   <= 1'b0;
+    end
+  end
+
+  logic engine_burst, engine_valid, engine_write;
+  logic [31:0] engine_address, engine_count;
+
+  engine array (
+      .clk,
+      .rst,
+      .start     (state == START),
+      .job,
+      .done      (engine_done),
+      .burst     (engine_burst),
+      .valid     (engine_valid),
+      .write     (engine_write),
+      .address   (engine_address),
+      .count     (engine_count),
+      .ready,
+      .read_valid(read_valid && state == RUN),
+      .read_words,
+      .write_words
+  );
+
+  // One port: the record's beats, or the engine's.
+  logic fetches;
+  assign fetches      = state == FETCH;
+  assign burst        = state == ASK || engine_burst;
+  assign valid        = fetches ? asked != BEAT_BITS'(BEATS) : engine_valid;
+  assign write   = !fetches && engine_write;
+  assign address      = fetches ? records + 32'(number) * RECORD + 32'(asked) * W : engine_address;
+  assign count        = fetches ? W : engine_count;
+
+endmodule
+
+`default_nettype wire
