@@ -230,12 +230,22 @@ def _about(problem: PlanProblem, plan: Plan, steps: Sequence[PlanStep]) -> dict[
     if source.tiles:
         taken = f"{source.dsps[item.row]:,} DSPs, {percent(float(source.share[item.row]), 1)} of the board's"
         design = f"<T_R,T_P,T_C> = {source.tiles[item.row]}: {taken}"
+    needs = source.needs(item.row)
+    logic = (
+        needs
+        and needs.luts
+        and (
+            f"{needs.total_luts:,} LUTs, {percent(needs.lut_share, 1)}; "
+            f"{needs.total_flip_flops:,} flip-flops, {percent(needs.flip_flop_share, 1)}"
+        )
+    )
     failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
     first = problem.requirements[failed[0]] if failed else None
     return {
         "rate": None if problem.traffic.rate_per_s is None else f"{problem.traffic.rate_per_s:.4g} /s",
         "hardware": source.name,
         "design": design,
+        "its logic": logic or None,
         "exits": setting.text(problem.network.exits),
         "policy": problem.policies[item.policy].spec,
         "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
