@@ -96,7 +96,6 @@ def features(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside:
     T_R, T_P, T_C, S = np.broadcast_arrays(*(np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside)))
     one, W, half = np.ones_like(T_R), float(words), np.ceil(T_R / 2)
     N = np.maximum(W, S)
-    line_bits = bits(2 * (np.ceil(half / N) + 1))
     columns = 2 * W * np.ceil(T_C / W)
     word = WORD_BITS
     return {
