@@ -30,7 +30,10 @@ def measure(python: Path | None) -> BenchmarkTable:
     layers = [layer for layer in network.layers if layer.name in LAYERS]
     update = {"layers": [layer.model_copy(update={"stage": 1}) for layer in layers], "exits": network.exits[-1:]}
     part = network.model_copy(update=update)
-    space, evaluator = designs(board, placed=options.placed), Evaluator(part, board, options)
+    space, evaluator = (
+        designs(board, placed=options.placed, beside=options.beside(network)),
+        Evaluator(part, board, options),
+    )
     ours = timed(lambda: evaluator.rate(space, [Objective.GOP_S], threads=1))().seconds / len(space)
     rows = [BenchmarkRow("fluidb", [ours], ours=True)]
     problem = {

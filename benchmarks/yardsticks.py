@@ -39,7 +39,8 @@ class SearchProblem(NamedTuple):
     @classmethod
     def of(cls, network: Network, platform: Board, options: SearchOptions) -> SearchProblem:
         """Every design of a board."""
-        return cls(network, platform, options, designs(platform, options.limits, placed=options.placed))
+        space = designs(platform, options.limits, placed=options.placed, beside=options.beside(network))
+        return cls(network, platform, options, space)
 
     @property
     def shapes(self) -> int:
@@ -111,7 +112,7 @@ def prepare_c(problem: SearchProblem) -> Callable[[int], NDArray[np.float64]]:
 
 def without_bound(network: Network, platform: Board, options: SearchOptions) -> list[RankedDesign]:
     """The ranking of a search on one thread that evaluates every design."""
-    space = designs(platform, options.limits, placed=options.placed)
+    space = designs(platform, options.limits, placed=options.placed, beside=options.beside(network))
     values = Evaluator(network, platform, options).rate(space, [options.objective], threads=1)[:, 0]
     best = rank(space, OBJECTIVES[options.objective].losses(values))[:TOP]
     return [RankedDesign.of(Tile(*space[i].tolist()), float(values[i])) for i in best]

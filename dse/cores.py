@@ -15,10 +15,10 @@ from ..platforms.engine import Engine
 from ..tables.latency import LATENCY_FILE, USES, Cores, LatencyTable
 from .device.engine import needs, tabulate_engine
 from .device.tabulate import DEVICE_FILES
-from .npu.costs import layer_costs
+from .npu.costs import layer_costs, needs_of
 from .npu.design import DesignTable, read_design
 from .npu.latency import tabulate_latency
-from .npu.resources import banks, place
+from .npu.resources import Needs, banks, place
 
 MOST = 64
 """Cores of a table, at most."""
@@ -54,7 +54,7 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
     InputError
         If a design cannot be read, or all do not fit the board together.
     """
-    found, designs = [], []
+    found, designs, taken = [], [], []
     for folder, count in zip(folders, counts, strict=True):
         design, fbcb = read_design(folder)
         costs = layer_costs(design, fbcb)
@@ -63,12 +63,15 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
         stages = range(1, len(design.network.exits) + 1)
         by_stage_s = np.array([moved_s[stage == number].sum(axis=0) for number in stages])
         designs.append(design)
+        taken.append(needs_of(design, fbcb))
         found.append(Core(str(design.tile), tabulate_latency(design, fbcb), by_stage_s, 1.0, count))
-    _check_board(folders, designs, counts)
+    _check_board(folders, designs, taken, counts)
     return found
 
 
-def _check_board(folders: Sequence[AnyPath], designs: Sequence[DesignTable], counts: Sequence[int]) -> None:
+def _check_board(
+    folders: Sequence[AnyPath], designs: Sequence[DesignTable], taken: Sequence[Needs | None], counts: Sequence[int]
+) -> None:
     """Refuse designs for several boards, or more than fit one."""
     board = designs[0].platform
     for folder, design in zip(folders, designs, strict=True):
@@ -79,12 +82,18 @@ def _check_board(folders: Sequence[AnyPath], designs: Sequence[DesignTable], cou
             )
     small = "search smaller ones, e.g. with --max-dsp 50% --max-ram 50%"
     shares = {"DSPs": [design.dsp_share for design in designs], "on-chip RAM": [design.ram_share for design in designs]}
+    placed = [item for item in taken if item is not None]
+    if len(placed) == len(designs):
+        shares |= {
+            "LUTs": [item.lut_share or 0.0 for item in placed],
+            "flip-flops": [item.flip_flop_share or 0.0 for item in placed],
+        }
     for what, parts in shares.items():
-        if (taken := 100 * sum(map(mul, counts, parts))) > 100:
+        if (share := 100 * sum(map(mul, counts, parts))) > 100:
             raise InputError(
-                f"cores: expected designs that fit {board.name} together, found {taken:.1f} % of its {what}; {small}"
+                f"cores: expected designs that fit {board.name} together, found {share:.1f} % of its {what}; {small}"
             )
-    if all(design.blocks for design in designs):
+    if len(placed) == len(designs):
         together = {
             f"{buffer} of {kind}": bank._replace(number=count * bank.number)
             for kind, (design, count) in enumerate(zip(designs, counts, strict=True))

@@ -514,7 +514,13 @@ def load_scenario(name: AnyPath) -> Scenario:
             for found in contenders:
                 options = site.options(found)
                 if options.tile is not None:
-                    fit = partial(check_fit, site.on.platform, options.tile, placed=options.placed)
+                    fit = partial(
+                        check_fit,
+                        site.on.platform,
+                        options.tile,
+                        placed=options.placed,
+                        beside=options.beside(site.on.network),
+                    )
                     faults.catch(f"{path}: cases[{index}]{label}.tiles.{found.name}", fit)
         count = file.requests if site.trace is None else len(site.trace)
         assert count is not None  # the file's schema asks for it where there are rates

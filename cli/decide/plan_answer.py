@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ...studies.plan.rates import PlanAnswer
     from ...studies.plan.runs import FreshFigures
     from ...studies.plan.search import Plan, Plans
+    from ...studies.plan.sources import Source
     from ...studies.plan.steps import PlanStep
 
 _RULES = {
@@ -101,11 +102,23 @@ def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str
         "rate": _rate(problem),
         "hardware": source.name,
         "design": design,
+        "its logic": _logic(source, item.row),
         "exits": setting.text(problem.network.exits),
         "policy": problem.policies[item.policy].spec,
         "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
         "bound": _bound(found, plan),
     }
+
+
+def _logic(source: Source, row: int) -> str | None:
+    """Look-up tables and flip-flops of a design, where they are counted."""
+    needs = source.needs(row)
+    if needs is None or not needs.luts:
+        return None
+    return (
+        f"{needs.total_luts:,} LUTs, {percent(needs.lut_share, 1)}; "
+        f"{needs.total_flip_flops:,} flip-flops, {percent(needs.flip_flop_share, 1)}"
+    )
 
 
 def _bound(found: Plans, plan: Plan) -> str | None:

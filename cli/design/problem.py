@@ -80,8 +80,6 @@ class Space:
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         board = load_platform(platform, bandwidth)
         board = board.in_int8() if self.int8 else board
-        if self.max_lut is not None:
-            board.require(LUT_KEYS, "--max-lut")
         limits = {
             "max_dsps": limit(self.max_dsp, "max_dsp", board.dsps, "DSPs", "80% or 720DSPs"),
             "max_ram_mbit": limit(self.max_ram, "max_ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
@@ -90,7 +88,10 @@ class Space:
         options = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
         options |= given | {"limits": limits}
         net = load_network(network) if isinstance(network, str) else network
-        return Problem(net, board, validate(SearchOptions, options, Path("options")))
+        found = validate(SearchOptions, options, Path("options"))
+        if self.max_lut is not None and not found.counts_logic(board):
+            board.require(LUT_KEYS, "--max-lut")
+        return Problem(net, board, found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,12 +148,16 @@ def board_of(board: Board) -> str:
 
 def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
     """The JSON of a design."""
+    from ...dse.npu.costs import needs_of
     from ...dse.npu.objectives import OBJECTIVES
 
     best, *others = design.ranking
+    needs = needs_of(design, fbcb)
     shares = {
         key: getattr(design, key) for key in ("gop_s", "ideal_gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")
     }
+    if needs and needs.luts is not None:
+        shares["lut_share"] = needs.lut_share
     return {
         "network": design.network.name,
         "platform": design.platform.name,
@@ -162,7 +167,8 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         **best.model_dump(),
         "objective_unit": OBJECTIVES[design.options.objective].unit,
         **shares,
-        "blocks": design.blocks and design.blocks._asdict(),
+        "flip_flop_share": needs and needs.flip_flop_share,
+        "blocks": needs and needs._asdict(),
         "fbcb_register_bits": fbcb.register_bits,
         "fbcb_register_share": design.register_share(fbcb),
         "designs_evaluated": design.designs_evaluated,

@@ -17,6 +17,7 @@ from .choices import Batching, Overlap
 from .design import DesignTable
 from .fbcb import FbcbTable
 from .objectives import dynamic_energy
+from .resources import Needs, needs
 from .space import LayerKind, arrange, stacked
 from .workload import distinct
 
@@ -86,6 +87,23 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
     if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
     return Configured(work.gemms[rows], work.sources[rows], work.fetched[rows], tile, blocks, np.array(layouts))
+
+
+def samples_beside(design: DesignTable, fbcb: FbcbTable) -> int:
+    """Most samples that lie side by side in a tile of columns of a design, as its FBCB configures it."""
+    run = configured(design, fbcb)
+    return max(
+        int(kernels.shape_of(gemm, tile, layout)[0])
+        for gemm, tiles, layouts in zip(run.gemms, run.tile.transpose(1, 2, 0), run.layouts, strict=True)
+        for tile, layout in zip(tiles, layouts, strict=True)
+    )
+
+
+def needs_of(design: DesignTable, fbcb: FbcbTable) -> Needs | None:
+    """What a design takes of its board; ``None`` if the board's file states no blocks, or memory is counted in bits."""
+    if not design.options.placed or design.platform.block_rams is None:
+        return None
+    return needs(design.platform, design.tile, samples_beside(design, fbcb))
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:

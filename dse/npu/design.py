@@ -24,9 +24,8 @@ from ...platforms import ENERGY_KEYS, LUT_KEYS, Board
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 from .choices import Overlap
 from .fbcb import FbcbTable, encode
-from .resources import Needs, needs
 from .search import Evaluator, RankedDesign, SearchOptions, SearchResult
-from .space import Tile, luts
+from .space import Tile, paper_luts
 
 SEARCH_FILE = "search.json"
 OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
@@ -77,16 +76,11 @@ class DesignTable(Table):
 
     @property
     def lut_share(self) -> float | None:
-        """Share of its look-up tables in use, if the board states those of an NPU."""
+        """Share of its look-up tables in use by the fit to the paper, where no engine is counted."""
         board = self.platform
-        if not (board.luts and board.states(LUT_KEYS)):
+        if self.options.counts_logic(board) or not (board.luts and board.states(LUT_KEYS)):
             return None
-        return float(luts(board, self.tile.T_P, self.tile.T_C) / board.luts)
-
-    @property
-    def blocks(self) -> Needs | None:
-        """What it takes of a board in blocks; ``None`` if its file states none, or memory is counted in bits."""
-        return needs(self.platform, self.tile) if self.options.placed else None
+        return float(paper_luts(board, self.tile.T_P, self.tile.T_C) / board.luts)
 
     @property
     def peak_macs_per_s(self) -> float:

@@ -14,9 +14,10 @@ from ...formats import InputError, brief, did_you_mean, first_rows
 from ...models import Layer
 from . import kernels, schedule
 from .choices import Batching, Overlap
-from .costs import Cause, layer_costs
+from .costs import Cause, layer_costs, needs_of
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
+from .resources import Needs
 from .space import stacked
 from .workload import distinct
 
@@ -56,6 +57,7 @@ class Explanation:
     fixed: list[FixedConfiguration]
     mean_gop_s: float  # as configured
     block_rows: NDArray[np.int64] | None  # (L, b_max), rows of a block, 0 for a memory-only layer; none if ideal
+    needs: Needs | None  # what the design takes of its board
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -109,6 +111,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
     rate, drain = platform.words_per_cycle, float(schedule.drain_cycles(design.tile.T_P))
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
+    beside = int(design.options.most_beside(platform, np.array([design.tile]))[0])
     found: list[list[list[Configuration]]] = []
     for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]
@@ -117,13 +120,15 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
             ties = words if plan.literal else kernels.count_tile_words(gemm, fitting, layouts, fetched)
         else:
             cycles, _, words = schedule.weigh(
-                gemm, source, fitting, plan, kind, platform.port, drain, mode, rate, fetched
+                gemm, source, fitting, plan, kind, beside, platform.port, drain, mode, rate, fetched
             )
             ties = words
         columns = np.broadcast_arrays(cycles, ties, codes[:, None], layouts[:, 1], layouts[:, 0], words)
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]
         # fewer cycles are better, then fewer words tile by tile, then the smaller code, then the smaller B_R
         for taken, _, code, B_R, b, moved in sorted(zip(*(column.ravel().tolist() for column in columns), strict=True)):
+            if taken == np.inf:
+                continue  # more samples side by side than the engine can have
             item = Configuration(K_NAMES[code], B_R, taken / platform.clock_hz, moved * platform.word_bits / 8)
             batches[b - 1].append(item)
         found.append(batches)
@@ -195,4 +200,5 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         fixed=fixed,
         mean_gop_s=_mean_gop_s(design, costs.time_s.sum(axis=0)),
         block_rows=None if costs.block_rows is None else costs.block_rows[takes_time],
+        needs=needs_of(design, fbcb),
     )

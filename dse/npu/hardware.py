@@ -128,8 +128,7 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
 
 def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     """The SystemVerilog package that fits the array to a design."""
-    from .costs import configured
-    from .kernels import shape_of
+    from .costs import samples_beside
 
     words = int(design.platform.port.words)
     if design.tile.T_R > MAX_ROWS:
@@ -143,12 +142,7 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
             f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "
             f"search again on a copy of the board with another width"
         )
-    run = configured(design, fbcb)
-    beside = max(
-        int(shape_of(gemm, tile, layout)[0])
-        for gemm, tiles, layouts in zip(run.gemms, run.tile.transpose(1, 2, 0), run.layouts, strict=True)
-        for tile, layout in zip(tiles, layouts, strict=True)
-    )
+    beside = 1 << (samples_beside(design, fbcb) - 1).bit_length()  # what is addressed by it needs no multiplier
     return _fill("engine/engine_pkg.sv.in", "//", design, **design.tile._asdict(), W=words, S=beside)
 
 

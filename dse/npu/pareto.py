@@ -15,8 +15,9 @@ from ...models import Network
 from ...platforms import LUT_KEYS, Board
 from .choices import Objective, Overlap
 from .objectives import OBJECTIVES, check_objectives
+from .resources import logic_of
 from .search import Evaluator, Progress, SearchOptions, rank
-from .space import Tile, buffer_bits, designs, luts
+from .space import Tile, buffer_bits, designs, paper_luts
 
 MAX_AXES = 2
 """Most axes beside the objective: with three figures in all, one sweep over sorted designs finds the front."""
@@ -151,10 +152,11 @@ class _FrontSearch:
     """Rates designs and finds their front.  If there is but one axis, the first column of a table is 0."""
 
     def __init__(
-        self, evaluator: Evaluator, platform: Board, objective: Objective, over: Sequence[Axis],
+        self, evaluator: Evaluator, platform: Board, options: SearchOptions, over: Sequence[Axis],
         threads: int | None, progress: Progress | None,
     ) -> None:  # fmt: skip
-        self.over, self.platform, self.objective, self.evaluated = over, platform, objective, 0
+        self.over, self.platform, self.objective, self.evaluated = over, platform, options.objective, 0
+        self._options = options
         self._evaluator, self._threads, self._progress = evaluator, threads, progress
 
     def rate(self, space: NDArray[np.int64]) -> Table:
@@ -176,9 +178,16 @@ class _FrontSearch:
         dsps = -(-T_P * T_C // self.platform.macs_per_dsp)
         takes: dict[Axis, Any] = {Axis.DSP: dsps, Axis.RAM: bits, **dict(zip(rated, values[1:], strict=True))}
         if Axis.LUT in self.over:
-            takes[Axis.LUT] = luts(self.platform, T_P, T_C)
+            takes[Axis.LUT] = self._luts(space)
         columns = [*(takes[axis] for axis in self.over), OBJECTIVES[self.objective].losses(values[0])]
         return np.column_stack([*[np.zeros(len(space))] * (MAX_AXES - len(self.over)), *columns])
+
+    def _luts(self, space: NDArray[np.int64]) -> Any:
+        """Look-up tables: of the engine, with the samples side by side with which it is rated, or as the paper has."""
+        T_R, T_P, T_C = space.T
+        if not self._options.counts_logic(self.platform):
+            return paper_luts(self.platform, T_P, T_C)
+        return logic_of(self.platform, T_R, T_P, T_C, self._options.most_beside(self.platform, space)).total_luts
 
     def front(self, *parts: tuple[NDArray[np.int64], Table]) -> tuple[NDArray[np.int64], Table]:
         """The front of several sets of designs; if some are equal, the one that the search ranks first."""
@@ -259,8 +268,6 @@ def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> N
             "both; take dsp alone, and limit the memory"
         )
     check_objectives(platform, rated)
-    if Axis.LUT in over:
-        platform.require(LUT_KEYS, "the axis lut")
 
 
 def find_front(
@@ -298,8 +305,10 @@ def find_front(
     options = options or SearchOptions()
     axes = tuple([Axis.DSP] if over is None else over)
     check_axes(platform, options.objective, axes)
-    found = _FrontSearch(Evaluator(network, platform, options), platform, options.objective, axes, threads, progress)
-    space = designs(platform, options.limits, placed=options.placed)
+    if Axis.LUT in axes and not options.counts_logic(platform):
+        platform.require(LUT_KEYS, "the axis lut")
+    found = _FrontSearch(Evaluator(network, platform, options), platform, options, axes, threads, progress)
+    space = designs(platform, options.limits, placed=options.placed, beside=options.beside(network))
     if options.overlap is Overlap.TILES:
         space, table = found.front_by_bound(_with_rows(space) if Axis.RAM in axes else space)
     else:

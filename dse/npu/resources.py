@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...platforms import Board
+from . import logic
 
 Ints = NDArray[np.int64]
 
@@ -46,6 +48,11 @@ class Needs(NamedTuple):
     lutram_luts: int  # look-up tables that hold small banks
     block_rams_of_board: int
     ultra_rams_of_board: int
+    beside: int  # samples that the engine can have side by side in a tile of columns
+    luts: dict[str, int] | None  # by part; none where they are not counted
+    flip_flops: dict[str, int] | None
+    luts_of_board: int | None
+    flip_flops_of_board: int | None
     placed: bool
     largest_T_R: int  # with its T_P and T_C
 
@@ -58,6 +65,27 @@ class Needs(NamedTuple):
     def total_ultra_rams(self) -> int:
         """UltraRAMs of all its buffers."""
         return sum(self.ultra_rams.values())
+
+    @property
+    def total_luts(self) -> int:
+        """Look-up tables of all its parts, those of small banks included."""
+        return sum((self.luts or {}).values())
+
+    @property
+    def total_flip_flops(self) -> int:
+        """Flip-flops of all its parts."""
+        return sum((self.flip_flops or {}).values())
+
+    @property
+    def lut_share(self) -> float | None:
+        """Share of the board's look-up tables; none where they are not counted."""
+        return self.total_luts / self.luts_of_board if self.luts is not None and self.luts_of_board else None
+
+    @property
+    def flip_flop_share(self) -> float | None:
+        """Share of the board's flip-flops; none where they are not counted."""
+        counted = self.flip_flops is not None and self.flip_flops_of_board
+        return self.total_flip_flops / self.flip_flops_of_board if counted and self.flip_flops_of_board else None
 
 
 def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
@@ -75,6 +103,12 @@ def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
     """
     width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
     found: Ints = np.minimum(-(-width // 6) * -(-rows // 32), -(-width // 3) * -(-rows // 64))
+    return found
+
+
+def choosers(width: ArrayLike, rows: ArrayLike) -> Ints:
+    """Look-up tables that choose the row of a bank in look-up tables, one for each bit and 64 rows after the first."""
+    found: Ints = np.asarray(width, np.int64) * (-(-np.asarray(rows, np.int64) // 64) - 1)
     return found
 
 
@@ -197,8 +231,64 @@ def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike) -> Ints:
     return 2 * low
 
 
-def needs(board: Board, tile: tuple[int, int, int]) -> Needs | None:
-    """What a design takes of a board in blocks.
+def counts_logic(board: Board) -> bool:
+    """True if look-up tables and flip-flops are counted: those of the engine's words, where a board states both."""
+    stated = None not in (board.block_rams, board.luts, board.flip_flops)
+    return stated and board.word_bits == logic.WORD_BITS
+
+
+def logic_of(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> logic.Logic:
+    """Look-up tables and flip-flops of designs by parts; banks in look-up tables are a part of their own.
+
+    Parameters
+    ----------
+    board, T_R, T_P, T_C
+        As for :func:`banks`.
+    beside : int or array
+        Most samples side by side in a tile of columns, a power of two.
+
+    Returns
+    -------
+    Logic
+        Each value has the shape of all arrays together.
+    """
+    found = logic.engine(int(board.port.words), T_R, T_P, T_C, beside)
+    luts, flip_flops = np.zeros(()), np.zeros(())
+    for bank in banks(board, T_R, T_P, T_C).values():
+        small = bank.number * (halves(bank.width, bank.rows) == 0)
+        luts = luts + small * (4 * cells(bank.width, bank.rows) + choosers(bank.width, bank.rows))
+        flip_flops = flip_flops + small * bank.width  # a block RAM has registers of its own
+    return logic.Logic(found.luts | {"small banks": luts}, found.flip_flops | {"small banks": flip_flops})
+
+
+def most_beside(board: Board, space: ArrayLike, most: int) -> Ints:
+    """Samples that designs can have side by side in a tile of columns, by look-up tables and flip-flops.
+
+    Parameters
+    ----------
+    board : Board
+        A board of which these are counted.
+    space : array
+        Designs <T_R, T_P, T_C>. Shapes: (D, 3).
+    most : int
+        The most that layouts have.
+
+    Returns
+    -------
+    array
+        The largest power of two that fits the board, up to the first that is not less than ``most``; else 0.
+        Shapes: (D,).
+    """
+    steps = 2 ** np.arange((most - 1).bit_length() + 1)[:, None]
+    T_R, T_P, T_C = np.asarray(space).T
+    found = logic_of(board, T_R, T_P, T_C, steps)
+    fits = (found.total_luts <= (board.luts or 0)) & (found.total_flip_flops <= (board.flip_flops or 0))
+    largest: Ints = np.max(np.where(fits, steps, 0), axis=0)
+    return largest
+
+
+def needs(board: Board, tile: tuple[int, int, int], beside: int = 1) -> Needs | None:
+    """What a design takes of a board in blocks, look-up tables and flip-flops.
 
     Parameters
     ----------
@@ -206,23 +296,39 @@ def needs(board: Board, tile: tuple[int, int, int]) -> Needs | None:
         The board.
     tile : tuple of int
         The design, <T_R, T_P, T_C>.
+    beside : int
+        Samples that its layouts have side by side in a tile of columns.
 
     Returns
     -------
     Needs or None
-        Blocks by buffer; ``None`` if the board's file states no block RAMs.
+        Blocks by buffer, the others by part; ``None`` if the board's file states no block RAMs.
     """
     if board.block_rams is None:
         return None
     found = banks(board, *tile)
     placed = place(board, found)
     small = [bank for bank in found.values() if halves(bank.width, bank.rows) == 0]
+    beside = 1 << (beside - 1).bit_length()
+    luts = flip_flops = None
+    fits = True
+    if counts_logic(board):
+        parts = logic_of(board, *tile, beside)
+        luts, flip_flops = (
+            {name: ceil(number) for name, number in part.items()} for part in (parts.luts, parts.flip_flops)
+        )
+        fits = bool(most_beside(board, [tile], beside)[0] == beside)
     return Needs(
         block_rams={name: float(count) / 2 for name, count in placed.halves.items()},
         ultra_rams={name: int(count) for name, count in placed.ultra_rams.items()},
         lutram_luts=sum(4 * int(bank.number * cells(bank.width, bank.rows)) for bank in small),
         block_rams_of_board=board.block_rams,
         ultra_rams_of_board=board.ultra_rams or 0,
-        placed=bool(placed.fits),
+        beside=beside,
+        luts=luts,
+        flip_flops=flip_flops,
+        luts_of_board=board.luts,
+        flip_flops_of_board=board.flip_flops,
+        placed=bool(placed.fits) and fits,
         largest_T_R=int(most_rows(board, *tile[1:])),
     )

@@ -386,12 +386,13 @@ def place_of_least(values, count):
 
 
 @kernel
-def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_cycle, fetched, room):
+def choose(gemm, source, tiles, plan, first, last, beside, port, drain, mode, words_per_cycle, fetched, room):
     """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
 
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
-    ``tiles`` (3, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.
-    Returns cycles, code, row of the plan, blocks, words of maps and of weights.
+    ``tiles`` (3, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts of
+    which a tile of columns touches more than ``beside`` samples are left out.
+    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights.
     """
     wide = last - first
     count = tiles.shape[1] * wide
@@ -401,7 +402,9 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
             layout_at(plan, first + at % wide),
         )
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
-        if mode == IDEAL:
+        if shape[0] > beside:
+            room[at] = np.inf
+        elif mode == IDEAL:
             fewest = fewest_blocks(gemm, tile, layout, shape[0])
             room[at] = ideal_cycles(gemm, tile, layout, shape, fewest, words_per_cycle, fetched)
         else:  # whatever the number of blocks
@@ -414,7 +417,7 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
     best, chosen, chosen_blocks, found = np.inf, -1, 1.0, (0.0, 0.0)
     for _ in range(count):  # those with the least bounds first, so that most others need not run
         at = place_of_least(room, count)
-        if room[at] > best:
+        if room[at] > best or room[at] == np.inf:
             break
         tile, layout = (
             (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide]),
@@ -466,10 +469,10 @@ def choose(gemm, source, tiles, plan, first, last, port, drain, mode, words_per_
 
 
 @kernel
-def run_designs(tiles, work, plan, port, drains, mode, words_per_cycle, choice, cycles, words, accesses):
+def run_designs(tiles, work, plan, beside, port, drains, mode, words_per_cycle, choice, cycles, words, accesses):
     """Fill in cycles, words moved off chip and accesses to buffers, and the layouts of the last design.
 
-    Shapes: ``tiles`` (3, codes, D); ``drains`` (D,); ``cycles, words, accesses`` (D, S, B_max).
+    Shapes: ``tiles`` (3, codes, D); ``beside, drains`` (D,); ``cycles, words, accesses`` (D, S, B_max).
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
     room = np.empty(plan.codes * len(plan.layouts))
@@ -488,8 +491,8 @@ def run_designs(tiles, work, plan, port, drains, mode, words_per_cycle, choice, 
                 if i + 1 < batches:
                     last = plan.fewest_rows[kind, i + 1]
                 taken, code, n, blocks, maps, weights = choose(
-                    gemm, source, tiles[:, :, d], plan, first, last, port, drains[d], mode, words_per_cycle, fetched,
-                    room,
+                    gemm, source, tiles[:, :, d], plan, first, last, beside[d], port, drains[d], mode, words_per_cycle,
+                    fetched, room,
                 )  # fmt: skip
                 first = last
                 b, B_R, _, _ = layout_at(plan, n)
@@ -539,16 +542,20 @@ def run_layers(gemms, sources, tiles, layouts, blocks, fetched, port, drain, mod
 
 
 @kernel
-def weigh(gemm, source, tiles, plan, kind, port, drain, mode, words_per_cycle, fetched):
-    """Cycles, blocks, words of every (k, layout) of a layer. Shapes: ``tiles`` (3, codes), returns (3, codes, N)."""
+def weigh(gemm, source, tiles, plan, kind, beside, port, drain, mode, words_per_cycle, fetched):
+    """Cycles, blocks, words of every (k, layout) of a layer; infinite cycles where too many samples are side by side.
+
+    Shapes: ``tiles`` (3, codes), returns (3, codes, N).
+    """
     first, last = plan.starts[kind], plan.starts[kind + 1]
     found, room = np.empty((3, tiles.shape[1], last - first)), np.empty(1)
     of, lies = (gemm[0], gemm[1], gemm[2], gemm[3]), (source[0], source[1])
     for code in range(tiles.shape[1]):
         for n in range(first, last):
             cycles, _, _, blocks, maps, weights = choose(
-                of, lies, tiles[:, code : code + 1], plan, n, n + 1, port, drain, mode, words_per_cycle, fetched, room
-            )
+                of, lies, tiles[:, code : code + 1], plan, n, n + 1, beside, port, drain, mode, words_per_cycle,
+                fetched, room,
+            )  # fmt: skip
             found[0, code, n - first], found[1, code, n - first] = cycles, blocks
             found[2, code, n - first] = maps + weights
     return found

@@ -16,7 +16,8 @@ from ...models.network import Count
 from ...platforms import Board
 from .choices import MAX_DESIGN_BATCH, Batching, Objective, Overlap
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
-from .space import DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, stacked
+from .resources import counts_logic, most_beside
+from .space import ANY, Beside, DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, stacked
 from .workload import distinct
 
 PIECE = 8_000_000
@@ -133,6 +134,10 @@ class SearchOptions(Strict):
         """Whether memories are counted as they are placed; the paper counts their bits."""
         return self.overlap is not Overlap.PAPER
 
+    def counts_logic(self, platform: Board) -> bool:
+        """Whether look-up tables and flip-flops of the engine are counted; else the former as the paper has them."""
+        return self.placed and counts_logic(platform)
+
     def room(self, platform: Board) -> Limits:
         """The most that a design may take of a board beside the weights that stay.
 
@@ -177,6 +182,32 @@ class SearchOptions(Strict):
     def plan(self) -> LayoutPlan:
         """Choices of each layer."""
         return make_plan(self.batching, self.b_max, stacking=self.stacking)
+
+    def beside(self, network: Network) -> Beside:
+        """Samples that an engine must have side by side: those of the only layout of a batch."""
+        if self.batching is not Batching.COLUMN:
+            return ANY
+        return Beside(self.b_max, min(layer.gemm.C for layer in network.layers if layer.gemm))
+
+    def most_beside(self, platform: Board, space: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find how many samples designs can have side by side in a tile of columns.
+
+        Parameters
+        ----------
+        platform : Board
+            The board.
+        space : array
+            The designs. Shapes: (D, 3).
+
+        Returns
+        -------
+        array
+            The most, by the look-up tables and flip-flops that they may take; b_max if these are not counted.
+        """
+        most = int(self.plan.layouts[:, 2].max())
+        if not self.counts_logic(platform):
+            return np.full(len(space), most)
+        return np.maximum(most_beside(self.limits.confine(platform), space, most), 1)
 
 
 class RankedDesign(Strict):
@@ -324,8 +355,9 @@ class Evaluator:
             self._kernels.account_designs(tiles, self.work, self.plan, board.words_per_cycle, choice, *found)
             return found, choice
         mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
+        beside = self._options.most_beside(board, space)
         run.run_designs(
-            tiles, self.work, self.plan, board.port, run.drain_cycles(space[:, 1]), mode, board.words_per_cycle,
+            tiles, self.work, self.plan, beside, board.port, run.drain_cycles(space[:, 1]), mode, board.words_per_cycle,
             choice, *found,
         )  # fmt: skip
         return found, choice
@@ -470,11 +502,11 @@ def search(
     check_objectives(platform, [options.objective])
     room, goal = options.room(platform), OBJECTIVES[options.objective]
     if options.tile is None:
-        space = DesignSpace(platform, room, placed=options.placed)
+        space = DesignSpace(platform, room, placed=options.placed, beside=options.beside(network))
         evaluator, total = Evaluator(network, platform, options), space.size
         found, values = _by_bound(evaluator, space, options.objective, top, threads, progress)
     else:
-        check_fit(platform, options.tile, room, placed=options.placed)
+        check_fit(platform, options.tile, room, placed=options.placed, beside=options.beside(network))
         found, total = np.array([options.tile]), 1
         values = Evaluator(network, platform, options).rate(found, [options.objective])[:, 0]
     if progress:
@@ -512,6 +544,8 @@ def _by_bound(
         last = min(done + max(ROUND, done), int(np.searchsorted(hopes, worst, side="right")))
         part = space.within(boxes[:, order[done:last]])
         done = last
+        if not part.size:
+            continue
         if not evaluator.as_built:
             rate(part)
             continue
@@ -525,6 +559,8 @@ def _by_bound(
                 few = few[goal.losses(evaluator.near_bound(few, objective)) <= worst]
             if few.size:
                 rate(few)
+    if not found:
+        raise InputError(space.refusal)
     return np.concatenate(found), values
 
 

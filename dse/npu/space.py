@@ -17,7 +17,8 @@ from ...models import Layer
 from ...models.network import Count
 from ...platforms import LUT_KEYS, Board
 from .choices import Batching
-from .resources import most_rows, needs
+from .logic import engine
+from .resources import counts_logic, most_beside, most_rows, needs
 
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
@@ -37,8 +38,8 @@ def buffer_bits(word_bits: int, T_R: Whole, T_P: Whole, T_C: Whole) -> Whole:
     return bits
 
 
-def luts(platform: Board, T_P: Whole, T_C: Whole) -> Any:
-    """Look-up tables by a board's fit: T_C trees have T_P - 1 adders each (docs/model.md, Resources)."""
+def paper_luts(platform: Board, T_P: Whole, T_C: Whole) -> Any:
+    """Look-up tables by the fit to the paper: T_C trees have T_P - 1 adders each (docs/model.md, Resources)."""
     _, fixed, per_adder = platform.require(LUT_KEYS, "a figure of LUTs")
     return fixed + per_adder * (T_C * (T_P - 1))
 
@@ -78,7 +79,7 @@ class Limits(Strict):
     max_ram_mbit : float, optional
         On-chip buffer memory in Mb of 2**20 bits.
     max_luts : int, optional
-        Look-up tables, by :func:`luts`.
+        Look-up tables: the engine's, or where these are not counted those of :func:`paper_luts`.
     """
 
     max_dsps: Annotated[int, Field(ge=1)] | None = None
@@ -86,7 +87,7 @@ class Limits(Strict):
     max_luts: Annotated[int, Field(ge=1)] | None = None
 
     def confine(self, platform: Board) -> Board:
-        """The board with only the DSPs and the memory that a design may take: of each kind of blocks the same share."""
+        """The board with only what a design may take: of each kind of blocks the same share as of the memory."""
         on_chip_mbit = min(platform.on_chip_mbit, self.max_ram_mbit or platform.on_chip_mbit)
         blocks = {key: getattr(platform, key) for key in ("block_rams", "ultra_rams")}
         share = on_chip_mbit / platform.on_chip_mbit
@@ -94,6 +95,7 @@ class Limits(Strict):
             update={
                 "dsps": min(platform.dsps, self.max_dsps or platform.dsps),
                 "on_chip_mbit": on_chip_mbit,
+                "luts": platform.luts and min(platform.luts, self.max_luts or platform.luts),
                 **{key: count and floor(share * count) for key, count in blocks.items()},
             }
         )
@@ -160,10 +162,29 @@ def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Layou
     return LayoutPlan(layouts, starts, K_CODES if stacking else 1, batching is Batching.EQ1, fewest_rows)
 
 
-def check_fit(platform: Board, tile: Tile, limits: Limits | None = None, *, placed: bool = True) -> None:
+class Beside(NamedTuple):
+    """Samples side by side of the only layout of each batch, and the fewest columns of a product of one sample."""
+
+    samples: int = 1
+    columns: int = 1
+
+    def of(self, T_C: Any) -> Any:
+        """How many a tile of so many columns touches at most, rounded up to a power of two."""
+        touched = np.minimum(np.maximum(T_C, 1), np.maximum(T_C - 2, 0) // self.columns + 2)
+        return 2 ** np.ceil(np.log2(np.minimum(self.samples, touched))).astype(np.int64)
+
+
+ANY = Beside()
+"""Of layouts that a design may leave out: all samples can lie down the rows."""
+
+
+def check_fit(
+    platform: Board, tile: Tile, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY
+) -> None:
     """Refuse a design that takes more than a board has, or more than the limits allow.
 
-    Its memories are counted as they are placed, or in bits if not ``placed`` or the board states no block RAMs.
+    Its memories are counted as they are placed, or in bits if not ``placed`` or the board states no block RAMs; its
+    look-up tables with so many samples side by side as its layouts need at least.
     """
     limits = limits or Limits()
     board = limits.confine(platform)
@@ -176,8 +197,8 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None, *, plac
             f"{tile}: expected at most {board.on_chip_mbit:g} Mb on chip of {platform.name}, "
             f"found {bits / 2**20:.3f} Mb of double buffers; lower T_R"
         )
-    taken = needs(board, tile) if placed else None
-    if taken and not taken.placed:
+    taken = needs(board, tile, int(beside.of(tile.T_C))) if placed else None
+    if taken and taken.total_block_rams > taken.block_rams_of_board:
         blocks = f"{taken.total_block_rams:,g} of {taken.block_rams_of_board:,} block RAMs"
         if taken.total_ultra_rams:
             blocks += f" beside {taken.total_ultra_rams:,} UltraRAMs"
@@ -186,8 +207,14 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None, *, plac
             f"{tile}: expected memories that can be placed on {platform.name}, found {blocks}; {lower}, "
             f"or count bits with --overlap paper"
         )
-    if limits.max_luts is not None:
-        adders = luts(platform, tile.T_P, tile.T_C)
+    if taken and not taken.placed:
+        raise InputError(
+            f"{tile}: expected at most {board.luts:,} LUTs and {board.flip_flops:,} flip-flops of {platform.name}, "
+            f"found {taken.total_luts:,} and {taken.total_flip_flops:,}; lower T_P or T_C, or count as the paper with "
+            f"--overlap paper"
+        )
+    if limits.max_luts is not None and not (placed and counts_logic(board)):
+        adders = paper_luts(platform, tile.T_P, tile.T_C)
         if adders > limits.max_luts:
             raise InputError(
                 f"{tile}: expected at most {limits.max_luts:,} LUTs of {platform.name}, found {adders:,.0f}"
@@ -203,35 +230,59 @@ def _ranges(begin: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
 class DesignSpace:
     """Designs that fit a board: with each T_P every T_C up to the largest, and the largest even T_R whose buffers fit.
 
-    Buffers are counted as :func:`check_fit` does.
+    All is counted as :func:`check_fit` does.  ``size`` also counts those whose look-up tables or flip-flops do not fit
+    with just that T_R; no box yields these.
     A box holds those from one T_P to another and from one T_C to another.  Shapes: ``boxes`` (4, N).
     """
 
-    def __init__(self, platform: Board, limits: Limits | None = None, *, placed: bool = True) -> None:
+    def __init__(
+        self, platform: Board, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY
+    ) -> None:
         limits = limits or Limits()
         board = limits.confine(platform)
         self._placed_on = board if placed and board.block_rams is not None else None
+        self._beside = beside
+        self._counts_logic = placed and counts_logic(board)
         self._words = board.on_chip_bits // (2 * board.word_bits)
         macs = board.macs_per_cycle
         T_P = np.arange(1, macs + 1)
         most = np.minimum(macs // T_P, (self._words - 2 * T_P) // (T_P + 2))  # 2 rows are the fewest
         within = f"{board.on_chip_mbit:g} Mb on chip and {board.dsps} DSPs"
-        if limits.max_luts is not None:
-            adders = bisect_right(range(macs), limits.max_luts, key=lambda n: luts(platform, 2, n)) - 1
+        if limits.max_luts is not None and not self._counts_logic:
+            adders = bisect_right(range(macs), limits.max_luts, key=lambda n: paper_luts(platform, 2, n)) - 1
             most = np.where(T_P > 1, np.minimum(most, adders // np.maximum(T_P - 1, 1)), most) * (adders >= 0)
             within += f" and {limits.max_luts:,} LUTs ({platform.luts_fixed:,.0f} of them taken by no adder)"
         if self._placed_on:
             within += f" and {board.block_rams:,} block RAMs"
+        if self._counts_logic:
+            within += f" and {board.luts:,} LUTs and {board.flip_flops:,} flip-flops"
+            most = self._most_columns(T_P, most)
+        if self._placed_on:
             most = most * (most_rows(self._placed_on, 1, 1) > 0)  # small banks of any other design need no block
         self._columns = most[most > 0]  # the largest T_C of each T_P, which does not grow with T_P
+        hint = "loosen the limits" if limits != Limits() else "check what its file states"
+        self.refusal = (
+            f"{platform.name}: no design fits: {within} "
+            f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"
+        )
         if not self._columns.size:
-            hint = "loosen the limits" if limits != Limits() else "check on_chip_mbit"
-            raise InputError(
-                f"{platform.name}: no design fits: {within} "
-                f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"
-            )
+            raise InputError(self.refusal)
         self.size = int(self._columns.sum())
         self.whole = np.array([[1], [self._columns.size], [1], [self._columns[0]]])
+
+    def _most_columns(self, T_P: NDArray[np.int64], most: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The largest T_C of each T_P, up to ``most``, of which the parts that no T_R makes smaller fit."""
+        board = self._placed_on
+        assert board is not None
+        assert board.luts is not None
+        assert board.flip_flops is not None
+        low, high = np.zeros_like(most), np.maximum(most, 0) + 1
+        while np.any(high - low > 1):
+            middle = (low + high) // 2
+            found = engine(int(board.port.words), 2, T_P, middle, self._beside.of(middle))
+            fits = (found.total_luts <= board.luts) & (found.total_flip_flops <= board.flip_flops)
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        return low
 
     def _rows(self, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:
         most: NDArray[np.int64] = (self._words - T_P * T_C) // (T_P + T_C)
@@ -263,10 +314,21 @@ class DesignSpace:
         sizes = high - low + 1
         T_P, T_C = np.repeat(T_P, sizes), _ranges(low, sizes)
         found = np.array([self._rows(T_P, T_C), T_P, T_C]).T
-        return found[found[:, 0] > 0]
+        found = found[found[:, 0] > 0]
+        if self._counts_logic:
+            board = self._placed_on
+            assert board is not None
+            beside = self._beside.of(found[:, 2])
+            found = found[most_beside(board, found, self._beside.samples) >= beside]
+        return found
 
 
-def designs(platform: Board, limits: Limits | None = None, *, placed: bool = True) -> NDArray[np.int64]:
+def designs(
+    platform: Board, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY
+) -> NDArray[np.int64]:
     """All designs that fit a board, as :class:`DesignSpace` counts. Shapes: returns (D, 3)."""
-    space = DesignSpace(platform, limits, placed=placed)
-    return np.ascontiguousarray(space.within(space.whole))
+    space = DesignSpace(platform, limits, placed=placed, beside=beside)
+    found = np.ascontiguousarray(space.within(space.whole))
+    if not found.size:
+        raise InputError(space.refusal)
+    return found

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from ...dse.exits.stage_times import keep_exits
 from ...dse.npu.choices import Objective, Overlap
+from ...dse.npu.costs import needs_of
 from ...dse.npu.design import DesignTable, tabulate_design
 from ...dse.npu.fbcb import FbcbTable
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.objectives import dynamic_energy
+from ...dse.npu.resources import Needs
 from ...dse.npu.search import MARGIN, Evaluator, RankedDesign, SearchOptions, SearchResult
 from ...dse.npu.space import Tile, designs
 from ...formats import InputError
@@ -60,6 +62,11 @@ class Source(ABC):
     def energy_j(self) -> NDArray[np.float64]:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
 
+    def needs(self, row: int) -> Needs | None:
+        """What a row takes of a board, where that is counted."""
+        del row  # of no board
+        return None
+
     @property
     def stages(self) -> int:
         """Exits of the network, E."""
@@ -86,7 +93,7 @@ class BoardSource(Source):
     ) -> None:
         self.name, self.network, self.board, self.options = board.name, network, board, options
         self._choose(subnet)
-        space = designs(board, options.room(board), placed=options.placed)
+        space = designs(board, options.room(board), placed=options.placed, beside=options.beside(network))
         dsps = -(-space[:, 1] * space[:, 2] // board.macs_per_dsp)
         parts_s = least_parts(network, board, options, space)
         # of designs with as many DSPs the one with the least work for a sample first
@@ -104,6 +111,11 @@ class BoardSource(Source):
         """The latency table of a row, with all exits."""
         assert self.tiles is not None
         return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row])))
+
+    def needs(self, row: int) -> Needs | None:
+        """What a row takes of the board, where that is counted."""
+        assert self.tiles is not None
+        return needs_of(*design_of(self.network, self.board, self.options, self.tiles[row]))
 
 
 def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile) -> tuple[DesignTable, FbcbTable]:

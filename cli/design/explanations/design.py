@@ -71,7 +71,7 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
         "layers": f"{products} GEMMs and {len(found.layers) - products} memory-only that take time",
         "board": board_of(board),
         "design": f"<T_R,T_P,T_C> = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
-        **blocks(design),
+        **blocks(found.needs),
         f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
     }
@@ -200,7 +200,7 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         "options": design.options,
         **design.tile._asdict(),
         "dsp_share": design.dsp_share,
-        "blocks": design.blocks and design.blocks._asdict(),
+        "blocks": found.needs and found.needs._asdict(),
         "mean_gop_s": found.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
         "layers": layers,

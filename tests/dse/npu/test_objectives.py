@@ -14,7 +14,7 @@ import pytest
 from builders import DATA, POCKET, TINY, any_gemm, modes, network_of, paper_options, tiles
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
 from fluidb.dse.npu.search import Evaluator
-from fluidb.dse.npu.space import DesignSpace, designs, luts
+from fluidb.dse.npu.space import DesignSpace, designs, paper_luts
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import ENERGY_KEYS, Board, load_platform
@@ -229,7 +229,7 @@ def test_the_fit_of_look_up_tables_is_that_of_table_i():
         T_P, T_C, name, share = row
         board = load_platform(name)
         assert board.luts
-        within.append(luts(board, T_P, T_C) / (share * board.luts) - 1)
+        within.append(paper_luts(board, T_P, T_C) / (share * board.luts) - 1)
         rest = fit_luts([other for other in TABLE_I if other is not row])
         left_out.append((rest[0] + rest[1] * T_C * (T_P - 1)) / (share * board.luts) - 1)
     assert 0.008 < max(map(abs, within)) < 0.009  # docs/model.md, Resources

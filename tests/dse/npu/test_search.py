@@ -211,9 +211,9 @@ def test_published_designs_come_out(network, board, bandwidths, tile):
 AS_BUILT = {
     # GB/s: as built and placed; with transfers that all overlap, and memory counted in bits
     ("resnet50", "zcu104"): {
-        8.5: ((1024, 13, 128), (6832, 10, 172)),
-        9.6: ((1024, 13, 128), (6832, 10, 172)),
-        12.8: ((1024, 13, 128), (13664, 27, 64)),
+        8.5: ((1024, 12, 128), (6832, 10, 172)),
+        9.6: ((1024, 12, 128), (6832, 10, 172)),
+        12.8: ((1024, 12, 128), (13664, 27, 64)),
     },
     ("resnet50", "zc706"): dict.fromkeys((3.2, 4.267, 8.0), ((1024, 7, 128), (4652, 7, 128))),
     ("inception_v3", "zcu104"): {

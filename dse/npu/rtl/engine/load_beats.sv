@@ -46,6 +46,9 @@ module load_beats (
   assign count   = (room < most) ? room : most;
 
   // the place on the map of each of its rows, and of the row after them
+  logic [PLACE_BITS-1:0] from_x, from_y;
+  assign from_x = window_x - job.pad_x[PLACE_BITS-1:0];
+  assign from_y = window_y - job.pad_y[PLACE_BITS-1:0];
   for (genvar i = 0; i <= engine_pkg::W; i++) begin : gen_place
     logic [PLACE_BITS-1:0] x, y;
     if (i == 0) begin : gen_first
@@ -59,8 +62,8 @@ module load_beats (
     end
     if (i < engine_pkg::W) begin : gen_on_map
       logic [PLACE_BITS-1:0] on_x, on_y;
-      assign on_x           = x + window_x - job.pad_x[PLACE_BITS-1:0];
-      assign on_y           = y + window_y - job.pad_y[PLACE_BITS-1:0];
+      assign on_x           = x + from_x;
+      assign on_y           = y + from_y;
       assign beat.on_map[i] = one || (on_x < job.width[PLACE_BITS-1:0] && on_y < job.height[PLACE_BITS-1:0]);
     end
   end

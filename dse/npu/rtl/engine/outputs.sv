@@ -36,12 +36,15 @@ module outputs (
     wrote_at     <= BITS'(row - (!two && row >= ROWS ? ROWS : 0) + (half ? ROWS : 0));
   end
 
-  for (genvar g = 0; g < GROUPS; g++) begin : gen_turn_group
-    for (genvar y = 0; y < W; y++) begin : gen_turn
-      logic [31:0] from;
-      assign from = (two ? g : g % (GROUPS / 2)) * W + ((y - row) % W);
-      always_ff @(posedge clk) turned[(g*W+y)*16+:16] <= outs[from*16+:16];
+  for (genvar g = 0; g < GROUPS; g++) begin : gen_turn
+    logic [W*16-1:0] of_group;  // turned in steps of 1, 2, 4, ... banks, which takes less than a choice among all W
+    always_comb begin
+      of_group = outs[(two ? g : g % (GROUPS / 2))*W*16+:W*16];
+      for (int i = 0; i < TURN_BITS; i++) begin
+        if (row[i]) of_group = (of_group << (16 << i)) | (of_group >> (16 * (W - (1 << i))));
+      end
     end
+    always_ff @(posedge clk) turned[g*W*16+:W*16] <= of_group;
   end
 
   // Reading: the row and the group of each bank; their words; the group's word; the word's place in the beat.

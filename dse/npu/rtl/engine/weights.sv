@@ -81,9 +81,11 @@ module weights #(
       localparam int UPPER = (i >= LOWER) ? 1 : 0;
       logic [P_BITS-1:0] p;
       assign p = of_two ? P_BITS'(i + (E % 2) * T_P) : as_two ? P_BITS'(i - UPPER * LOWER) : P_BITS'(i);
+      logic here;
+      assign here = p == wrote_p && hit[UPPER];
       always_ff @(posedge clk) begin
-        if (mine && p == wrote_p && hit[UPPER]) held[(h*T_P+i)*16+:16] <= word[UPPER*16+:16];
-        else if (mine && wrote_first) held[(h*T_P+i)*16+:16] <= '0;  // inner rows that the tile does not have
+        if (mine && wrote_first && !here) held[(h*T_P+i)*16+:16] <= '0;  // inner rows that the tile may not have
+        else if (mine && here) held[(h*T_P+i)*16+:16] <= word[UPPER*16+:16];
       end
     end
   end

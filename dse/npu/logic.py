@@ -1,0 +1,159 @@
+"""Look-up tables and flip-flops of the engine in ``rtl/engine`` by parts (docs/model.md, Resources).
+
+``benchmarks/synthesis.csv`` has the syntheses, and ``tests/dse/npu/test_logic.py`` fits the numbers below to it anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Values = NDArray[np.float64]
+
+WORD_BITS = 16
+"""Bits of the engine's words."""
+
+SUM_BITS = 48
+"""Bits of its sums."""
+
+
+PER_ELEMENT = ("elements", "weights", "sums")
+"""Parts that each element has; the engine has one of every other."""
+
+LUTS: dict[str, tuple[float, ...]] = {
+    "elements": (0.341, 0.779, 0.751),
+    "weights": (1.160, 36.267, 1.601, 20.879),
+    "sums": (330.412, 0.389),
+    "inputs": (0.174, 0.259, 160.518),
+    "outputs": (0.871, 304.365),
+    "loader": (1467.909, 86.689),
+    "control": (3328.780, 88.910, 123.382),
+}
+"""Look-up tables for each of the :func:`features` of a part."""
+
+
+class Logic(NamedTuple):
+    """What the parts of designs take; each value has the designs' shape."""
+
+    luts: dict[str, Values]
+    flip_flops: dict[str, Values]
+
+    @property
+    def total_luts(self) -> Values:
+        """Look-up tables of all parts."""
+        return sum(self.luts.values(), np.zeros(()))
+
+    @property
+    def total_flip_flops(self) -> Values:
+        """Flip-flops of all parts."""
+        return sum(self.flip_flops.values(), np.zeros(()))
+
+
+def bits(count: ArrayLike) -> Values:
+    """Bits of an address of so many."""
+    found: Values = np.ceil(np.log2(np.maximum(count, 1)))
+    return found
+
+
+def chosen(ways: ArrayLike) -> Values:
+    """Look-up tables that choose one bit among several: each four, and multiplexers behind them."""
+    ways = np.asarray(ways, np.float64)
+    return np.where(ways > 1, np.maximum(ways / 4, 1.0), 0.0)
+
+
+def _levels(T_P: Values) -> tuple[Values, Values]:
+    """Sums that the trees of an element keep beyond those in its DSPs, and its adders beyond theirs."""
+    lower = np.floor(T_P / 2)
+    sums, adders = np.zeros_like(T_P), np.zeros_like(T_P)
+    levels = bits(np.ceil(T_P / 2))
+    for level in range(2, int(levels.max(initial=0)) + 1):
+        for leaves in (lower, T_P - lower):
+            exists = level <= levels
+            sums = sums + exists * np.ceil(leaves / 2**level)
+            adders = adders + exists * np.floor(np.ceil(leaves / 2 ** (level - 1)) / 2)
+    return sums, adders
+
+
+def features(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> dict[str, list[Values]]:
+    """What the look-up tables of each kind of parts grow with: those of one element, and of all other parts.
+
+    Parameters
+    ----------
+    words : int
+        Words of a beat, a power of two.
+    T_R, T_P, T_C : int or array
+        Designs.
+    beside : int or array
+        Most samples side by side in a tile of columns, a power of two.
+
+    Returns
+    -------
+    dict of str to list of array
+        The features of each kind.
+    """
+    T_R, T_P, T_C, S = np.broadcast_arrays(*(np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside)))
+    one, W, half = np.ones_like(T_R), float(words), np.ceil(T_R / 2)
+    N = np.maximum(W, S)
+    columns = 2 * W * np.ceil(T_C / W)
+    word = WORD_BITS
+    return {
+        # a multiplier takes the word of one sample, at one, two or three places by k and the element
+        "elements": [SUM_BITS * _levels(T_P)[1], word * T_P, word * T_P * (S - 1)],
+        "weights": [word * T_P, S - 1, 2 * word * chosen(W) * one, one],
+        "sums": [one, bits(half)],
+        # a word of each sample from the banks of an inner row, or of two; words to banks; words of a beat to banks
+        "inputs": [word * T_P * (S * (chosen(N) + chosen(2 * N)) + 2 * N), word * N * chosen(N), N],
+        # words turn by steps of 1, 2, 4, ...; later groups may be others; a beat from the groups
+        "outputs": [word * (columns * (bits(W) + 0.5) + W * (chosen(columns / W) + chosen(W))), one],
+        "loader": [one, W * one],
+        "control": [one, T_C, S - 1],
+    }  # fmt: skip
+
+
+def flip_flops(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> dict[str, Values]:
+    """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources."""
+    T_R, T_P, T_C, S = np.broadcast_arrays(*(np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside)))
+    W, half = float(words), np.ceil(T_R / 2)
+    N = np.maximum(W, S)
+    line_bits = bits(2 * (np.ceil(half / N) + 1))
+    groups = 2 * np.ceil(T_C / W)
+    word = WORD_BITS
+    return {
+        "elements": SUM_BITS * _levels(T_P)[0],
+        "weights": 2 * word * T_P + 6 * bits(S) + 2 * word + 2,
+        "sums": 237 + 2 * bits(half),
+        "inputs": 2 * word * T_P * S + N * (word + 1 + 2 * line_bits) + word * W + 3 * S * (line_bits + bits(N)) + 69,
+        "outputs": word * W * (groups + 1) + (W + 1) * bits(T_R) + (2 * W + 1) * bits(groups) + bits(W) + 35,
+        "loader": np.full_like(T_R, 854),
+        "control": 240 * T_C + W + 236 * (S - 1) + 3153 + bits(2 * T_P + 1),
+    }
+
+
+def engine(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> Logic:
+    """Look-up tables and flip-flops of the parts of engines, without their memories.
+
+    Parameters
+    ----------
+    words : int
+        Words of a beat; of a port whose words are no power of two, the engine is that of the next one.
+    T_R, T_P, T_C, beside
+        As for :func:`features`.
+
+    Returns
+    -------
+    Logic
+        The counts, which are not whole.
+    """
+    words = 1 << (words - 1).bit_length()
+    grown = features(words, T_R, T_P, T_C, beside)
+    luts = {
+        name: sum((weight * of for weight, of in zip(LUTS[name], grown[name], strict=True)), np.zeros(()))
+        for name in LUTS
+    }
+    registers = flip_flops(words, T_R, T_P, T_C, beside)
+    number = np.asarray(T_C, np.float64)
+    for name in PER_ELEMENT:
+        luts[name], registers[name] = luts[name] * number, registers[name] * number
+    return Logic(luts, registers)

@@ -1,0 +1,219 @@
+"""Look-up tables and flip-flops: the model against syntheses, and searches against brute force within them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import naive_engine
+import numpy as np
+import pytest
+import synthesis
+from builders import network_of, tool
+from fluidb.dse import Limits, SearchOptions, Tile, search
+from fluidb.dse.npu import logic, resources
+from fluidb.dse.npu.choices import Batching, Objective, Overlap
+from fluidb.dse.npu.objectives import OBJECTIVES
+from fluidb.dse.npu.search import Evaluator, rank
+from fluidb.dse.npu.space import ANY, Beside, DesignSpace, LayerKind, arrange, designs, stacked
+from fluidb.models import load_network
+from fluidb.platforms import load_platform
+from synthesis import Row, Size, read_table
+from test_built import samples_of_a_tile
+
+ZC706, ZCU104 = load_platform("zc706"), load_platform("zcu104")
+PARTS = [row for row in read_table() if row.part != "engine"]
+ENGINES = [row for row in read_table() if row.part == "engine"]
+
+
+def own_luts(row: Row) -> int:
+    """Look-up tables of a part but those that choose a row of its small banks."""
+    T_R, T_P, T_C, W, _ = row.size
+    half = -(-T_R // 2)
+    banks = {
+        "sums": (2, 48, half), "inputs": (2 * T_P * W, 16, 2 * (-(-half // W) + 1)),
+        "outputs": (2 * W * -(-T_C // W), 16, 2 * half),
+    }  # fmt: skip
+    number, width, rows = banks.get(row.part, (0, 1, 1))
+    small = resources.halves(width, rows) == 0
+    return row.luts - int(number * small * resources.choosers(width, rows))
+
+
+def features_of(row: Row) -> list[float]:
+    T_R, T_P, T_C, W, S = row.size
+    return [float(value) for value in logic.features(W, T_R, T_P, T_C, S)[row.part]]
+
+
+@pytest.mark.parametrize("part", list(logic.LUTS))
+def test_the_numbers_are_the_fit_to_the_syntheses(part):
+    """Least squares of relative errors."""
+    rows = [row for row in PARTS if row.part == part]
+    of, luts = np.array([features_of(row) for row in rows]), np.array([own_luts(row) for row in rows], float)
+    found = np.linalg.lstsq(of / luts[:, None], np.ones(len(rows)), rcond=None)[0]
+    assert logic.LUTS[part] == pytest.approx(found.tolist(), abs=0.006)
+    assert min(found) > 0  # so more of anything never takes less, on which the search builds
+    assert len(rows) > len(found)
+
+
+def counted(row: Row) -> tuple[float, float]:
+    """Look-up tables and flip-flops of a whole engine by the model."""
+    board = ZC706.model_copy(update={"port_words": row.size.W, "bandwidth_gb_s": 0.1})
+    found = resources.logic_of(board, *row.size[:3], row.size.S)
+    return float(found.total_luts), float(found.total_flip_flops)
+
+
+def test_whole_engines_are_as_their_parts():
+    """Engines were not fitted."""
+    errors = np.array([
+        (luts / (row.luts + row.memory_luts) - 1, flip_flops / row.flip_flops - 1)
+        for row in ENGINES for luts, flip_flops in [counted(row)]
+    ])  # fmt: skip
+    assert len(errors)
+    assert (np.abs(errors).max(axis=0) < [0.09, 0.02]).all()
+
+
+def test_flip_flops_of_parts_are_counted_from_their_registers():
+    for row in PARTS:
+        T_R, T_P, T_C, W, S = row.size
+        found = float(logic.flip_flops(W, T_R, T_P, T_C, S)[row.part])
+        shared = 3 + float(logic.bits(2 * T_P + 1))  # all weights have them together, the rows of two elements once
+        found += {"weights": shared / 2, "control": -shared}.get(row.part, 0)
+        small = {"sums": 2 * 48, "inputs": 32 * T_P * W, "outputs": 32 * W * -(-T_C // W)}.get(row.part, 0)
+        found += small * (row.memory_luts > 0)
+        # Yosys merges a few registers behind banks of inputs in look-up tables
+        assert abs(found - row.flip_flops) <= max((0.2 if row.part == "inputs" else 0.02) * row.flip_flops, 1), row
+
+
+def test_a_synthesis_can_be_repeated():
+    tool("yosys")
+    for part, size in (("sums", Size(16, 4, 8, 8, 2)), ("elements", Size(1024, 2, 8, 16, 2))):
+        assert synthesis.synthesise(part, size) in PARTS
+
+
+def test_a_port_of_another_width_is_counted_as_the_next_power_of_two():
+    for words, next_ in ((48, 64), (3, 4), (16, 16), (1, 1)):
+        one, other = (logic.engine(W, 1024, 7, 128, 2) for W in (words, next_))
+        assert (one.total_luts, one.total_flip_flops) == (other.total_luts, other.total_flip_flops)
+
+
+def test_more_of_anything_takes_no_less():
+    draw = np.random.default_rng(3)
+    for _ in range(300):
+        T_R, T_P, T_C = (int(draw.integers(1, most)) for most in (5000, 40, 300))
+        W, S = 2 ** int(draw.integers(0, 7)), 2 ** int(draw.integers(0, 4))
+        least = logic.engine(W, T_R, T_P, T_C, S)
+        for more in ((T_R, T_P + 1, T_C, S), (T_R, T_P, T_C + 1, S), (T_R, T_P, T_C, 2 * S), (2 * T_R, T_P, T_C, S)):
+            found = logic.engine(W, *more)
+            assert found.total_luts >= least.total_luts
+            assert found.total_flip_flops >= least.total_flip_flops
+
+
+@pytest.mark.parametrize("batching", [Batching.FLUID, Batching.ROW, Batching.COLUMN])
+@pytest.mark.parametrize("key", ["luts", "flip_flops"])
+def test_a_search_equals_brute_force_within_look_up_tables_and_flip_flops(batching, key):
+    draw = np.random.default_rng(4)
+    for _ in range(3):
+        sizes = [(int(draw.integers(1, 60)), int(draw.integers(1, 80)), int(draw.integers(1, 40)), 1) for _ in "ab"]
+        network, b_max = network_of(sizes), int(draw.integers(1, 5))
+        most = int(draw.integers(14_000, 30_000) / (1 if key == "luts" else 2))
+        board = ZC706.model_copy(
+            update={key: most, "dsps": 24, "bandwidth_gb_s": 0.6, "port_words": 4, "block_rams": 60}
+        )
+        options = SearchOptions(batching=batching, b_max=b_max)
+        beside = options.beside(network)
+        pairs = [(T_P, T_C) for T_P in range(1, 25) for T_C in range(1, 24 // T_P + 1)]
+        T_P, T_C = np.array(pairs).T
+        T_R = np.minimum(resources.most_rows(board, T_P, T_C), (board.on_chip_bits // 32 - T_P * T_C) // (T_P + T_C))
+        expected = []
+        for tile in zip((T_R - T_R % 2).tolist(), T_P.tolist(), T_C.tolist(), strict=True):
+            found = resources.logic_of(board, *tile, int(beside.of(tile[2])))
+            assert board.luts is not None
+            assert board.flip_flops is not None
+            if found.total_luts <= board.luts and found.total_flip_flops <= board.flip_flops:
+                expected.append(tile)
+        space = designs(board, beside=beside)
+        assert sorted(map(tuple, space.tolist())) == sorted(expected)
+        boxes = DesignSpace(board, beside=beside)
+        assert sorted(map(tuple, boxes.within(boxes.boxes()).tolist())) == sorted(expected)
+        values = Evaluator(network, board, options).rate(space, [Objective.GOP_S])[:, 0]
+        best = space[rank(space, OBJECTIVES[Objective.GOP_S].losses(values))[:5]]
+        assert [design.tile for design in search(network, board, options).ranking] == [Tile(*row) for row in best]
+
+
+def test_layouts_have_as_many_samples_side_by_side_as_fit(monkeypatch):
+    draw = np.random.default_rng(7)
+    seen = set()
+    for _ in range(40):
+        gemm = (*tuple(int(draw.integers(1, most)) for most in (20, 30, 12)), 1)
+        tile, b = tuple(int(draw.integers(2, most)) for most in (60, 6, 14)), int(draw.integers(2, 7))
+        most = int(draw.choice([1, 2, 4]))
+        monkeypatch.setattr(
+            SearchOptions, "most_beside", lambda self, board, space, most=most: np.full(len(space), most)
+        )
+        board = ZC706.model_copy(update={"bandwidth_gb_s": 0.6, "port_words": 4})
+        choice = Evaluator(network_of([gemm]), board, SearchOptions(b_max=b)).choose(Tile(*tile))
+        tiles = [tuple(row) for row in stacked(np.array([tile]))[..., 0].T.astype(int).tolist()]
+        rows = [
+            (b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SINGLE_ROW if gemm[0] == 1 else LayerKind.SHARED))
+            for B_R in range(1, b + 1)
+        ]
+        ways = []
+        for code, stacked_tile in enumerate(tiles):
+            for row in rows:
+                if min(stacked_tile) < 1 or samples_of_a_tile(gemm, stacked_tile, row) > most:
+                    continue
+                drain = naive_engine.drain_of(tile[1])
+                cycles, words, _, B_R, minus = naive_engine.best(gemm, [stacked_tile], [row], board.port, drain, (0, 1))
+                ways.append((cycles, words, code, B_R, minus))
+        assert [getattr(choice, name)[0, -1] for name in ("cycles", "words", "codes", "B_R")] == list(min(ways)[:4])
+        seen.add(samples_of_a_tile(gemm, tiles[min(ways)[2]], rows[min(ways)[3] - 1]))
+    assert {1, 2} <= seen
+
+
+def test_the_only_layout_touches_no_more_samples_than_it_is_said_to():
+    for C in range(1, 20):
+        for T_C in range(1, 40):
+            for b in (1, 3, 8):
+                touched = samples_of_a_tile((1, 1, C), (1, 1, T_C), (b, 1, b, 1))
+                found = int(Beside(b, C).of(T_C))
+                assert touched <= found <= 1 << (b - 1).bit_length()
+    assert ANY.of(np.arange(1, 9)).tolist() == [1] * 8
+
+
+def test_what_takes_too_many_look_up_tables_is_refused(fluidb):
+    few = fluidb("dse", "resnet50", "zc706", "--max-lut", "60000LUTs", "--tile", "1024,7,128")
+    (line,) = few.stderr.splitlines()
+    assert few.returncode == 2
+    assert re.search(
+        r"expected at most 60,000 LUTs and 437,200 flip-flops of zc706, found [\d,]+ and [\d,]+; lower", line
+    )
+    none = fluidb("dse", "resnet50", "zc706", "--max-lut", "5000LUTs")
+    (line,) = none.stderr.splitlines()
+    assert none.returncode == 2
+    assert "zc706: no design fits:" in line
+    assert "5,000 LUTs" in line
+    assert fluidb("dse", "resnet50", "zc706", "--max-lut", "170000LUTs", "--overlap", "paper").returncode == 0
+
+
+def test_a_limit_is_of_the_engine_and_with_the_paper_of_its_fit():
+    network, limits = load_network("alexnet"), Limits(max_luts=80_000)
+    found = search(network, ZC706, SearchOptions(b_max=2, limits=limits)).best.tile
+    taken = resources.needs(ZC706, found)
+    assert taken is not None
+    assert taken.luts is not None
+    assert taken.total_luts <= 80_000
+    paper = SearchOptions(b_max=2, overlap=Overlap.PAPER, limits=Limits(max_luts=170_000))
+    _T_R, T_P, T_C = search(network, ZC706, paper).best.tile
+    assert 153_000 + 18.1 * T_C * (T_P - 1) <= 170_000
+
+
+def test_boards_whose_words_the_engine_has_not_are_counted_without_it():
+    for board in (ZC706.in_int8(), ZC706.model_copy(update={"flip_flops": None}), load_platform("nvdla")):
+        assert not resources.counts_logic(board)
+    found = resources.needs(ZC706.in_int8(), (1024, 7, 128))
+    assert found is not None
+    assert (found.luts, found.flip_flops, found.lut_share, found.flip_flop_share) == (None, None, None, None)
+    counted = resources.needs(ZC706, (1024, 7, 64))
+    assert counted is not None
+    assert counted.lut_share is not None
+    assert math.isclose(counted.lut_share, counted.total_luts / 218_600)
