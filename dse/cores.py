@@ -80,7 +80,7 @@ def _check_board(
                 f"{folder}: expected a design for {board.name} as {folders[0]} is, found one for "
                 f"{design.platform.name}, or for other resources; search both on one board"
             )
-    small = "search smaller ones, e.g. with --max-dsp 50% --max-ram 50%"
+    small = "search smaller ones, e.g. with --max-dsp 50% --max-ram 50% --max-lut 50%"
     shares = {"DSPs": [design.dsp_share for design in designs], "on-chip RAM": [design.ram_share for design in designs]}
     placed = [item for item in taken if item is not None]
     if len(placed) == len(designs):

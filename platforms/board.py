@@ -25,6 +25,10 @@ PORT_LATENCY_CYCLES = 40
 """Assumed if a board's file states none: about what DDR behind an interconnect takes at 150 to 200 MHz."""
 
 
+MOST_PORT_WORDS = 64
+"""Words of a beat, at most, where a board's file states none: look-up tables that choose among words grow with them."""
+
+
 class Port(NamedTuple):
     """The port to the off-chip memory: beats of ``words``, in ``ready`` of ``cycles`` cycles."""
 
@@ -57,7 +61,7 @@ class Board(Platform):
         Width of activations and weights.
     port_words : int, optional
         Words of a beat of the port to the off-chip memory; else the smallest power of two that carries the bandwidth,
-        as where it is too narrow.
+        up to 64.  An engine as built moves no more than its port.
     port_latency_cycles : float
         Cycles of the NPU from asking for a beat to its arrival.
     mac_pj, on_chip_pj_per_word, off_chip_pj_per_word : float, optional
@@ -155,11 +159,9 @@ class Board(Platform):
 
     @property
     def port(self) -> Port:
-        """The port, whose beats carry the bandwidth, or the next less that 16 bits of a share can state."""
-        rate = self.words_per_cycle
-        words = 2 ** max(ceil(log2(rate)), 0)
-        if self.port_words and self.port_words >= rate:
-            words = self.port_words
+        """The port, whose beats carry the bandwidth, as far as it can, or the next less that 16 bits of a share state."""
+        words = self.port_words or min(2 ** max(ceil(log2(self.words_per_cycle)), 0), MOST_PORT_WORDS)
+        rate = min(self.words_per_cycle, words)
         cycles = 2 ** (16 + max(-floor(log2(rate / words)), 0))
         return Port(
             float(words), float(floor(rate / words * cycles)), float(cycles), float(ceil(self.port_latency_cycles))

@@ -156,7 +156,7 @@ def test_latency_of_a_board_says_that_an_npu_is_searched_first(fluidb: Run, more
     [
         (["serve-simm"], 'unknown command "serve-simm"; did you mean serve-sim or serve-real? (see fluidb --help)'),
         (["serve"], 'unknown command "serve"; did you mean serve-sim or serve-real? (see fluidb --help)'),
-        (["quux"], 'unknown command "quux"; known: dse, latency, '),
+        (["quux"], 'unknown command "quux"; known: plan, dse, latency, '),
         (["trace", "poison"], 'unknown command "poison"; did you mean poisson? (see fluidb trace --help)'),
         (["models", "xy"], 'unknown command "xy"; known: '),
         (["dse", "resnet5", "zc706"], 'unknown network "resnet5"; did you mean resnet50 or '),
