@@ -61,7 +61,7 @@ class Board(Platform):
         Width of activations and weights.
     port_words : int, optional
         Words of a beat of the port to the off-chip memory; else the smallest power of two that carries the bandwidth,
-        up to 64.  An engine as built moves no more than its port.
+        up to 64, as where it is too narrow.
     port_latency_cycles : float
         Cycles of the NPU from asking for a beat to its arrival.
     mac_pj, on_chip_pj_per_word, off_chip_pj_per_word : float, optional
@@ -160,7 +160,9 @@ class Board(Platform):
     @property
     def port(self) -> Port:
         """The port, whose beats carry the bandwidth, as far as it can, or the next less that 16 bits of a share state."""
-        words = self.port_words or min(2 ** max(ceil(log2(self.words_per_cycle)), 0), MOST_PORT_WORDS)
+        words = min(2 ** max(ceil(log2(self.words_per_cycle)), 0), MOST_PORT_WORDS)
+        if self.port_words and self.port_words >= self.words_per_cycle:
+            words = self.port_words
         rate = min(self.words_per_cycle, words)
         cycles = 2 ** (16 + max(-floor(log2(rate / words)), 0))
         return Port(

@@ -304,8 +304,10 @@ def test_a_port_carries_its_board_s_bandwidth():
     for gb_s in (0.01, 0.4, 4.267, 9.6, 100.0):
         board = load_platform("zc706", gb_s)
         port = board.port
-        assert port.words >= board.words_per_cycle
+        wanted = min(board.words_per_cycle, 64)  # no engine has a wider one, unless its board states it
+        assert port.words >= wanted
         carried = port.words * port.ready / port.cycles
-        assert board.words_per_cycle * (1 - 2**-15) < carried <= board.words_per_cycle
+        assert wanted * (1 - 2**-15) < carried <= wanted
     assert load_platform("zc706", 0.4).model_copy(update={"port_words": 64}).port.words == 64
-    assert load_platform("zc706", 40.0).model_copy(update={"port_words": 4}).port.words == 256
+    assert load_platform("zc706", 40.0).model_copy(update={"port_words": 4}).port.words == 64
+    assert load_platform("zc706", 40.0).model_copy(update={"port_words": 256}).port.words == 256
