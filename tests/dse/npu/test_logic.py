@@ -69,7 +69,7 @@ def test_whole_engines_are_as_their_parts():
         for row in ENGINES for luts, flip_flops in [counted(row)]
     ])  # fmt: skip
     assert len(errors)
-    assert (np.abs(errors).max(axis=0) < [0.09, 0.02]).all()
+    assert (np.abs(errors).max(axis=0) < [0.14, 0.02]).all()
 
 
 def test_flip_flops_of_parts_are_counted_from_their_registers():
