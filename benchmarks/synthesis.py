@@ -58,7 +58,7 @@ SIZES = {
         Size(1024, 4, 4, 16, 2), Size(1024, 4, 20, 8, 2), Size(64, 7, 8, 4, 1), Size(256, 4, 8, 4, 4),
         Size(1024, 7, 32, 8, 2),
     ],
-    "engine": [Size(64, 4, 4, 4, 2), Size(256, 4, 32, 8, 2)],
+    "engine": [Size(64, 4, 4, 4, 2), Size(256, 4, 32, 8, 2), Size(128, 7, 4, 8, 2)],
 }  # fmt: skip
 
 # Two neighbours differ, so both are in a part.  Without samples side by side there is no choice of one.
