@@ -48,13 +48,17 @@ SIZES = {
     "sums": [Size(T_R, 4, 8, 8, 2) for T_R in (64, 1024, 4000)],
     "inputs": [
         Size(1024, 2, 8, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 1, 8, 16, 2), Size(2048, 1, 8, 4, 4),
+        Size(1024, 7, 8, 8, 2), Size(1024, 4, 8, 8, 2), Size(1024, 7, 8, 4, 1),
     ],
-    "outputs": [Size(64, 4, 20, 4, 2), Size(1024, 4, 16, 8, 2), Size(2048, 4, 12, 16, 2)],
+    "outputs": [
+        Size(64, 4, 20, 4, 2), Size(1024, 4, 16, 8, 2), Size(2048, 4, 12, 16, 2), Size(1024, 4, 32, 8, 2),
+    ],
     "loader": [Size(1024, 4, 8, W, 2) for W in (4, 16, 32)],
     "control": [
         Size(1024, 4, 4, 16, 2), Size(1024, 4, 20, 8, 2), Size(64, 7, 8, 4, 1), Size(256, 4, 8, 4, 4),
+        Size(1024, 7, 32, 8, 2),
     ],
-    "engine": [Size(64, 4, 4, 4, 2)],
+    "engine": [Size(64, 4, 4, 4, 2), Size(256, 4, 32, 8, 2), Size(128, 7, 4, 8, 2)],
 }  # fmt: skip
 
 # Two neighbours differ, so both are in a part.  Without samples side by side there is no choice of one.

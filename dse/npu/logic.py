@@ -26,10 +26,10 @@ LUTS: dict[str, tuple[float, ...]] = {
     "elements": (0.341, 0.779, 0.751),
     "weights": (1.160, 36.267, 1.601, 20.879),
     "sums": (330.412, 0.389),
-    "inputs": (0.174, 0.259, 160.518),
-    "outputs": (0.871, 304.365),
+    "inputs": (1.878, 0.169, 1.138, 65.369),
+    "outputs": (0.783, 484.342),
     "loader": (1467.909, 86.689),
-    "control": (3328.780, 88.910, 123.382),
+    "control": (3320.614, 90.009, 123.298),
 }
 """Look-up tables for each of the :func:`features` of a part."""
 
@@ -104,7 +104,7 @@ def features(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside:
         "weights": [word * T_P, S - 1, 2 * word * chosen(W) * one, one],
         "sums": [one, bits(half)],
         # a word of each sample from the banks of an inner row, or of two; words to banks; words of a beat to banks
-        "inputs": [word * T_P * (S * (chosen(N) + chosen(2 * N)) + 2 * N), word * N * chosen(N), N],
+        "inputs": [word * T_P * S * (chosen(N) + chosen(2 * N)), 2 * word * T_P * N, word * N * chosen(N), N],
         # words turn by steps of 1, 2, 4, ...; later groups may be others; a beat from the groups
         "outputs": [word * (columns * (bits(W) + 0.5) + W * (chosen(columns / W) + chosen(W))), one],
         "loader": [one, W * one],

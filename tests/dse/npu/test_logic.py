@@ -69,7 +69,7 @@ def test_whole_engines_are_as_their_parts():
         for row in ENGINES for luts, flip_flops in [counted(row)]
     ])  # fmt: skip
     assert len(errors)
-    assert (np.abs(errors).max(axis=0) < [0.09, 0.02]).all()
+    assert (np.abs(errors).max(axis=0) < [0.14, 0.02]).all()
 
 
 def test_flip_flops_of_parts_are_counted_from_their_registers():
@@ -86,7 +86,7 @@ def test_flip_flops_of_parts_are_counted_from_their_registers():
 
 def test_a_synthesis_can_be_repeated():
     tool("yosys")
-    for part, size in (("sums", Size(16, 4, 8, 8, 2)), ("elements", Size(1024, 2, 8, 16, 2))):
+    for part, size in (("sums", Size(64, 4, 8, 8, 2)), ("elements", Size(1024, 2, 8, 16, 2))):
         assert synthesis.synthesise(part, size) in PARTS
 
 
