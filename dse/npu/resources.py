@@ -207,13 +207,15 @@ def place(board: Board, found: dict[str, Bank]) -> Placement:
     )
 
 
-def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike) -> Ints:
+def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike, most: Ints | None = None) -> Ints:
     """Find the largest even T_R whose buffers can be placed on a board that states its block RAMs.
 
     Parameters
     ----------
     board, T_P, T_C
         As for :func:`banks`.
+    most : array, optional
+        The largest that each may have.
 
     Returns
     -------
@@ -224,6 +226,8 @@ def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike) -> Ints:
     capacity = (board.block_rams or 0) * BLOCK_BITS + (board.ultra_rams or 0) * ULTRA_BITS
     low = np.zeros_like(T_P)  # pairs of rows that can be placed, and that cannot
     high = np.full_like(T_P, capacity // (2 * board.word_bits) + 1024)
+    if most is not None:
+        high = np.minimum(high, most // 2 + 1)
     while np.any(high - low > 1):
         middle = (low + high) // 2
         fits = place(board, banks(board, 2 * middle, T_P, T_C)).fits

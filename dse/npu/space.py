@@ -287,7 +287,7 @@ class DesignSpace:
     def _rows(self, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:
         most: NDArray[np.int64] = (self._words - T_P * T_C) // (T_P + T_C)
         if self._placed_on:
-            most = np.minimum(most, most_rows(self._placed_on, T_P, T_C))
+            most = np.minimum(most, most_rows(self._placed_on, T_P, T_C, most))
         return most - most % 2
 
     def boxes(self) -> NDArray[np.int64]:
