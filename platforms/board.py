@@ -159,7 +159,7 @@ class Board(Platform):
 
     @property
     def port(self) -> Port:
-        """The port, whose beats carry the bandwidth as far as they can, or the next less that 16 bits of a share state."""
+        """The port; beats carry the bandwidth as far as they can, or the next less that a share of 16 bits states."""
         words = min(2 ** max(ceil(log2(self.words_per_cycle)), 0), MOST_PORT_WORDS)
         if self.port_words and self.port_words >= self.words_per_cycle:
             words = self.port_words

@@ -73,7 +73,7 @@ def test_the_page_says_whether_two_small_cores_beat_a_large_one(tmp_path):
     for rule in (None, "shared", "shortest", "least_work"):
         table = "r50-large" if rule is None else "r50-pair"
         policy = "fluid" if rule is None else f"fluid:dispatch={rule}"
-        served = ("serve-sim", table, "--trace", "t20.csv", "--slo", "100ms", "--policy", policy, "--json")
+        served = ("serve-sim", table, "--trace", "t10.csv", "--slo", "100ms", "--policy", policy, "--json")
         rates[rule] = f"{100 * json.loads(call_fluidb(*served, cwd=tmp_path).stdout)['violation_rate']:.2f} %"
         assert rule is None or re.search(rf"^\| `{rule}`.*\| {rates[rule]} \|$", page, re.MULTILINE), rates
     assert f"The large one wins: {rates[None]} violate, of the two {rates['least_work']}." in page

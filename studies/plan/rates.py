@@ -14,7 +14,7 @@ from .rules import least_work
 from .search import Cost, Plan, Plans, find_plans
 from .sources import Source
 
-RATIO = 1.02
+RATIO = 1.005
 """Highest rate kept and the one above it that is not, of :func:`find_highest_rate`, differ by at most this factor."""
 
 HALVINGS = 12
