@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+LABELLED = 12
+"""Plans whose exits are written beside them, at most; those of more have a colour for each setting of the exits."""
+
+
 def draw_plans(answer: PlanAnswer) -> Figure:
-    """Draw the front: what it is over, over the cost; a colour for each hardware, or for each rate of several."""
+    """Draw the front: what it is over, over the cost; a colour for each hardware, rate or setting."""
     rows, first = answer.front, answer.searches[0]
     cost, scale = {"share": ("share of the board's DSPs, %", 1e2), "energy": ("energy of a request, mJ", 1e3)}.get(
         first.minimised, ("DSPs", 1.0)
@@ -24,7 +28,8 @@ def draw_plans(answer: PlanAnswer) -> Figure:
     known = [name for name in ACCURACIES if all(name in item.plan.fresh.figures for item in rows)]
     names = [*known[:1], *(["p99"] if first.over_p99 or not known else [])]
     several = len(answer.searches) > 1
-    groups = [f"{item.rate_per_s:g} /s" if several else _hardware(item) for item in rows]
+    crowded = len(rows) > LABELLED
+    groups = list(map(_rate if several else _setting if crowded else _hardware, rows))
     colour = dict(zip(dict.fromkeys(groups), COLOURS * len(rows), strict=False))
     with canvas(7.0 * len(names), 4.2) as figure:
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
@@ -37,17 +42,24 @@ def draw_plans(answer: PlanAnswer) -> Figure:
                 for x, found in zip(costs[here], estimates, strict=True):
                     if found.low is not None and found.high is not None:
                         axes.plot([x, x], [unit * found.low, unit * found.high], color=shade, linewidth=0.8)
-            for item, x in zip(rows, costs, strict=True):
-                problem = item.found.problem
-                setting = problem.settings[item.plan.candidate.setting].text(problem.network.exits)
+            for item, x in zip(rows, costs, strict=True) if not crowded else ():
                 y = unit * item.plan.fresh.figures[name].mean
-                axes.annotate(setting, (x, y), (5, -9), textcoords="offset points", fontsize=7)
+                axes.annotate(_setting(item), (x, y), (5, -9), textcoords="offset points", fontsize=7)
             axes.set_xlabel(cost)
             axes.set_ylabel(label)
         figure.axes[0].legend()
         spread = f"{len(rows)} plans from {costs.min():,.4g} to {costs.max():,.4g} {cost}"
         said = f"{spread}. Lines are 95 % intervals on fresh seeds."
         return describe(figure, "What better answers cost", said)
+
+
+def _rate(item: FrontPlan) -> str:
+    return f"{item.rate_per_s:g} /s"
+
+
+def _setting(item: FrontPlan) -> str:
+    problem = item.found.problem
+    return problem.settings[item.plan.candidate.setting].text(problem.network.exits)
 
 
 def _hardware(item: FrontPlan) -> str:
