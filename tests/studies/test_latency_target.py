@@ -102,7 +102,10 @@ def test_faults_of_a_target(fluidb: Run, tmp_path, tiny_design):
         (["1ms", "--samples", "four.npz"], "found 4 exits with 1 values each"),
         (["1ms", "--samples", "one.npz"], "expected at least 2 samples"),
         (["1ms"], "--samples: expected answers at every exit beside a target, found none"),
-        (["1ms", "--samples", "e.npz", "--slo", "1ms"], "--slo: an option with a trace or clients, but this is a ta"),
+        (
+            ["1ms", "--samples", "e.npz", "--slo", "1ms"],
+            "--slo: an option with a trace or clients, but this is a target; leave it out",
+        ),
         (["1ms", "--samples", "e.npz", "--objective", "luck"], "'luck' is not one of 'latest', 'accuracy'"),
     ):
         (line,) = lines(fluidb("thresholds", tiny_design, "--target", *arguments))
