@@ -22,6 +22,7 @@ from ..options import (
     Threads,
     ThresholdsTried,
     argument,
+    flag,
     objective_record,
     option,
     written,
@@ -52,9 +53,9 @@ def command(
     minimise: Annotated[
         Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
     ] = "dsps",
-    over: Annotated[
-        str, option("What dearer plans may be better in: the accuracy, the 99th percentile.", "accuracy[,p99]")
-    ] = "accuracy",
+    over_p99: Annotated[
+        bool, flag("Dearer plans may have a lower 99th percentile, too, not only a higher accuracy.", "--over-p99")
+    ] = False,
     *,
     space: Space,
     seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0,
@@ -87,7 +88,7 @@ def command(
     picture.check([output, runs])
     given = {
         "require": require, "rate": rate, "trace": trace, "slo": slo, "samples": samples, "thresholds": thresholds,
-        "policy": policy, "minimise": minimise, "over": over, "seed": seed, "seeds": seeds, "count": count,
+        "policy": policy, "minimise": minimise, "over_p99": over_p99, "seed": seed, "seeds": seeds, "count": count,
     }  # fmt: skip
     scenario = asked(ctx, network, platforms, space, given)
     problem = problem_of(scenario)
@@ -105,7 +106,7 @@ def command(
                 problem,
                 rates_per_s,
                 scenario.minimise,
-                over_p99="p99" in scenario.over,
+                over_p99=scenario.over_p99,
                 kept=kept,
                 scheduler=scheduler,
                 threads=threads,

@@ -41,8 +41,6 @@ def asked(ctx: typer.Context, network: str, platforms: str | None, space: Space,
         stated["rate"] = _rates(stated["rate"])
     if "thresholds" in stated:
         stated["thresholds"] = list(tried_thresholds(stated["thresholds"]) or ())
-    if "over" in stated:
-        stated["over"] = stated["over"].split(",")
     named = [name.strip() for name in platforms.split(",")]
     content = {"schema": SCHEMA, "network": network, "platforms": named, "space": _texts(space), **stated}
     return validate(PlanScenario, content, Path("options"))

@@ -47,7 +47,7 @@ class PlanScenario(Strict):
     thresholds: Annotated[list[float], Field(min_length=1)] | None = None
     policy: Annotated[list[Text], Field(min_length=1)] | None = None
     minimise: Literal["dsps", "share", "energy"] = "dsps"
-    over: Annotated[list[Literal["accuracy", "p99"]], Field(min_length=1)] = ["accuracy"]
+    over_p99: bool = False
     seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
     seeds: Annotated[int, Field(ge=2, le=1000)] = 5
     count: Annotated[int, Field(ge=100, le=10**7)] = 20_000

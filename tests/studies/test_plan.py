@@ -494,7 +494,7 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
         samples = "../s.npz"
         thresholds = [0.5, 0.9]
         policy = ["serial", "adaptb:timeout=S|M"]
-        over = ["accuracy", "p99"]
+        over_p99 = true
         count = 200
         seeds = 2
         space = {{ b_max = 2, batching = "row", max_dsp = "90%" }}
@@ -502,7 +502,7 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
     (tmp_path / "asked" / "q.toml").write_text(text)
     options: list[Any] = ["plan", TINY, POCKET, *LIMITS, "--rate", "1000,2000", "--slo", "2ms", "--samples", "s.npz"]
     options += ["--thresholds", "0.5,0.9", "--policy", "serial", "--policy", "adaptb:timeout=S|M"]
-    options += ["--over", "accuracy,p99", "--count", 200, "--seeds", 2]
+    options += ["--over-p99", "--count", 200, "--seeds", 2]
     options += ["--b-max", 2, "--batching", "row", "--max-dsp", "90%"]
     by_file, by_options = (
         json.loads(asking(*arguments, "--json", "-o", name, "--plot", f"{name}.svg").stdout)
@@ -652,7 +652,6 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     "no requirement": (["--rate", 9, "--slo", "1ms"], "--require: expected at least one, found none; state it"),
     "a rate twice": (["--rate", "9,9", *LIMITS], "--rate: expected each rate once, found"),
     "no rate": (["--rate", "0", *LIMITS], '--rate: expected requests a second, or max, found "0"'),
-    "over": (["--rate", 9, *LIMITS, "--over", "p9"], "--over: expected 'accuracy' or 'p99', found"),
     "alternative": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--policy", "adaptb:timeout=S|X"],
         "--policy: timeout: expected",
