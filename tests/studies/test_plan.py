@@ -20,11 +20,13 @@ from fluidb.dse.exits.stage_times import stage_times
 from fluidb.dse.npu.design import tabulate_design
 from fluidb.dse.npu.latency import tabulate_latency
 from fluidb.dse.npu.space import designs
+from fluidb.dse.subgraphs.search import find_subgraphs, latency_table
 from fluidb.formats import InputError
 from fluidb.models import Exit, load_network
 from fluidb.models.candidates import with_exits
 from fluidb.models.loader import build_network, read_network_file
-from fluidb.platforms import ENERGY_KEYS, Device, load_platform
+from fluidb.models.supernets import load_family
+from fluidb.platforms import ENERGY_KEYS, Accelerator, Device, load_platform
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.metrics import Summary
 from fluidb.serving.requirements import judge
@@ -39,7 +41,7 @@ from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.rules import least_p99, possible
 from fluidb.studies.plan.runs import surely_late
 from fluidb.studies.plan.search import STEP, Cost, find_plans
-from fluidb.studies.plan.sources import BoardSource, TableSource
+from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
@@ -569,6 +571,18 @@ def test_of_a_supernet_each_subnet_is_a_choice(fluidb: Run, tmp_path: Path) -> N
     low, high = (pair[1]["figures"]["mean"][end] for end in ("low", "high"))
     assert low <= replayed["mean_latency_s"] <= high
     assert replayed["subnets"]["served_accuracy"] > 0.7
+
+
+def test_a_subnet_alone_has_in_the_buffer_what_makes_it_fastest() -> None:
+    """No SubNet is fastest with an empty buffer; all together have every state."""
+    chip = load_platform("sushi-zcu104", kind=Accelerator)
+    table = latency_table(find_subgraphs(load_family("ofa_mobilenet_v3"), chip))
+    *alone, every = subnet_sources("chip", table)
+    assert table.stage_s is not None
+    times_s = np.array(table.stage_s)[:, 0, 0].reshape(-1, len(alone))
+    assert (times_s.argmin(axis=0) > 0).all()
+    assert [float(item.table(0).stage_array()[0, 0, 1]) for item in alone] == times_s.min(axis=0).tolist()
+    assert every.table(0) == table
 
 
 def test_a_subnet_on_a_board_is_written_with_its_design(fluidb: Run, tmp_path: Path) -> None:
