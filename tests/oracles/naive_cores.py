@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from naive_terms import Latency, Request, World
+from naive_terms import Bucket, Latency, Request, World
 
 
 @dataclass
@@ -25,9 +25,7 @@ class Net:
     switch_s: float
     cores: Sequence[int]  # those that serve it
     places: int | None = None  # in its queue; None for no limit
-    bucket: tuple[float, float] | None = None  # tokens a second, and most tokens
-    tokens: float = 0.0
-    looked_s: float = 0.0
+    bucket: Bucket = field(default_factory=lambda: Bucket(None))
     tag_s: float = 0.0  # time on cores over weight
 
 
@@ -65,8 +63,6 @@ class Cores(World):
         self.cores = [Core(kind) for kind in kinds]
         self.joined: list[int | None] = []  # core whose queue each request is in; none where they share one
         self.virtual_s = 0.0
-        for net in nets:
-            net.tokens = 0.0 if net.bucket is None else net.bucket[1]
 
     # queues
 
@@ -130,14 +126,7 @@ class Cores(World):
                 and any(k in self.nets[self.network[n]].cores and self.joined[n] in (None, k) for k in mine)
             ]
             return len(self.waiting(number, own)) < net.places or len(rivals) < len(idle)
-        if net.bucket is None:
-            return True
-        net.tokens = min(net.bucket[1], net.tokens + net.bucket[0] * (at_s - net.looked_s))
-        net.looked_s = at_s
-        if net.tokens < 1:
-            return False
-        net.tokens -= 1
-        return True
+        return net.bucket.gives(at_s)
 
     # time
 

@@ -4,10 +4,10 @@ It shares no code with the package. The NPU runs one stage of one batch at a tim
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
-from naive_terms import Latency, Request, World
+from naive_terms import Bucket, Latency, Request, World
 
 
 @dataclass
@@ -20,9 +20,7 @@ class Net:
     weight: float
     switch_s: float
     places: int | None = None  # in its queue; None for no limit
-    bucket: tuple[float, float] | None = None  # tokens a second, and most tokens
-    tokens: float = 0.0
-    looked_s: float = 0.0
+    bucket: Bucket = field(default_factory=lambda: Bucket(None))
     tag_s: float = 0.0  # time on the NPU over weight
 
 
@@ -34,22 +32,13 @@ class Device(World):
         self.nets, self.network, self.between = nets, network, between
         self.loaded: int | None = None
         self.virtual_s = 0.0
-        for net in nets:
-            net.tokens = 0.0 if net.bucket is None else net.bucket[1]
 
     def enters(self, at_s: float) -> bool:
         number = self.network[len(self.sent)]
         net = self.nets[number]
         if net.places is not None:
             return len(self.waiting(number)) < net.places or (not self.busy and not self.queue())
-        if net.bucket is None:
-            return True
-        net.tokens = min(net.bucket[1], net.tokens + net.bucket[0] * (at_s - net.looked_s))
-        net.looked_s = at_s
-        if net.tokens < 1:
-            return False
-        net.tokens -= 1
-        return True
+        return net.bucket.gives(at_s)
 
     def waiting(self, net: int) -> list[Request]:
         return [request for k, request in enumerate(self.sent) if request.waits and self.network[k] == net]

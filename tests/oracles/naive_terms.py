@@ -30,6 +30,24 @@ class Request:
     refused: bool = False
 
 
+class Bucket:
+    """Tokens that admit requests: so many a second, and at most so many; without a rule all are admitted."""
+
+    def __init__(self, rule: tuple[float, float] | None) -> None:
+        self.rule, self.tokens, self.looked_s = rule, 0.0 if rule is None else rule[1], 0.0
+
+    def gives(self, at_s: float) -> bool:
+        if self.rule is None:
+            return True
+        per_s, most = self.rule
+        self.tokens = min(most, self.tokens + per_s * (at_s - self.looked_s))
+        self.looked_s = at_s
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
 class World:
     """Clients, queue and clock."""
 
@@ -41,8 +59,7 @@ class World:
         self.sent: list[Request] = []
         self.places = places  # in the queue; None for no limit
         self.busy = False  # a batch is on the NPU
-        self.bucket = bucket  # tokens a second, and most tokens
-        self.tokens, self.looked_s = (0.0 if bucket is None else bucket[1]), 0.0
+        self.bucket = Bucket(bucket)
         self.think_s = think_s
         if think_s is not None:
             self.clients = len(think_s) - len(exits)
@@ -86,14 +103,7 @@ class World:
         """Whether a request that is sent now gets into the queue."""
         if self.places is not None:
             return len(self.queue()) < self.places or (not self.busy and not self.queue())
-        if self.bucket is not None:
-            per_s, most = self.bucket
-            self.tokens = min(most, self.tokens + per_s * (at_s - self.looked_s))
-            self.looked_s = at_s
-            if self.tokens < 1:
-                return False
-            self.tokens -= 1
-        return True
+        return self.bucket.gives(at_s)
 
     def tell(self, number: int, at_s: float) -> None:
         """A client learns what became of its request, and thinks."""

@@ -24,8 +24,21 @@ from fluidb.serving.turns import BETWEEN
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.traffic import Traffic
+from naive_terms import Bucket
 
 CASES = 100 if COMPILED else 30
+
+
+def random_admission(random: np.random.Generator) -> tuple[str | None, int | None, Bucket]:
+    """A rule of admission as a text, and as the plain loops take it: places in a queue, and a token bucket."""
+    form = random.integers(3)
+    if form == 0:
+        return None, None, Bucket(None)
+    if form == 1:
+        places = int(random.integers(0, 6))
+        return f"queue:{places}", places, Bucket(None)
+    per_s, most = float(random.choice([0.3, 1.0, 2.0])), float(random.integers(1, 4))
+    return f"bucket:{per_s}:{most}", None, Bucket((per_s, most))
 
 
 def traffic_with(
@@ -64,12 +77,7 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
             tables.append(table_of(times.tolist(), np.full(stages, 1 / stages).tolist()))
             weight, switch_s = float(random.choice([0.5, 1.0, 3.0])), float(random.choice([0.0, 0.25]))
             latency = tables[-1].arrays()[0].tolist()
-            form = str(random.choice(["none", "queue", "bucket"]))
-            places = int(random.integers(0, 6)) if form == "queue" else None
-            bucket = (float(random.choice([0.3, 1.0])), float(random.integers(1, 4))) if form == "bucket" else None
-            admit = {"none": None, "queue": f"queue:{places}", "bucket": f"bucket:{':'.join(map(str, bucket or ()))}"}[
-                form
-            ]
+            admit, places, bucket = random_admission(random)
             nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s, places, bucket))
             networks.append(
                 ServedNetwork(name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s, admit=admit)

@@ -18,7 +18,7 @@ from fluidb.serving.policies import compile_policy, go_on, launch
 from fluidb.serving.turns import BETWEEN, DISPATCH
 from fluidb.tables.latency import Cores, LatencyTable
 from fluidb.traffic import poisson, prepare
-from test_networks import traffic_with
+from test_networks import random_admission, traffic_with
 
 CASES = int(os.environ.get("FLUIDB_CORES_CASES", "150" if COMPILED else "15"))
 """Random cases of each policy."""
@@ -60,14 +60,7 @@ def random_case(seed: int, policy: str) -> None:
         weight, switch_s = float(random.choice([0.5, 1.0, 3.0])), float(random.choice([0.0, 0.25])) * (number > 1)
         pinned = sorted(random.choice(lanes, random.integers(1, lanes + 1), replace=False).tolist())
         pinned = pinned if number > 1 and random.integers(2) else list(range(lanes))
-        admit, places, bucket = None, None, None
-        form = str(random.choice(["none", "queue", "bucket"]))
-        if form == "queue":
-            places = int(random.integers(0, 4))
-            admit = f"queue:{places}"
-        elif form == "bucket":
-            bucket = (float(random.choice([0.5, 2.0])), float(random.integers(1, 4)))
-            admit = f"bucket:{bucket[0]}:{bucket[1]}"
+        admit, places, bucket = random_admission(random)
         tables.append(table)
         nets.append(
             naive.Net(

@@ -311,7 +311,7 @@ def test_the_least_percentile_is_that_of_requests_alone(late: int) -> None:
     """Of 200 requests two may be slower than the 99th percentile."""
     table = table_of([[1.0], [2.0]], [1 - late / 200, late / 200])
     exits = np.repeat([2, 1], [late, 200 - late])
-    trace = replace(offline(200), arrival_s=np.arange(200) * 10.0, exits=exits)
+    trace = replace(offline(200), arrival_s=np.array([10.0 * at for at in range(200)]), exits=exits)
     traffic = prepare(trace, [0.5, 0.5], slo_s=5.0)
     (setting,) = as_stated(table.exits)
     (least_s,) = least_p99(TableSource("one", table), setting, traffic)
