@@ -150,7 +150,8 @@ def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
 def _figures(found: Plans) -> list[str]:
     """The figures of the tables: the usual ones, what is minimised, and those that are required."""
     problem = found.problem
-    known = ["accuracy"] if problem.traffic.samples is not None else []
+    drops = any(fate.drops for fate in problem.by_fate())
+    known = ["accuracy_of_all" if drops else "accuracy"] if problem.traffic.samples is not None else []
     known += ["served_accuracy"] if any(item.accuracy is not None for item in problem.sources) else []
     known += ["energy"] if found.minimised == "energy" else []
     return list(dict.fromkeys([*known, "p99", "violation_rate", *(item.name for item in problem.requirements)]))

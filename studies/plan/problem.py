@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
 
 from ...dse.exits.stage_times import stage_times
 from ...formats import InputError
 from ...models import Network
 from ...serving.requirements import Requirement
 from ...serving.scheduler import Scheduler
+from ...serving.terms import ANSWER
 from ...tables.latency import LatencyTable
 from ...traffic.arrivals import poisson
 from ...traffic.distributions import Objective
@@ -22,6 +26,18 @@ from .sources import Source, with_setting
 
 KEPT = 2**23
 """Requests that are kept of all runs together: some hundred MB."""
+
+
+class Fate(NamedTuple):
+    """What a policy may do with a request beside serving it up to its exit."""
+
+    drops: bool  # it may go without an answer
+    early: bool  # it may return with the answer of an exit before its own
+
+
+def fate_of(policy: Scheduler) -> Fate:
+    """What a policy may do with a request."""
+    return Fate(bool(policy.on_deadline or policy.admit), policy.on_deadline == ANSWER)
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,16 @@ class PlanTraffic:
         if self.samples is not None:
             trace = draw_samples(trace, self.samples.at_exits(setting.kept, [1] * len(setting.kept)), seed)
         return prepare(trace, setting.rates, slo_s=self.slo_s, seed=seed, threshold=setting.thresholds)
+
+
+def right_share(traffic: Traffic, *, early: bool = False) -> float:
+    """Share of the requests whose answer at their exit is right; ``early``: at their exit or at one before it."""
+    correct = traffic.trace.correct
+    assert correct is not None
+    if early:
+        passed = np.arange(1, correct.shape[1] + 1) <= traffic.exits[:, None]
+        return float((correct.astype(np.bool_) & passed).any(axis=1).mean())
+    return float(correct[np.arange(len(traffic)), traffic.exits - 1].mean())
 
 
 @dataclass(frozen=True)
@@ -102,10 +128,25 @@ class PlanProblem:
             self._drawn[setting, seed] = found
         return found
 
-    def most_accuracy(self, source: int, setting: int) -> float:
-        """Accuracy of a setting on some hardware: of its samples, or at most that of its SubNets; 0 if not known."""
-        stated = self.settings[setting].accuracy, self.sources[source].accuracy
-        return next((item for item in stated if item is not None), 0.0)
+    def by_fate(self) -> dict[Fate, list[int]]:
+        """The numbers of the policies, by what they may do with a request."""
+        found: dict[Fate, list[int]] = {}
+        for number, policy in enumerate(self.policies):
+            found.setdefault(fate_of(policy), []).append(number)
+        return found
+
+    def most_accuracy(self, source: int, setting: int, *, early: bool = False) -> float:
+        """Accuracy of a setting on some hardware: of its samples, or at most that of its SubNets; 0 if not known.
+
+        ``early``: at most, where requests may return with the answer of any exit before their own.
+        """
+        ours = self.settings[setting].accuracy
+        if ours is None:
+            return self.sources[source].accuracy or 0.0
+        if not early:
+            return ours
+        traffic = self.drawn(setting, self.traffic.seed)
+        return ours + (right_share(traffic, early=True) - right_share(traffic))
 
     def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
         """The latency table of hardware with the exits of a setting."""
@@ -153,11 +194,6 @@ def problem_of(
         faults.append("rate: expected a rate or a trace, found " + ("neither" if traffic.trace is None else "both"))
     if thresholds is not None and traffic.samples is None:
         faults.append("thresholds: expected samples, which decide by them who leaves, found none; add samples")
-    faults += [
-        f"policy: expected policies that serve every request, found {item.spec}; leave out on_deadline and admit"
-        for item in policies
-        if item.on_deadline or item.admit
-    ]
     named = [item.name for item in sources]
     faults += [
         f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1

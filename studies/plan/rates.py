@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...formats import InputError
 from .kept import KeptRaces
 from .problem import PlanProblem
-from .rules import least_work
+from .rules import least_work, limits_of
 from .search import Cost, Plan, Plans, find_plans
 from .sources import Source
 
@@ -134,8 +135,26 @@ def find_highest_rate(
 
 def _most(problem: PlanProblem, source: Source) -> float:
     """Rate beyond which the hardware of a source has more work than time, with any setting."""
-    least_s = math.inf
-    for setting in problem.settings:
+    least_s, fates = math.inf, problem.by_fate()
+    for number, setting in enumerate(problem.settings):
         places = np.array([*setting.kept, source.stages]) - 1
-        least_s = min(least_s, float((least_work(source, setting)[:, places] @ np.array(setting.rates)).min()))
+        work_s = least_work(source, setting)[:, places]
+        if not all(fate.drops for fate in fates):
+            least_s = min(least_s, float((work_s @ np.array(setting.rates)).min()))
+        if any(fate.drops for fate in fates):
+            least_s = min(least_s, _answered(problem, number) * float(work_s[:, 0].min()))
     return source.speedup / least_s
+
+
+def _answered(problem: PlanProblem, setting: int) -> float:
+    """Share of the requests that must have an answer."""
+    traffic = problem.at_rate(1.0).drawn(setting, problem.traffic.seed)
+    if any(item.name == "mean" and item.comparator in ("<=", "<") for item in problem.requirements):
+        return 1.0
+    late = [item.allowed for item in limits_of(problem.requirements, traffic)]
+    if not late or min(late) == len(traffic):
+        raise InputError(
+            "rate: expected for the highest rate a requirement that limits how many requests go without an answer, "
+            "e.g. 'violation_rate <= 1 %', found none; state one, or leave out on_deadline and admit"
+        )
+    return 1 - min(late) / len(traffic)

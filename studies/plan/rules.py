@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from ...serving.metrics import QUANTILES
 from ...serving.requirements import Requirement
 from ...traffic.traffic import Traffic
 from .exits import ExitSetting
+from .problem import Fate
 from .sources import Source, work_of
 
 LATENCY, UTILISATION = "latency of one sample", "utilisation"
@@ -52,9 +54,12 @@ def least_work(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
     return _until(work_of(source.parts_s), setting)
 
 
-def least_energy(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
-    """Energy that a request of some traffic takes at least, on average. Shapes: returns (N,)."""
-    found: NDArray[np.float64] = MARGIN * (_until(source.energy_j, setting) @ _shares(source, setting, traffic))
+def least_energy(source: Source, setting: ExitSetting, traffic: Traffic, fate: Fate) -> NDArray[np.float64]:
+    """Energy that a request with an answer takes at least, on average. Shapes: returns (N,)."""
+    shares = _shares(source, setting, surely_run(traffic, fate))
+    if fate.drops:  # as if only those that leave first had one
+        shares = np.eye(len(shares))[np.flatnonzero(shares)[0]]
+    found: NDArray[np.float64] = MARGIN * (_until(source.energy_j, setting) @ shares)
     return found
 
 
@@ -65,6 +70,11 @@ def least_p99(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray
     behind = np.cumsum(counts[::-1])[::-1]  # that leave at an exit or later; later ones take longer
     found: NDArray[np.float64] = MARGIN * least_latency(source, setting)[:, np.flatnonzero(behind > late + 0.5)[-1]]
     return found
+
+
+def surely_run(traffic: Traffic, fate: Fate) -> Traffic:
+    """The requests with the exit up to which each surely runs if it gets an answer."""
+    return replace(traffic, exits=np.ones_like(traffic.exits)) if fate.early else traffic
 
 
 def _left(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.int64]:

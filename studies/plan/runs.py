@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...serving.bound import least_late
 from ...serving.figures import FIGURES
 from ...serving.inputs import as_scheduler
-from ...serving.metrics import summarise
+from ...serving.metrics import Summary, summarise
 from ...serving.outcome import Replay
 from ...serving.replay import simulate
 from ...serving.requirements import Requirement, judge
@@ -22,13 +22,13 @@ from ...serving.statistics import Interval
 from ...tables.latency import LatencyTable
 from ...traffic.traffic import Traffic
 from ..estimates import Estimate
-from .problem import PlanProblem
-from .rules import limits_of
+from .problem import Fate, PlanProblem, fate_of, right_share
+from .rules import limits_of, surely_run
 
 PARTS = (1 / 16, 1 / 4)
 """Shares of a run after which it ends if so many requests are late already that a requirement cannot hold."""
 
-SHOWN = ("accuracy", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
+SHOWN = ("accuracy", "accuracy_of_all", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""
 
 
@@ -42,11 +42,12 @@ class Candidate(NamedTuple):
 
 
 class RaceTask(NamedTuple):
-    """A row of a source, and settings, each with a bound that the 99th percentile must be below."""
+    """A row of a source, and settings, each with a fate and a bound that the 99th percentile must be below."""
 
     source: int
     row: int
     settings: tuple[int, ...]
+    fates: tuple[Fate, ...]  # the policies that run it are those with this fate
     below_s: tuple[float, ...]  # infinite where nothing needs to be beaten
 
 
@@ -55,7 +56,7 @@ class Finisher(NamedTuple):
 
     plan: Candidate
     energy_j: float | None
-    accuracy: float  # 0 if it is not known
+    accuracy: float  # over all requests, those without an answer being wrong; 0 if it is not known
     p99_s: float
 
 
@@ -69,33 +70,51 @@ class RaceResult(NamedTuple):
 
 
 def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
-    """Simulate a row of a source with some settings and every policy, on the first seed."""
+    """Simulate a row of a source with some settings and the policies of their fates, on the first seed."""
     source, row = task.source, task.row
     whole, hopeless, ended, run = problem.sources[source].table(row), 0, 0, 0
     kept: list[Finisher] = []
     tables: dict[tuple[int, ...], LatencyTable] = {}  # by the exits that are kept, whatever their thresholds
-    for number, below_s in zip(task.settings, task.below_s, strict=True):
+    by_fate = problem.by_fate()
+    for number, fate, below_s in zip(task.settings, task.fates, task.below_s, strict=True):
         setting, traffic = problem.settings[number], problem.drawn(number, problem.traffic.seed)
         if setting.kept not in tables:
             tables[setting.kept] = problem.table(whole, number)
         table = tables[setting.kept]  # thresholds change who leaves, which the traffic knows, and no time
         required = [*problem.requirements, *to_beat(below_s)]
-        if _hopeless(required, table, traffic):
-            hopeless += len(problem.policies)
+        if _hopeless(required, table, surely_run(traffic, fate)):
+            hopeless += len(by_fate[fate])
             continue
-        for at, policy in enumerate(problem.policies):
-            scheduler = as_scheduler(policy, table)
+        for at in by_fate[fate]:
+            scheduler = as_scheduler(problem.policies[at], table)
             if _fails_early(required, table, traffic, scheduler):
                 ended += 1
                 continue
             run += 1
             summary = summarise(simulate(table, traffic, scheduler))
-            if all(judge(item, summary).holds for item in required):
-                served = FIGURES["served_accuracy"].of(summary)
-                accuracy = problem.most_accuracy(source, number) if served is None else served
+            if all(judge(_as_stated(item, fate), summary).holds for item in required):
+                accuracy = _accuracy(problem, Candidate(source, row, number, at), summary)
                 p99_s = summary.percentile("p99").latency_s
                 kept.append(Finisher(Candidate(source, row, number, at), summary.energy_j, accuracy, p99_s))
     return RaceResult(kept, hopeless, ended, run)
+
+
+def _as_stated(requirement: Requirement, fate: Fate) -> Requirement:
+    """A requirement on a figure that the summary has: with an answer to all, accuracy is that of all."""
+    served = requirement.name == "accuracy_of_all" and not fate.drops
+    return replace(requirement, name="accuracy") if served else requirement
+
+
+def _accuracy(problem: PlanProblem, plan: Candidate, summary: Summary) -> float:
+    """Accuracy of a plan over all requests, by its run on the first seed; 0 if it is not known."""
+    most, served = problem.most_accuracy(plan.source, plan.setting), FIGURES["served_accuracy"].of(summary)
+    ends, admission = summary.deadlines, summary.admission
+    if served is not None:
+        gone = 0.0 if ends is None else ends.dropped_rate + (0.0 if admission is None else admission.refused_rate)
+        return (1 - gone) * served
+    if ends is None or ends.accuracy_of_all is None or problem.settings[plan.setting].accuracy is None:
+        return most
+    return most + (ends.accuracy_of_all - right_share(problem.drawn(plan.setting, problem.traffic.seed)))
 
 
 def to_beat(below_s: float) -> list[Requirement]:
@@ -170,6 +189,8 @@ def fresh_runs(
         if len(known) == len(values):
             intervals = [FIGURES[name].interval_of(item).interval for item in summaries]
             figures[name] = Estimate.of(known, problem.traffic.fresh, intervals)
+    if "accuracy" in figures and not fate_of(policy).drops:
+        figures["accuracy_of_all"] = figures["accuracy"]
     verdicts = [_verdict(item, figures) for item in problem.requirements]
     for factor in table.measured or ():  # what holds at one end of a measured error only is undecided
         end = fresh_runs(problem, table.slower(factor), policy, traffics)

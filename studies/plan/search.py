@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import brief
-from ...serving.requirements import check_stated
+from ...serving.requirements import Requirement, check_stated
 from ...traffic.traffic import Traffic
 from ..workers import Workers, in_order, workers
 from .exits import ExitSetting
 from .kept import KeptRaces
-from .problem import PlanProblem
-from .rules import LATENCY, UTILISATION, least_energy, least_p99, possible
+from .problem import Fate, PlanProblem, right_share
+from .rules import LATENCY, UTILISATION, least_energy, least_p99, possible, surely_run
 from .runs import Candidate, FreshFigures, RaceResult, RaceTask, fresh_runs, race
 from .sources import Source
 
@@ -27,7 +27,7 @@ ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
 """The other ways in which plans are counted (:attr:`Plans.counts`)."""
 
-ACCURACIES = "accuracy", "served_accuracy"
+ACCURACIES = "accuracy", "accuracy_of_all", "served_accuracy"
 """Figures of answers that are right: of samples, and of SubNets."""
 
 WAVE = 16
@@ -48,7 +48,7 @@ class Plan:
     candidate: Candidate
     fresh: FreshFigures
     cost: float
-    accuracy: float  # 0 if it is not known
+    accuracy: float  # over all requests, those without an answer being wrong; 0 if it is not known
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ class _Field:
     source: NDArray[np.int64]
     row: NDArray[np.int64]
     setting: NDArray[np.int64]
+    fate: NDArray[np.int64]  # that of the policies, by its place in PlanProblem.by_fate
     p99_s: NDArray[np.float64]  # at least
 
     def waves(self) -> Iterator[slice]:
@@ -191,40 +192,46 @@ def _nearest(walk: _Walk) -> Plan:
 
 def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
     """Apply the proofs to every row and setting."""
-    policies = len(problem.policies)
     counts = dict.fromkeys(("all", ACCURACY, LATENCY, UTILISATION, HOPELESS, COST, EARLY, WHOLE), 0)
-    right = [item for item in problem.requirements if item.name == "accuracy"]
+    right = [item for item in problem.requirements if item.name in ("accuracy", "accuracy_of_all")]
     served = [item for item in problem.requirements if item.name == "served_accuracy" and item.comparator[0] == ">"]
     parts = []
     for number, source in enumerate(problem.sources):
         rows = len(source.dsps)
         for at in problem.settings_of(source):
-            setting = problem.settings[at]
-            counts["all"] += rows * policies
-            traffic = problem.drawn(at, problem.traffic.seed)
-            correct = traffic.trace.correct
-            accuracy = None if correct is None else float(correct[np.arange(len(traffic)), traffic.exits - 1].mean())
-            check_stated(right, accuracy=accuracy)
-            known = [(item, accuracy) for item in right] + [(item, source.accuracy) for item in served]
-            if not all(value is None or item.allows(value) for item, value in known):
-                counts[ACCURACY] += rows * policies
-                continue
-            alive, excluded = possible(source, setting, traffic, problem.requirements, source.speedup)
-            for name, mask in excluded.items():
-                counts[name] += int(mask.sum()) * policies
-            left = np.flatnonzero(alive)
-            costs, p99_s = _least_costs(cost, source, setting, traffic)[left], least_p99(source, setting, traffic)[left]
-            parts.append((costs, np.full(len(left), number), left, np.full(len(left), at), p99_s))
-    none = [np.zeros(0), *np.zeros((3, 0), int), np.zeros(0)]
+            setting, traffic = problem.settings[at], problem.drawn(at, problem.traffic.seed)
+            known_right = traffic.trace.correct is not None or None
+            check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
+            for kind, (fate, policies) in enumerate(problem.by_fate().items()):
+                counts["all"] += rows * len(policies)
+                known = [(item, right_share(traffic, early=fate.early)) for item in right if _bounded(item, fate)]
+                known += [(item, source.accuracy) for item in served if source.accuracy is not None]
+                if not all(item.allows(value) for item, value in known):
+                    counts[ACCURACY] += rows * len(policies)
+                    continue
+                runs = surely_run(traffic, fate)
+                alive, excluded = possible(source, setting, runs, problem.requirements, source.speedup)
+                for name, mask in excluded.items():
+                    counts[name] += int(mask.sum()) * len(policies)
+                left = np.flatnonzero(alive)
+                costs, p99_s = _least_costs(cost, source, setting, traffic, fate), least_p99(source, setting, runs)
+                where = (np.full(len(left), item) for item in (number, at, kind))
+                parts.append((costs[left], next(where), left, *where, p99_s[left]))
+    none = [np.zeros(0), *np.zeros((4, 0), int), np.zeros(0)]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or none
-    order = np.lexsort(columns[3::-1])
+    order = np.lexsort(columns[4::-1])
     return _Field(*(column[order] for column in columns)), counts
 
 
-def _least_costs(cost: Cost, source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
+def _bounded(requirement: Requirement, fate: Fate) -> bool:
+    """Whether the share of right answers excludes a plan; those that are given may be right more often than all."""
+    return not fate.drops or (requirement.name == "accuracy_of_all" and requirement.comparator in (">=", ">"))
+
+
+def _least_costs(cost: Cost, source: Source, setting: ExitSetting, traffic: Traffic, fate: Fate) -> NDArray[np.float64]:
     """What each row of a source costs at least with a setting; exactly, unless it is energy."""
     if cost == "energy":
-        return least_energy(source, setting, traffic)
+        return least_energy(source, setting, traffic, fate)
     return {"dsps": source.dsps.astype(np.float64), "share": source.share, "work": source.work_s}[cost]
 
 
@@ -247,13 +254,19 @@ class _Walk:
         self._over_p99, self._kept = over_p99, kept
         self._passed: list[float] = []  # p99 in the race of each plan on the front
         self._waiting: list[tuple[float, float, float, Candidate]] = []  # a heap: cost, - accuracy, p99 in the race
-        pairs = np.unique(np.stack([field.source, field.setting]), axis=1).T.tolist()
-        self._most = max((problem.most_accuracy(*pair) for pair in pairs), default=0.0)
+        self._policies = problem.by_fate()
+        self._fates = list(self._policies)
+        kinds = np.unique(np.stack([field.source, field.setting, field.fate]), axis=1).T.tolist()
+        self._most = max((self._most_accuracy(*kind) for kind in kinds), default=0.0)
 
     @property
     def done(self) -> bool:
         """True if nothing can be better than the front."""
         return self._below_s(self._most) == 0
+
+    def _most_accuracy(self, source: int, setting: int, fate: int) -> float:
+        """The accuracy of a plan, at most."""
+        return self.problem.most_accuracy(source, setting, early=self._fates[fate].early)
 
     def _below_s(self, accuracy: float) -> float:
         """The 99th percentile that a dearer plan of an accuracy must have less than; 0 if it has no use."""
@@ -265,23 +278,24 @@ class _Walk:
     def advance(self, part: slice, at: Workers) -> None:
         """Race a part of the field; take those plans that cost less than all that is left can."""
         field, below_s = self._field, functools.cache(self._below_s)
-        settings: dict[tuple[int, int], list[tuple[int, float]]] = {}
-        costs: dict[tuple[int, int, int], float] = {}
-        for cost, source, row, setting, p99_s in zip(
+        settings: dict[tuple[int, int], list[tuple[int, Fate, float]]] = {}
+        costs: dict[Candidate, float] = {}
+        for cost, source, row, setting, fate, p99_s in zip(
             field.cost[part].tolist(), field.source[part].tolist(), field.row[part].tolist(),
-            field.setting[part].tolist(), field.p99_s[part].tolist(), strict=True,
+            field.setting[part].tolist(), field.fate[part].tolist(), field.p99_s[part].tolist(), strict=True,
         ):  # fmt: skip
-            bound_s = below_s(self.problem.most_accuracy(source, setting))
+            bound_s = below_s(self._most_accuracy(source, setting, fate))
             if p99_s < bound_s:
-                settings.setdefault((source, row), []).append((setting, bound_s))
-                costs[source, row, setting] = cost
+                kind = self._fates[fate]
+                settings.setdefault((source, row), []).append((setting, kind, bound_s))
+                costs |= {Candidate(source, row, setting, policy): cost for policy in self._policies[kind]}
         tasks = [RaceTask(*pair, *map(tuple, zip(*sorted(here), strict=True))) for pair, here in settings.items()]
         for result in self._race(tasks, at):
             self.counts[HOPELESS] += result.hopeless
             self.counts[EARLY] += result.ended
             self.counts[WHOLE] += result.whole
             for plan, energy_j, accuracy, p99_s in result.kept:
-                cost = energy_j if self._cost == "energy" and energy_j is not None else costs[plan[:3]]
+                cost = energy_j if self._cost == "energy" and energy_j is not None else costs[plan]
                 heapq.heappush(self._waiting, (cost, -accuracy, p99_s if self._over_p99 else 0.0, plan))
         rest = field.cost[part.stop] if part.stop < len(field.cost) else math.inf
         while self._waiting and self._waiting[0][0] < rest:
