@@ -392,8 +392,8 @@ def choose(gemm, source, tiles, plan, first, last, beside, port, drain, mode, wo
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
     ``tiles`` (3, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts of
     which a tile of columns touches more than ``beside`` samples are left out.
-    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; if only bounds
-    are asked for, the least of them and no choice.
+    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; in mode
+    ``BOUND`` the least bound and no choice.
     """
     wide = last - first
     count = tiles.shape[1] * wide
