@@ -262,8 +262,10 @@ def logic_of(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, besid
     found = logic.engine(int(board.port.words), T_R, T_P, T_C, beside)
     count, width, rows = together(banks(board, T_R, T_P, T_C))
     small = count * (halves(width, rows) == 0)
-    luts = np.sum(small * (4 * cells(width, rows) + choosers(width, rows)), axis=0, dtype=np.float64)
-    flip_flops = np.sum(small * width, axis=0, dtype=np.float64)  # a block RAM has registers of its own
+    luts: logic.Values = np.asarray((small * (4 * cells(width, rows) + choosers(width, rows))).sum(axis=0), np.float64)
+    flip_flops: logic.Values = np.asarray(
+        (small * width).sum(axis=0), np.float64
+    )  # a block RAM has registers of its own
     return logic.Logic(found.luts | {"small banks": luts}, found.flip_flops | {"small banks": flip_flops})
 
 
