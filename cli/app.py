@@ -115,11 +115,19 @@ class _Command(TyperCommand):
             heading = (
                 "Arguments" if parameter.param_type_name == "argument" else headings.get(parameter.name, "Options")
             )
-            sections.setdefault(heading, []).extend([record] if record else [])
+            sections.setdefault(heading, []).extend([_plain(*record)] if record else [])
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def _plain(name: str, text: str) -> tuple[str, str]:
+    """A line of the help without the types of Python: ``N`` for a number, ``NAME`` for a text, ``a|b`` for a choice."""
+    name = re.sub(r" <(str|path|list\[\w+\])>$", "", name) if not name.startswith("-") else name
+    name = re.sub(r"<(int|float)( range)?>", "N", name.replace("<str>", "NAME"))
+    name = re.sub(r"[<[](\w+(\|\w+)+)[]>]$", r"\1", name)
+    return name, re.sub(r"(?<=<=)x(?=<=)|\bx(?=>=)", "N", text)
 
 
 def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[str]:

@@ -116,6 +116,7 @@ def test_the_site_has_the_help_of_every_command():
     for command in COMMANDS:
         assert f"## fluidb {command}\n\n```text\n" in page
         assert f"Usage: fluidb {command} " in page
+    assert re.findall(r"<(?:int|float|str|path|list).*|<=x|\{[a-z]\w+\}|[<[]\w+\|\w.*", page) == []  # types of Python
 
 
 def test_a_page_shows_every_picture_that_make_draws():

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from ...models import Network
     from ...platforms import Board
 
-NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.", **named(NETWORK))]
-PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.", **named(BOARD))]
+NetworkName = Annotated[
+    str, argument("A network: a name from `fluidb models`, or a TOML file.", "NETWORK", **named(NETWORK))
+]
+PlatformName = Annotated[
+    str, argument("A board: a name from `fluidb platforms`, or a TOML file.", "PLATFORM", **named(BOARD))
+]
 
 Bandwidth = Annotated[
     str | None,

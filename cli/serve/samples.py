@@ -24,7 +24,7 @@ PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 @app.command()
 def generate(
-    preset: Annotated[str, argument(PRESET, **offering(("imagenet", "glue", "qnli")))],
+    preset: Annotated[str, argument(PRESET, "PRESET", **offering(("imagenet", "glue", "qnli")))],
     output: Annotated[Path, written("The file to write.", "FILE.npz")],
     network: Annotated[
         str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK", **named(NETWORK))
