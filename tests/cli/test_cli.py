@@ -304,14 +304,13 @@ def test_merging_keeps_columns_that_all_have(fluidb: Run, tmp_path: Path) -> Non
     assert not (tmp_path / "abc.csv").exists()
 
 
-def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
+def test_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
     def found(*more: object) -> dict[str, Any]:
         return dict(json.loads(fluidb("dse", TINY, POCKET, "--b-max", 2, "--json", *more).stdout))
 
     base = found()
     assert found("--bandwidth", "800MB/s")["bandwidth_gb_s"] == 0.8
     assert found("--bandwidth", "800MB/s")["objective"] > base["objective"]
-    assert found("--backbone")["fbcb_register_bits"] < base["fbcb_register_bits"]
     assert found("--weights", "1,0")["objective"] < base["objective"]
     assert found("--no-stacking")["objective"] <= base["objective"]
     assert found("--batching", "fc")["options"]["batching"] == "fc"
