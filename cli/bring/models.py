@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ...models.supernets import Family
     from ...models.supernets.listing import Listing, SubNetSize
 
-FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import`)."
+_FORMATS = ("auto", "onnx", "scalesim")
+FORMAT = "Format of FILE; auto: by how it ends (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."
 COUNT = "SubNets to draw at random, instead of those in the file."
 NEAR = "Of those drawn (1000), the nearest to each size (7.6MB) or work (1.3GMAC)."
@@ -210,7 +211,7 @@ def _text(network: Network) -> Iterator[str]:
 def import_(
     file: Annotated[Path, argument("The network to import.", "FILE")],
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
-    format_: Annotated[str, option(FORMATS, None, "--format", **offering(("auto", "onnx", "scalesim")))] = "auto",
+    format_: Annotated[str, option(FORMAT, "|".join(_FORMATS), "--format", **offering(_FORMATS))] = "auto",
     name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
     dims: Annotated[
         list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE", "--dim")

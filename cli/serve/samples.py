@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Draw or describe the answers of a network at its exits.")
 
-MEASURE = "Measure that is drawn at each exit: confidence or entropy."
+MEASURE = "Measure that is drawn at each exit."
 PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 
@@ -31,7 +31,7 @@ def generate(
     ],
     count: Annotated[int, option("Samples.")] = 50_000,
     seed: Annotated[int, option("Same seed, same samples.")] = 0,
-    measure: Annotated[str, option(MEASURE)] = "confidence",
+    measure: Annotated[str, option(MEASURE, "confidence|entropy")] = "confidence",
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
     force: Force = False,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ....platforms import Cluster
     from ....tables.partition import PartitionTable, RowRange, WholeStep
 
-RULE = "How layers are fused into blocks: marginal, optimal or layerwise (`fluidb docs edgesp`)."
+RULE = "How layers are fused into blocks (`fluidb docs edgesp`)."
 DEVICES = "The first N devices; a sweep, e.g. 1..10; or those that together are the fastest."
 BEST = "best"
 
@@ -30,7 +30,7 @@ class ClusterSearch(KindOptions):
 
     with_: ClassVar[str] = "a cluster"
 
-    rule: Annotated[str, option(RULE)] = "marginal"
+    rule: Annotated[str, option(RULE, "marginal|optimal|layerwise")] = "marginal"
     devices: Annotated[str | None, option(DEVICES, "N|N..N|best")] = None
     bandwidth: Bandwidth = None
     plot: Annotated[Path | None, option("Draw a sweep: .svg or .png (needs the extra plot).", "FILE")] = None
