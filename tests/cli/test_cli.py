@@ -368,7 +368,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "admission that is none": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--admit", "queue:-1"],
-        ["--policy: admit: expected queue:N", 'found "queue:-1"'],
+        ["--admit: expected queue:N", 'found "queue:-1"'],
     ),
     "refusals that no policy makes": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--require", "refused < 9 %"],
@@ -844,6 +844,7 @@ def test_a_fault_of_an_option_names_what_was_found_and_the_help_of_its_command(
         ("rate: expected more than 0, found 0", "--rate: expected more than 0, found 0"),
         ("rate, count: at odds: each fits alone", "--rate, --count: at odds: each fits alone"),
         ("rate, cv: at odds", "rate, cv: at odds"),  # the command has no such option
+        ("policy: admit: expected queue:N", "policy: admit: expected queue:N"),
         ("options: rate[2]: expected at least 1, found 0", "--rate: expected at least 1, found 0"),
         ("t.csv: rate: expected a number, found none", "t.csv: rate: expected a number, found none"),
         ("gap: rate: expected a number, found none", "gap: rate: expected a number, found none"),
@@ -858,6 +859,12 @@ def test_faults_that_begin_with_parameters_name_the_options_of_the_command(
     monkeypatch.setattr(arrivals, "poisson", poisson)
     found = lines(fluidb("trace", "poisson", "--rate", 1, "--count", 2, "-o", "t.csv"))
     assert found == [f"fluidb: {shown}"] * 2
+
+
+def test_faults_of_a_policy_name_the_options_that_set_its_parameters(fluidb: Run, tiny_design: Path) -> None:
+    for option, value in (("--admit", "queue"), ("--on-deadline", "kill"), ("--between", "luck")):
+        (found,) = lines(fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", option, value))
+        assert found.startswith(f"fluidb: {option}: expected ")
 
 
 def test_faults_name_options_as_they_are_typed_but_no_arguments(fluidb: Run) -> None:
