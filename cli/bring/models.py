@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...models.supernets import Family
     from ...models.supernets.listing import Listing, SubNetSize
 
-_FORMATS = ("auto", "onnx", "scalesim")
+FORMATS = ("auto", "onnx", "scalesim")
 FORMAT = "Format of FILE; auto: by how it ends (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."
 COUNT = "SubNets to draw at random, instead of those in the file."
@@ -211,7 +211,7 @@ def _text(network: Network) -> Iterator[str]:
 def import_(
     file: Annotated[Path, argument("The network to import.", "FILE")],
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
-    format_: Annotated[str, option(FORMAT, "|".join(_FORMATS), "--format", **offering(_FORMATS))] = "auto",
+    format_: Annotated[str, option(FORMAT, "|".join(FORMATS), "--format", **offering(FORMATS))] = "auto",
     name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
     dims: Annotated[
         list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE", "--dim")
