@@ -115,26 +115,36 @@ class _Command(TyperCommand):
             heading = (
                 "Arguments" if parameter.param_type_name == "argument" else headings.get(parameter.name, "Options")
             )
-            sections.setdefault(heading, []).extend([record] if record else [])
+            sections.setdefault(heading, []).extend([_plain(*record)] if record else [])
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
 
+def _plain(name: str, text: str) -> tuple[str, str]:
+    """A line of the help without the types of Python: ``N`` for a number, ``NAME`` for a text, ``a|b`` for a choice."""
+    name = re.sub(r" <(str|path|list\[\w+\])>$", "", name) if not name.startswith("-") else name
+    name = re.sub(r"<(int|float)( range)?>", "N", name.replace("<str>", "NAME"))
+    name = re.sub(r"[<[](\w+(\|\w+)+)[]>]$", r"\1", name)
+    return name, re.sub(r"(?<=<=)x(?=<=)|\bx(?=>=)", "N", text)
+
+
 def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[str]:
     """Faults that begin with parameters of the running command (``slow, gain: ...``), with its options instead.
 
     The library knows its parameters only; those that are fields of a schema begin with ``options: ``, and may end with
-    an index. Faults that begin with anything else, such as the path of a file, stay.
+    an index. Of a policy's parameters some are options too. Faults that begin with anything else, such as the path of
+    a file, stay.
     """
     options: dict[str, str] = {}
     for parameter in parameters:
         if parameter.param_type_name == "option":
             option = max(parameter.opts, key=len)
             options |= {parameter.name: option, option.lstrip("-").replace("-", "_"): option}
+    of_policy = "|".join(options.keys() & {"admit", "between", "on_deadline"}) or "none"
     for fault in faults:
-        named, colon, rest = fault.removeprefix("options: ").partition(": ")
+        named, colon, rest = re.sub(f"^(options: |policy: (?=({of_policy}): ))", "", fault).partition(": ")
         names = re.sub(r"\[\d+\]", "", named).split(", ")
         yield ", ".join(options[name] for name in names) + colon + rest if set(names) <= options.keys() else fault
 

@@ -18,7 +18,8 @@ def usage_fault(error: Any) -> str:
         return f'unknown command "{unknown[1]}"; {hint}'
     if more := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
         named = any("--output" in parameter.opts for parameter in error.ctx.command.params)
-        return f'expected no more arguments, found "{more[1]}"' + ("; name an output with -o" if named else "")
+        output = "name an output with -o, and " if named else ""
+        return f'expected no more arguments, found "{more[1]}"; {output}put a value with spaces, < or > in quotes'
     if message.startswith("Missing "):
         missing = error.param
         option = missing.param_type_name == "option"
@@ -26,7 +27,12 @@ def usage_fault(error: Any) -> str:
         return f"expected {name}, found none; its help: {missing.help.rstrip('.')}"
     if meant := re.search(r" \(Possible options: (.*)\)", message):
         message = f"{message[: meant.start()]}; did you mean {meant[1].replace(', ', ' or ')}?"
-    message = in_our_words(message)
+    message = re.sub("^No such option: ", "unknown option ", in_our_words(message))
+    message = re.sub(r"^Option '(\S+)' requires an argument\.$", r"\1: expected a value, found none", message)
+    message = re.sub(r"^Invalid value for '(.*?)': ", r"\1: ", message)
+    if other := re.match(r"(\S+): '(.*)' is not one of (.*)\.$", message):
+        option, found, known = other.groups()
+        return '{}: expected one of {}, found "{}"'.format(option, known.replace("'", ""), found)
     if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
         found = str(error.__cause__.errors()[0]["input"])
         message += "" if repr(found) in message else f', found "{found}"'

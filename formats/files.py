@@ -17,7 +17,7 @@ MAX_BYTES = 16 * 2**20
 def unreadable(path: AnyPath, error: OSError) -> InputError:
     """The fault of a file that the system refuses to read."""
     if Path(path).is_dir():
-        return InputError(f"{path}: expected a file, found a folder")
+        return InputError(f"{path}: expected a file, found a folder; name the file")
     return InputError(f"{path}: could not be read ({error.strerror or error})")
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..formats import InputError, parse_quantity
+from ..formats import InputError, did_you_mean, parse_quantity
 from .figures import FIGURES, UNAVOIDABLE
 from .metrics import Summary
 from .statistics import Interval
@@ -99,7 +99,7 @@ class Requirement:
 class RequirementVerdict:
     """Outcome of a requirement."""
 
-    name: str  # of the figure, ``METRIC`` or ``METRIC[NETWORK]``
+    name: str  # ``FIGURE`` or ``FIGURE[NETWORK]``
     comparator: str
     unit: str  # of everything below
     bound: float  # the requirement, and the figure found
@@ -141,10 +141,11 @@ def parse_requirement(text: str, what: str = "require", networks: Sequence[str] 
     """
     match = _REQUIREMENT.fullmatch(text)
     if match is None:
-        raise InputError(f'{what}: expected METRIC <=, <, >= or > BOUND, found "{text}"; write e.g. "p99 <= 200ms"')
+        raise InputError(f'{what}: expected FIGURE <=, <, >= or > BOUND, found "{text}"; write e.g. "p99 <= 200ms"')
     name, network, comparator, quantity = match.groups()
     if name not in METRICS:
-        raise InputError(f'{what}: unknown metric "{name}" in "{text}"; known: {", ".join(METRICS)}')
+        hint = did_you_mean(name, METRICS, f"known: {', '.join(METRICS)}")
+        raise InputError(f'{what}: unknown figure "{name}" in "{text}"; {hint}')
     if network is not None and network not in networks:
         known = f"known: {', '.join(networks)}" if networks else f"here one network is served; write {name}"
         raise InputError(f'{what}: unknown network "{network}" in "{text}"; {known}')

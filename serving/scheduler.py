@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,8 +23,10 @@ from .terms import ON_DEADLINE, SERVE
 from .turns import BETWEEN, DISPATCH
 
 LIMITS = ("b_max", "lanes")
-"""Parameters of every policy that are whole numbers; others are ``call``, the time of a scheduler call,
-``on_deadline``, ``admit``, ``between`` and ``dispatch``."""
+"""Parameters of every policy that are whole numbers."""
+
+COMMON = ("call", *LIMITS, "on_deadline", "admit", "between", "dispatch")
+"""Parameters of every policy; ``call`` is the time of a scheduler call."""
 
 MAX_SOURCE = 2**24
 """Bytes of a policy's file; a larger one is no program."""
@@ -187,7 +189,7 @@ def find_policy(spec: str) -> Scheduler:
     elif name in POLICIES:
         policy, source = POLICIES[name], None
     else:
-        hint = did_you_mean(name, POLICIES, f"known: {', '.join(POLICIES)}, or path/to/file.py:NAME")
+        hint = did_you_mean(name, POLICIES, _known([*POLICIES, "or path/to/file.py:NAME"]))
         raise InputError(f'policy: unknown policy "{name}"; {hint}')
     texts: dict[str, str] = {}
     for item in filter(None, (parameters or "").split(",")):
@@ -197,6 +199,9 @@ def find_policy(spec: str) -> Scheduler:
         if key.strip() in texts:
             raise InputError(f'policy: expected every parameter once, found {key.strip()} twice in "{spec}"')
         texts[key.strip()] = value.strip()
+    known = [*(item.name for item in policy.parameters), *COMMON]
+    for key in sorted(set(texts) - set(known)):
+        raise InputError(f'policy: {name} has no parameter "{key}"; {did_you_mean(key, known, _known(known))}')
     call_s = duration("call")(texts.pop("call", "0"), None)
     on_deadline = int(choice("on_deadline", *ON_DEADLINE)(texts.pop("on_deadline", "serve"), None))
     admit = parse_admission(texts.pop("admit")) if "admit" in texts else None
@@ -215,6 +220,10 @@ def find_policy(spec: str) -> Scheduler:
     return Scheduler(
         spec, policy, texts, call_s, on_deadline=on_deadline, admit=admit, source=source, **rules, **limits
     )
+
+
+def _known(names: Iterable[str]) -> str:
+    return f"known: {', '.join(names)}"
 
 
 def _limit(name: str, text: str) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import AnyPath, InputError
+from ..formats import AnyPath, InputError, did_you_mean
 from .columns import Column, Name, Number, collect, repeated
 from .measures import CONFIDENCE, MEASURES, Measure
 from .request_columns import REQUEST_COLUMNS
@@ -147,6 +147,12 @@ def _members(
 ) -> dict[str, list[str]]:
     """Names of the header by column or family; names that are missing, unknown or repeated are refused."""
     found: dict[str, list[str]] = {name: [] for name in known}
+    offered = [f"{kept}_1..." if kept in FAMILIES else kept for kept in known]
+    if not any(name.partition("_")[0] in FAMILIES or name in known for name in header):
+        raise InputError(
+            f"{path}: header: expected columns such as {', '.join(needed or offered)}, found "
+            f'"{",".join(header)[:60]}"; the first line names the columns, with commas between'
+        )
     faults = [f"{path}: header: expected a column {name}, found none" for name in needed if name not in header]
     for name in header:
         family, _, number = name.partition("_")
@@ -154,8 +160,8 @@ def _members(
         if kept in found and (kept in FAMILIES) == (kept != name):
             found[kept].append(name)
         else:
-            offered = ", ".join(f"{kept}_1..." if kept in FAMILIES else kept for kept in known)
-            faults.append(f'{path}: header: unknown column "{name[:40]}"; expected {offered}')
+            hint = did_you_mean(name, offered, f"expected {', '.join(offered)}")
+            faults.append(f'{path}: header: unknown column "{name[:40]}"; {hint}')
     twice = sorted(name for name, count in Counter(header).items() if count > 1)
     faults += [f'{path}: header: column "{name}" stands twice' for name in twice]
     for family in (name for name in FAMILIES if name in known):

@@ -18,7 +18,7 @@ FAST = 0.8
 
 
 def command(
-    platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", **named(ENGINE))],
+    platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", "PLATFORM", **named(ENGINE))],
     measurements: Annotated[Path, argument("Measured times (`fluidb docs your-own`).", "FILE.csv")],
     hold_out: Annotated[
         str | None, option("Networks that are predicted and not fitted; the error is theirs.", "NAME,NAME")

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from ...models.supernets import Family
     from ...models.supernets.listing import Listing, SubNetSize
 
-FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import`)."
+FORMATS = ("auto", "onnx", "scalesim")
+FORMAT = "Format of FILE; auto: by how it ends (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."
 COUNT = "SubNets to draw at random, instead of those in the file."
 NEAR = "Of those drawn (1000), the nearest to each size (7.6MB) or work (1.3GMAC)."
 HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp or none; else what fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
-NetworkName = Annotated[str, argument("A network: a name, or a TOML file.", **named(NETWORK))]
+NetworkName = Annotated[str, argument("A network: a name, or a TOML file.", "NETWORK", **named(NETWORK))]
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -59,7 +60,9 @@ def _family(family: Family) -> tuple[str, str, str]:
 
 @app.command()
 def subnets(
-    supernet: Annotated[str, argument("A SuperNet or a file of SubNets: a name, or a TOML file.", **named(SUPERNET))],
+    supernet: Annotated[
+        str, argument("A SuperNet or a file of SubNets: a name, or a TOML file.", "SUPERNET", **named(SUPERNET))
+    ],
     count: Annotated[int | None, option(COUNT, "N", min=1, max=10_000)] = None,
     near: Annotated[str | None, option(NEAR, "SIZE,...|WORK,...")] = None,
     seed: Annotated[int, option("Seed of the draws.")] = 0,
@@ -208,15 +211,15 @@ def _text(network: Network) -> Iterator[str]:
 def import_(
     file: Annotated[Path, argument("The network to import.", "FILE")],
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
-    format_: Annotated[str, option(FORMATS, None, "--format", **offering(("auto", "onnx", "scalesim")))] = "auto",
+    format_: Annotated[str, option(FORMAT, "|".join(FORMATS), "--format", **offering(FORMATS))] = "auto",
     name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
     dims: Annotated[
         list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE", "--dim")
     ] = None,
-    exits: Annotated[str | None, option(EXITS, "N|NAMES")] = None,
+    exits: Annotated[str | None, option(EXITS, "N|NAME,NAME")] = None,
     head: Annotated[str | None, option(HEAD)] = None,
     classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
-    rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R1,R2,..")] = None,
+    rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R,R,...")] = None,
     candidates: Annotated[
         bool, flag("Add exit candidates after every block (`fluidb docs exits`).", "--candidates")
     ] = False,
@@ -260,8 +263,8 @@ def import_(
 def exits_(
     network: NetworkName,
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
-    at: Annotated[str | None, option(AT, "H1,H4,..|edgesp")] = None,
-    rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R1,R2,..")] = None,
+    at: Annotated[str | None, option(AT, "H1,H4,...|edgesp")] = None,
+    rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R,R,...")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...platforms import Platform
 
 PlatformName = Annotated[
-    str, argument("A board, device, accelerator or cluster: a name, or a TOML file.", **named(PLATFORM))
+    str, argument("A board, device, accelerator or cluster: a name, or a TOML file.", "PLATFORM", **named(PLATFORM))
 ]
 
 app = typer.Typer(invoke_without_command=True)

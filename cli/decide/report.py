@@ -51,7 +51,7 @@ def command(
     """Write a search and its simulations as one HTML page.
 
     The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
-    or --clients also the policies: figures with intervals, distributions, the first moments.
+    or --clients also the policies: figures with intervals, distributions, and what ran at the beginning.
     """
     from ...formats import InputError, write_file
     from ...plots import check_picture

@@ -22,6 +22,7 @@ def command(
         str,
         argument(
             "Networks, with commas between, or a SuperNet: names from `fluidb models`, or TOML files.",
+            "NETWORK",
             **named(NETWORK_OR_SUPERNET),
         ),
     ],
@@ -30,6 +31,7 @@ def command(
         argument(
             "Boards, with commas between; or an accelerator, an engine or a cluster: "
             "names from `fluidb platforms`, or files.",
+            "PLATFORM",
             **named(SEARCHED),
         ),
     ],

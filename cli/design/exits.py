@@ -19,7 +19,9 @@ TARGET = "A device, a folder with times of the network with all its candidates, 
 
 
 def command(
-    network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.", **named(NETWORK))],
+    network: Annotated[
+        str, argument("A network with exit candidates: a name, or a TOML file.", "NETWORK", **named(NETWORK))
+    ],
     target: Annotated[str, argument(TARGET, "DEVICE|DIR|FILE.csv", **named(DEVICE))],
     samples: Annotated[Path, option("Its answers at every candidate and at the end.", "FILE")],
     batch: Annotated[int, option("Samples of a batch.")],

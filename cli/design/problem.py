@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from ...models import Network
     from ...platforms import Board
 
-NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.", **named(NETWORK))]
-PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.", **named(BOARD))]
+NetworkName = Annotated[
+    str, argument("A network: a name from `fluidb models`, or a TOML file.", "NETWORK", **named(NETWORK))
+]
+PlatformName = Annotated[
+    str, argument("A board: a name from `fluidb platforms`, or a TOML file.", "PLATFORM", **named(BOARD))
+]
 
 Bandwidth = Annotated[
     str | None,
@@ -101,7 +105,6 @@ class Search(Space):
     weights: Annotated[
         str | None, option("w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.", "W1,W2,...|FILE")
     ] = None
-    backbone: Annotated[bool, flag("Leave out exits and heads.", "--backbone")] = False
     objective: Annotated[
         str | None,
         option(
@@ -112,11 +115,10 @@ class Search(Space):
     ] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
-        """Read the search, with its weights, and without exits and heads if the backbone is asked for."""
+        """Read the search, with its weights."""
         from ...models import load_network
 
         net = load_network(network) if isinstance(network, str) else network
-        net = net.backbone() if self.backbone else net
         objective = choice(GOALS, self.objective or Objective.GOP_S, "objective")
         return super().read(net, platform, **given, **self._weighted(net, objective))
 

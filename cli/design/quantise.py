@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ..options import AsJson, Ends, Force, Model, names, option, written
+from ..options import AsJson, Ends, Force, Inputs, Model, names, written
 from ..render import facts, percent, show, table
 
 
 def command(
     model: Model,
     output: Annotated[Path, written("The folder to write.")],
-    samples: Annotated[
-        Path | None, option("Calibration samples (.npz): input; label, if known. digits has its own.", "FILE")
-    ] = None,
+    inputs: Inputs = None,
     exits: Ends = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -32,9 +30,9 @@ def command(
 
     check_output(output, force)
     shipped = model == "digits" and not Path(model).exists()
-    calibration = samples or (INPUTS if shipped else None)
+    calibration = inputs or (INPUTS if shipped else None)
     if calibration is None:
-        raise InputError("samples: expected calibration samples for a network of your own, found none")
+        raise InputError("inputs: expected calibration samples for a network of your own, found none; state a file")
     found = quantise(MODEL if shipped else Path(model), calibration, names(exits))
     files = write_quantised(found, output, replace=force)
     network = found.network

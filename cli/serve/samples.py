@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Draw or describe the answers of a network at its exits.")
 
-MEASURE = "Measure that is drawn at each exit: confidence or entropy."
+MEASURE = "Measure that is drawn at each exit."
 PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 
 @app.command()
 def generate(
-    preset: Annotated[str, argument(PRESET, **offering(("imagenet", "glue", "qnli")))],
+    preset: Annotated[str, argument(PRESET, "PRESET", **offering(("imagenet", "glue", "qnli")))],
     output: Annotated[Path, written("The file to write.", "FILE.npz")],
     network: Annotated[
         str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK", **named(NETWORK))
     ],
     count: Annotated[int, option("Samples.")] = 50_000,
     seed: Annotated[int, option("Same seed, same samples.")] = 0,
-    measure: Annotated[str, option(MEASURE)] = "confidence",
+    measure: Annotated[str, option(MEASURE, "confidence|entropy")] = "confidence",
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
     force: Force = False,

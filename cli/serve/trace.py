@@ -97,7 +97,10 @@ def mmpp(
     burst_dwell: Annotated[str, option("Mean duration of a burst, e.g. 500ms.", "DURATION")],
     drawn: ProcessOptions,
 ) -> None:
-    """Write a trace of a two-state MMPP: bursts that last."""
+    """Write a trace of a two-state MMPP: bursts that last.
+
+    A Markov-modulated Poisson process: a quiet and a busy state alternate, each of a random duration.
+    """
     quiet_s, burst_s = duration(quiet_dwell, "quiet_dwell"), duration(burst_dwell, "burst_dwell")
     drawn.draw("mmpp", quiet_rate, burst_rate, quiet_s, burst_s)
 

@@ -387,12 +387,8 @@ class Policy:
         Raises
         ------
         InputError
-            If a name or a value is unknown.
+            If a value is not one of its parameter.
         """
-        unknown = sorted(set(texts) - {item.name for item in self.parameters})
-        if unknown:
-            known = ", ".join(item.name for item in self.parameters) or "none"
-            raise InputError(f'policy: unknown parameter "{unknown[0]}"; known: {known}')
         return np.array([item.read(texts.get(item.name, item.default), slo_s) for item in self.parameters])
 
 

@@ -304,14 +304,13 @@ def test_merging_keeps_columns_that_all_have(fluidb: Run, tmp_path: Path) -> Non
     assert not (tmp_path / "abc.csv").exists()
 
 
-def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
+def test_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
     def found(*more: object) -> dict[str, Any]:
         return dict(json.loads(fluidb("dse", TINY, POCKET, "--b-max", 2, "--json", *more).stdout))
 
     base = found()
     assert found("--bandwidth", "800MB/s")["bandwidth_gb_s"] == 0.8
     assert found("--bandwidth", "800MB/s")["objective"] > base["objective"]
-    assert found("--backbone")["fbcb_register_bits"] < base["fbcb_register_bits"]
     assert found("--weights", "1,0")["objective"] < base["objective"]
     assert found("--no-stacking")["objective"] <= base["objective"]
     assert found("--batching", "fc")["options"]["batching"] == "fc"
@@ -365,11 +364,11 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "deadline that is none": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--on-deadline", "give-up"],
-        ["on_deadline: expected serve or drop or answer"],
+        ["--on-deadline: expected serve or drop or answer"],
     ),
     "admission that is none": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--admit", "queue:-1"],
-        ["--policy: admit: expected queue:N", 'found "queue:-1"'],
+        ["--admit: expected queue:N", 'found "queue:-1"'],
     ),
     "refusals that no policy makes": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--require", "refused < 9 %"],
@@ -396,7 +395,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "policy that plans ahead": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "batchcond", "--on-deadline", "drop"],
-        ["on_deadline: expected a policy that plans no batches ahead, found batchcond"],
+        ["--on-deadline: expected a policy that plans no batches ahead, found batchcond"],
     ),
     "threshold nothing uses": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--threshold", "0.5"],
@@ -445,7 +444,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
     "reading of the paper": (
         ["dse", TINY, POCKET, "--batching", "eq1"],
-        ["'--batching': 'eq1' is not one of 'fluid', 'row', 'column', 'fc', 'none'"],
+        ['--batching: expected one of fluid, row, column, fc, none, found "eq1"'],
     ),
     "most of a DSP": (
         ["dse", TINY, POCKET, "--max-dsp", "2.7DSPs"],
@@ -819,16 +818,16 @@ def test_a_title_that_the_terminal_cannot_show(tmp_path: Path) -> None:
     [
         (
             "serve-sim d --trace t --seed x",
-            "'--seed': expected a whole number, found \"x\" (see fluidb serve-sim --help)",
+            '--seed: expected a whole number, found "x" (see fluidb serve-sim --help)',
         ),
         (
             "trace gamma --rate 1..2",
-            "'--rate': expected a number, found \"1..2\" (see fluidb trace gamma --help)",
+            '--rate: expected a number, found "1..2" (see fluidb trace gamma --help)',
         ),
-        ("dse n b --top 0", "'--top': expected at least 1, found \"0\" (see fluidb dse --help)"),
-        ("serve-sim d --policy", "'--policy' requires an argument. (see fluidb serve-sim --help)"),
-        ("capacity d --max-requests 9", "option: --max-requests; did you mean --require? (see fluidb capacity --help)"),
-        ("trace gamma --rate", "'--rate' requires an argument. (see fluidb trace gamma --help)"),
+        ("dse n b --top 0", '--top: expected at least 1, found "0" (see fluidb dse --help)'),
+        ("serve-sim d --policy", "--policy: expected a value, found none (see fluidb serve-sim --help)"),
+        ("capacity d --max-requests 9", "option --max-requests; did you mean --require? (see fluidb capacity --help)"),
+        ("trace gamma --rate", "--rate: expected a value, found none (see fluidb trace gamma --help)"),
         ("dse a b --tile \u0661,2,3", 'expected whole numbers with commas between, found "\u0661,2,3"; e.g. 100,2,4'),
     ],
 )
@@ -845,6 +844,7 @@ def test_a_fault_of_an_option_names_what_was_found_and_the_help_of_its_command(
         ("rate: expected more than 0, found 0", "--rate: expected more than 0, found 0"),
         ("rate, count: at odds: each fits alone", "--rate, --count: at odds: each fits alone"),
         ("rate, cv: at odds", "rate, cv: at odds"),  # the command has no such option
+        ("policy: admit: expected queue:N", "policy: admit: expected queue:N"),
         ("options: rate[2]: expected at least 1, found 0", "--rate: expected at least 1, found 0"),
         ("t.csv: rate: expected a number, found none", "t.csv: rate: expected a number, found none"),
         ("gap: rate: expected a number, found none", "gap: rate: expected a number, found none"),
@@ -859,6 +859,12 @@ def test_faults_that_begin_with_parameters_name_the_options_of_the_command(
     monkeypatch.setattr(arrivals, "poisson", poisson)
     found = lines(fluidb("trace", "poisson", "--rate", 1, "--count", 2, "-o", "t.csv"))
     assert found == [f"fluidb: {shown}"] * 2
+
+
+def test_faults_of_a_policy_name_the_options_that_set_its_parameters(fluidb: Run, tiny_design: Path) -> None:
+    for option, value in (("--admit", "queue"), ("--on-deadline", "kill"), ("--between", "luck")):
+        (found,) = lines(fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", option, value))
+        assert found.startswith(f"fluidb: {option}: expected ")
 
 
 def test_faults_name_options_as_they_are_typed_but_no_arguments(fluidb: Run) -> None:
@@ -956,7 +962,7 @@ def test_a_search_takes_the_same_options_in_every_command(fluidb: Run) -> None:
         options[command] = set(re.findall(r"^  (?:-\w, )?--([a-z-]+)", page, flags=re.MULTILINE))
     space = {"batching", "stacking", "b-max", "bandwidth", "max-dsp", "max-ram", "max-lut"}
     assert space <= options["plan"]
-    assert space | {"weights", "backbone", "objective"} <= options["dse"] & options["pareto"]
+    assert space | {"weights", "objective"} <= options["dse"] & options["pareto"]
     assert not {"weights", "objective"} & options["plan"]
 
 

@@ -570,18 +570,18 @@ def faults_of(path: Path, **options) -> list[str]:
 def test_open_dimensions_are_all_listed(tmp_path):
     path = save(tmp_path, DYNAMIC, {"w": (7, 1)})
     assert faults_of(path) == [
-        'input "x": dimension 0 is open; give its size (dims), e.g. batch=1',
-        'input "x": dimension 1 is open; give its size (dims), e.g. seq=1',
+        'input "x": dimension 0 is open; give its size, e.g. --dim batch=1',
+        'input "x": dimension 1 is open; give its size, e.g. --dim seq=1',
     ]
     assert faults_of(path, dims={"batch": 1, "seqs": 3}) == [
-        'input "x": dimension 1 is open; give its size (dims), e.g. seq=1',
+        'input "x": dimension 1 is open; give its size, e.g. --dim seq=1',
         f'dims: no input of {path} has a dimension "seqs"; did you mean seq?',
     ]
 
 
 def test_a_fixed_batch_is_not_taken_for_one_sample(tmp_path):
     path = save(tmp_path, "g (float[8,7] x) => (float[8,5] y) { y = MatMul (x, w) }", {"w": (7, 5)})
-    assert "found a batch of 8; take one with the size (dims) x.0=1" in faults_of(path)[0]
+    assert "found a batch of 8; take one with --dim x.0=1" in faults_of(path)[0]
     assert imported(path, dims={"x.0": 1})[1].gemms == [Gemm(1, 7, 5)]
     assert imported(path, dims={"x.0": 8})[1].gemms == [Gemm(8, 7, 5)]
 

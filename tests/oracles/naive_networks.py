@@ -75,20 +75,10 @@ class Device(World):
         self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0, preempted: bool = False
     ) -> list[Request]:
         one = self.nets[net]
-        self.busy = True
         end_s = (self.now + wait_s) + one.latency[stage - 1][stage][len(batch)]
         self.virtual_s = max(self.virtual_s, one.tag_s)
         one.tag_s += (end_s - self.now) / one.weight
-        self.before(end_s)
-        for request in batch:
-            if request.open:
-                request.passed = stage
-                if request.exit == stage:
-                    request.open, request.finish_s, request.answered = False, end_s, stage
-                    self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
-        self.busy = preempted or any(request.open for request in batch)
-        self.at(end_s)
-        return [request for request in batch if request.open]
+        return self.until_end(batch, stage, end_s, preempted)
 
 
 def serve(device: Device, policy: str) -> None:

@@ -140,7 +140,10 @@ class World:
 
     def run(self, batch: list[Request], stage: int, latency: Latency, preempted: bool = False) -> list[Request]:
         """Run a stage, perhaps above a preempted batch; who is still in the batch then."""
-        end_s = self.now + latency[stage - 1][stage][len(batch)]
+        return self.until_end(batch, stage, self.now + latency[stage - 1][stage][len(batch)], preempted)
+
+    def until_end(self, batch: list[Request], stage: int, end_s: float, preempted: bool) -> list[Request]:
+        """Run a stage that ends then, with what happens meanwhile; who is still in the batch then."""
         self.busy = True
         self.before(end_s)
         for request in batch:

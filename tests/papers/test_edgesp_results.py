@@ -67,11 +67,14 @@ def test_a_program_written_from_the_paper_alone_finds_the_same_times(preset: str
 
 
 def test_rows_that_change_their_device_are_what_preset_b_is_slower_by():
-    """docs/edgesp.md tells all rows of speed-ups; a device that holds its own share of every input is not real."""
-    told = Path(__file__).parents[2].joinpath("docs", "edgesp.md").read_text()
-    for held in ({"own_image": True}, {}, {"own_share": True}):
-        found = naive_edgesp.speedups(naive_edgesp.RATES["B"], "halo", **held)
-        assert "{:.2f}, {:.2f}, {:.2f} and {:.2f}".format(*found) in told
+    """docs/edgesp.md: the owner's image hardly matters; that each device holds its share of every input is not real."""
+    found = {
+        held: naive_edgesp.speedups(naive_edgesp.RATES["B"], "halo", **{held: True} if held else {})
+        for held in ("own_image", "", "own_share")
+    }
+    assert "{:.2f}, {:.2f}, {:.2f}, {:.2f}".format(*found["own_image"]) in (RESULTS / "README.md").read_text()
+    assert np.allclose(found[""], found["own_image"], rtol=0.015)
+    assert np.all(np.array(found["own_share"]) > 1.03 * np.array(found["own_image"]))
 
 
 def test_what_was_chosen_by_a_figure_is_not_called_a_prediction():

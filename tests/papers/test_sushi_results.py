@@ -122,6 +122,19 @@ def test_the_pages_tell_both_parts_of_what_end_to_end_figures_lack():
         assert f"exceeds the most that any SubNet saves in its own Fig. 10, {most} %" in line
 
 
+def test_the_page_tells_what_the_buffer_saves():
+    """docs/sushi.md: savings beside those of Fig. 10."""
+    page = " ".join((RESULTS.parents[1] / "docs" / "sushi.md").read_text().split())
+    rows = {(row["quantity"][15:], row["of"], row["at"]): row for row in result_rows(RESULTS, "sushi_fig10")}
+
+    def ends(reading: Reading) -> str:
+        least, most = (float(rows[end, reading.name, reading.net]["ours"]) for end in ("least", "most"))
+        return f"{least:.1f} to {most:.1f} %"
+
+    assert f"Here it saves {ends(RESNET)} and {ends(MOBILENET)}, if all that is shared stays on the chip" in page
+    assert f"with the boards' buffer ResNet-50 gains {ends(RESNET_BOARD)}" in page
+
+
 def test_engines_without_tiles_are_never_idle():
     """An ideal array takes the time of the MACs alone, but for windows that are no multiple of nine."""
     for real, ideal in ((RESNET, RESNET_IDEAL), (MOBILENET, MOBILENET_IDEAL)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import naive_networks as naive
 import numpy as np
@@ -21,10 +23,12 @@ from fluidb.serving.networks import (
 )
 from fluidb.serving.networks_replay import simulate_networks
 from fluidb.serving.turns import BETWEEN
+from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.traffic import Traffic
 from naive_terms import Bucket
+from numpy.typing import NDArray
 
 CASES = 100 if COMPILED else 30
 
@@ -39,6 +43,32 @@ def random_admission(random: np.random.Generator) -> tuple[str | None, int | Non
         return f"queue:{places}", places, Bucket(None)
     per_s, most = float(random.choice([0.3, 1.0, 2.0])), float(random.integers(1, 4))
     return f"bucket:{per_s}:{most}", None, Bucket((per_s, most))
+
+
+class RandomRequests(NamedTuple):
+    """Requests of several networks: at their arrivals, or sent by clients that think."""
+
+    network: NDArray[np.int64]
+    exits: NDArray[np.int64]
+    slo_s: NDArray[np.float64]
+    arrival_s: NDArray[np.float64] | None
+    think_s: NDArray[np.float64] | None
+
+
+def random_requests(
+    random: np.random.Generator, seed: int, tables: Sequence[LatencyTable], count: int, gap_s: float,
+    grain: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> RandomRequests:  # fmt: skip
+    """At least one request for each network; clients send them under two seeds of three."""
+    kinds = len(tables)
+    network = random.permutation(np.concatenate([np.arange(kinds), random.integers(0, kinds, count - kinds)]))
+    exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
+    slo_s = np.round(4 * random.uniform(0.5, 6, count)) / 4 + 0.25
+    if seed % 3:
+        clients = int(random.integers(1, 9))
+        think_s = grain(random.exponential(float(random.choice([0.3, 2.0])), clients + count))
+        return RandomRequests(network, exits, slo_s, None, think_s)
+    return RandomRequests(network, exits, slo_s, np.cumsum(grain(random.exponential(gap_s, count))), None)
 
 
 def traffic_with(
@@ -82,15 +112,7 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
             networks.append(
                 ServedNetwork(name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s, admit=admit)
             )
-        network = random.permutation(np.concatenate([np.arange(kinds), random.integers(0, kinds, count - kinds)]))
-        exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
-        slo_s = np.round(4 * random.uniform(0.5, 6, count)) / 4 + 0.25
-        think_s = arrival_s = None
-        if seed % 3:
-            clients = int(random.integers(1, 9))
-            think_s = grain(random.exponential(float(random.choice([0.3, 2.0])), clients + count))
-        else:
-            arrival_s = np.cumsum(grain(random.exponential(0.5, count)))
+        network, exits, slo_s, arrival_s, think_s = random_requests(random, seed, tables, count, 0.5, grain)
         more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
         spec = f"{policy}:b_max={b_max},on_deadline={rule},between={between}{more}"
         found = simulate_networks(networks, traffic_with(exits, slo_s, network, arrival_s, think_s), spec)

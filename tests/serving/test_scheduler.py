@@ -24,7 +24,7 @@ def test_unknown_policy_lists_the_known_ones():
         ("fluid:b_max=٣", 'b_max: expected a whole number >= 1, found "٣"'),
         ("fluid:b_max=" + "9" * 5000, r"b_max: expected a whole number >= 1, found \"999.* \[\.\.\.\] 999"),
         ("good.py:other", 'good.py: expected a Policy or a decide function named "other".*it has mine'),
-        ("fluid:exit=aware", 'unknown parameter "exit"; known: similar, window, patience, exits, criterion, estimate'),
+        ("fluid:exit=aware", 'fluid has no parameter "exit"; did you mean exits?'),
         ("fluid:exits=maybe", 'exits: expected aware or unaware, found "maybe"'),
         ("fluid:exits=M", 'exits: expected aware or unaware, found "M"'),
         ("adaptb:timeout=5", "timeout: expected a unit"),

@@ -18,7 +18,7 @@ from fluidb.serving.policies import compile_policy, go_on, launch
 from fluidb.serving.turns import BETWEEN, DISPATCH
 from fluidb.tables.latency import Cores, LatencyTable
 from fluidb.traffic import poisson, prepare
-from test_networks import random_admission, traffic_with
+from test_networks import random_admission, random_requests, traffic_with
 
 CASES = int(os.environ.get("FLUIDB_CORES_CASES", "150" if COMPILED else "15"))
 """Random cases of each policy."""
@@ -72,15 +72,7 @@ def random_case(seed: int, policy: str) -> None:
         networks.append(
             ServedNetwork(name=f"n{k}", table=table, weight=weight, switch_s=switch_s, cores=own, admit=admit)
         )
-    network = random.permutation(np.concatenate([np.arange(number), random.integers(0, number, count - number)]))
-    exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
-    slo_s = np.round(4 * random.uniform(0.5, 6, count)) / 4 + 0.25
-    think_s = arrival_s = None
-    if seed % 3:
-        clients = int(random.integers(1, 9))
-        think_s = grain(random.exponential(float(random.choice([0.3, 2.0])), clients + count))
-    else:
-        arrival_s = np.cumsum(grain(random.exponential(0.3, count)))
+    network, exits, slo_s, arrival_s, think_s = random_requests(random, seed, tables, count, 0.3, grain)
     more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
     spec = f"{policy}:b_max={b_max},on_deadline={rule},dispatch={dispatch}{more}"
     traffic = traffic_with(exits, slo_s, network, arrival_s, think_s)

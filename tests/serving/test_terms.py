@@ -215,7 +215,7 @@ def test_a_file_of_think_times_is_read_or_refused_with_its_row(tmp_path: Path) -
         ("think_s\n0.5\nsoon\n", r'think.csv: row 2 .*think_s: expected seconds .*, found "soon"'),
         ("think_s\nnan\n", r'think.csv: row 1 .*think_s: expected seconds .*, found "nan"'),
         ("think_s\n", r"think.csv: "),
-        ("seconds\n0.5\n", r"think.csv: header: expected a column think_s, found none"),
+        ("seconds\n0.5\n", r"think.csv: header: expected columns such as think_s, found \"seconds\"; the first line"),
     ):
         file.write_text(text)
         with pytest.raises(InputError, match=expected):

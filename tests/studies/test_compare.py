@@ -704,11 +704,15 @@ def test_table_2_from_fewer_requests(tmp_path: Path) -> None:
 def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> None:
     """docs/compare.md: its scenarios run."""
     page = (DATA.parent.parent / "docs" / "compare.md").read_text()
-    mine, buffer = re.findall(r"^```toml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    mine, case = re.findall(r"^```toml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     (tmp_path / "mine.toml").write_text(mine)
     assert fluidb("compare", "mine.toml", "-o", "mine").returncode == 0
-    (tmp_path / "buffer.toml").write_text(buffer)
-    assert fluidb("dse", "ofa_mobilenet_v3", "sushi-zcu104", "-o", "supernet").returncode == 0
+    (tmp_path / "buffer.toml").write_text(
+        'schema = "fluidb.scenario/1"\ntitle = "SubNets"\nrequests = 400\nseeds = [0, 1]\nbaseline = "no buffer"\n'
+        'contenders = [\n  { name = "no buffer", policy = "sushi:mode=accuracy,graph=0" },\n'
+        '  { name = "slack", policy = "sushi" },\n]\n' + case
+    )
+    assert fluidb("dse", "ofa_mobilenet_v3", "sushi-zcu104", "-o", "mbv3").returncode == 0
     assert fluidb("compare", "buffer.toml", "-o", "buffer").returncode == 0
 
 

@@ -114,6 +114,11 @@ FAULTS = {
     "empty": ("", "expected a header, found an empty file"),
     "header only": (HEADER + "\n", "at least one request"),
     "no arrival column": ("request_id\n1\n", "header: expected a column arrival_s"),
+    "no known column": (
+        "request_id;arrival_s\n0;1\n",
+        'header: expected columns such as request_id, arrival_s, found "request_id;arrival_s"; the first line',
+    ),
+    "column in milliseconds": ("request_id,arrival_ms\n1,2\n", "header: expected a column arrival_s, found none"),
     "unknown column": (f"{HEADER},colour\n1,2,3\n", 'header: unknown column "colour"'),
     "column twice": (f"{HEADER},arrival_s\n1,2,3\n", 'header: column "arrival_s" stands twice'),
     "confidence gap": (f"{HEADER},confidence_2\n1,2,0.5\n", "confidence_1 to confidence_1 without a gap"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ....platforms import Accelerator
     from ....tables.subgraphs import SubGraphTable
 
-_ARRAY = "Array of PEs instead of the accelerator's; search tries all that its DSPs allow."
+_ARRAY = "Array of dot-product engines instead of the accelerator's; search tries all that its DSPs allow."
 
 SHOWN = 12
 """Sizes of a search that are printed, evenly spaced."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ....platforms import Cluster
     from ....tables.partition import PartitionTable, RowRange, WholeStep
 
-RULE = "How layers are fused into blocks: marginal, optimal or layerwise (`fluidb docs edgesp`)."
+RULE = "How layers are fused into blocks (`fluidb docs edgesp`)."
 DEVICES = "The first N devices; a sweep, e.g. 1..10; or those that together are the fastest."
 BEST = "best"
 
@@ -30,8 +30,7 @@ class ClusterSearch(KindOptions):
 
     with_: ClassVar[str] = "a cluster"
 
-    rule: Annotated[str, option(RULE)] = "marginal"
-    zeta: Annotated[float, option("Share of the mean time by which devices may differ.", min=0, max=10)] = 0.1
+    rule: Annotated[str, option(RULE, "marginal|optimal|layerwise")] = "marginal"
     devices: Annotated[str | None, option(DEVICES, "N|N..N|best")] = None
     bandwidth: Bandwidth = None
     plot: Annotated[Path | None, option("Draw a sweep: .svg or .png (needs the extra plot).", "FILE")] = None
@@ -51,7 +50,7 @@ class ClusterSearch(KindOptions):
         picture = PictureOptions(plot=self.plot, force=written.force)
         picture.check()
         rules = (rule for rule in FusionRule if rule is not FusionRule.PAPER)
-        options = PartitionOptions(rule=choice(rules, self.rule, "rule"), zeta=self.zeta)
+        options = PartitionOptions(rule=choice(rules, self.rule, "rule"))
         cluster = self._cluster(platform)
         counts = self._counts(cluster)
         if len(counts) == 1 and self.plot is not None:

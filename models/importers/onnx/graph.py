@@ -286,7 +286,7 @@ class _Reader:
                 size = self.dims.get(place) or self.dims.get(dim.dim_param) or dim.dim_value
                 if size < 1:
                     name = dim.dim_param or place
-                    faults.append(f"{label}: dimension {axis} is open; give its size (dims), e.g. {_brief(name)}=1")
+                    faults.append(f"{label}: dimension {axis} is open; give its size, e.g. --dim {_brief(name)}=1")
                 sizes.append(size)
             self._size(item.name, onnx.helper.make_tensor_type_proto(item.type.tensor_type.elem_type, sizes))
             self.graph.inputs.append(item.name)
@@ -382,5 +382,5 @@ class _Reader:
             (batch,) = batches
             raise InputError(
                 f'{self.path}: input "{_brief(first)}": expected one sample, found a batch of {batch}; '
-                f"take one with the size (dims) {_brief(first)}.0=1, or all as one with {_brief(first)}.0={batch}"
+                f"take one with --dim {_brief(first)}.0=1, or all as one with --dim {_brief(first)}.0={batch}"
             )

@@ -425,14 +425,16 @@ def test_the_command_writes_the_same_bytes_again(fluidb, tmp_path) -> None:
 def test_samples_that_do_not_fit_are_refused(fluidb, tmp_path) -> None:
     (tmp_path / "net.onnx").write_bytes(MODEL.read_bytes())
     fault = lines(fluidb("quantise", "net.onnx", "-o", "q"))
-    assert fault == ["fluidb: --samples: expected calibration samples for a network of your own, found none"]
+    assert fault == [
+        "fluidb: --inputs: expected calibration samples for a network of your own, found none; state a file"
+    ]
     for arrays, wanted in (
         ({"x": np.ones((2, 1, 8, 8))}, "expected an array image or input, found x"),
         ({"input": np.ones((2, 1, 8, 9))}, "input: expected samples x 1 x 8 x 8, found 2 x 1 x 8 x 9"),
         ({"input": np.full((2, 1, 8, 8), np.nan)}, "input: expected finite numbers"),
     ):
         np.savez(tmp_path / "s.npz", **arrays)
-        (line,) = lines(fluidb("quantise", "net.onnx", "--samples", "s.npz", "-o", "q"))
+        (line,) = lines(fluidb("quantise", "net.onnx", "--inputs", "s.npz", "-o", "q"))
         assert wanted in line
         assert not (tmp_path / "q").exists()
 

@@ -405,7 +405,7 @@ def test_the_best_devices_are_the_fastest_subset(fluidb: Run):
             ["edgesp-a", "--max-dsp", "80%"],
             "--max-dsp: an option with a board, but edgesp-a is a cluster; leave it out",
         ),
-        (["zc706", "--zeta", "0.1"], "--zeta: an option with a cluster, but zc706 is a board; leave it out"),
+        (["zc706", "--rule", "optimal"], "--rule: an option with a cluster, but zc706 is a board; leave it out"),
         (
             ["zc706,edgesp-a"],
             "PLATFORM: expected platforms of one kind, found the board zc706 and the cluster edgesp-a",
