@@ -20,7 +20,7 @@ class LayerWork(NamedTuple):
     in_head: bool
     gemm: Gemm | None  # none if it only moves words
     window: tuple[int, int]  # rows and columns of a window over the input map
-    strided: bool  # whether windows are further apart than a pixel
+    stride: tuple[int, int]  # rows and columns between windows
     line: int  # pixels of a line of the map, of which gemm.R are a whole number; of a map 1 wide its height
     words: int  # of inputs and outputs that it moves
     weights: int = 0  # words of these
@@ -94,14 +94,14 @@ def _works(
             moved = sum(item.words for item in maps) - 2 * shapes[last].words + shape.words
             works[at] = works[at]._replace(words=works[at].words + moved)
             continue
-        window, strided, pixels, gemm = (1, 1), False, shape, None
+        window, stride, pixels, gemm = (1, 1), (1, 1), shape, None
         moved = sum(item.words for item in maps) + shape.words
         if name in lowered:
             gemm = lowered[name].gemm
             if gemm is None:
                 moved = lowered[name].memory_words
             elif isinstance(op, Conv):
-                window, strided = (op.kernel[0], op.kernel[1]), op.stride != [1, 1]
+                window, stride = (op.kernel[0], op.kernel[1]), (op.stride[0], op.stride[1])
             elif isinstance(op, ConvTranspose):
                 pixels = maps[0]
         elif not added:
@@ -113,5 +113,5 @@ def _works(
         weights = gemm.P * gemm.C * gemm.groups if gemm is not None and not per_sample else 0
         if gemm is not None:
             maker[op.name] = len(works)
-        works.append(LayerWork(name, stage, in_head, gemm, window, strided, line, moved, weights, per_sample))
+        works.append(LayerWork(name, stage, in_head, gemm, window, stride, line, moved, weights, per_sample))
     return works

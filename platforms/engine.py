@@ -31,7 +31,7 @@ class Engine(Device):
         Multiply-accumulates of a cycle: so many output pixels, of so many output channels, with so many input channels.
     pixel_tiles : str
         Pixels side by side lie in one ``line`` of the map or anywhere in the ``map``, so that the last tile of each has
-        empty places; or they ``stream``: no place is empty.
+        empty places; or they ``stream``: no place is empty, nor are those of the outputs of a layer of one pixel.
     inner_tiles : str
         Input channels side by side are those of one ``position`` of the window; or, where a position has fewer of them,
         of one ``line`` of it; or of the whole ``window``.
@@ -39,6 +39,9 @@ class Engine(Device):
         Pixels and channels of a cycle of a unit for depthwise layers; without one they run as other groups do.
     winograd : bool
         Whether 3x3 windows of stride 1 run in Winograd's form, whose weights are more.
+    windows_extended : bool
+        Whether the weights of a window with a stride are stored for a whole multiple of it, those of 7x7 with stride 2
+        as 8x8.
     additions_fused, pools_fused : bool
         Whether a residual addition, or a pool, is part of the layer that makes its last input; else it is a layer.
     linear_batch : int
@@ -81,6 +84,7 @@ class Engine(Device):
     depthwise_pixels: Side | None = None
     depthwise_channels: Side | None = None
     winograd: bool = False
+    windows_extended: bool = False
     additions_fused: bool = True
     pools_fused: bool = False
     linear_batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 1

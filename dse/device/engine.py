@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -69,7 +70,17 @@ def by_unit(work: LayerWork, engine: Engine) -> bool:
 
 
 def _in_winograd(work: LayerWork, engine: Engine) -> bool:
-    return engine.winograd and work.window == (3, 3) and not work.strided
+    return engine.winograd and work.window == (3, 3) and work.stride == (1, 1)
+
+
+def _stored(work: LayerWork, engine: Engine) -> float:
+    """Weights that memory holds, for each of a layer."""
+    if _in_winograd(work, engine):
+        return WINOGRAD_WEIGHTS
+    if not engine.windows_extended:
+        return 1.0
+    sides = zip(work.window, work.stride, strict=True)
+    return float(math.prod(_ceil(side, step) * step / side for side, step in sides))
 
 
 def shape_cycles(work: LayerWork, engine: Engine, pixels: Any, input_channels: Any, output_channels: Any) -> Any:
@@ -77,7 +88,9 @@ def shape_cycles(work: LayerWork, engine: Engine, pixels: Any, input_channels: A
     if work.gemm is None:
         return 0.0
     R, P, C, groups = work.gemm
-    passes = _inner(work, P, engine, input_channels) * _ceil(C, output_channels) * groups
+    streams = engine.pixel_tiles == "stream" and R == 1
+    outputs = C / output_channels if streams else _ceil(C, output_channels)
+    passes = _inner(work, P, engine, input_channels) * outputs * groups
     saved = WINOGRAD if _in_winograd(work, engine) else 1.0
     return _tiles(work, R, engine, pixels) * passes / saved
 
@@ -99,7 +112,7 @@ def needs(file: NetworkFile, path: AnyPath, engine: Engine) -> Needs:
 
 def needs_of(works: Sequence[LayerWork], engine: Engine) -> Needs:
     """What layers need of an engine."""
-    weights = np.array([work.weights * (WINOGRAD_WEIGHTS if _in_winograd(work, engine) else 1.0) for work in works])
+    weights = np.array([work.weights * _stored(work, engine) for work in works])
     words = np.array([work.words for work in works], dtype=np.float64)
     linear = np.array([work.gemm is not None and work.gemm.R == 1 for work in works])
     size = engine.word_bits / 8

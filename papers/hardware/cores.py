@@ -16,7 +16,7 @@ from ..lab import Lab
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import THREADS
 
-FITTED = "dpu-b4096-zcu102", ("resnet50", "mobilenet_v1")
+FITTED = "dpu-b4096-zcu102", ("resnet50", "resnet50_tfslim", "mobilenet_v1")
 """The board and the networks whose rows give both constants."""
 
 AIM = 10.0
@@ -113,7 +113,7 @@ def hardware_cores(_: Lab) -> Item:
     notes = [
         (
             f"One thread waits for the host, many do not: fitted to {len(measured) - len(held)} rows of "
-            f"{' and '.join(FITTED[1])} on {FITTED[0]}, it takes {1e3 * host_s:.2f} ms for 224 x 224 pixels. "
+            f"{', '.join(FITTED[1])} on {FITTED[0]}, it takes {1e3 * host_s:.2f} ms for 224 x 224 pixels. "
             f"Cores wait for {contention:.3f} of the transfers of another core at the same time (the contention of the "
             "engines that ship)."
         ),

@@ -23,8 +23,8 @@ EQUAL = 1e-9
 NEAR = 10.0
 """Per cent that the cycles or the time of a network may be off."""
 
-SHIPPED = ("alexnet", "resnet50")
-"""Networks of the sheet that ship."""
+SHIPPED = {"alexnet": "alexnet", "resnet50": "resnet50_caffe"}
+"""Networks of the sheet that ship, by their names there."""
 
 BATCH = {"alexnet": 16}
 """Samples for which the sheet reads the weights of fully connected layers once; one of other networks."""
@@ -82,7 +82,7 @@ def _work(cells: dict[str, str]) -> LayerWork:
     gemm = Gemm(height * width, high * wide * inputs, outputs)
     words = inputs * sides[0] * sides[1] + outputs * sides[2] * sides[3]
     return LayerWork(
-        cells["layer"], 1, in_head=False, gemm=gemm, window=(high, wide), strided=stride > 1, line=width,
+        cells["layer"], 1, in_head=False, gemm=gemm, window=(high, wide), stride=(stride, stride), line=width,
         words=words + gemm.R * outputs * (cells["added"] == "yes"), weights=gemm.P * outputs,
     )  # fmt: skip
 
@@ -99,7 +99,7 @@ def seconds(layers: Sequence[SheetLayer], engine: Engine, *, given: bool = False
 
 def _shipped_ms(name: str, engine: Engine) -> float:
     """Time of a network that ships for one sample, without its exits."""
-    file, path = read_network_file(name)
+    file, path = read_network_file(SHIPPED[name])
     batch = BATCH.get(name, 1)
     need = needs(file.model_copy(update={"exits": []}), path, engine)
     return 1e3 * float(batch_times(need, engine, batch).sum()) / batch
@@ -131,6 +131,8 @@ def hardware_nvdla(_: Lab) -> Item:
             "all layers": layers,
         }
         for of, part in of_weights.items():
+            if not part:
+                continue
             there = 1e3 * sum(layer.printed_s for layer in part)
             rows.append(Row("time", of, name, "ms", 1e3 * seconds(part, engine), paper=there, basis=PREDICTED))
         time = rows[-1].difference or 0.0
@@ -162,8 +164,10 @@ def hardware_nvdla(_: Lab) -> Item:
     notes = [
         (
             "The sheet divides MACs by 2,048 with channels rounded up to 16: so do 8 pixels that stream, by 16 input, "
-            "by 16 output channels. It counts first layers in a form of their own: 3 channels as 4 in GoogLeNet and "
-            "ResNet-50; as 3, and a map of 54 x 54, in AlexNet. It does not round the 1,000 outputs of last layers."
+            "by 16 output channels. Where a map is one pixel, outputs stream too: it does not round the 1,000 of last "
+            "layers. First layers follow no rule, so theirs differ: 3 channels count as 4 in GoogLeNet and ResNet-50, "
+            "which NVDLA's pixel formats support, but as 3 in AlexNet, whose map counts as 54 x 54 and is stated as "
+            "55 x 55."
         ),
         "In Winograd's form 3x3 windows of stride 1 take cycles / 2.25 and have 16 weights for 9.",
         (
@@ -173,9 +177,10 @@ def hardware_nvdla(_: Lab) -> Item:
             "cycles (ours in 102.4), and doubles the cycles of ResNet-50's layers of 64 outputs."
         ),
         (
-            "Weights are where times differ: the sheet rounds windows up to a multiple of the stride, 1x1 of stride 2 "
-            "to 2x2, and counts 9 weights of 16 in eight of GoogLeNet's ten layers in Winograd's form. The ResNet-50 "
-            "that ships strides elsewhere."
+            "In all three networks a window with a stride has weights for a multiple of it, a 1x1 of stride 2 for 2x2; "
+            "NVDLA's page on data formats says so of Winograd's form only. GoogLeNet's time differs by weights that "
+            "follow no rule: 9, not 16, in eight of its ten layers in Winograd's form, though that page, the other two "
+            "layers, AlexNet and ResNet-50 have 16."
         ),
     ]
     return Item("hardware_nvdla", "NVDLA's performance sheet", notes, rows, claims=claims, picture="bars")

@@ -27,20 +27,27 @@ def conv(size: int, taps: int, source: int, out: int, groups: int = 1) -> int:
     return size * size * out * taps * source // groups
 
 
-def resnet(blocks: list[int], *, bottleneck: bool, first: bool = False, projections: bool = True) -> int:
-    """He et al., Table 1; with the stride in the ``first`` convolution as there, else in the 3x3 (v1.5)."""
+def resnet(
+    blocks: list[int], *, bottleneck: bool, first: bool = False, last: bool = False, projections: bool = True
+) -> int:
+    """He et al., Table 1; with the stride in the ``first`` convolution as there, else in the 3x3 (v1.5).
+
+    If it is in the ``last`` block of the stage before (TF-Slim), that block is small from its 3x3 on, and the next
+    stage begins with the small map.
+    """
     macs, size, source = conv(112, 7 * 7, 3, 64), 56, 64
     for stage, count in enumerate(blocks):
         width = 64 * 2**stage
         out = 4 * width if bottleneck else width
         for block in range(count):
-            before, size = size, size // 2 if stage and not block else size
+            halved = block + 1 == count and stage < 3 if last else block == 0 and stage > 0
+            before, size = size, size // 2 if halved else size
             if bottleneck:
                 macs += conv(size if first else before, 1, source, width) + conv(size, 9, width, width)
                 macs += conv(size, 1, width, out)
             else:
                 macs += conv(size, 9, source, width) + conv(size, 9, width, width)
-            macs += conv(size, 1, source, out) if projections and source != out else 0
+            macs += conv(before if last else size, 1, source, out) if projections and source != out else 0
             source = out
     return macs + source * 1000
 
@@ -220,7 +227,11 @@ COUNTED = {
     "resnet50": resnet([3, 4, 6, 3], bottleneck=True),
     "resnet101": resnet([3, 4, 23, 3], bottleneck=True),
     "resnet152": resnet([3, 8, 36, 3], bottleneck=True),
+    "resnet50_caffe": resnet([3, 4, 6, 3], bottleneck=True, first=True),
     "resnet50_cifar10": resnet50_cifar10(),
+    "resnet50_tfslim": resnet([3, 4, 6, 3], bottleneck=True, last=True),
+    "resnet101_tfslim": resnet([3, 4, 23, 3], bottleneck=True, last=True),
+    "resnet152_tfslim": resnet([3, 8, 36, 3], bottleneck=True, last=True),
     "transformer_base": transformer_base() + 30 * 512 * 37_000,
     "transformer_seq2seq": translation(),
     "vgg16": vgg16_convolutions() + 7 * 7 * 512 * 4096 + 4096 * 4096 + 4096 * 1000,
@@ -326,6 +337,7 @@ TRANSFORMERS: dict[str, tuple[str, dict[str, Any]]] = {  # the model and its con
     "resnet18": ("ResNet", {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}),
     "resnet34": ("ResNet", {"depths": [3, 4, 6, 3], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}),
     "resnet50": ("ResNet", {"depths": [3, 4, 6, 3]}),
+    "resnet50_caffe": ("ResNet", {"depths": [3, 4, 6, 3], "downsample_in_bottleneck": True}),
     "resnet101": ("ResNet", {"depths": [3, 4, 23, 3]}),
     "resnet152": ("ResNet", {"depths": [3, 8, 36, 3]}),
     "mobilenet_v1": ("MobileNetV1", {}),

@@ -20,17 +20,17 @@ ROWS = measured_rows()
 def test_the_contention_that_ships_is_that_of_the_rows(name: str) -> None:
     contention, host_s = fit([row for row in ROWS if row.fitted])
     assert load_platform(name, kind=Engine).contention == contention
-    assert host_s == pytest.approx(0.895e-3, abs=1e-6)
+    assert host_s == pytest.approx(0.920e-3, abs=1e-6)
 
 
 def test_rows_held_out_are_within_the_aim() -> None:
-    """Of boards with several cores 8.7 % on average, as docs/model.md says; one factor for all networks is nearer."""
+    """Of boards with several cores 8.4 % on average, as docs/model.md says; one factor for all networks is nearer."""
     found = hardware_cores(Lab())
-    assert len(found.rows) == 46
+    assert len(found.rows) == 55
     held = [abs(row.difference or 0.0) for row in found.rows if row.basis == "predicted" and row.at.endswith("cores")]
-    assert (len(held), round(float(np.mean(held)), 1)) == (24, 8.7)
+    assert (len(held), round(float(np.mean(held)), 1)) == (27, 8.4)
     assert found.claims[0].holds
-    assert "is off by 4.6 %" in found.notes[-1]
+    assert "is off by 4.8 %" in found.notes[-1]
 
 
 def test_a_fit_finds_the_constants_of_made_up_rows() -> None:
@@ -46,5 +46,5 @@ def test_the_event_loop_serves_as_many_as_the_formula_says() -> None:
     table = tabulate_cores(engine_cores(file, path, [engine], [3]))
     assert table.cores is not None
     replay = simulate(table, everybody(30, 1), "serial")
-    expected = 10 * table.pass_s()[0, 1] * slowdown(table.cores.moving[0][0][0], 0.298, 3)
+    expected = 10 * table.pass_s()[0, 1] * slowdown(table.cores.moving[0][0][0], 0.315, 3)
     assert replay.finish_s.max() == pytest.approx(expected, rel=1e-9)

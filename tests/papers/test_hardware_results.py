@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from itertools import groupby
 
 import numpy as np
 import pytest
 from builders import ROOT, Run
 from fluidb.dse.device.engine import batch_times, needs
+from fluidb.models import load_network
 from fluidb.models.loader import read_network_file
+from fluidb.models.works import layer_works
 from fluidb.papers.hardware import MEASUREMENTS
-from fluidb.papers.hardware.boards import FITTED, UNCALIBRATED, as_engine, hardware_dpu, rank_correlation
+from fluidb.papers.hardware.boards import CAFFE, FITTED, UNCALIBRATED, as_engine, hardware_dpu, rank_correlation
 from fluidb.papers.hardware.mlperf import RIGHT, TOGETHER, Summary, apart, hardware_mlperf, inside, read_submissions
 from fluidb.papers.hardware.sheet import hardware_nvdla, seconds, sheet_layers
 from fluidb.papers.lab import Lab
@@ -19,16 +23,16 @@ from fluidb.platforms import load_platform
 from fluidb.platforms.engine import Engine
 from fluidb.serving.statistics import Interval
 
-B4096 = ["dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260"]
+BOARDS = ["dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260", "dpu-b1600-ultra96"]
 ITEM, SHEET = hardware_dpu(Lab()), hardware_nvdla(Lab())
 NVDLA = load_platform("nvdla-2048", kind=Engine)
 
 
-@pytest.mark.parametrize("name", [*B4096, "dpu-b1600-ultra96"])
+@pytest.mark.parametrize("name", BOARDS)
 def test_the_constants_that_ship_are_those_of_the_extract(fluidb: Run, name: str) -> None:
     """The time of a layer is fitted on the first board and kept on the others."""
     networks = {row.of.partition(":")[0] for row in ITEM.rows if row.at == name}
-    keep = "not_hidden,inference_s" + (",layer_s" if name != B4096[0] else "")
+    keep = "not_hidden,inference_s" + (",layer_s" if name != BOARDS[0] else "")
     done = fluidb(
         "calibrate",
         name,
@@ -49,7 +53,7 @@ def test_the_constants_that_ship_are_those_of_the_extract(fluidb: Run, name: str
 
 def test_networks_held_out_are_within_the_aim() -> None:
     """Mean at most 8 %, worst at most 15 %, with one set of constants; without constants all are too fast."""
-    for name in B4096:
+    for name in BOARDS:
         errors = [
             abs(row.difference or 0.0)
             for row in ITEM.rows
@@ -57,18 +61,43 @@ def test_networks_held_out_are_within_the_aim() -> None:
         ]
         assert np.mean(errors) <= 8
         assert max(errors) <= 15
-    assert {load_platform(name, kind=Engine).layer_s for name in B4096} == {1.737e-5}
+    assert {load_platform(name, kind=Engine).layer_s for name in BOARDS} == {1.752e-5}
     assert max(row.difference or 0.0 for row in ITEM.rows if row.quantity == UNCALIBRATED) < 0
-    assert [claim.holds for claim in ITEM.claims] == [True, True, True, False]
+    assert [claim.holds for claim in ITEM.claims] == [True, True, True, True]
 
 
-def test_cycles_of_the_sheet_are_equal_but_in_first_and_last_layers() -> None:
+def test_rows_state_the_operations_of_the_network_that_predicts_them() -> None:
+    """Two a MAC; those of torch state MACs. Of Caffe's ResNet-50 the newer boards run fewer: those of TF-Slim's."""
+    with MEASUREMENTS.open(newline="") as file:
+        for cells in csv.DictReader(file):
+            label, _, stated = cells["row"].partition("_imagenet_")
+            network = cells["network"]
+            if label in CAFFE and cells["platform"] != "dpu-b1600-ultra96":
+                assert network == "resnet50_tfslim"
+                network = "resnet50_caffe"
+            macs = float(stated.split("_")[-1].removesuffix("G")) * 1e9 / (1 if label.startswith("pt_") else 2)
+            assert load_network(network).backbone().macs == pytest.approx(macs, rel=0.02), cells
+
+
+def test_the_resnet_of_caffe_has_the_layers_of_nvidia_s_sheet() -> None:
+    """Products, window and stride of each; the sheet begins a stage with the shortcut.
+
+    It has 256 inputs for the first 1x1 of all blocks of the first stage; that of the first block reads the pool's 64.
+    """
+    products = [work for work in layer_works(*read_network_file("resnet50_caffe")) if work.gemm]
+    blocks = groupby(products, key=lambda work: work.name.rpartition(".")[0])
+    ordered = [work for _, block in blocks for work in sorted(block, key=lambda work: "downsample" not in work.name)]
+    theirs = [layer.work for layer in sheet_layers(NVDLA) if layer.network == "resnet50"]
+    assert [(work.window, work.stride) for work in ordered] == [(work.window, work.stride) for work in theirs]
+    pairs = zip(ordered, theirs, strict=True)
+    (other,) = [(our.name, our.gemm, their.gemm) for our, their in pairs if our.gemm != their.gemm]
+    assert other == ("layer1.0.conv1", (56 * 56, 64, 64, 1), (56 * 56, 256, 64, 1))
+
+
+def test_cycles_of_the_sheet_are_equal_but_in_first_layers() -> None:
     layers = sheet_layers(NVDLA)
     other = [(layer.network, layer.work.name) for layer in layers if not layer.equal]
-    assert other == [
-        ("alexnet", "1"), ("alexnet", "fc3"), ("googlenet", "conv1"), ("googlenet", "fc"), ("resnet50", "Conv1"),
-        ("resnet50", "fc1000"),
-    ]  # fmt: skip
+    assert other == [("alexnet", "1"), ("googlenet", "conv1"), ("resnet50", "Conv1")]
     assert sum(layer.winograd for layer in layers) == 31
     sums = [row for row in SHEET.rows if (row.quantity, row.of) == ("MAC cycles", "all layers")]
     assert [row.at for row in sums] == ["alexnet", "googlenet", "resnet50"]
@@ -81,18 +110,16 @@ def test_times_of_the_sheet_are_near_where_it_counts_our_weights() -> None:
     printed = {"alexnet": 0.8954435625, "googlenet": 1.222071, "resnet50": 7.113691}
     for name, time_ms in printed.items():
         assert found["all layers", name].paper == pytest.approx(time_ms, rel=1e-5)
-        assert found["layers with our weights", name].difference == pytest.approx(2, abs=0.5)
+        assert 0 < (found["layers with our weights", name].difference or 0.0) < 5
         assert abs(found["all layers, the sheet's weights", name].difference or 0.0) < 5
-    assert [claim.holds for claim in SHEET.claims if claim.statement.endswith("time is near")] == [True, False, False]
+    assert [claim.holds for claim in SHEET.claims if claim.statement.endswith("time is near")] == [True, False, True]
+    assert abs(found["the network that ships", "resnet50"].difference or 0.0) < 1
     others = [layer for layer in sheet_layers(NVDLA) if abs(layer.weight_ratio - 1) > 1e-9]
     few = [layer for layer in others if layer.weight_ratio == pytest.approx(9 / 16)]
     assert (len(few), {layer.network for layer in few if layer.winograd}) == (8, {"googlenet"})
-    for layer in others:
-        if layer.work.strided:  # windows are rounded up to a multiple of the stride
-            stride = {11: 4}.get(layer.work.window[0], 2)
-            side = -(-layer.work.window[0] // stride) * stride
-            channels = {7: 4 / 3}.get(layer.work.window[0], 1)
-            assert layer.weight_ratio == pytest.approx(channels * (side / layer.work.window[0]) ** 2)
+    rest = [layer for layer in others if layer not in few]  # 3 channels as 4, and 24 as 32
+    assert [layer.work.name for layer in rest] == ["conv1", "inception 4b 5x5", "inception 4c 5x5", "Conv1"]
+    assert [layer.weight_ratio for layer in rest] == pytest.approx([4 / 3] * 4)
 
 
 def test_a_layer_of_the_sheet_by_hand() -> None:

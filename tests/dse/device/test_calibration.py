@@ -40,7 +40,7 @@ def kv260(**keys: Any) -> Engine:
 def row_of(
     network: str, seconds: float, cycles: list[float], moved: list[float], layer: str | None = None
 ) -> Measurement:
-    work = LayerWork("w", 1, in_head=False, gemm=None, window=(1, 1), strided=False, line=1, words=1)
+    work = LayerWork("w", 1, in_head=False, gemm=None, window=(1, 1), stride=(1, 1), line=1, words=1)
     return Measurement(
         network, layer, seconds, Needs([work] * len(cycles), np.array(cycles), np.array(moved), np.zeros(len(moved)))
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import Run
-from fluidb.dse.device.engine import needs, product_cycles, tabulate_engine
+from fluidb.dse.device.engine import needs, needs_of, product_cycles, tabulate_engine
 from fluidb.dse.device.shapes import search_shape
 from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.formats import InputError, validate
@@ -35,7 +35,7 @@ def engine_of(pixels: int = 1, inputs: int = 1, outputs: int = 1, **keys: Any) -
 
 def work_of(height: int, width: int, window: tuple[int, int], channels: int, outputs: int, groups: int) -> LayerWork:
     gemm = Gemm(height * width, window[0] * window[1] * channels, outputs, groups)
-    return LayerWork("c", 1, in_head=False, gemm=gemm, window=window, strided=False, line=width, words=0)
+    return LayerWork("c", 1, in_head=False, gemm=gemm, window=window, stride=(1, 1), line=width, words=0)
 
 
 def chunks(items: list[int], size: int) -> list[list[int]]:
@@ -71,9 +71,25 @@ def test_the_depthwise_unit_and_winograd_by_hand() -> None:
     plain = work_of(8, 8, (3, 3), 16, 16, 1)
     fast = engine_of(8, 16, 16, winograd=True, inner_tiles="position")
     assert product_cycles(plain, fast) == 8 * 9 / 2.25
-    assert product_cycles(plain._replace(strided=True), fast) == 8 * 9
-    # 49 pixels stream through 8 places without an empty one
-    assert product_cycles(work_of(7, 7, (1, 1), 16, 16, 1), engine_of(8, 16, 16, pixel_tiles="stream")) == 49 / 8
+    assert product_cycles(plain._replace(stride=(2, 2)), fast) == 8 * 9
+    # 49 pixels stream through 8 places without an empty one, and 1,000 outputs of one pixel through 128
+    streams = engine_of(8, 16, 16, pixel_tiles="stream")
+    assert product_cycles(work_of(7, 7, (1, 1), 16, 20, 1), streams) == 2 * 49 / 8
+    assert product_cycles(work_of(1, 1, (1, 1), 20, 1000, 1), streams) == 2 * 1000 / 128
+
+
+@given(st.tuples(SIDES, SIDES), st.tuples(SIDES, SIDES), SIDES, SIDES)
+def test_an_extended_window_is_a_walk_over_its_strides(
+    window: tuple[int, int], stride: tuple[int, int], channels: int, outputs: int
+) -> None:
+    """Each step of a stride that begins in the window has all its weights."""
+    weights = window[0] * window[1] * channels * outputs
+    work = work_of(3, 3, window, channels, outputs, 1)._replace(stride=stride, words=7, weights=weights)
+    walked = 0
+    for _ in product(range(0, window[0], stride[0]), range(0, window[1], stride[1]), range(channels * outputs)):
+        walked += stride[0] * stride[1]
+    assert needs_of([work], engine_of(windows_extended=True)).bytes == pytest.approx([7 + walked])
+    assert needs_of([work], engine_of()).bytes == [7 + weights]
 
 
 FILE = validate(
