@@ -452,10 +452,13 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
             if networks is not None:
                 if ask % asked == 0:
                     ask_all(several)
-                mine = whose_turn(k, several, clock, queue, known)
-                if lane.depth > 0:
-                    theirs, mine = mine != lane.network, lane.network
-                elif mine < 0:
+                mine = lane.network
+                if lane.left == 0:
+                    first = whose_turn(k, several, clock, queue, known)
+                    theirs = lane.depth > 0 and first != mine
+                    if lane.depth == 0:
+                        mine = first
+                if mine < 0:
                     continue
                 its = several.records[mine]
                 its.asked = 1
@@ -474,8 +477,9 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                     stage_after[stage_after.size - 1],
                 )
                 steps = stages - latency_s.shape[1] + 2
-                data = refer(Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory))
             if lane.left == 0:
+                if networks is not None:
+                    data = refer(Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory))
                 waiting, depth = 0 if theirs else clock.tail - clock.head, lane.depth
                 if waiting == 0 and depth == 0:
                     continue
