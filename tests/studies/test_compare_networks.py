@@ -150,4 +150,4 @@ def test_bad_input_is_one_line(fluidb: Run, folder: Path, case: str) -> None:
 
 def test_other_studies_serve_one_network(fluidb: Run, folder: Path) -> None:
     (line,) = lines(fluidb("thresholds", "networks.toml", "--target", "1s", "--samples", "s.csv"))
-    assert line.endswith("several networks are served by serve-sim, compare, capacity, thresholds, report and serve-real")
+    assert line.endswith("are served by serve-sim, compare, capacity, thresholds, report and serve-real")
