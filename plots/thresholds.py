@@ -30,6 +30,10 @@ def draw_thresholds(found: Sweep | NetworksSweep) -> Figure:
     """
     points: list[ThresholdPoint | NetworksPoint] = [*found.points]
     few = isinstance(found, Sweep) or sum(point.pareto for point in points) <= NAMED
+    kept = [bool(point.kept) for point in points if point.kept is not None]
+    filled, empty = "no other threshold beats it", "beaten by another"
+    if kept:
+        filled, empty = "best of those that keep the requirements", "other"
     accuracy = 100 * np.array([point.accuracy for point in points])
     best = np.array([point.pareto for point in points])
     latency_s = np.array([point.mean_latency_s for point in points])
@@ -41,8 +45,8 @@ def draw_thresholds(found: Sweep | NetworksSweep) -> Figure:
         for axes, (cost, label) in zip(panels, costs, strict=True):
             if isinstance(found, Sweep):
                 axes.plot(cost, accuracy, color=COLOURS[0], linewidth=0.8, alpha=0.5)
-            axes.plot(cost[best], accuracy[best], "o", color=COLOURS[0], label="no other threshold beats it")
-            axes.plot(cost[~best], accuracy[~best], "o", color=COLOURS[0], fillstyle="none", label="beaten by another")
+            axes.plot(cost[best], accuracy[best], "o", color=COLOURS[0], label=filled)
+            axes.plot(cost[~best], accuracy[~best], "o", color=COLOURS[0], fillstyle="none", label=empty)
             for x, y, point in zip(cost, accuracy, points, strict=True):
                 if point.pareto and few:
                     axes.annotate(_name(point), (x, y), (5, -9), textcoords="offset points", fontsize=7)
@@ -54,6 +58,6 @@ def draw_thresholds(found: Sweep | NetworksSweep) -> Figure:
         said = (
             f"{len(points)} {what}; accuracy from {accuracy.min():.2f} % to {accuracy.max():.2f} %, mean "
             f"latency from {per_s * latency_s.min():.4g} to {per_s * latency_s.max():.4g} {unit}. "
-            f"No other beats {int(best.sum())} of them."
+            f"{f'Requirements are kept by {sum(kept)}. ' if kept else ''}No other beats {int(best.sum())} of them."
         )
         return describe(figure, "Accuracy over mean latency, and over violations", said)

@@ -241,6 +241,18 @@ def test_combinations_of_thresholds_are_named_while_they_are_few(count):
     assert figure.get_label().startswith(f"Accuracy over mean latency, and over violations. {count} combinations of ")
 
 
+def test_thresholds_that_keep_no_requirement_are_not_called_beaten():
+    points = [
+        ThresholdPoint(0.5, [1.0], 0.70, 0.1, 0.2, 0.05, pareto=False, kept=False),
+        ThresholdPoint(0.7, [1.0], 0.80, 0.2, 0.3, 0.06, pareto=True, kept=True),
+    ]
+    figure: Any = draw_thresholds(Sweep("fluid", 10, ["a"], points))
+    assert [line.get_label() for line in figure.axes[0].lines[1:]] == [
+        "best of those that keep the requirements", "other"
+    ]  # fmt: skip
+    assert "Requirements are kept by 1. No other beats 1 of them." in figure.get_label()
+
+
 def test_a_comparison_shows_every_contender_at_every_point_with_its_interval():
     found, _ = compare(load_scenario(str(DUEL)))
     figure: Any = draw_comparison(found)
