@@ -207,14 +207,14 @@ class Reference(types.CPointer):
 
 
 def refer(fields: Any) -> Any:
-    """A named tuple by its address, while the calling function runs; in plain Python the tuple itself."""
+    """A named tuple by its address, while the calling function runs; in plain Python the tuple itself.  None stays."""
     return fields
 
 
 @extending.type_callable(refer)
 def _type_reference(_: Any) -> Any:
-    def typer(fields: Any) -> Reference:
-        return Reference(fields)
+    def typer(fields: Any) -> Any:
+        return fields if isinstance(fields, types.NoneType) else Reference(fields)
 
     return typer
 
@@ -223,6 +223,11 @@ def _type_reference(_: Any) -> Any:
 def _take_address(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     stored = context.data_model_manager[signature.args[0]].as_data(builder, values[0])
     return cgutils.alloca_once_value(builder, stored)
+
+
+@extending.lower_builtin(refer, types.none)
+def _keep_none(_context: Any, _builder: Any, _signature: Any, values: Any) -> Any:
+    return values[0]
 
 
 extending.register_model(Reference)(PointerModel)

@@ -6,38 +6,58 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..studies.thresholds import Sweep
+from ..studies.thresholds import NetworksPoint, NetworksSweep, Sweep, ThresholdPoint
 from .canvas import COLOURS, canvas, describe, durations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_thresholds(found: Sweep) -> Figure:
-    """Draw accuracy over mean latency and over violations; Pareto points are filled and named."""
-    accuracy = 100 * np.array([point.accuracy for point in found.points])
-    best = np.array([point.pareto for point in found.points])
-    latency_s = np.array([point.mean_latency_s for point in found.points])
+NAMED = 12
+"""Most combinations of several networks' thresholds that are named."""
+
+
+def _name(point: ThresholdPoint | NetworksPoint) -> str:
+    """The thresholds of a point."""
+    tried = [point.threshold] if isinstance(point, ThresholdPoint) else [item.threshold for item in point.networks]
+    return ", ".join(f"{threshold:g}" for threshold in tried if threshold is not None)
+
+
+def draw_thresholds(found: Sweep | NetworksSweep) -> Figure:
+    """Draw accuracy over mean latency and over violations; Pareto points are filled and named.
+
+    Of several networks they are named only if they are few.
+    """
+    points: list[ThresholdPoint | NetworksPoint] = [*found.points]
+    few = isinstance(found, Sweep) or sum(point.pareto for point in points) <= NAMED
+    kept = [bool(point.kept) for point in points if point.kept is not None]
+    filled, empty = "no other threshold beats it", "beaten by another"
+    if kept:
+        filled, empty = "best of those that keep the requirements", "other"
+    accuracy = 100 * np.array([point.accuracy for point in points])
+    best = np.array([point.pareto for point in points])
+    latency_s = np.array([point.mean_latency_s for point in points])
     unit, per_s = durations(float(latency_s.max()))
-    violations = 100 * np.array([point.violation_rate for point in found.points])
+    violations = 100 * np.array([point.violation_rate for point in points])
     with canvas(8.0, 3.8) as figure:
         panels = figure.subplots(1, 2, sharey=True)
         costs = (per_s * latency_s, f"mean latency, {unit}"), (violations, "violations, %")
         for axes, (cost, label) in zip(panels, costs, strict=True):
-            axes.plot(cost, accuracy, color=COLOURS[0], linewidth=0.8, alpha=0.5)
-            axes.plot(cost[best], accuracy[best], "o", color=COLOURS[0], label="no other threshold beats it")
-            axes.plot(cost[~best], accuracy[~best], "o", color=COLOURS[0], fillstyle="none", label="beaten by another")
-            for x, y, point in zip(cost, accuracy, found.points, strict=True):
-                if point.pareto:
-                    name = f"{point.threshold:g}"
-                    axes.annotate(name, (x, y), (5, -9), textcoords="offset points", fontsize=7)
+            if isinstance(found, Sweep):
+                axes.plot(cost, accuracy, color=COLOURS[0], linewidth=0.8, alpha=0.5)
+            axes.plot(cost[best], accuracy[best], "o", color=COLOURS[0], label=filled)
+            axes.plot(cost[~best], accuracy[~best], "o", color=COLOURS[0], fillstyle="none", label=empty)
+            for x, y, point in zip(cost, accuracy, points, strict=True):
+                if point.pareto and few:
+                    axes.annotate(_name(point), (x, y), (5, -9), textcoords="offset points", fontsize=7)
             axes.set_xlabel(label)
             axes.set_xlim(left=0)
         panels[0].set_ylabel("accuracy, %")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        what = "thresholds" if isinstance(found, Sweep) else "combinations of thresholds"
         said = (
-            f"{len(found.points)} thresholds; accuracy from {accuracy.min():.2f} % to {accuracy.max():.2f} %, mean "
+            f"{len(points)} {what}; accuracy from {accuracy.min():.2f} % to {accuracy.max():.2f} %, mean "
             f"latency from {per_s * latency_s.min():.4g} to {per_s * latency_s.max():.4g} {unit}. "
-            f"No other beats {int(best.sum())} of them."
+            f"{f'Requirements are kept by {sum(kept)}. ' if kept else ''}No other beats {int(best.sum())} of them."
         )
         return describe(figure, "Accuracy over mean latency, and over violations", said)

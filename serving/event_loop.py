@@ -341,7 +341,7 @@ def slow_each_other(clock, lanes, contention, run_s, networks):
             lane.slowdown = slowdown
             lane.end_s += longer_s
             if networks is not None:
-                turn_to(queue_of(lane.network, k, networks), networks, clock)
+                turn_to(queue_of(lane.network, k, networks), refer(networks), clock)
             clock.overhead_s += longer_s
             if lane.run < run_s.shape[0]:
                 run_s[lane.run, 1] = lane.end_s
@@ -357,6 +357,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
     requests, exit_of, confidences = work
+    known, on_terms, several = refer(requests), refer(terms), refer(networks)  # a call would copy every field
     time_s, latency_s, segment_at, stage_after, gather_s, load, variants, wake_up_s, moving, contention = device
     settings, memory, thresholds, b_max, call_s = rules
     clocks, lanes, batches, members, queue = state
@@ -368,7 +369,7 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
     steps = stages - latency_s.shape[1] + 2  # of the last stage: it has one entry among the times
     asked = 1  # networks that may be asked about a lane
     if networks is not None:
-        asked = networks.records.size
+        asked = several.records.size
     for _ in range(events):
         if clock.returned == count:
             break
@@ -377,14 +378,14 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
         if clock.arrived < count:
             next_s = requests.arrival_s[clock.arrived]
         if terms is not None:
-            next_s = min(next_s, next_deadline(terms, requests))
+            next_s = min(next_s, next_deadline(on_terms, known))
         for k in range(lanes.size):
             now = min(now, lanes[k].end_s if lanes[k].running else min(lanes[k].wake_s, next_s))
         if now == math.inf:
             return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
         clock.now_s = min(now, until_s)
         if terms is not None:
-            pass_time(clock.now_s, False, terms, networks, clock, lanes, batches, members, queue, requests, exit_of)
+            pass_time(clock.now_s, False, on_terms, several, clock, lanes, batches, members, queue, known, exit_of)
         if now > until_s:
             break
 
@@ -394,20 +395,20 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 continue
             lane.running, lane.wait_s = 0, 0.0
             if networks is not None:
-                b_max = networks.records[lane.network].b_max
-                _, _, _, stage_after, gather_s, _, variants = times_of(lane.network, k, networks)
-                turn_to(queue_of(lane.network, k, networks), networks, clock)
+                b_max = several.records[lane.network].b_max
+                _, _, _, stage_after, gather_s, _, variants = times_of(lane.network, k, several)
+                turn_to(queue_of(lane.network, k, several), several, clock)
             reached = stage_after[lane.segment]
             lane.segment += 1
             exited = noted = 0
             if terms is not None:
-                exited = sweep(False, terms, clock, lane, members, requests)
-                noted = note_members(terms, lane, members)
+                exited = sweep(False, on_terms, clock, lane, members, known)
+                noted = note_members(on_terms, lane, members)
             if reached > lane.stage:
                 lane.stage = reached
                 exited += leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
                 if terms is not None:
-                    tell_returned(noted, terms, clock, lane, requests)
+                    tell_returned(noted, on_terms, clock, lane, known)
             merges = meets_below(lane, batches, variants)
             # where the run ends, the policy is asked about this batch, unless it merges
             if exited > 0 and lane.samples > 0 and lane.compact and (lane.left > 0 or merges):
@@ -425,14 +426,14 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 clock.tail += 1
                 clock.arrived += 1
         else:
-            pass_time(now, now < until_s, terms, networks, clock, lanes, batches, members, queue, requests, exit_of)
+            pass_time(now, now < until_s, on_terms, several, clock, lanes, batches, members, queue, known, exit_of)
             for k in range(lanes.size):
                 lane = lanes[k]
                 while not lane.running and lane.depth > 0:
-                    gone = sweep(now < until_s, terms, clock, lane, members, requests)
+                    gone = sweep(now < until_s, on_terms, clock, lane, members, known)
                     if gone > 0 and lane.samples > 0 and lane.compact and lane.left > 0:
                         if networks is not None:
-                            _, _, _, _, gather_s, _, _ = times_of(lane.network, k, networks)
+                            _, _, _, _, gather_s, _, _ = times_of(lane.network, k, several)
                         compact(lane, gather_s)
                     if lane.samples > 0:
                         break
@@ -450,21 +451,24 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 lane.wake_s = math.inf
             if networks is not None:
                 if ask % asked == 0:
-                    ask_all(networks)
-                mine = whose_turn(k, networks, clock, queue, requests)
-                if lane.depth > 0:
-                    theirs, mine = mine != lane.network, lane.network
-                elif mine < 0:
+                    ask_all(several)
+                mine = lane.network
+                if lane.left == 0:
+                    first = whose_turn(k, several, clock, queue, known)
+                    theirs = lane.depth > 0 and first != mine
+                    if lane.depth == 0:
+                        mine = first
+                if mine < 0:
                     continue
-                its = networks.records[mine]
+                its = several.records[mine]
                 its.asked = 1
-                turn_to(queue_of(mine, k, networks), networks, clock)
-                times_s, latency_s, segment_at, stage_after, gather_s, load, variants = times_of(mine, k, networks)
-                counts = of_core(launches.reshape(-1), TIMES, mine, k, networks)
+                turn_to(queue_of(mine, k, several), several, clock)
+                times_s, latency_s, segment_at, stage_after, gather_s, load, variants = times_of(mine, k, several)
+                counts = of_core(launches.reshape(-1), TIMES, mine, k, several)
                 segments, sizes = its.segments, its.sizes
                 settings, memory = (
-                    part(networks.settings, SETTINGS, mine, networks),
-                    of_queue(networks.memory, MEMORY, mine, k, networks),
+                    part(several.settings, SETTINGS, mine, several),
+                    of_queue(several.memory, MEMORY, mine, k, several),
                 )
                 b_max, call_s, wake_up_s, stages = (
                     its.b_max,
@@ -473,8 +477,9 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                     stage_after[stage_after.size - 1],
                 )
                 steps = stages - latency_s.shape[1] + 2
-                data = refer(Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory))
             if lane.left == 0:
+                if networks is not None:
+                    data = refer(Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory))
                 waiting, depth = 0 if theirs else clock.tail - clock.head, lane.depth
                 if waiting == 0 and depth == 0:
                     continue
@@ -539,9 +544,9 @@ def _run_events(decide, work, device, rules, state, record, until_s, events, ter
                 if networks is None:
                     lane.load = moving[place]
                 else:
-                    lane.load = moving_at(place, lane.network, k, networks)
+                    lane.load = moving_at(place, lane.network, k, several)
             if networks is not None:
-                charge(lane.network, lane.end_s - now, networks)
+                charge(lane.network, lane.end_s - now, several)
             lane.left -= 1
             if clock.runs < runs.shape[0]:
                 lane.run = clock.runs

@@ -36,7 +36,7 @@ def as_table(given: AnyTable) -> LatencyTable:
     if Path(given).suffix == ".toml" and Path(given).is_file():
         raise InputError(
             f"{given}: expected the folder of one latency table, found a file; several networks are served by "
-            "serve-sim, compare, capacity, report and serve-real"
+            "serve-sim, compare, capacity, thresholds, report and serve-real"
         )
     return read_latency(given)
 

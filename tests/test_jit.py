@@ -136,6 +136,16 @@ def test_a_named_tuple_by_its_address_is_read_and_written_as_itself():
     assert [sys.getrefcount(array) for array in (fields.values, fields.inner.counts)] == before
 
 
+@numba.njit
+def stays(fields):
+    return refer(fields) is None
+
+
+def test_none_by_its_address_stays_none():
+    assert stays(None)
+    assert not stays(Inner(np.zeros(1, np.int64), 0.5))
+
+
 def test_a_field_that_a_named_tuple_lacks_is_a_fault_of_types():
     fields = Outer(Inner(np.zeros(3, np.int64), 0.5), np.zeros(3))
     with pytest.raises(NumbaError, match="Unknown attribute 'missing'"):

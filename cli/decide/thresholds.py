@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -16,12 +16,13 @@ from ..options import (
     PictureOptions,
     Policy,
     PredictDepth,
+    Required,
     Samples,
     Seed,
     SentCount,
+    Served,
     ServiceOptions,
     Slo,
-    TableFolder,
     Think,
     ThresholdsTried,
     duration,
@@ -30,13 +31,13 @@ from ..options import (
     refuse_others,
     tried_thresholds,
 )
-from ..render import facts, ms, percent, plain, progress, show, spread, table
+from ..render import facts, folded_table, ms, percent, plain, progress, show, spread, table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...studies.latency_target import TargetThresholds
-    from ...studies.thresholds import Sweep
+    from ...studies.thresholds import NetworksPoint, NetworksSweep, Sweep
 
 _OBJECTIVE = "Best shares: the most samples at the latest exit, or the highest accuracy."
 _TARGET = "Find thresholds with this mean latency of a sample alone, in place of a sweep."
@@ -58,6 +59,7 @@ class SweepOptions(PictureOptions, ServiceOptions, KindOptions):
     think: Think = None
     count: SentCount = None
     thresholds: ThresholdsTried = None
+    require: Required = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,13 +74,15 @@ class TargetOptions(KindOptions):
 
 
 def command(
-    ctx: typer.Context, directory: TableFolder, swept: SweepOptions, aimed: TargetOptions, as_json: AsJson = False
+    ctx: typer.Context, directory: Served, swept: SweepOptions, aimed: TargetOptions, as_json: AsJson = False
 ) -> None:
     """Sweep the exit threshold, or find thresholds for a latency.
 
     With a trace or clients, every threshold, the same for all exits, replays the same
     requests with the same samples. A star marks what no other threshold beats in accuracy,
-    mean latency and violations at once.
+    mean latency and violations at once, of those that keep what --require asks for.
+    Of several networks every combination of their thresholds is tried, and those
+    with a star are printed.
 
     With --target, shares of the exits come from the mean latency, and thresholds from
     the shares (EdgeSP, Section 3.4, `fluidb docs edgesp`). One half of the samples
@@ -96,15 +100,26 @@ def command(
 def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     from ...formats import InputError
     from ...plots.thresholds import draw_thresholds
-    from ...studies.thresholds import sweep_thresholds
+    from ...serving import parse_requirement, read_networks
+    from ...studies.thresholds import NetworksSweep, sweep_networks, sweep_thresholds
 
     if asked.trace is None and asked.clients is None:
         raise InputError("trace: expected a trace to sweep thresholds with, or --target, found neither; state one")
     asked.check()
     requests, tried = asked.requests, tried_thresholds(asked.thresholds)
+    several = read_networks(directory) if directory.suffix == ".toml" else None
+    texts = asked.require or []
+    required = [parse_requirement(text, networks=[item.name for item in several or []]) for text in texts]
+    found: Sweep | NetworksSweep
     with progress("thresholds") as report:
-        found = sweep_thresholds(directory, requests, asked.scheduler, tried, progress=report)
+        if several is None:
+            found = sweep_thresholds(
+                directory, requests, asked.scheduler, tried, requirements=required, progress=report
+            )
+        else:
+            found = sweep_networks(several, requests, asked.scheduler, tried, requirements=required, progress=report)
     asked.write(lambda: draw_thresholds(found))
+    points = [{key: value for key, value in plain(item).items() if key != "kept" or required} for item in found.points]
     record = {
         "design": directory,
         "trace": asked.trace,
@@ -114,11 +129,20 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
         **objective_record(asked.slo),
         "seed": requests.seed,
         "requests": found.requests,
-        "measure": found.measure,
-        "points": found.points,
+        **({"networks": found.networks} if isinstance(found, NetworksSweep) else {"measure": found.measure}),
+        **({"requirements": texts} if texts else {}),
+        "points": points,
     }
     origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
-    show(as_json, "fluidb.thresholds-output/1", record, _swept(found, str(origin)), asked.plot)
+    text = _swept_networks(found) if isinstance(found, NetworksSweep) else _swept(found, str(origin))
+    show(as_json, "fluidb.thresholds-output/1", record, text, asked.plot)
+    if not any(point.kept is not False for point in found.points):
+        raise typer.Exit(1)
+
+
+def _kept(kept: Sequence[bool | None], what: str) -> str | None:
+    """How many points keep the requirements, if there are any."""
+    return None if None in kept else f"by {sum(map(bool, kept)):,} of {len(kept):,} {what}"
 
 
 def _swept(found: Sweep, origin: str) -> Iterator[str]:
@@ -131,16 +155,51 @@ def _swept(found: Sweep, origin: str) -> Iterator[str]:
             ms(point.mean_latency_s),
             ms(point.p99_latency_s),
             percent(point.violation_rate),
+            *([] if point.kept is None else ["yes" if point.kept else "no"]),
             "*" if point.pareto else "",
         )
         for point in found.points
     ]
-    yield facts({"policy": found.policy, "requests": f"{found.requests:,}", found.measure: origin})
-    yield table(
-        ["threshold", *(name for _, name in exits), "accuracy", "mean latency", "p99", "violations", "best"], rows
+    kept = _kept([point.kept for point in found.points], "thresholds")
+    yield facts(
+        {"policy": found.policy, "requests": f"{found.requests:,}", found.measure: origin, "requirements kept": kept}
     )
+    last = ["violations", *([] if kept is None else ["kept"]), "best"]
+    yield table(["threshold", *(name for _, name in exits), "accuracy", "mean latency", "p99", *last], rows)
     if len(exits) < len(found.exits):
         yield f"{len(exits)} of {len(found.exits)} exits; --json has all"
+
+
+def _swept_networks(found: NetworksSweep) -> Iterator[str]:
+    about = {
+        item.name: "exits as they are stated" if item.measure is None else f"each {item.measure} that was tried"
+        for item in found.networks
+    }
+    kept = _kept([point.kept for point in found.points], "combinations")
+    rows = [_row(point) for point in found.points if point.pareto]
+    best = f"{len(rows):,} of {len(found.points):,} combinations; --json has all"
+    yield facts(
+        {"policy": found.policy, "requests": f"{found.requests:,}", **about, "requirements kept": kept, "best": best}
+    )
+    if rows:
+        yield folded_table(list(rows[0]), [list(row.values()) for row in rows], "--json")
+
+
+def _row(point: NetworksPoint) -> dict[str, str]:
+    """Cells by their headings: of each network, then of all requests."""
+    row = {}
+    for item in point.networks:
+        if item.threshold is not None:
+            row[item.name] = f"{item.threshold:g}"
+        if item.accuracy is not None:
+            row[f"{item.name} accuracy"] = percent(item.accuracy)
+        row[f"{item.name} violations"] = percent(item.violation_rate)
+    return row | {
+        "accuracy": percent(point.accuracy),
+        "mean latency": ms(point.mean_latency_s),
+        "p99": ms(point.p99_latency_s),
+        "violations": percent(point.violation_rate),
+    }
 
 
 def _meet(directory: Path, asked: TargetOptions, target: str, as_json: bool) -> None:

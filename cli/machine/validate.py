@@ -71,6 +71,8 @@ def command(
     from ...plots.validation import draw_validation
     from ...traffic.clients import Clients, parse_think
 
+    if len(names(model) or []) > 1:
+        raise InputError("model: expected one network, found several with commas between; serve-real serves them")
     if clients is not None and loads is not None:
         raise InputError("clients: expected rates or clients, found both; leave out one of the two")
     if clients is None and think is not None:

@@ -100,6 +100,8 @@ def test_the_chain_of_the_readme(installed: Run, tmp_path: Path) -> None:
         assert files(folder) == expected
 
 
+TRIED = ["--samples", "s.csv", "--thresholds", "0.5,0.7,0.9"]
+
 ALONE = ("pareto", "fbcb", "explain", "thresholds", "trace-import", "models", "platforms", "help")
 """Run as processes of their own, to show that they need nothing that another command has imported; the chain above,
 the README and other tests do so for the other commands.
@@ -134,6 +136,10 @@ the README and other tests do so for the other commands.
         ("serve-sim-admit", ["serve-sim", "DESIGN", *CLOSED, "--admit", "queue:1"]),
         ("serve-sim-networks", ["serve-sim", "networks.toml", "--trace", "t.csv", "--between", "shares"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
+        (
+            "thresholds-networks",
+            ["thresholds", "networks.toml", "--trace", "t.csv", *TRIED, "--require", "accuracy[people] >= 60 %"],
+        ),
         ("target", ["thresholds", "DESIGN", "--target", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
         ("samples-show", ["samples", "show", "log.npz", "--thresholds", "0.6,0.9"]),

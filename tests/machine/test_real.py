@@ -398,6 +398,8 @@ def test_commands_print_records(made, monkeypatch):
     assert "again: --force replaces a page of `fluidb validate` only, and this holds no runs.csv" in done.stderr
     wrong = "--loads", "0.3,0.3", "--repeats", 0, "--count", 1, "--within", 1
     assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4
+    (line,) = lines(call_fluidb("validate", "net.onnx,net.onnx", cwd=folder))
+    assert line.startswith("fluidb: model: expected one network, found several with commas between; serve-real serves")
     (line,) = lines(call_fluidb("serve-real", "net.onnx", ".", "--trace", "t.csv", cwd=folder))
     assert line == (
         "fluidb: .: expected the folder of a measured device, found no latency.json there; make one with `fluidb "

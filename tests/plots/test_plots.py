@@ -18,7 +18,7 @@ from fluidb.serving import Replay, find_policy, parse_requirement, simulate
 from fluidb.serving.statistics import Interval
 from fluidb.studies import compare, load_scenario
 from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, ClientCapacity, FigureEstimate, Probe
-from fluidb.studies.thresholds import Sweep, ThresholdPoint
+from fluidb.studies.thresholds import NetworkPoint, NetworksPoint, NetworksSweep, Sweep, ThresholdPoint
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
@@ -217,6 +217,40 @@ def test_thresholds_fill_and_name_what_no_other_beats():
         assert beaten.get_data()[0].tolist() == pytest.approx([costs[1]])
         assert best.get_data()[1].tolist() == pytest.approx([70, 90])
         assert [text.get_text() for text in axes.texts] == ["0.5", "0.9"]
+
+
+@pytest.mark.parametrize("count", [3, 13])
+def test_combinations_of_thresholds_are_named_while_they_are_few(count):
+    """No line joins them, as they have no order; a network whose exits are as they are stated has no threshold."""
+    points = [
+        NetworksPoint(
+            0.5 + 0.01 * k, 0.1 + 0.01 * k, 0.2, 0.05 + 0.01 * k, pareto=True, kept=None,
+            networks=[
+                NetworkPoint(name, threshold, [0.5, 0.5], None, 0.1, 0.2, 0.05)
+                for name, threshold in (("a", 0.5 + 0.01 * k), ("fixed", None), ("b", 0.9))
+            ],
+        )
+        for k in range(count)
+    ]  # fmt: skip
+    figure: Any = draw_thresholds(NetworksSweep("fluid", 10, [], points))
+    for axes in figure.axes:
+        best, beaten = axes.lines
+        assert (len(best.get_data()[0]), len(beaten.get_data()[0])) == (count, 0)
+        names = [text.get_text() for text in axes.texts]
+        assert names == (["0.5, 0.9", "0.51, 0.9", "0.52, 0.9"] if count == 3 else [])
+    assert figure.get_label().startswith(f"Accuracy over mean latency, and over violations. {count} combinations of ")
+
+
+def test_thresholds_that_keep_no_requirement_are_not_called_beaten():
+    points = [
+        ThresholdPoint(0.5, [1.0], 0.70, 0.1, 0.2, 0.05, pareto=False, kept=False),
+        ThresholdPoint(0.7, [1.0], 0.80, 0.2, 0.3, 0.06, pareto=True, kept=True),
+    ]
+    figure: Any = draw_thresholds(Sweep("fluid", 10, ["a"], points))
+    assert [line.get_label() for line in figure.axes[0].lines[1:]] == [
+        "best of those that keep the requirements", "other"
+    ]  # fmt: skip
+    assert "Requirements are kept by 1. No other beats 1 of them." in figure.get_label()
 
 
 def test_a_comparison_shows_every_contender_at_every_point_with_its_interval():

@@ -149,6 +149,5 @@ def test_bad_input_is_one_line(fluidb: Run, folder: Path, case: str) -> None:
 
 
 def test_other_studies_serve_one_network(fluidb: Run, folder: Path) -> None:
-    (folder / "t.csv").write_text("request_id,arrival_s\n1,0.0\n2,0.1\n")
-    (line,) = lines(fluidb("thresholds", "networks.toml", "--trace", "t.csv", "--slo", "1s"))
-    assert line.endswith("several networks are served by serve-sim, compare, capacity, report and serve-real")
+    (line,) = lines(fluidb("thresholds", "networks.toml", "--target", "1s", "--samples", "s.csv"))
+    assert line.endswith("are served by serve-sim, compare, capacity, thresholds, report and serve-real")
