@@ -13,8 +13,7 @@ from fluidb.dse.device.calibration import (
     CONSTANTS,
     Bound,
     Measurement,
-    _Rows,
-    _solve,
+    _within,
     calibrate,
     read_measurements,
 )
@@ -77,60 +76,78 @@ def test_the_constants_that_made_a_table_are_found(tmp_path: Path) -> None:
     assert not found.engine.unsourced
 
 
+def huber(ratio: float) -> float:
+    """The loss of one row."""
+    size = abs(np.log(ratio))
+    return float(size**2 / 0.1 if size < 0.05 else size - 0.025)
+
+
 CELLS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**9)), min_size=1, max_size=4)
 
 
-@settings(max_examples=30)
-@given(st.lists(st.tuples(CELLS, st.floats(0.1, 10), st.booleans()), min_size=4, max_size=7), st.integers(0, 2**31))
-def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], float, bool]], seed: int) -> None:
-    """Against random constants within their bounds, and against changes of each of those found."""
-    rows = [
-        row_of("n", time_s, [c for c, _ in parts], [m for _, m in parts], "w" if of_layer else None)
-        for parts, time_s, of_layer in cells
-    ]
+@settings(max_examples=25)
+@given(st.lists(st.tuples(CELLS, st.booleans()), min_size=6, max_size=12), st.integers(0, 2**31))
+def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], bool]], seed: int) -> None:
+    """On times with noise and a gross error: against those that made them, random ones, and changes of those found."""
+    draw = np.random.default_rng(seed)
+    true = [10 ** draw.uniform(-1.5, 0), draw.random(), *draw.exponential(0.3, 2)]
+    noise = np.exp(draw.normal(0, 0.1, len(cells))) * np.where(np.arange(len(cells)) == 0, 10, 1)
+    rows = []
+    for (parts, of_layer), factor in zip(cells, noise, strict=True):
+        row = row_of("n", 1.0, [c for c, _ in parts], [m for _, m in parts], "w" if of_layer else None)
+        rows.append(row._replace(seconds=factor * predicted(row, *true)))
     engine = calibrate(ONE, rows).engine
 
     def loss(constants: list[float]) -> float:
-        return sum((predicted(row, *constants) / row.seconds - 1) ** 2 for row in rows)
+        return sum(huber(predicted(row, *constants) / row.seconds) for row in rows)
 
     best = [engine.effective_gb_s or 1.0, engine.not_hidden, engine.layer_s, engine.inference_s]
     least = loss(best)
-    draw = np.random.default_rng(seed)
-    tried = [[10 ** draw.uniform(-3, 0), draw.random(), *draw.exponential(1.0, 2)] for _ in range(300)]
+    tried = [true]
+    tried += [[10 ** draw.uniform(-3, 0), draw.random(), *draw.exponential(1.0, 2)] for _ in range(300)]
     for place in range(1, 4):  # the bandwidth has valleys between the values that are tried
         for factor in (0.9, 1.1):
             tried.append([value * (factor if at == place else 1) for at, value in enumerate(best)])
             tried[-1][1] = min(tried[-1][1], 1.0)
-    assert all(loss(constants) >= least * (1 - 1e-2) - 1e-3 for constants in tried)
+    assert all(loss(constants) >= least * (1 - 2e-2) - 1e-3 for constants in tried)
 
 
 SHARES = st.lists(  # of 1/64, as SciPy divides by what is nearly 0
-    st.tuples(*(st.integers(0, most).map(lambda n: n / 64) for most in (96, 64, 64, 64))), min_size=1, max_size=6
+    st.tuples(*(st.integers(0, most).map(lambda n: n / 64) for most in (96, 64, 64, 64, 64))), min_size=1, max_size=6
 )
 
 
 @settings(max_examples=60)
 @given(SHARES, st.lists(st.booleans(), min_size=3, max_size=3))
 def test_the_linear_part_is_the_best_within_bounds(rows: list[tuple[float, ...]], kept: list[bool]) -> None:
-    """Beside a bandwidth, against SciPy's bounded least squares."""
+    """Beside a bandwidth and with weights, against SciPy's bounded least squares."""
     lsq_linear = pytest.importorskip("scipy.optimize", reason="needs SciPy: pip install --group exporters").lsq_linear
-
-    class Fixed(_Rows):
-        def __init__(self) -> None: ...
-
-        def shares(self, _: float) -> tuple[np.ndarray, np.ndarray]:
-            return table[:, 0], table[:, 1:]
-
     table, stated = np.array(rows), np.array([0.5, 0.1, 0.2])
-    constants, error = _solve(Fixed(), 1.0, stated, np.array(kept))
+    columns, left, weights = table[:, 1:4], 1 - table[:, 0], table[:, 4] + 1 / 64
+    constants = _within(columns, left, weights, stated, np.array(kept))
     high = np.where(kept, stated + 1e-12, [1.0, np.inf, np.inf])
     bounds = np.where(kept, stated, 0.0), high
-    best = lsq_linear(table[:, 1:], 1 - table[:, 0], bounds, method="bvls")
-    assert error == pytest.approx(np.square(table[:, 0] + table[:, 1:] @ constants - 1).sum())
-    assert error <= 2 * best.cost + 1e-6
+    roots = np.sqrt(weights)
+    best = lsq_linear(roots[:, None] * columns, roots * left, bounds, method="bvls")
+    assert weights @ np.square(columns @ constants - left) <= 2 * best.cost + 1e-6
     assert (constants >= 0).all()
     assert constants[0] <= 1
     assert (constants == stated)[kept].all()
+
+
+@pytest.mark.parametrize("times", [10.0, 0.1])
+def test_gross_errors_hardly_move_the_constants(times: float) -> None:
+    """Every hundredth row ten times too long or too short, of which least squares would make other constants."""
+    draw = np.random.default_rng(5)
+    rows = []
+    for at in range(400):
+        row = row_of("n", 1.0, [10 ** draw.uniform(4, 7)], [10 ** draw.uniform(7, 10)], "w")
+        factor = np.exp(draw.normal(0, 0.03)) * (times if at % 100 == 50 else 1)
+        rows.append(row._replace(seconds=factor * predicted(row, 0.5, 0.3, 0.05, 0.0)))
+    engine = calibrate(ONE, rows).engine
+    assert engine.effective_gb_s == pytest.approx(0.5, rel=0.02)
+    assert engine.not_hidden == pytest.approx(0.3, abs=0.02)
+    assert engine.layer_s == pytest.approx(0.05, rel=0.05)
 
 
 def test_causes_and_what_is_kept() -> None:
