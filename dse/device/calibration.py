@@ -36,10 +36,10 @@ STEPS, HALVINGS = 80, 25
 """Bandwidths tried, at equal ratios, and steps that refine the best."""
 
 EQUAL = 1e-3
-"""Losses are equal if they differ by this share, or by that of errors of this size; then the highest bandwidth is taken."""
+"""Losses are equal if they differ by this share, or by the loss of errors of this size."""
 
 EDGE = 0.05
-"""Errors below count by their square, larger ones by their size, so that a few gross errors do not move the constants."""
+"""Errors below count by their square, larger ones by their size: a few gross errors do not move the constants."""
 
 RANK = 1e-12
 """Share of the largest singular value below which columns are taken as dependent."""
@@ -151,6 +151,7 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     faults: list[str] = []
     others: set[str] = set()
     refused: set[str] = set()  # networks, of which one row tells what is wrong
+    unnamed: dict[str, list[str]] = {}  # faults of rows that name no layer, by network
     try:
         header = reader.fieldnames or ()
         if "network" not in header or not {"latency_ms", "cycles"} & set(header):
@@ -177,11 +178,18 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
                     refused.add(row.network)
                     known[row.network] = _needs(row.network, place, engine, line)
                     refused.remove(row.network)
-                found.append(Measurement(row.network, row.layer, seconds, _of(row, known[row.network], line)))
+                every = known[row.network]
+                if row.layer is not None and row.layer not in (names := [work.name for work in every.works]):
+                    unnamed.setdefault(row.network, []).append(_no_layer(row.network, row.layer, names, line))
+                    continue
+                need = every if row.layer is None else every.of_layer(names.index(row.layer))
+                found.append(Measurement(row.network, row.layer, seconds, need))
             except InputError as error:
                 faults += error.faults
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
+    for network, (first, *more) in unnamed.items():
+        faults.append(first + (f"; {len(more)} more rows of {network} have no layer of it" if more else ""))
     if faults:
         raise InputError(faults)
     if not found:
@@ -199,17 +207,10 @@ def _needs(network: str, table: Path, engine: Engine, line: str) -> Needs:
         raise InputError(f"{line}: network: {fault}" for fault in error.faults) from None
 
 
-def _of(row: _Row, every: Needs, line: str) -> Needs:
-    """The needs of the row: of the network, or of one layer."""
-    if row.layer is None:
-        return every
-    names = [work.name for work in every.works]
-    if row.layer not in names:
-        hint = did_you_mean(row.layer, names, f"the first is {names[0]}")
-        raise InputError(
-            f'{line}: layer: expected a layer of {row.network} that takes time, found "{row.layer}"; {hint}'
-        )
-    return every.of_layer(names.index(row.layer))
+def _no_layer(network: str, layer: str, names: Sequence[str], line: str) -> str:
+    """The fault of a row that names none of the layers."""
+    hint = did_you_mean(layer, names, f"the first is {names[0]}")
+    return f'{line}: layer: expected a layer of {network} that takes time, found "{layer}"; {hint}'
 
 
 class _Rows:
@@ -364,7 +365,7 @@ def _weights(shares: Floats) -> Floats:
 
 
 def _solve(rows: _Rows, gb_s: float, stated: Floats, fixed: NDArray[np.bool_]) -> tuple[Floats, float]:
-    """The best constants beside a bandwidth, and their loss: least squares, again and again with the weights of the last."""
+    """The best constants beside a bandwidth, and their loss: least squares, repeated with the weights of the last."""
     longer, columns = rows.shares(gb_s)
     best, least = stated, np.inf
     weights = np.ones_like(longer)
@@ -451,11 +452,11 @@ def _alike(rows: _Rows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
     sizes = np.linalg.norm(columns, axis=0)
     silent = [[name] for name, size in zip(free, sizes, strict=True) if size == 0]
     told = [name for name, size in zip(free, sizes, strict=True) if size > 0]
-    _, values, vectors = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0])
-    values = np.append(values, np.zeros(len(told) - len(values)))
+    alone = columns[:, sizes > 0] / sizes[sizes > 0]
+    squares, vectors = np.linalg.eigh(alone.T @ alone)
     alike: list[list[str]] = []
-    for value, vector in zip(values, vectors, strict=True):
-        if value < ALIKE:
+    for square, vector in zip(squares, vectors.T, strict=True):
+        if square < ALIKE**2:
             group = {name for name, share in zip(told, vector, strict=True) if abs(share) > ALIKE}
             group = group.union(*(other for other in alike if group & set(other)))  # all of them can change together
             alike = [other for other in alike if not group & set(other)] + [[name for name in told if name in group]]

