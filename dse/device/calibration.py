@@ -48,6 +48,10 @@ ROUNDS, SAME = 50, 1e-5
 """Most rounds of weights beside a bandwidth, and the share of the loss by which a further round must be better."""
 
 
+TIMES = ("latency_ms", "latency_us", "cycles")
+"""Columns of which a row has one."""
+
+
 class Bound(StrEnum):
     """What takes most of a measured time, as predicted."""
 
@@ -107,16 +111,21 @@ class _Row(Strict):
     network: str
     layer: str | None = None
     latency_ms: Annotated[float | None, Field(gt=0, le=1e9)] = None
+    latency_us: Annotated[float | None, Field(gt=0, le=1e12)] = None
     cycles: Annotated[float | None, Field(gt=0, le=1e18)] = None
     clock_mhz: Annotated[float | None, Field(gt=0, le=1e6)] = None
 
     def seconds(self, line: str) -> float:
         """The time, or a fault."""
-        if (self.latency_ms is None) == (self.cycles is None):
-            found = "neither" if self.cycles is None else "both"
-            raise InputError(f"{line}: latency_ms, cycles: expected one of them, found {found}")
+        stated = [key for key in TIMES if getattr(self, key) is not None]
+        if len(stated) != 1:
+            raise InputError(
+                f"{line}: {', '.join(TIMES)}: expected one of them, found {' and '.join(stated) or 'none'}"
+            )
         if self.latency_ms is not None:
             return self.latency_ms / 1e3
+        if self.latency_us is not None:
+            return self.latency_us / 1e6
         if self.clock_mhz is None or self.cycles is None:
             raise InputError(f"{line}: clock_mhz: expected the clock whose cycles these are, found none")
         return self.cycles / (1e6 * self.clock_mhz)
@@ -128,9 +137,9 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     Parameters
     ----------
     path : str or Path
-        A CSV with ``network`` and either ``latency_ms``, or ``cycles`` and ``clock_mhz``; with ``layer``, for times of
-        layers; with ``platform``, of which other engines' rows are left out.  A network is a name, or a TOML file
-        beside the CSV; its exits do not count.
+        A CSV with ``network`` and ``latency_ms``, ``latency_us``, or ``cycles`` and ``clock_mhz``; with ``layer``, for
+        times of layers; with ``platform``, of which other engines' rows are left out.  A network is a name, or a TOML
+        file beside the CSV; its exits do not count.
     engine : Engine
         The engine.
 
@@ -154,9 +163,9 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     unnamed: dict[str, list[str]] = {}  # faults of rows that name no layer, by network
     try:
         header = reader.fieldnames or ()
-        if "network" not in header or not {"latency_ms", "cycles"} & set(header):
+        if "network" not in header or not set(TIMES) & set(header):
             raise InputError(
-                f"{path}: line 1: expected the columns network, and latency_ms or cycles and clock_mhz, "
+                f"{path}: line 1: expected the columns network, and latency_ms, latency_us, or cycles and clock_mhz, "
                 f"found {', '.join(header) or 'nothing'}"
             )
         if twice := [name for name in header if header.count(name) > 1]:

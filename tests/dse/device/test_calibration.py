@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import Run
+from builders import DATA, Run
+from fluidb.dse.device.alternatives import nearer
 from fluidb.dse.device.calibration import (
     CONSTANTS,
     Bound,
@@ -85,7 +86,7 @@ def huber(ratio: float) -> float:
 CELLS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**9)), min_size=1, max_size=4)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.lists(st.tuples(CELLS, st.booleans()), min_size=6, max_size=12), st.integers(0, 2**31))
 def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], bool]], seed: int) -> None:
     """On times with noise and a gross error: against those that made them, random ones, and changes of those found."""
@@ -179,15 +180,82 @@ def test_constants_that_a_table_cannot_tell_apart() -> None:
     assert calibrate(ONE, idle).alike[:2] == [["effective_gb_s"], ["not_hidden"]]
 
 
+@pytest.mark.parametrize(("name", "shape", "fill"), [("os-16", (16, 1, 16), 30), ("ws-16", (1, 16, 16), 46)])
+def test_arrays_of_scale_sim_are_described(
+    fluidb: Run, tmp_path: Path, name: str, shape: tuple[int, ...], fill: int
+) -> None:
+    """Cycles of SCALE-Sim 3.0: rows + columns - 2 for a tile that fills, which is proposed where it is not stated."""
+    keys = dict(zip(("pixels", "input_channels", "output_channels"), shape, strict=True))
+    stated = START | keys | {"name": name, "clock_mhz": 1000.0, "word_bits": 8, "bandwidth_gb_s": 64.0}
+    records = {}
+    for cycles in (0, fill):
+        engine = Engine.read(stated | {"fill_cycles": cycles}, Path("e.toml"))
+        (tmp_path / f"{cycles}.toml").write_text(platform_text(engine))
+        done = fluidb(
+            "calibrate", f"{cycles}.toml", DATA / "scalesim" / "cycles.csv", "--hold-out", "ds_mobilenet", "--json"
+        )
+        assert done.returncode == 0, done.stderr
+        records[cycles] = json.loads(done.stdout)
+    found, without = records[fill], records[0]
+    assert [found["platform"][key] for key in CONSTANTS] == pytest.approx([64.0, 0.0, 0.0, 0.0], abs=1e-8)
+    held = {
+        cycles: next(item for item in record["errors"] if item["rows"] == "held out")
+        for cycles, record in records.items()
+    }
+    assert held[fill]["mean"] < 5e-3
+    assert max(item["worst"] for item in found["errors"]) < 0.03
+    assert abs(held[fill]["total"]) < 5e-3
+    assert found["nearer"] is None
+    assert held[0]["mean"] > 0.5
+    assert without["nearer"]["changes"] == {"fill_cycles": 32}
+    (near,) = [
+        item["mean"] for item in without["nearer"]["errors"] if (item["rows"], item["bound"]) == ("held out", None)
+    ]
+    assert near < held[0]["mean"] / 3
+    text = fluidb("calibrate", "0.toml", DATA / "scalesim" / "cycles.csv").stdout
+    assert "fill_cycles = 32: mean error fitted" in text
+
+
+def test_properties_that_a_table_shows_are_proposed_and_not_taken() -> None:
+    """Pixels in a line and channels of one position, of an engine that states neither; half of it is not proposed."""
+    true = kv260(**TRUE | {"inference_s": 0.0}, input_channels=12, pixel_tiles="line", inner_tiles="position")
+    draw = np.random.default_rng(2)
+    rows, stated = [], kv260(input_channels=12, pixel_tiles="map", inner_tiles="window")
+    for network in NETWORKS:
+        file, path = read_network_file(network)
+        need, other = (needs(file.model_copy(update={"exits": []}), path, engine) for engine in (true, stated))
+        for at, time_s in enumerate(batch_times(need, true) * np.exp(draw.normal(0, 0.03, len(need.works)))):
+            rows.append(Measurement(network, need.works[at].name, float(time_s), other.of_layer(at)))
+    held = ["resnet18", "mobilenet_v1"]
+    found = calibrate(stated, rows, held)
+    other = nearer(found, rows, held)
+    assert other is not None
+    assert other.changes == {"pixel_tiles": "line", "inner_tiles": "position"}
+    assert abs(other.calibration.errors(held_out=True)).mean() < 0.04
+    assert (found.engine.pixel_tiles, found.engine.inner_tiles) == ("map", "window")
+    few = [row for row in rows if row.network == "alexnet"]
+    assert nearer(calibrate(stated, few), few) is None
+
+
 BAD = {
     "no such network": ("network,latency_ms\nresnet5,1", "m.csv: line 2: network: unknown network"),
     "no such layer": ("network,layer,latency_ms\nvgg16,feature,1", "m.csv: line 2: layer: expected a layer of vgg16"),
+    "layers of another tool": (
+        "network,layer,latency_ms\nvgg16,a,1\nvgg16,b,1\nvgg16,features.0,1",
+        'found "a"; the first is features.0; 1 more rows of vgg16 have no layer of it',
+    ),
     "cycles without a clock": ("network,cycles\nvgg16,1e9", "m.csv: line 2: clock_mhz: expected the clock"),
     "a negative time": ("network,latency_ms\nvgg16,-3", "m.csv: line 2: latency_ms: expected more than 0"),
-    "both": ("network,latency_ms,cycles\nvgg16,1,1", "line 2: latency_ms, cycles: expected one of them, found both"),
+    "both": (
+        "network,latency_ms,cycles\nvgg16,1,1",
+        "line 2: latency_ms, latency_us, cycles: expected one of them, found latency_ms and cycles",
+    ),
     "too few rows": ("network,latency_ms\nvgg16,1", "m.csv: expected at least 4 rows to fit 4 constants, found 1"),
     "a cell too many": ("network,latency_ms\nvgg16,1,5", "m.csv: line 2: expected 2 values, found 3"),
-    "a cell too few": ("network,latency_ms\nvgg16", "line 2: latency_ms, cycles: expected one of them, found neither"),
+    "a cell too few": (
+        "network,latency_ms\nvgg16",
+        "line 2: latency_ms, latency_us, cycles: expected one of them, found none",
+    ),
     "a column twice": ("network,cycles,cycles\nvgg16,1,2", "m.csv: line 1: expected every column once, found cycles"),
     "no rows": ("network,latency_ms\n", "m.csv: expected rows of dpu-b4096-kv260, found none"),
     "a stranger in many rows": ("network,layer,latency_ms\nx,a,1\nx,b,1\nx,c,1", "line 2: network: unknown network"),
@@ -195,7 +263,10 @@ BAD = {
         "platform,network,latency_ms\nx,vgg16,1",
         "m.csv: expected rows of dpu-b4096-kv260, found those of x",
     ),
-    "no times": ("network,ms\nvgg16,1", "m.csv: line 1: expected the columns network, and latency_ms or cycles"),
+    "no times": (
+        "network,ms\nvgg16,1",
+        "m.csv: line 1: expected the columns network, and latency_ms, latency_us, or cycles",
+    ),
 }
 
 
@@ -243,6 +314,12 @@ def test_the_command_writes_an_engine_that_serves(fluidb: Run, tmp_path: Path) -
         file, path = read_network_file(row["network"])
         table = tabulate_engine(file.model_copy(update={"exits": []}), path, engine)
         assert sum(use.time_s[0] for use in table.layers) == pytest.approx(row["predicted_s"])
+    other = tmp_path / "us.csv"
+    other.write_text("\n".join(["network,latency_us", *(f"{name},{ms * 1e3}" for name, ms in rows.items())]))
+    record = json.loads(fluidb(*given[:2], "us.csv", *given[3:], "--json").stdout)
+    assert [row["error"] for row in record["rows"]] == pytest.approx(
+        [row["error"] for row in printed["rows"]], abs=1e-9
+    )
     again = fluidb(*given, "-o", "new.toml")
     assert again.returncode == 2
     assert "held out" in fluidb(*given).stdout
