@@ -217,7 +217,7 @@ def test_arrays_of_scale_sim_are_described(
 
 
 def test_properties_that_a_table_shows_are_proposed_and_not_taken() -> None:
-    """Pixels in a line and channels of one position, of an engine that states neither; half of it is not proposed."""
+    """Pixels in a line and channels of one position, of an engine that states neither; few rows propose nothing."""
     true = kv260(**TRUE | {"inference_s": 0.0}, input_channels=12, pixel_tiles="line", inner_tiles="position")
     draw = np.random.default_rng(2)
     rows, stated = [], kv260(input_channels=12, pixel_tiles="map", inner_tiles="window")
@@ -228,10 +228,10 @@ def test_properties_that_a_table_shows_are_proposed_and_not_taken() -> None:
             rows.append(Measurement(network, need.works[at].name, float(time_s), other.of_layer(at)))
     held = ["resnet18", "mobilenet_v1"]
     found = calibrate(stated, rows, held)
-    other = nearer(found, rows, held)
-    assert other is not None
-    assert other.changes == {"pixel_tiles": "line", "inner_tiles": "position"}
-    assert abs(other.calibration.errors(held_out=True)).mean() < 0.04
+    proposal = nearer(found, rows, held)
+    assert proposal is not None
+    assert proposal.changes == {"pixel_tiles": "line", "inner_tiles": "position"}
+    assert abs(proposal.calibration.errors(held_out=True)).mean() < 0.04
     assert (found.engine.pixel_tiles, found.engine.inner_tiles) == ("map", "window")
     few = [row for row in rows if row.network == "alexnet"]
     assert nearer(calibrate(stated, few), few) is None
