@@ -35,6 +35,9 @@ class Engine(Device):
     inner_tiles : str
         Input channels side by side are those of one ``position`` of the window; or, where a position has fewer of them,
         of one ``line`` of it; or of the whole ``window``.
+    fill_cycles : int
+        Cycles that are lost whenever the array begins a tile of what stays in it: of outputs, or of weights if it takes
+        one pixel at a time.
     depthwise_pixels, depthwise_channels : int, optional
         Pixels and channels of a cycle of a unit for depthwise layers; without one they run as other groups do.
     winograd : bool
@@ -81,6 +84,7 @@ class Engine(Device):
     output_channels: Side
     pixel_tiles: Literal["line", "map", "stream"] = "map"
     inner_tiles: Literal["position", "line", "window"] = "window"
+    fill_cycles: Annotated[int, Field(ge=0, le=10**6)] = 0
     depthwise_pixels: Side | None = None
     depthwise_channels: Side | None = None
     winograd: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,10 +12,14 @@ from ..options import AsJson, PictureOptions, argument, names, option, written
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
+    from ...dse.device.alternatives import Alternative
     from ...dse.device.calibration import Calibration, RowFit
 
 FAST = 0.8
-"""Measured times of less than this share of the predicted products are no noise."""
+"""Measured times of less than this share of what products or transfers alone take are no noise."""
+
+FAR = 5
+"""Layers that are named because they are the farthest off."""
 
 
 def command(
@@ -35,7 +40,8 @@ def command(
     not overlap, and fixed times of a layer and of an inference. Networks that are
     held out say how far its predictions are off.
     """
-    from ...dse.device.calibration import Bound, calibrate, read_measurements
+    from ...dse.device.alternatives import nearer
+    from ...dse.device.calibration import calibrate, read_measurements
     from ...formats import check_free, together, write_file
     from ...platforms import load_platform
     from ...platforms.engine import Engine
@@ -47,22 +53,36 @@ def command(
     picture.check([measurements, output])
     engine = load_platform(platform, kind=Engine)
     rows = read_measurements(measurements, engine)
-    found = calibrate(engine, rows, names(hold_out) or [], names(keep) or [], table=measurements.name)
+    held, kept = names(hold_out) or [], names(keep) or []
+    found = calibrate(engine, rows, held, kept, table=measurements.name)
+    other = nearer(found, rows, held, kept)
     with together():
         if output is not None:
             write_file(output, platform_text(found.engine), replace=picture.force)
         picture.write(lambda: draw_calibration(found))
-    spread = [
+    spread = _spread(found)
+    record = {
+        "output": output,
+        "platform": found.engine.model_dump(mode="json", exclude={"schema_"}),
+        "errors": spread,
+        "alike": found.alike,
+        "nearer": other and {"changes": other.changes, "errors": _spread(other.calibration)},
+        "rows": [{**row._asdict(), "error": row.error} for row in found.rows],
+    }
+    text = _text(found, spread, other)
+    show(as_json, "fluidb.calibrate-output/1", record, text, output, "; next: fluidb latency NETWORK")
+
+
+def _spread(found: Calibration) -> list[dict[str, Any]]:
+    """Errors of the rows fitted and held out, of all and by cause."""
+    from ...dse.device.calibration import Bound
+
+    return [
         {"rows": word, "bound": bound, **_figures(found, held_out=held_out, bound=bound)}
         for word, held_out in (("fitted", False), ("held out", True))
         for bound in (None, *Bound)
         if found.chosen(held_out=held_out, bound=bound)
     ]
-    record = {
-        "output": output, "platform": found.engine.model_dump(mode="json", exclude={"schema_"}), "errors": spread,
-        "alike": found.alike, "rows": [{**row._asdict(), "error": row.error} for row in found.rows],
-    }  # fmt: skip
-    show(as_json, "fluidb.calibrate-output/1", record, _text(found, spread), output, "; next: fluidb latency NETWORK")
 
 
 def _figures(found: Calibration, **which: Any) -> dict[str, float]:
@@ -72,7 +92,7 @@ def _figures(found: Calibration, **which: Any) -> dict[str, float]:
     return {"count": len(rows), "mean": sum(errors) / len(rows), "worst": max(errors), "total": total}
 
 
-def _text(found: Calibration, spread: list[dict[str, Any]]) -> Iterator[str]:
+def _text(found: Calibration, spread: list[dict[str, Any]], other: Alternative | None) -> Iterator[str]:
     from ...dse.device.calibration import by_network
 
     engine = found.engine
@@ -85,8 +105,12 @@ def _text(found: Calibration, spread: list[dict[str, Any]]) -> Iterator[str]:
             "an inference": ms(engine.inference_s),
         }
         | {"not told apart": "; ".join(map(_group, found.alike)) or None, "too fast": _too_fast(found)}
+        | {"nearer": other and _nearer(found, other)}
     )
     yield table(["measured", "ms", "predicted", "off by", "bound by", ""], map(_row, by_network(found.rows)))
+    if layers := [row for row in found.rows if row.layer is not None]:
+        far = sorted(layers, key=lambda row: abs(math.log(row.predicted_s / row.measured_s)), reverse=True)[:FAR]
+        yield table(["farthest off", "ms", "predicted", "off by", "bound by", ""], map(_row, far))
     cells = [
         (item["rows"], item["bound"] or "all", item["count"], percent(item["mean"], 1), percent(item["worst"], 1),
          f"{item['total']:+.1%}")
@@ -101,10 +125,23 @@ def _group(names: list[str]) -> str:
     return f"{', '.join(names)}: other values fit as well; measure networks of other kinds, or --keep one"
 
 
+def _nearer(found: Calibration, other: Alternative) -> str:
+    """Properties with which the fitted rows are nearer, and what that does to the rows held out."""
+    changes = ", ".join(f"{name} = {value}" for name, value in other.changes.items())
+    means = [
+        f"{word} {percent(_figures(other.calibration, held_out=held_out)['mean'], 1)} in place of "
+        f"{percent(_figures(found, held_out=held_out)['mean'], 1)}"
+        for word, held_out in (("fitted", False), ("held out", True))
+        if found.chosen(held_out=held_out)
+    ]
+    return f"{changes}: mean error {', '.join(means)}; state it in the engine's file if it is built so"
+
+
 def _too_fast(found: Calibration) -> str | None:
-    names = [_name(row) for row in found.rows if row.measured_s < FAST * row.computing_s]
+    names = [_name(row) for row in found.rows if row.measured_s < FAST * max(row.computing_s, row.moving_s)]
     few = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return f"{few}: less than the products alone take; check unit, clock and shape" if names else None
+    hint = "less than products or transfers alone take; check unit, clock, shape and bandwidth_gb_s"
+    return f"{few}: {hint}" if names else None
 
 
 def _name(row: RowFit) -> str:
@@ -115,8 +152,8 @@ def _row(row: RowFit) -> tuple[str, ...]:
     held = "held out" if row.held_out else ""
     return (
         _name(row),
-        f"{1e3 * row.measured_s:.3f}",
-        f"{1e3 * row.predicted_s:.3f}",
+        f"{1e3 * row.measured_s:.4g}",
+        f"{1e3 * row.predicted_s:.4g}",
         f"{row.error:+.1%}",
         row.bound or "",
         held,

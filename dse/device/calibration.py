@@ -32,8 +32,24 @@ ALIKE = 0.1
 STEP = 1e-3
 """Share of the bandwidth by which it is changed for that."""
 
-STEPS = 300
-"""Bandwidths tried, at equal ratios, before the best is refined."""
+STEPS, HALVINGS = 80, 25
+"""Bandwidths tried, at equal ratios, and steps that refine the best."""
+
+EQUAL = 1e-3
+"""Losses are equal if they differ by this share, or by the loss of errors of this size."""
+
+EDGE = 0.05
+"""Errors below count by their square, larger ones by their size: a few gross errors do not move the constants."""
+
+RANK = 1e-12
+"""Share of the largest singular value below which columns are taken as dependent."""
+
+ROUNDS, SAME = 50, 1e-5
+"""Most rounds of weights beside a bandwidth, and the share of the loss by which a further round must be better."""
+
+
+TIMES = ("latency_ms", "latency_us", "cycles")
+"""Columns of which a row has one."""
 
 
 class Bound(StrEnum):
@@ -63,6 +79,7 @@ class RowFit(NamedTuple):
     held_out: bool
     bound: Bound | None  # none of the sum of several
     computing_s: float  # as predicted; a shorter measured time is of another unit, clock or shape
+    moving_s: float  # at the peak bandwidth; a shorter one is of other words or another peak
 
     @property
     def error(self) -> float:
@@ -94,16 +111,21 @@ class _Row(Strict):
     network: str
     layer: str | None = None
     latency_ms: Annotated[float | None, Field(gt=0, le=1e9)] = None
+    latency_us: Annotated[float | None, Field(gt=0, le=1e12)] = None
     cycles: Annotated[float | None, Field(gt=0, le=1e18)] = None
     clock_mhz: Annotated[float | None, Field(gt=0, le=1e6)] = None
 
     def seconds(self, line: str) -> float:
         """The time, or a fault."""
-        if (self.latency_ms is None) == (self.cycles is None):
-            found = "neither" if self.cycles is None else "both"
-            raise InputError(f"{line}: latency_ms, cycles: expected one of them, found {found}")
+        stated = [key for key in TIMES if getattr(self, key) is not None]
+        if len(stated) != 1:
+            raise InputError(
+                f"{line}: {', '.join(TIMES)}: expected one of them, found {' and '.join(stated) or 'none'}"
+            )
         if self.latency_ms is not None:
             return self.latency_ms / 1e3
+        if self.latency_us is not None:
+            return self.latency_us / 1e6
         if self.clock_mhz is None or self.cycles is None:
             raise InputError(f"{line}: clock_mhz: expected the clock whose cycles these are, found none")
         return self.cycles / (1e6 * self.clock_mhz)
@@ -115,9 +137,9 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     Parameters
     ----------
     path : str or Path
-        A CSV with ``network`` and either ``latency_ms``, or ``cycles`` and ``clock_mhz``; with ``layer``, for times of
-        layers; with ``platform``, of which other engines' rows are left out.  A network is a name, or a TOML file
-        beside the CSV; its exits do not count.
+        A CSV with ``network`` and ``latency_ms``, ``latency_us``, or ``cycles`` and ``clock_mhz``; with ``layer``, for
+        times of layers; with ``platform``, of which other engines' rows are left out.  A network is a name, or a TOML
+        file beside the CSV; its exits do not count.
     engine : Engine
         The engine.
 
@@ -138,11 +160,12 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     faults: list[str] = []
     others: set[str] = set()
     refused: set[str] = set()  # networks, of which one row tells what is wrong
+    unnamed: dict[str, list[str]] = {}  # faults of rows that name no layer, by network
     try:
         header = reader.fieldnames or ()
-        if "network" not in header or not {"latency_ms", "cycles"} & set(header):
+        if "network" not in header or not set(TIMES) & set(header):
             raise InputError(
-                f"{path}: line 1: expected the columns network, and latency_ms or cycles and clock_mhz, "
+                f"{path}: line 1: expected the columns network, and latency_ms, latency_us, or cycles and clock_mhz, "
                 f"found {', '.join(header) or 'nothing'}"
             )
         if twice := [name for name in header if header.count(name) > 1]:
@@ -164,11 +187,18 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
                     refused.add(row.network)
                     known[row.network] = _needs(row.network, place, engine, line)
                     refused.remove(row.network)
-                found.append(Measurement(row.network, row.layer, seconds, _of(row, known[row.network], line)))
+                every = known[row.network]
+                if row.layer is not None and row.layer not in (names := [work.name for work in every.works]):
+                    unnamed.setdefault(row.network, []).append(_no_layer(row.network, row.layer, names, line))
+                    continue
+                need = every if row.layer is None else every.of_layer(names.index(row.layer))
+                found.append(Measurement(row.network, row.layer, seconds, need))
             except InputError as error:
                 faults += error.faults
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
+    for network, (first, *more) in unnamed.items():
+        faults.append(first + (f"; {len(more)} more rows of {network} have no layer of it" if more else ""))
     if faults:
         raise InputError(faults)
     if not found:
@@ -186,17 +216,10 @@ def _needs(network: str, table: Path, engine: Engine, line: str) -> Needs:
         raise InputError(f"{line}: network: {fault}" for fault in error.faults) from None
 
 
-def _of(row: _Row, every: Needs, line: str) -> Needs:
-    """The needs of the row: of the network, or of one layer."""
-    if row.layer is None:
-        return every
-    names = [work.name for work in every.works]
-    if row.layer not in names:
-        hint = did_you_mean(row.layer, names, f"the first is {names[0]}")
-        raise InputError(
-            f'{line}: layer: expected a layer of {row.network} that takes time, found "{row.layer}"; {hint}'
-        )
-    return every.of_layer(names.index(row.layer))
+def _no_layer(network: str, layer: str, names: Sequence[str], line: str) -> str:
+    """The fault of a row that names none of the layers."""
+    hint = did_you_mean(layer, names, f"the first is {names[0]}")
+    return f'{line}: layer: expected a layer of {network} that takes time, found "{layer}"; {hint}'
 
 
 class _Rows:
@@ -233,7 +256,8 @@ def calibrate(
 ) -> Calibration:
     """Fit the constants of an engine to measured times.
 
-    The sum of the squared errors, each a share of the measured time, is the least.
+    The sum of Huber's loss of log(predicted / measured) over the rows is the least: squares of small errors, sizes of
+    errors beyond 5 %.
 
     Parameters
     ----------
@@ -279,7 +303,8 @@ def calibrate(
     fixed = np.array([name in kept for name in CONSTANTS[1:]])
     gb_s = engine.effective_gb_s or engine.bandwidth_gb_s
     if CONSTANTS[0] in free:
-        gb_s = _least(lambda rate: _solve(rows, rate, stated, fixed)[1], engine.bandwidth_gb_s)
+        equal = len(fitted) * EQUAL**2 / (2 * EDGE)
+        gb_s = _least(lambda rate: _solve(rows, rate, stated, fixed)[1], engine.bandwidth_gb_s, equal)
     values = dict(zip(CONSTANTS, [gb_s, *_solve(rows, gb_s, stated, fixed)[0]], strict=True))
     found = engine.model_copy(update={name: float(f"{values[name]:.4g}") for name in free})
     if found.effective_gb_s is not None:
@@ -300,7 +325,7 @@ def by_network(rows: Sequence[RowFit]) -> list[RowFit]:
     sums = [
         RowFit(
             network, f"{len(of)} layers", sum(row.measured_s for row in of), sum(row.predicted_s for row in of),
-            of[0].held_out, None, sum(row.computing_s for row in of),
+            of[0].held_out, None, sum(row.computing_s for row in of), sum(row.moving_s for row in of),
         )
         for network, of in layers.items()
     ]  # fmt: skip
@@ -330,15 +355,48 @@ def _judge(row: Measurement, engine: Engine, *, held_out: bool) -> RowFit:
         Bound.START_UP: begun,
     }
     bound = max(parts, key=lambda part: parts[part])
-    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound, float(computing.sum()))
+    least = float(computing.sum()), float(row.needs.bytes.sum() / (1e9 * engine.bandwidth_gb_s))
+    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound, *least)
+
+
+def _loss(shares: Floats) -> float:
+    """Huber's loss of the logarithms of predicted over measured times: a time is as bad doubled as halved."""
+    sizes = np.abs(np.log(shares))
+    return float(np.where(sizes < EDGE, sizes * sizes / (2 * EDGE), sizes - EDGE / 2).sum())
+
+
+def _weights(shares: Floats) -> Floats:
+    """Weights with which squares of the errors have the slope of the loss."""
+    logs, errors = np.log(shares), shares - 1
+    slopes = np.divide(logs, errors, out=np.ones_like(logs), where=errors != 0)
+    weights: Floats = slopes / shares / np.maximum(np.abs(logs), EDGE)
+    return weights
 
 
 def _solve(rows: _Rows, gb_s: float, stated: Floats, fixed: NDArray[np.bool_]) -> tuple[Floats, float]:
-    """The best constants beside a bandwidth, each 0 at least and ``not_hidden`` 1 at most, and the squared error.
+    """The best constants beside a bandwidth, and their loss: least squares, repeated with the weights of the last."""
+    longer, columns = rows.shares(gb_s)
+    best, least = stated, np.inf
+    weights = np.ones_like(longer)
+    for _ in range(ROUNDS):
+        constants = _within(columns, 1 - longer, weights, stated, fixed)
+        shares = longer + columns @ constants
+        loss = _loss(shares)
+        if loss >= least * (1 - SAME):
+            break
+        best, least, weights = constants, loss, _weights(shares)
+    return best, least
+
+
+def _within(columns: Floats, left: Floats, weights: Floats, stated: Floats, fixed: NDArray[np.bool_]) -> Floats:
+    """The constants of least weighted squares, each 0 at least and ``not_hidden`` 1 at most.
 
     Each lies inside of its bounds or on one, and every case is a linear problem.
     """
-    longer, columns = rows.shares(gb_s)
+    sizes = np.sqrt(weights @ np.square(columns))
+    sizes[sizes == 0] = 1.0
+    scaled = columns / sizes
+    products, aims = scaled.T @ (weights[:, None] * scaled), scaled.T @ (weights * left)
     best, least = stated, np.inf
     choices = [[value] if kept else [None, 0.0] for value, kept in zip(stated, fixed, strict=True)]
     if not fixed[0]:
@@ -346,27 +404,46 @@ def _solve(rows: _Rows, gb_s: float, stated: Floats, fixed: NDArray[np.bool_]) -
     for case in product(*choices):
         inside = np.array([value is None for value in case])
         constants = np.array([0.0 if value is None else value for value in case])
-        left = 1 - longer - columns @ constants
-        constants[inside] = np.linalg.lstsq(columns[:, inside], left, rcond=None)[0] if inside.any() else []
+        if inside.any():
+            rest = (aims - products @ (constants * sizes))[inside]
+            found = np.linalg.lstsq(products[np.ix_(inside, inside)], rest, rcond=RANK)[0]
+            constants[inside] = found / sizes[inside]
         if (constants < 0).any() or constants[0] > 1:
             continue
-        error = float(np.square(longer + columns @ constants - 1).sum())
+        scales = constants * sizes
+        error = float(scales @ products @ scales - 2 * aims @ scales)
         if error < least:
             best, least = constants, error
-    return best, least
+        if (inside | fixed).all():
+            break  # no bound binds
+    return best
 
 
-def _least(error: Callable[[float], float], peak: float) -> float:
-    """The bandwidth of the least error: the best of a grid, refined between its neighbours by golden section."""
+def _least(loss: Callable[[float], float], peak: float, equal: float) -> float:
+    """The bandwidth of the least loss: the best of a grid, refined between its neighbours by golden section.
+
+    If there is a higher one whose loss is equal, no row needs less, and the highest is taken.
+    """
     grid = peak * np.geomspace(SLOWEST, 1, STEPS)
-    at = int(np.argmin([error(rate) for rate in grid]))
+    losses = np.array([loss(rate) for rate in grid])
+    at = int(np.argmin(losses))
     low, high = grid[max(at - 1, 0)], grid[min(at + 1, STEPS - 1)]
     golden = (np.sqrt(5) - 1) / 2
-    for _ in range(40):
-        a, b = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, b) if error(a) <= error(b) else (a, high)
-    refined = (low + high) / 2
-    return float(min((grid[at], refined), key=error))
+    a, b = high - golden * (high - low), low + golden * (high - low)
+    at_a, at_b = loss(a), loss(b)
+    for _ in range(HALVINGS):
+        if at_a <= at_b:
+            high, b, at_b = b, a, at_a
+            a = high - golden * (high - low)
+            at_a = loss(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + golden * (high - low)
+            at_b = loss(b)
+    rates, found = np.append(grid, (a, b)), np.append(losses, (at_a, at_b))
+    best = int(np.argmin(found))
+    highest = grid[losses <= found[best] * (1 + EQUAL) + equal]
+    return float(max(rates[best], highest.max(initial=0.0)))
 
 
 def _alike(rows: _Rows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
@@ -384,11 +461,11 @@ def _alike(rows: _Rows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
     sizes = np.linalg.norm(columns, axis=0)
     silent = [[name] for name, size in zip(free, sizes, strict=True) if size == 0]
     told = [name for name, size in zip(free, sizes, strict=True) if size > 0]
-    _, values, vectors = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0])
-    values = np.append(values, np.zeros(len(told) - len(values)))
+    alone = columns[:, sizes > 0] / sizes[sizes > 0]
+    squares, vectors = np.linalg.eigh(alone.T @ alone)
     alike: list[list[str]] = []
-    for value, vector in zip(values, vectors, strict=True):
-        if value < ALIKE:
+    for square, vector in zip(squares, vectors.T, strict=True):
+        if square < ALIKE**2:
             group = {name for name, share in zip(told, vector, strict=True) if abs(share) > ALIKE}
             group = group.union(*(other for other in alike if group & set(other)))  # all of them can change together
             alike = [other for other in alike if not group & set(other)] + [[name for name in told if name in group]]

@@ -88,11 +88,12 @@ def shape_cycles(work: LayerWork, engine: Engine, pixels: Any, input_channels: A
     if work.gemm is None:
         return 0.0
     R, P, C, groups = work.gemm
+    tiles, inner = _tiles(work, R, engine, pixels), _inner(work, P, engine, input_channels)
     streams = engine.pixel_tiles == "stream" and R == 1
-    outputs = C / output_channels if streams else _ceil(C, output_channels)
-    passes = _inner(work, P, engine, input_channels) * outputs * groups
+    columns = (C / output_channels if streams else _ceil(C, output_channels)) * groups
     saved = WINOGRAD if _in_winograd(work, engine) else 1.0
-    return _tiles(work, R, engine, pixels) * passes / saved
+    fills = np.where(np.equal(pixels, 1), inner, tiles) * columns if engine.fill_cycles else 0
+    return tiles * inner * columns / saved + engine.fill_cycles * fills
 
 
 def product_cycles(work: LayerWork, engine: Engine) -> float:

@@ -71,10 +71,10 @@ def test_an_engine_moves_its_bytes(fluidb: Run, tmp_path: Path) -> None:
     need = needs(file, path, engine)
     assert table.cores is not None
     assert table.cores.moving[0][0][0] == pytest.approx(
-        need.bytes.sum() / (1e9 * 6.795) / table.stage_array()[0, :, 1].sum()
+        need.bytes.sum() / (1e9 * 6.794) / table.stage_array()[0, :, 1].sum()
     )
     assert table.cores.contention == 0.315
-    assert engine.model_copy(update={"contention": None}).share_of_memory == pytest.approx(6.795 / 19.2)
+    assert engine.model_copy(update={"contention": None}).share_of_memory == pytest.approx(6.794 / 19.2)
     done = fluidb("latency", "mobilenet_v1", "dpu-b4096-zcu104", "--cores", 2, "-o", "two", "--json")
     assert json.loads(done.stdout)["cores"]["of"] == [0, 0]
     assert read_latency(tmp_path / "two") == table

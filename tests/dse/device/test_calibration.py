@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import Run
+from builders import DATA, Run
+from fluidb.dse.device.alternatives import nearer
 from fluidb.dse.device.calibration import (
     CONSTANTS,
     Bound,
     Measurement,
-    _Rows,
-    _solve,
+    _within,
     calibrate,
     read_measurements,
 )
@@ -77,60 +77,78 @@ def test_the_constants_that_made_a_table_are_found(tmp_path: Path) -> None:
     assert not found.engine.unsourced
 
 
+def huber(ratio: float) -> float:
+    """The loss of one row."""
+    size = abs(np.log(ratio))
+    return float(size**2 / 0.1 if size < 0.05 else size - 0.025)
+
+
 CELLS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**9)), min_size=1, max_size=4)
 
 
-@settings(max_examples=30)
-@given(st.lists(st.tuples(CELLS, st.floats(0.1, 10), st.booleans()), min_size=4, max_size=7), st.integers(0, 2**31))
-def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], float, bool]], seed: int) -> None:
-    """Against random constants within their bounds, and against changes of each of those found."""
-    rows = [
-        row_of("n", time_s, [c for c, _ in parts], [m for _, m in parts], "w" if of_layer else None)
-        for parts, time_s, of_layer in cells
-    ]
+@settings(max_examples=5)
+@given(st.lists(st.tuples(CELLS, st.booleans()), min_size=6, max_size=12), st.integers(0, 2**31))
+def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], bool]], seed: int) -> None:
+    """On times with noise and a gross error: against those that made them, random ones, and changes of those found."""
+    draw = np.random.default_rng(seed)
+    true = [10 ** draw.uniform(-1.5, 0), draw.random(), *draw.exponential(0.3, 2)]
+    noise = np.exp(draw.normal(0, 0.1, len(cells))) * np.where(np.arange(len(cells)) == 0, 10, 1)
+    rows = []
+    for (parts, of_layer), factor in zip(cells, noise, strict=True):
+        row = row_of("n", 1.0, [c for c, _ in parts], [m for _, m in parts], "w" if of_layer else None)
+        rows.append(row._replace(seconds=factor * predicted(row, *true)))
     engine = calibrate(ONE, rows).engine
 
     def loss(constants: list[float]) -> float:
-        return sum((predicted(row, *constants) / row.seconds - 1) ** 2 for row in rows)
+        return sum(huber(predicted(row, *constants) / row.seconds) for row in rows)
 
     best = [engine.effective_gb_s or 1.0, engine.not_hidden, engine.layer_s, engine.inference_s]
     least = loss(best)
-    draw = np.random.default_rng(seed)
-    tried = [[10 ** draw.uniform(-3, 0), draw.random(), *draw.exponential(1.0, 2)] for _ in range(300)]
+    tried = [true]
+    tried += [[10 ** draw.uniform(-3, 0), draw.random(), *draw.exponential(1.0, 2)] for _ in range(300)]
     for place in range(1, 4):  # the bandwidth has valleys between the values that are tried
         for factor in (0.9, 1.1):
             tried.append([value * (factor if at == place else 1) for at, value in enumerate(best)])
             tried[-1][1] = min(tried[-1][1], 1.0)
-    assert all(loss(constants) >= least * (1 - 1e-2) - 1e-3 for constants in tried)
+    assert all(loss(constants) >= least * (1 - 2e-2) - 1e-3 for constants in tried)
 
 
 SHARES = st.lists(  # of 1/64, as SciPy divides by what is nearly 0
-    st.tuples(*(st.integers(0, most).map(lambda n: n / 64) for most in (96, 64, 64, 64))), min_size=1, max_size=6
+    st.tuples(*(st.integers(0, most).map(lambda n: n / 64) for most in (96, 64, 64, 64, 64))), min_size=1, max_size=6
 )
 
 
 @settings(max_examples=60)
 @given(SHARES, st.lists(st.booleans(), min_size=3, max_size=3))
 def test_the_linear_part_is_the_best_within_bounds(rows: list[tuple[float, ...]], kept: list[bool]) -> None:
-    """Beside a bandwidth, against SciPy's bounded least squares."""
+    """Beside a bandwidth and with weights, against SciPy's bounded least squares."""
     lsq_linear = pytest.importorskip("scipy.optimize", reason="needs SciPy: pip install --group exporters").lsq_linear
-
-    class Fixed(_Rows):
-        def __init__(self) -> None: ...
-
-        def shares(self, _: float) -> tuple[np.ndarray, np.ndarray]:
-            return table[:, 0], table[:, 1:]
-
     table, stated = np.array(rows), np.array([0.5, 0.1, 0.2])
-    constants, error = _solve(Fixed(), 1.0, stated, np.array(kept))
+    columns, left, weights = table[:, 1:4], 1 - table[:, 0], table[:, 4] + 1 / 64
+    constants = _within(columns, left, weights, stated, np.array(kept))
     high = np.where(kept, stated + 1e-12, [1.0, np.inf, np.inf])
     bounds = np.where(kept, stated, 0.0), high
-    best = lsq_linear(table[:, 1:], 1 - table[:, 0], bounds, method="bvls")
-    assert error == pytest.approx(np.square(table[:, 0] + table[:, 1:] @ constants - 1).sum())
-    assert error <= 2 * best.cost + 1e-6
+    roots = np.sqrt(weights)
+    best = lsq_linear(roots[:, None] * columns, roots * left, bounds, method="bvls")
+    assert weights @ np.square(columns @ constants - left) <= 2 * best.cost + 1e-6
     assert (constants >= 0).all()
     assert constants[0] <= 1
     assert (constants == stated)[kept].all()
+
+
+@pytest.mark.parametrize("times", [10.0, 0.1])
+def test_gross_errors_hardly_move_the_constants(times: float) -> None:
+    """Every hundredth row ten times too long or too short, of which least squares would make other constants."""
+    draw = np.random.default_rng(5)
+    rows = []
+    for at in range(400):
+        row = row_of("n", 1.0, [10 ** draw.uniform(4, 7)], [10 ** draw.uniform(7, 10)], "w")
+        factor = np.exp(draw.normal(0, 0.03)) * (times if at % 100 == 50 else 1)
+        rows.append(row._replace(seconds=factor * predicted(row, 0.5, 0.3, 0.05, 0.0)))
+    engine = calibrate(ONE, rows).engine
+    assert engine.effective_gb_s == pytest.approx(0.5, rel=0.02)
+    assert engine.not_hidden == pytest.approx(0.3, abs=0.02)
+    assert engine.layer_s == pytest.approx(0.05, rel=0.05)
 
 
 def test_causes_and_what_is_kept() -> None:
@@ -162,15 +180,82 @@ def test_constants_that_a_table_cannot_tell_apart() -> None:
     assert calibrate(ONE, idle).alike[:2] == [["effective_gb_s"], ["not_hidden"]]
 
 
+@pytest.mark.parametrize(("name", "shape", "fill"), [("os-16", (16, 1, 16), 30), ("ws-16", (1, 16, 16), 46)])
+def test_arrays_of_scale_sim_are_described(
+    fluidb: Run, tmp_path: Path, name: str, shape: tuple[int, ...], fill: int
+) -> None:
+    """Cycles of SCALE-Sim 3.0: rows + columns - 2 for a tile that fills, which is proposed where it is not stated."""
+    keys = dict(zip(("pixels", "input_channels", "output_channels"), shape, strict=True))
+    stated = START | keys | {"name": name, "clock_mhz": 1000.0, "word_bits": 8, "bandwidth_gb_s": 64.0}
+    records = {}
+    for cycles in (0, fill):
+        engine = Engine.read(stated | {"fill_cycles": cycles}, Path("e.toml"))
+        (tmp_path / f"{cycles}.toml").write_text(platform_text(engine))
+        done = fluidb(
+            "calibrate", f"{cycles}.toml", DATA / "scalesim" / "cycles.csv", "--hold-out", "ds_mobilenet", "--json"
+        )
+        assert done.returncode == 0, done.stderr
+        records[cycles] = json.loads(done.stdout)
+    found, without = records[fill], records[0]
+    assert [found["platform"][key] for key in CONSTANTS] == pytest.approx([64.0, 0.0, 0.0, 0.0], abs=1e-8)
+    held = {
+        cycles: next(item for item in record["errors"] if item["rows"] == "held out")
+        for cycles, record in records.items()
+    }
+    assert held[fill]["mean"] < 5e-3
+    assert max(item["worst"] for item in found["errors"]) < 0.03
+    assert abs(held[fill]["total"]) < 5e-3
+    assert found["nearer"] is None
+    assert held[0]["mean"] > 0.5
+    assert without["nearer"]["changes"] == {"fill_cycles": 32}
+    (near,) = [
+        item["mean"] for item in without["nearer"]["errors"] if (item["rows"], item["bound"]) == ("held out", None)
+    ]
+    assert near < held[0]["mean"] / 3
+    text = fluidb("calibrate", "0.toml", DATA / "scalesim" / "cycles.csv").stdout
+    assert "fill_cycles = 32: mean error fitted" in text
+
+
+def test_properties_that_a_table_shows_are_proposed_and_not_taken() -> None:
+    """Pixels in a line and channels of one position, of an engine that states neither; few rows propose nothing."""
+    true = kv260(**TRUE | {"inference_s": 0.0}, input_channels=12, pixel_tiles="line", inner_tiles="position")
+    draw = np.random.default_rng(2)
+    rows, stated = [], kv260(input_channels=12, pixel_tiles="map", inner_tiles="window")
+    for network in NETWORKS:
+        file, path = read_network_file(network)
+        need, other = (needs(file.model_copy(update={"exits": []}), path, engine) for engine in (true, stated))
+        for at, time_s in enumerate(batch_times(need, true) * np.exp(draw.normal(0, 0.03, len(need.works)))):
+            rows.append(Measurement(network, need.works[at].name, float(time_s), other.of_layer(at)))
+    held = ["resnet18", "mobilenet_v1"]
+    found = calibrate(stated, rows, held)
+    proposal = nearer(found, rows, held)
+    assert proposal is not None
+    assert proposal.changes == {"pixel_tiles": "line", "inner_tiles": "position"}
+    assert abs(proposal.calibration.errors(held_out=True)).mean() < 0.04
+    assert (found.engine.pixel_tiles, found.engine.inner_tiles) == ("map", "window")
+    few = [row for row in rows if row.network == "alexnet"]
+    assert nearer(calibrate(stated, few), few) is None
+
+
 BAD = {
     "no such network": ("network,latency_ms\nresnet5,1", "m.csv: line 2: network: unknown network"),
     "no such layer": ("network,layer,latency_ms\nvgg16,feature,1", "m.csv: line 2: layer: expected a layer of vgg16"),
+    "layers of another tool": (
+        "network,layer,latency_ms\nvgg16,a,1\nvgg16,b,1\nvgg16,features.0,1",
+        'found "a"; the first is features.0; 1 more rows of vgg16 have no layer of it',
+    ),
     "cycles without a clock": ("network,cycles\nvgg16,1e9", "m.csv: line 2: clock_mhz: expected the clock"),
     "a negative time": ("network,latency_ms\nvgg16,-3", "m.csv: line 2: latency_ms: expected more than 0"),
-    "both": ("network,latency_ms,cycles\nvgg16,1,1", "line 2: latency_ms, cycles: expected one of them, found both"),
+    "both": (
+        "network,latency_ms,cycles\nvgg16,1,1",
+        "line 2: latency_ms, latency_us, cycles: expected one of them, found latency_ms and cycles",
+    ),
     "too few rows": ("network,latency_ms\nvgg16,1", "m.csv: expected at least 4 rows to fit 4 constants, found 1"),
     "a cell too many": ("network,latency_ms\nvgg16,1,5", "m.csv: line 2: expected 2 values, found 3"),
-    "a cell too few": ("network,latency_ms\nvgg16", "line 2: latency_ms, cycles: expected one of them, found neither"),
+    "a cell too few": (
+        "network,latency_ms\nvgg16",
+        "line 2: latency_ms, latency_us, cycles: expected one of them, found none",
+    ),
     "a column twice": ("network,cycles,cycles\nvgg16,1,2", "m.csv: line 1: expected every column once, found cycles"),
     "no rows": ("network,latency_ms\n", "m.csv: expected rows of dpu-b4096-kv260, found none"),
     "a stranger in many rows": ("network,layer,latency_ms\nx,a,1\nx,b,1\nx,c,1", "line 2: network: unknown network"),
@@ -178,7 +263,10 @@ BAD = {
         "platform,network,latency_ms\nx,vgg16,1",
         "m.csv: expected rows of dpu-b4096-kv260, found those of x",
     ),
-    "no times": ("network,ms\nvgg16,1", "m.csv: line 1: expected the columns network, and latency_ms or cycles"),
+    "no times": (
+        "network,ms\nvgg16,1",
+        "m.csv: line 1: expected the columns network, and latency_ms, latency_us, or cycles",
+    ),
 }
 
 
@@ -226,6 +314,12 @@ def test_the_command_writes_an_engine_that_serves(fluidb: Run, tmp_path: Path) -
         file, path = read_network_file(row["network"])
         table = tabulate_engine(file.model_copy(update={"exits": []}), path, engine)
         assert sum(use.time_s[0] for use in table.layers) == pytest.approx(row["predicted_s"])
+    other = tmp_path / "us.csv"
+    other.write_text("\n".join(["network,latency_us", *(f"{name},{ms * 1e3}" for name, ms in rows.items())]))
+    record = json.loads(fluidb(*given[:2], "us.csv", *given[3:], "--json").stdout)
+    assert [row["error"] for row in record["rows"]] == pytest.approx(
+        [row["error"] for row in printed["rows"]], abs=1e-9
+    )
     again = fluidb(*given, "-o", "new.toml")
     assert again.returncode == 2
     assert "held out" in fluidb(*given).stdout
@@ -273,7 +367,7 @@ def test_tables_by_layer_of_several_arrays_give_back_their_constants(fluidb: Run
             errors["held out", bound]["count"] for bound in Bound if ("held out", bound) in errors
         )
     text = fluidb("calibrate", "a.toml", "layers.csv", "--hold-out", "mobilenet_v2").stdout
-    (line,) = [line for line in text.splitlines() if line.startswith("vgg16")]
+    line = next(line for line in text.splitlines() if line.startswith("vgg16"))
     assert line.split()[1:3] == ["21", "layers"]
     assert "too fast" not in text
 
@@ -282,4 +376,4 @@ def test_times_shorter_than_the_products_are_pointed_at(fluidb: Run, tmp_path: P
     """Seconds in the column of milliseconds."""
     (tmp_path / "m.csv").write_text("network,latency_ms\nvgg16,.05\nresnet50,.013\nresnet18,5\nmobilenet_v1,3\n")
     text = fluidb("calibrate", "dpu-b4096-kv260", "m.csv").stdout
-    assert "vgg16, resnet50: less than the products alone take; check unit, clock and shape" in " ".join(text.split())
+    assert "vgg16, resnet50: less than products or transfers alone take; check unit, clock" in " ".join(text.split())

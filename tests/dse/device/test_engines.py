@@ -43,23 +43,27 @@ def chunks(items: list[int], size: int) -> list[list[int]]:
 
 
 @given(SIDES, SIDES, st.tuples(SIDES, SIDES), SIDES, SIDES, SIDES, SIDES, SIDES, SIDES,
-       st.sampled_from(["line", "map"]), st.sampled_from(["position", "line", "window"]))  # fmt: skip
+       st.sampled_from(["line", "map"]), st.sampled_from(["position", "line", "window"]),
+       st.integers(0, 9))  # fmt: skip
 def test_cycles_equal_a_walk_over_tiles(
     height: int, width: int, window: tuple[int, int], channels: int, outputs: int, groups: int,
-    pixels: int, side: int, columns: int, along: str, inner: str,
+    pixels: int, side: int, columns: int, along: str, inner: str, fill: int,
 ) -> None:  # fmt: skip
-    """A cycle is a tile of pixels, one of values of the window, and one of output channels."""
-    engine = engine_of(pixels, side, columns, pixel_tiles=along, inner_tiles=inner)
+    """A cycle is a tile of pixels, one of values of the window, and one of output channels; what stays is filled."""
+    engine = engine_of(pixels, side, columns, pixel_tiles=along, inner_tiles=inner, fill_cycles=fill)
     lines = [[(y, x) for x in range(width)] for y in range(height)]
     maps = lines if along == "line" else [[pixel for line in lines for pixel in line]]
     tiles = sum(len(chunks(list(range(len(part))), pixels)) for part in maps)
     inner = "position" if inner == "line" and channels >= side else inner
     positions = {"position": window[0] * window[1], "line": window[0], "window": 1}[inner]
     values = list(range(window[0] * window[1] * channels // positions))
-    walked = 0
-    for _ in product(range(groups), range(tiles), range(positions), chunks(values, side)):
-        walked += len(chunks(list(range(outputs)), columns))
-    assert product_cycles(work_of(height, width, window, channels, outputs, groups), engine) == walked
+    walked, stay = 0, set()
+    taken, given = len(chunks(values, side)), len(chunks(list(range(outputs)), columns))
+    for group, tile, position, part, column in product(*map(range, (groups, tiles, positions, taken, given))):
+        walked += 1
+        stay.add((group, position, part, column) if pixels == 1 else (group, tile, column))
+    cycles = product_cycles(work_of(height, width, window, channels, outputs, groups), engine)
+    assert cycles == walked + fill * len(stay)
 
 
 def test_the_depthwise_unit_and_winograd_by_hand() -> None:
@@ -272,6 +276,7 @@ def test_the_best_shape_is_that_of_all_shapes(seed: int) -> None:
     engine = engine_of(
         *(int(side) for side in random.integers(1, 4, 3)), pixel_tiles=str(along), inner_tiles=str(inner),
         bandwidth_gb_s=float(random.choice([1e-3, 1.0])), not_hidden=float(random.choice([0.0, 0.25])),
+        fill_cycles=int(random.choice([0, 3])),
     )  # fmt: skip
     most = engine.macs_per_cycle
     sides = range(1, most + 1)
