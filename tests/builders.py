@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import partial
@@ -94,13 +94,15 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @contextmanager
-def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
-    """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored.
+def start_fluidb(
+    *arguments: object, cwd: Path, stderr: int = subprocess.PIPE, command: Sequence[str] = (FLUIDB,)
+) -> Iterator[subprocess.Popen[str]]:
+    """Start the installed command, or another that runs it, so that Ctrl-C reaches it: a test run in the background may have it ignored.
 
     If the command is still running at the end, it is killed: it would disturb the tests that follow.
     """
     with subprocess.Popen(
-        [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
+        [*command, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
     ) as running:  # fmt: skip
         try:

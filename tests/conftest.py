@@ -12,10 +12,12 @@ import pytest
 pytest.register_assert_rewrite("builders")
 
 from builders import POCKET, TINY, Run, Start, call_fluidb, run_fluidb, start_fluidb  # noqa: E402  (after the line above)
-from hypothesis import settings  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
-# a first call compiles, so no example has a deadline; CI draws the same examples every time
-settings.register_profile("fluidb", deadline=None, derandomize="CI" in os.environ)
+# a first call compiles and a machine may be busy, so nothing here has a deadline; CI draws the same examples every time
+settings.register_profile(
+    "fluidb", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
 settings.load_profile("fluidb")
 
 
@@ -35,7 +37,7 @@ def installed(tmp_path: Path) -> Run:
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts the installed command in an empty folder; whatever the test does, it ends with the test."""
     with ExitStack() as running:
-        yield lambda *arguments, **streams: running.enter_context(start_fluidb(*arguments, cwd=tmp_path, **streams))
+        yield lambda *arguments, **more: running.enter_context(start_fluidb(*arguments, cwd=tmp_path, **more))
 
 
 @pytest.fixture(scope="session")
