@@ -97,9 +97,10 @@ Start = Callable[..., "subprocess.Popen[str]"]
 def start_fluidb(
     *arguments: object, cwd: Path, stderr: int = subprocess.PIPE, command: Sequence[str] = (FLUIDB,)
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start the installed command, or another that runs it, so that Ctrl-C reaches it: a test run in the background may have it ignored.
+    """Start the installed command, or another that runs it, so that Ctrl-C reaches it.
 
-    If the command is still running at the end, it is killed: it would disturb the tests that follow.
+    A test run in the background may have it ignored. If the command is still running at the end, it is killed: it would
+    disturb the tests that follow.
     """
     with subprocess.Popen(
         [*command, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
