@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -48,3 +50,14 @@ def tiny_design(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = call_fluidb(*arguments, cwd=folder.parent)
         assert done.returncode == 0, done.stderr
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why tests were skipped, or what to install for them: a line for each."""
+    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
+    installs = [re.search(r"(pip|apt-get) install (--group )?\S+", reason) for reason in reasons]
+    said = Counter(
+        found[0] if found else reason.removeprefix("Skipped: ") for found, reason in zip(installs, reasons, strict=True)
+    )
+    for reason, count in said.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
