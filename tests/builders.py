@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import partial
@@ -66,9 +66,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def run_fluidb(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the installed command, as a user would."""
-    return subprocess.run(
-        [FLUIDB, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
-    )
+    return subprocess.run([FLUIDB, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -94,13 +92,16 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @contextmanager
-def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
-    """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored.
+def start_fluidb(
+    *arguments: object, cwd: Path, stderr: int = subprocess.PIPE, command: Sequence[str] = (FLUIDB,)
+) -> Iterator[subprocess.Popen[str]]:
+    """Start the installed command, or another that runs it, so that Ctrl-C reaches it.
 
-    If the command is still running at the end, it is killed: it would disturb the tests that follow.
+    A test run in the background may have it ignored. If the command is still running at the end, it is killed: it would
+    disturb the tests that follow.
     """
     with subprocess.Popen(
-        [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
+        [*command, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
     ) as running:  # fmt: skip
         try:
@@ -120,8 +121,8 @@ def read_terminal(descriptor: int) -> Iterator[bytes]:
 
 
 def wait_for(true: Callable[[], object]) -> None:
-    """Return as soon as a condition holds, and fail if it never does."""
-    deadline = monotonic() + 180
+    """Return as soon as a condition holds, and fail if it never does: a busy machine has time enough."""
+    deadline = monotonic() + 600
     while not true():
         assert monotonic() < deadline
         sleep(0.02)
@@ -178,7 +179,7 @@ def killed(folders: dict[Path, int], *arguments: object) -> list[int]:
     """
     steps = json.dumps({str(folder): step for folder, step in folders.items()})
     code = [sys.executable, "-c", KILLED, steps, *map(str, arguments)]
-    done = subprocess.run(code, capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(code, capture_output=True, text=True, check=True)
     return [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("ended ")]
 
 

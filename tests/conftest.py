@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +14,12 @@ import pytest
 pytest.register_assert_rewrite("builders")
 
 from builders import POCKET, TINY, Run, Start, call_fluidb, run_fluidb, start_fluidb  # noqa: E402  (after the line above)
-from hypothesis import settings  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
-# a first call compiles, so no example has a deadline; CI draws the same examples every time
-settings.register_profile("fluidb", deadline=None, derandomize="CI" in os.environ)
+# a first call compiles and a machine may be busy, so nothing here has a deadline; CI draws the same examples every time
+settings.register_profile(
+    "fluidb", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
 settings.load_profile("fluidb")
 
 
@@ -35,7 +39,7 @@ def installed(tmp_path: Path) -> Run:
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts the installed command in an empty folder; whatever the test does, it ends with the test."""
     with ExitStack() as running:
-        yield lambda *arguments, **streams: running.enter_context(start_fluidb(*arguments, cwd=tmp_path, **streams))
+        yield lambda *arguments, **more: running.enter_context(start_fluidb(*arguments, cwd=tmp_path, **more))
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +50,14 @@ def tiny_design(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = call_fluidb(*arguments, cwd=folder.parent)
         assert done.returncode == 0, done.stderr
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why tests were skipped, or what to install for them: a line for each."""
+    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
+    installs = [re.search(r"(pip|apt-get) install (--group )?\S+", reason) for reason in reasons]
+    said = Counter(
+        found[0] if found else reason.removeprefix("Skipped: ") for found, reason in zip(installs, reasons, strict=True)
+    )
+    for reason, count in said.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")

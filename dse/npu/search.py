@@ -331,9 +331,12 @@ class Evaluator:
         return self.evaluate(tile)[1]
 
     def _tiles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Tiles of designs under each stacking code; where a code does not fit, those of k = 1, which wins ties."""
+        """Tiles of designs under each stacking code; where a code does not fit, those of k = 1, which wins ties.
+
+        Always in one order in memory: a kernel would be compiled for each.
+        """
         tiles = stacked(space, self.plan.codes)
-        return np.where(tiles.min(axis=0) < 1, tiles[:, :1], tiles)
+        return np.ascontiguousarray(np.where(tiles.min(axis=0) < 1, tiles[:, :1], tiles))
 
     def cycles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
         """Cycles of D designs by the paper's count, by stage and batch."""

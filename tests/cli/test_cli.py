@@ -743,7 +743,7 @@ def test_a_terminal_sees_progress_and_the_next_step(start: Start) -> None:
     os.close(slave)
     seen = b"".join(read_terminal(master))
     os.close(master)
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=180)
     assert running.returncode == 0
     assert b"designs" in seen
     assert b"next: fluidb latency d" in seen
@@ -762,40 +762,52 @@ def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_ctrl_c_in_the_middle_leaves_nothing(start: Start, tmp_path: Path) -> None:
-    text = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
-    (tmp_path / "big.toml").write_text(text)
-    master, slave = pty.openpty()
-    running = start("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", stderr=slave)
-    os.close(slave)
-    seen, pieces = b"", read_terminal(master)
-    while seen.count(b"designs") < 5:  # the bar is drawn again and again while a kernel works that takes minutes
-        seen += next(pieces)
-    running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=60)  # it answers in milliseconds, and not when the kernel ends
-    seen += b"".join(pieces)
-    os.close(master)
-    assert (running.returncode, out) == (130, "")
-    assert seen.endswith(b"fluidb: interrupted\r\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["big.toml"]
-
-
-CTRL_C_IN_COMPILED_CODE = """
-import os, signal
-from threading import Timer
+ENDLESS = """
 import numpy as np
 from numba import njit
-from fluidb.cli import interrupt
 @njit("(i8[::1],)", nogil=True)
 def endless(numbers):
     while numbers[0] >= 0:
         numbers[0] ^= 1
+"""
+ENDLESS_SEARCH = f"""{ENDLESS}
+from fluidb.cli import main
+from fluidb.dse.npu.search import Evaluator
+Evaluator.cost = lambda *_, **options: endless(np.zeros(1, dtype=np.int64))
+main()
+"""
+
+
+def test_ctrl_c_in_the_middle_leaves_nothing(start: Start, tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-c", ENDLESS_SEARCH]
+    running = start("dse", "resnet50", "zc706", "-o", "d", "--threads", 2, command=command, stderr=slave)
+    os.close(slave)
+    seen, pieces = b"", read_terminal(master)
+    while seen.count(b"designs") < 5:  # the bar is drawn again and again while a kernel works that never ends
+        seen += next(pieces)
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=180)
+    seen += b"".join(pieces)
+    os.close(master)
+    assert (running.returncode, out) == (130, "")
+    assert seen.endswith(b"fluidb: interrupted\r\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+CTRL_C_IN_COMPILED_CODE = f"""{ENDLESS}
+import os, signal
+from threading import Timer
+from fluidb.cli import interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may have it ignored
 interrupt.GRACE_S = 0.1
 interrupt.never_late()
-Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 with interrupt.resumable(OUTPUT, "runs"):
-    endless(np.zeros(1, dtype=np.int64))
+    try:
+        Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        endless(np.zeros(1, dtype=np.int64))
+    except KeyboardInterrupt:  # a busy machine: it came before the compiled code
+        endless(np.zeros(1, dtype=np.int64))
 """
 
 
@@ -804,7 +816,7 @@ with interrupt.resumable(OUTPUT, "runs"):
 )
 def test_ctrl_c_ends_compiled_code_without_end(output: str, kept: str) -> None:
     command = [sys.executable, "-c", CTRL_C_IN_COMPILED_CODE.replace("OUTPUT", output)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert (done.returncode, done.stderr) == (130, f"fluidb: interrupted{kept}\n")
 
 

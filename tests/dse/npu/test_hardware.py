@@ -60,7 +60,7 @@ DESIGNS = [
 
 
 def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module", params=DESIGNS)

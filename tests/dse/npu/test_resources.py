@@ -34,7 +34,7 @@ def synthesised(sources: str, top: str, folder: Path) -> dict[str, Counter[str]]
     script = (
         f"read_verilog -sv {sources}; synth_xilinx -family xc7 -top {top} -flatten -run begin:fine; tee -o out stat"
     )
-    subprocess.run([tool("yosys"), "-q", "-p", script], cwd=folder, capture_output=True, check=True, timeout=300)
+    subprocess.run([tool("yosys"), "-q", "-p", script], cwd=folder, capture_output=True, check=True)
     modules = re.split(r"^=== (?:design )?(.*) ===$", (folder / "out").read_text(), flags=re.MULTILINE)[1:]
     found = [re.findall(r"^ +(DSP48E1|RAMB\w+|RAM\d+M) +(\d+)$", text, re.MULTILINE) for text in modules[1::2]]
     return {name: Counter({cell: int(n) for cell, n in row}) for name, row in zip(modules[::2], found, strict=True)}
@@ -52,16 +52,16 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
     return +found
 
 
-PLACED = [Design(1536, 1, 3, 2, 2), Design(2742, 2, 1, 4, 4)]
-MORE = [Design(1024, 2, 2, 4, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1)]
+MORE = [Design(1024, 2, 2, 4, 2), Design(1100, 1, 2, 8, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1)]
 """Each takes Yosys half a minute; ``FLUIDB_ALL_DESIGNS=1`` runs all."""
 
 
 @pytest.mark.parametrize(
     ("design", "top"),
     [
-        *((design, "engine") for design in [*PLACED, *(MORE if "FLUIDB_ALL_DESIGNS" in os.environ else [])]),
-        (Design(1100, 1, 2, 8, 2), "npu"),
+        (Design(1536, 1, 3, 2, 2), "engine"),  # more elements than words of a beat
+        (Design(2742, 2, 1, 4, 4), "npu"),
+        *((design, "engine") for design in (MORE if "FLUIDB_ALL_DESIGNS" in os.environ else [])),
     ],
     ids=str,
 )
