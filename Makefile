@@ -125,4 +125,4 @@ pictures: $(VENV)/ready
 	  --screenshot=docs/images/report.png 'file://$(CURDIR)/$(PICTURES)/r50-zc706.html'
 
 clean:
-	rm -rf $(VENV) $(VENV)-exporters $(PEERS_VENV) $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) $(PEERS_VENV) $(DEMO) build dist *.egg-info

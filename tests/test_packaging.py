@@ -32,7 +32,11 @@ DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".hpp", ".in", ".md", ".
 
 def subpackages() -> list[str]:
     folders = [path.parent.relative_to(ROOT) for path in ROOT.glob("*/**/__init__.py")]
-    ours = [folder for folder in folders if folder.parts[0] not in ("tests", "benchmarks", "build", ".venv")]
+    ours = [
+        folder
+        for folder in folders
+        if folder.parts[0] not in ("tests", "benchmarks", "build") and folder.parts[0][0] != "."
+    ]
     return sorted(".".join(["fluidb", *folder.parts]) for folder in [*ours, Path("docs")])
 
 
