@@ -558,7 +558,10 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "contender twice": ([('name = "fluid"', 'name = "waits"')], 'contenders: expected every name once, found "waits"'),
     "policy": ([('"serial"', '"cereal"')], 'contenders[0] ("one by one").policy: policy: unknown policy "cereal"'),
     "parameter": ([("timeout=M", "timeout=X")], 'contenders[1] ("waits").policy: policy: timeout'),
-    "letter": ([('"serial"', '"serial:timeout=M"')], 'contenders[0] ("one by one").policy: policy: unknown parameter'),
+    "letter": (
+        [('"serial"', '"serial:timeout=M"')],
+        'contenders[0] ("one by one").policy: policy: serial has no parameter "timeout"',
+    ),
     "policy file": ([('"serial"', '"no.py:mine"')], 'contenders[0] ("one by one").policy: policy: '),
     "batching": ([('"none"', '"nun"')], 'contenders[0] ("one by one").engine.batching: expected'),
     **{

@@ -106,7 +106,10 @@ def test_faults_of_a_target(fluidb: Run, tmp_path, tiny_design):
             ["1ms", "--samples", "e.npz", "--slo", "1ms"],
             "--slo: an option with a trace or clients, but this is a target; leave it out",
         ),
-        (["1ms", "--samples", "e.npz", "--objective", "luck"], "'luck' is not one of 'latest', 'accuracy'"),
+        (
+            ["1ms", "--samples", "e.npz", "--objective", "luck"],
+            '--objective: expected one of latest, accuracy, found "luck"',
+        ),
     ):
         (line,) = lines(fluidb("thresholds", tiny_design, "--target", *arguments))
         assert expected in line
