@@ -15,6 +15,8 @@ from ...models import Network
 from ...models.network import Count
 from ...platforms import Board
 from .choices import MAX_DESIGN_BATCH, Batching, Objective, Overlap
+from .fbcb import MAX_BLOCK_BITS, entry_bits
+from .logic import Entries
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
 from .resources import counts_logic, most_beside
 from .space import ANY, Beside, DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, stacked
@@ -135,7 +137,7 @@ class SearchOptions(Strict):
         return self.overlap is not Overlap.PAPER
 
     def counts_logic(self, platform: Board) -> bool:
-        """Whether look-up tables and flip-flops of the engine are counted; else the former as the paper has them."""
+        """Whether look-up tables and flip-flops of the NPU are counted; else the former as the paper has them."""
         return self.placed and counts_logic(platform)
 
     def room(self, platform: Board) -> Limits:
@@ -189,11 +191,18 @@ class SearchOptions(Strict):
             return ANY
         return Beside(self.b_max, min(layer.gemm.C for layer in network.layers if layer.gemm))
 
-    def most_beside(self, platform: Board, space: NDArray[np.int64]) -> NDArray[np.int64]:
+    def entries(self, network: Network) -> Entries:
+        """The control block of a network, whose entries are as wide as they may get."""
+        products = sum(layer.gemm is not None for layer in network.layers)
+        return Entries(products * self.b_max, entry_bits(self.b_max, MAX_BLOCK_BITS))
+
+    def most_beside(self, network: Network, platform: Board, space: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find how many samples designs can have side by side in a tile of columns.
 
         Parameters
         ----------
+        network : Network
+            The network.
         platform : Board
             The board.
         space : array
@@ -207,7 +216,7 @@ class SearchOptions(Strict):
         most = int(self.plan.layouts[:, 2].max())
         if not self.counts_logic(platform):
             return np.full(len(space), most)
-        return np.maximum(most_beside(self.limits.confine(platform), space, most), 1)
+        return np.maximum(most_beside(self.limits.confine(platform), space, most, self.entries(network)), 1)
 
 
 class RankedDesign(Strict):
@@ -355,7 +364,7 @@ class Evaluator:
             self._kernels.account_designs(tiles, self.work, self.plan, board.words_per_cycle, choice, *found)
             return found, choice
         mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
-        beside = self._options.most_beside(board, space)
+        beside = self._options.most_beside(self._network, board, space)
         run.run_designs(
             tiles, self.work, self.plan, beside, board.port, run.drain_cycles(space[:, 1]), mode, board.words_per_cycle,
             choice, *found,
@@ -501,12 +510,13 @@ def search(
     options = options or SearchOptions()
     check_objectives(platform, [options.objective])
     room, goal = options.room(platform), OBJECTIVES[options.objective]
+    beside, entries = options.beside(network), options.entries(network)
     if options.tile is None:
-        space = DesignSpace(platform, room, placed=options.placed, beside=options.beside(network))
+        space = DesignSpace(platform, room, placed=options.placed, beside=beside, entries=entries)
         evaluator, total = Evaluator(network, platform, options), space.size
         found, values = _by_bound(evaluator, space, options.objective, top, threads, progress)
     else:
-        check_fit(platform, options.tile, room, placed=options.placed, beside=options.beside(network))
+        check_fit(platform, options.tile, room, placed=options.placed, beside=beside, entries=entries)
         found, total = np.array([options.tile]), 1
         values = Evaluator(network, platform, options).rate(found, [options.objective])[:, 0]
     if progress:
