@@ -36,7 +36,7 @@ LUTS: dict[str, tuple[float, ...]] = {
     "outputs": (0.880, 215.173),
     "loader": (1248.762, 46.972),
     "control": (3483.682, 60.381, 117.436),
-    "fbe": (0.635,),
+    "fbe": (0.669,),
     "top": (105.420,),
 }
 """Look-up tables of three inputs or more, for each feature of a part (:func:`features`, :func:`features_beyond`)."""
@@ -49,7 +49,7 @@ UNPAIRED: dict[str, tuple[float, ...]] = {
     "outputs": (-0.423, -291.107),
     "loader": (473.492, 76.879),
     "control": (-398.010, 59.925, 20.946),
-    "fbe": (0.098,),
+    "fbe": (0.079,),
     "top": (514.623,),
 }
 """Small tables that share none of those, likewise (``benchmarks/synthesis.py``); below 0 if small ones are too few."""
