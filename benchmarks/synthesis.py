@@ -74,8 +74,7 @@ SIZES = {
 
 CHECKS = {
     **{part: [Size(64, 4, 4, 4, 2)] for part in ("elements", "weights", "sums")},
-    "inputs": [Size(64, 4, 4, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 7, 8, 8, 2), Size(512, 3, 8, 16, 2)],
-    "control": [Size(1024, 4, 4, 16, 2)],
+    "inputs": [Size(64, 4, 4, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 7, 8, 8, 2)],
 }
 """Sizes to which nothing is fitted."""
 
