@@ -1,7 +1,10 @@
-"""Look-up tables and flip-flops of the engine and of its parts, as Yosys places them.
+"""Look-up tables and flip-flops of the NPU and of its parts, as Yosys places them.
 
 Writes ``synthesis.csv``, one row for each part at each size, to which ``dse/npu/logic.py`` is fitted.  Parts are
-synthesised apart from the engine; a whole engine is for the comparison only.
+synthesised apart; a whole engine, and the sizes in ``CHECKS``, are for the comparison only.
+
+Yosys lets a small table, of one or two inputs, share one with a table of three or four; of small ones without such a
+table, two share one.  Which of both are left over is known only of a whole, so a part has two counts.
 """
 
 from __future__ import annotations
@@ -17,17 +20,21 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 TABLE = HERE / "synthesis.csv"
-SOURCE = HERE.parent / "dse" / "npu" / "rtl" / "engine"
+RTL = HERE.parent / "dse" / "npu" / "rtl"
+SOURCE = RTL / "engine"
 
 
 class Size(NamedTuple):
-    """A design, words of a beat, most samples side by side."""
+    """A design, words of a beat, most samples side by side; of a control block its layers, samples, bits of blocks."""
 
     T_R: int
     T_P: int
     T_C: int
     W: int
     S: int
+    layers: int = 0
+    b_max: int = 0
+    block_bits: int = 0
 
 
 class Row(NamedTuple):
@@ -35,7 +42,8 @@ class Row(NamedTuple):
 
     part: str
     size: Size
-    luts: int  # those of memories left out
+    luts: int  # of three inputs or more; those of memories left out; of a whole engine all, as placed
+    unpaired: int  # small ones beyond those that share one with a table of three or four inputs; less than 0 if too few
     memory_luts: int
     flip_flops: int
 
@@ -47,19 +55,28 @@ SIZES = {
     "weights": [Size(1024, T_P, 8, W, S) for T_P, W, S in WEIGHTS],
     "sums": [Size(T_R, 4, 8, 8, 2) for T_R in (64, 1024, 4000)],
     "inputs": [
-        Size(1024, 2, 8, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 1, 8, 16, 2), Size(2048, 1, 8, 4, 4),
-        Size(1024, 7, 8, 8, 2), Size(1024, 4, 8, 8, 2), Size(1024, 7, 8, 4, 1),
+        Size(1024, 2, 8, 4, 2), Size(1024, 1, 8, 16, 2), Size(2048, 1, 8, 4, 4), Size(1024, 4, 8, 8, 2),
+        Size(1024, 7, 8, 4, 1),
     ],
     "outputs": [
-        Size(64, 4, 20, 4, 2), Size(1024, 4, 16, 8, 2), Size(2048, 4, 12, 16, 2), Size(1024, 4, 32, 8, 2),
+        Size(64, 4, 4, 4, 2), Size(64, 4, 20, 4, 2), Size(1024, 4, 16, 8, 2), Size(2048, 4, 12, 16, 2),
+        Size(1024, 4, 32, 8, 2),
     ],
-    "loader": [Size(1024, 4, 8, W, 2) for W in (4, 16, 32)],
+    "loader": [Size(64, 4, 4, 4, 2), Size(1024, 4, 8, 16, 2), Size(1024, 4, 8, 32, 2)],
     "control": [
-        Size(1024, 4, 4, 16, 2), Size(1024, 4, 20, 8, 2), Size(64, 7, 8, 4, 1), Size(256, 4, 8, 4, 4),
-        Size(1024, 7, 32, 8, 2),
+        Size(64, 4, 4, 4, 2), Size(1024, 4, 16, 8, 2), Size(64, 7, 8, 4, 1),
+        Size(256, 4, 8, 4, 4),
     ],
+    "fbe": [Size(0, 0, 0, 0, 0, *of) for of in ((8, 4, 0), (10, 6, 3), (20, 8, 4), (63, 8, 4))],
+    "top": [Size(64, 4, 4, 4, 2, 10, 6, 3), Size(64, 4, 4, 16, 2, 8, 8, 2)],
     "engine": [Size(64, 4, 4, 4, 2), Size(256, 4, 32, 8, 2), Size(128, 7, 4, 8, 2)],
 }  # fmt: skip
+
+CHECKS = {
+    **{part: [Size(64, 4, 4, 4, 2)] for part in ("elements", "weights", "sums")},
+    "inputs": [Size(64, 4, 4, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 7, 8, 8, 2)],
+}
+"""Sizes to which nothing is fitted."""
 
 # Two neighbours differ, so both are in a part.  Without samples side by side there is no choice of one.
 WRAPPERS = """
@@ -158,52 +175,96 @@ endmodule
 
 TOPS = {part: part for part in ("inputs", "outputs", "sums")} | {
     **{part: f"part_{part}" for part in ("elements", "weights", "loader")}, "control": "engine", "engine": "engine",
+    "fbe": "fbe", "top": "npu",
 }  # fmt: skip
 """The module of each part."""
+
+BEYOND = ("fbe", "top")
+"""Parts of the NPU beside its engine."""
+
+K_BITS = 2
 
 APART = ("element", "inputs", "load_beats", "outputs", "scale", "sums", "weights")
 """Files that are not of ``control``."""
 
 
+def control_block(size: Size) -> str:
+    """The package of the Fluid Batching Engine, with entries of zeros."""
+    layers, b_max, block_bits = size[5:]
+    bits = (b_max - 1).bit_length() + block_bits + K_BITS
+    values = {
+        "layers": layers, "b_max": b_max, "k_bits": K_BITS, "block_bits": block_bits,
+        "batch_bits": (b_max - 1).bit_length(), "entry_bits": bits, "address_bits": (layers * b_max - 1).bit_length(),
+        "layer_bits": (layers - 1).bit_length(), "count_bits": b_max.bit_length(), "literal": 0,
+        "one_by_one": "0" * layers, "row_top": b_max * bits - 1,
+        "k_codes": "".join(f"localparam logic [1:0] K_{k} = {code};" for code, k in enumerate(("1", "2", "HALF"))),
+        "rows": "".join(f"{layer}: fbcb_row = '0;" for layer in range(layers)),
+    }  # fmt: skip
+    return Template((RTL / "fbe_pkg.sv.in").read_text()).substitute(values, origin="// A size.")
+
+
+def sources(part: str, size: Size) -> tuple[dict[str, str], list[Path]]:
+    """Files that are made for a part, and those that it has."""
+    if part in BEYOND:
+        made = {"fbe_pkg.sv": control_block(size)}
+        if part == "fbe":
+            return made, [RTL / "fbcb.sv", RTL / "fbe.sv"]
+        found = [RTL / "fbe.sv", RTL / "npu.sv", SOURCE / "engine.sv"]
+    else:
+        made = {"parts.sv": STUBS if part == "control" else WRAPPERS}
+        found = [path for path in sorted(SOURCE.glob("*.sv")) if part != "control" or path.stem not in APART]
+    package = Template((SOURCE / "engine_pkg.sv.in").read_text()).substitute(size._asdict(), origin="// A size.")
+    return {"engine_pkg.sv": package} | made, found
+
+
 def synthesise(part: str, size: Size) -> Row:
     """Count what Yosys places of a part for a Series 7 device."""
-    sources = sorted(SOURCE.glob("*.sv"))
-    if part == "control":
-        sources = [path for path in sources if path.stem not in APART]
-    package = Template((SOURCE / "engine_pkg.sv.in").read_text()).substitute(size._asdict(), origin="// A size.")
+    made, found = sources(part, size)
     with TemporaryDirectory() as folder:
-        parts = STUBS if part == "control" else WRAPPERS
-        Path(folder, "engine_pkg.sv").write_text(package)
-        Path(folder, "parts.sv").write_text(parts)
-        names = " ".join(["engine_pkg.sv", *map(str, sources), "parts.sv"])
+        for name, text in made.items():
+            Path(folder, name).write_text(text)
+        names = " ".join([*made, *map(str, found)])
         script = (
-            f"read_verilog -sv {names}; synth_xilinx -family xc7 -noiopad -flatten -top {TOPS[part]}; "
-            f"tee -q -o cells stat -tech xilinx"
+            f"read_verilog -sv {names}; {'blackbox engine fbe; ' if part == 'top' else ''}"
+            f"synth_xilinx -family xc7 -noiopad -flatten -top {TOPS[part]}; tee -q -o cells stat -tech xilinx"
         )
         subprocess.run(["yosys", "-q", "-p", script], cwd=folder, check=True, capture_output=True)
         text = Path(folder, "cells").read_text()
     cells = {name: int(number) for name, number in re.findall(r"^ +([A-Z]\w+) +(\d+)$", text, re.MULTILINE)}
-    luts = int(re.findall(r"Estimated number of LCs: +(\d+)", text)[-1])  # two small functions are in one table
+    estimated = int(re.findall(r"Estimated number of LCs: +(\d+)", text)[-1])
 
     def count(pattern: str) -> int:
         return sum(number for cell, number in cells.items() if re.fullmatch(pattern, cell))
 
+    luts = count("LUT[3-6]")
+    unpaired = count("LUT2") + max(count("LUT1") - count("LUT5"), 0) - count("LUT[34]")
+    assert estimated == luts + max(unpaired + 1, 0) // 2
+    if part == "engine":
+        luts, unpaired = estimated, 0
     halved = 2 if part in ("elements", "weights") else 1
-    return Row(part, size, (luts + count(r"SRL\w+")) // halved, 4 * count(r"RAM\d+M"), count(r"FD\w+") // halved)
+    return Row(
+        part,
+        size,
+        (luts + count(r"SRL\w+")) // halved,
+        unpaired // halved,
+        4 * count(r"RAM\d+M"),
+        count(r"FD\w+") // halved,
+    )
 
 
 def read_table() -> list[Row]:
     """The rows of the table."""
     with TABLE.open(newline="") as file:
         rows = list(csv.reader(file))[1:]
-    return [Row(part, Size(*map(int, row[:5])), *map(int, row[5:])) for part, *row in rows]
+    sizes = len(Size._fields)
+    return [Row(part, Size(*map(int, row[:sizes])), *map(int, row[sizes:])) for part, *row in rows]
 
 
 def write_table(rows: list[Row]) -> None:
     """Write the rows of the table."""
     with TABLE.open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["part", *Size._fields, "luts", "memory_luts", "flip_flops"])
+        table.writerow(["part", *Size._fields, *Row._fields[2:]])
         table.writerows([row.part, *row.size, *row[2:]] for row in rows)
 
 
@@ -211,12 +272,13 @@ def main() -> None:
     """Synthesise every part, or those named, and write the rows that the table does not have yet."""
     found = {(row.part, row.size): row for row in read_table()} if TABLE.exists() else {}
     for part in sys.argv[1:] or list(SIZES):
-        for size in SIZES[part]:
+        for size in SIZES[part] + CHECKS.get(part, []):
             if (part, size) in found:
                 continue
             found[part, size] = synthesise(part, size)
             print(*found[part, size], flush=True)
-            write_table([found[name, of] for name, sizes in SIZES.items() for of in sizes if (name, of) in found])
+            sizes = [(name, of) for name in SIZES for of in SIZES[name] + CHECKS.get(name, [])]
+            write_table([found[key] for key in sizes if key in found])
 
 
 if __name__ == "__main__":

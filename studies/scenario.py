@@ -520,6 +520,7 @@ def load_scenario(name: AnyPath) -> Scenario:
                         options.tile,
                         placed=options.placed,
                         beside=options.beside(site.on.network),
+                        entries=options.entries(site.on.network),
                     )
                     faults.catch(f"{path}: cases[{index}]{label}.tiles.{found.name}", fit)
         count = file.requests if site.trace is None else len(site.trace)

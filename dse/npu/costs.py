@@ -103,7 +103,7 @@ def needs_of(design: DesignTable, fbcb: FbcbTable) -> Needs | None:
     """What a design takes of its board; ``None`` if the board's file states no blocks, or memory is counted in bits."""
     if not design.options.placed or design.platform.block_rams is None:
         return None
-    return needs(design.platform, design.tile, samples_beside(design, fbcb))
+    return needs(design.platform, design.tile, samples_beside(design, fbcb), fbcb.entries)
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:

@@ -111,7 +111,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
     rate, drain = platform.words_per_cycle, float(schedule.drain_cycles(design.tile.T_P))
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
-    beside = int(design.options.most_beside(platform, np.array([design.tile]))[0])
+    beside = int(design.options.most_beside(design.network, platform, np.array([design.tile]))[0])
     found: list[list[list[Configuration]]] = []
     for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from ...formats import Form, Strict, Table
 from .choices import MAX_DESIGN_BATCH
+from .logic import Entries
 from .space import K_CODES
 
 K_BITS = 2
@@ -81,9 +82,14 @@ class FbcbTable(Table):
         return self
 
     @property
+    def entries(self) -> Entries:
+        """Its entries."""
+        return Entries(len(self.rows) * self.b_max, self.bits)
+
+    @property
     def register_bits(self) -> int:
         """Flip-flops that hold the whole table."""
-        return len(self.rows) * self.b_max * self.bits
+        return self.entries.number * self.entries.bits
 
     def unpack(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Stacking codes, blocks and B_R as written by :func:`encode`."""

@@ -1,4 +1,4 @@
-"""Look-up tables and flip-flops of the engine in ``rtl/engine`` by parts (docs/model.md, Resources).
+"""Look-up tables and flip-flops of the NPU in ``rtl`` by parts (docs/model.md, Resources).
 
 ``benchmarks/synthesis.csv`` has the syntheses, and ``tests/dse/npu/test_logic.py`` fits the numbers below to it anew.
 """
@@ -20,31 +20,65 @@ SUM_BITS = 48
 """Bits of its sums."""
 
 
+FBE_FLIP_FLOPS = 45
+"""Flip-flops of the Fluid Batching Engine beside those of its entries, at most."""
+
+TOP_FLIP_FLOPS = 2312
+"""Flip-flops of the NPU beside the two engines: most hold a layer's record."""
+
 PER_ELEMENT = ("elements", "weights", "sums")
 """Parts that each element has; the engine has one of every other."""
 
 LUTS: dict[str, tuple[float, ...]] = {
-    "elements": (0.341, 0.779, 0.751),
+    "elements": (0.101, 0.779, 0.751),
     "weights": (1.160, 36.267, 1.601, 20.879),
-    "sums": (330.412, 0.389),
-    "inputs": (1.878, 0.169, 1.138, 65.369),
-    "outputs": (0.783, 484.342),
-    "loader": (1467.909, 86.689),
-    "control": (3320.614, 90.009, 123.298),
+    "sums": (313.111, 0.106),
+    "inputs": (0.927, 0.219, 1.037, 89.147),
+    "outputs": (0.880, 215.173),
+    "loader": (1248.762, 46.972),
+    "control": (3483.682, 60.381, 117.436),
+    "fbe": (0.669,),
+    "top": (105.420,),
 }
-"""Look-up tables for each of the :func:`features` of a part."""
+"""Look-up tables of three inputs or more, for each feature of a part (:func:`features`, :func:`features_beyond`)."""
+
+UNPAIRED: dict[str, tuple[float, ...]] = {
+    "elements": (1.297, -0.571, -0.139),
+    "weights": (-0.948, -8.739, -0.220, 12.109),
+    "sums": (33.577, 0.570),
+    "inputs": (1.887, 0.055, -0.017, -77.681),
+    "outputs": (-0.423, -291.107),
+    "loader": (473.492, 76.879),
+    "control": (-398.010, 59.925, 20.946),
+    "fbe": (0.079,),
+    "top": (514.623,),
+}
+"""Small tables that share none of those, likewise (``benchmarks/synthesis.py``); below 0 if small ones are too few."""
+
+
+class Entries(NamedTuple):
+    """Those of a control block."""
+
+    number: int = 0
+    bits: int = 0  # of each
 
 
 class Logic(NamedTuple):
     """What the parts of designs take; each value has the designs' shape."""
 
     luts: dict[str, Values]
+    unpaired: dict[str, Values]
     flip_flops: dict[str, Values]
+
+    @property
+    def small_luts(self) -> Values:
+        """Look-up tables that hold two small ones each: those for which no part has a table to share."""
+        return np.maximum(sum(self.unpaired.values(), np.zeros(())), 0) / 2
 
     @property
     def total_luts(self) -> Values:
         """Look-up tables of all parts."""
-        return sum(self.luts.values(), np.zeros(()))
+        return sum(self.luts.values(), self.small_luts)
 
     @property
     def total_flip_flops(self) -> Values:
@@ -142,6 +176,26 @@ def flip_flops(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, besid
     }
 
 
+def features_beyond(entries: Entries) -> dict[str, list[Values]]:
+    """As :func:`features`, of the Fluid Batching Engine with its control block, and of what joins it and the engine."""
+    return {"fbe": [np.array(float(entries.number * entries.bits))], "top": [np.ones(())]}
+
+
+def _weighed(weights: dict[str, tuple[float, ...]], grown: dict[str, list[Values]]) -> dict[str, Values]:
+    return {
+        name: sum((weight * of for weight, of in zip(weights[name], parts, strict=True)), np.zeros(()))
+        for name, parts in grown.items()
+    }
+
+
+def beyond(entries: Entries) -> Logic:
+    """What the NPU takes beside its engine."""
+    grown = features_beyond(entries)
+    registers = {"fbe": entries.number * entries.bits + FBE_FLIP_FLOPS, "top": TOP_FLIP_FLOPS}
+    flip_flops = {name: np.array(count, np.float64) for name, count in registers.items()}
+    return Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops)
+
+
 def engine(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> Logic:
     """Look-up tables and flip-flops of the parts of engines, without their memories.
 
@@ -159,12 +213,14 @@ def engine(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: A
     """
     words = 1 << (words - 1).bit_length()
     grown = features(words, T_R, T_P, T_C, beside)
-    luts = {
-        name: sum((weight * of for weight, of in zip(LUTS[name], grown[name], strict=True)), np.zeros(()))
-        for name in LUTS
-    }
-    registers = flip_flops(words, T_R, T_P, T_C, beside)
-    number = np.asarray(T_C, np.float64)
-    for name in PER_ELEMENT:
-        luts[name], registers[name] = luts[name] * number, registers[name] * number
-    return Logic(luts, registers)
+    found = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, T_R, T_P, T_C, beside))
+    for counts in found:
+        for name in PER_ELEMENT:
+            counts[name] = counts[name] * np.asarray(T_C, np.float64)
+    return found
+
+
+def npu(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, entries: Entries) -> Logic:
+    """Look-up tables and flip-flops of the parts of NPUs, as for :func:`engine`, with so many entries."""
+    found = zip(engine(words, T_R, T_P, T_C, beside), beyond(entries), strict=True)
+    return Logic(*(one | other for one, other in found))

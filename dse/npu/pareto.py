@@ -152,12 +152,12 @@ class _FrontSearch:
     """Rates designs and finds their front.  If there is but one axis, the first column of a table is 0."""
 
     def __init__(
-        self, evaluator: Evaluator, platform: Board, options: SearchOptions, over: Sequence[Axis],
+        self, network: Network, platform: Board, options: SearchOptions, over: Sequence[Axis],
         threads: int | None, progress: Progress | None,
     ) -> None:  # fmt: skip
         self.over, self.platform, self.objective, self.evaluated = over, platform, options.objective, 0
-        self._options = options
-        self._evaluator, self._threads, self._progress = evaluator, threads, progress
+        self._network, self._options = network, options
+        self._evaluator, self._threads, self._progress = Evaluator(network, platform, options), threads, progress
 
     def rate(self, space: NDArray[np.int64]) -> Table:
         """The table of designs."""
@@ -183,11 +183,12 @@ class _FrontSearch:
         return np.column_stack([*[np.zeros(len(space))] * (MAX_AXES - len(self.over)), *columns])
 
     def _luts(self, space: NDArray[np.int64]) -> Any:
-        """Look-up tables: of the engine, with the samples side by side with which it is rated, or as the paper has."""
+        """Look-up tables: of the NPU, with the samples side by side with which it is rated, or as the paper has."""
         T_R, T_P, T_C = space.T
         if not self._options.counts_logic(self.platform):
             return paper_luts(self.platform, T_P, T_C)
-        return logic_of(self.platform, T_R, T_P, T_C, self._options.most_beside(self.platform, space)).total_luts
+        beside = self._options.most_beside(self._network, self.platform, space)
+        return logic_of(self.platform, T_R, T_P, T_C, beside, self._options.entries(self._network)).total_luts
 
     def front(self, *parts: tuple[NDArray[np.int64], Table]) -> tuple[NDArray[np.int64], Table]:
         """The front of several sets of designs; if some are equal, the one that the search ranks first."""
@@ -307,8 +308,9 @@ def find_front(
     check_axes(platform, options.objective, axes)
     if Axis.LUT in axes and not options.counts_logic(platform):
         platform.require(LUT_KEYS, "the axis lut")
-    found = _FrontSearch(Evaluator(network, platform, options), platform, options, axes, threads, progress)
-    space = designs(platform, options.limits, placed=options.placed, beside=options.beside(network))
+    found = _FrontSearch(network, platform, options, axes, threads, progress)
+    beside, entries = options.beside(network), options.entries(network)
+    space = designs(platform, options.limits, placed=options.placed, beside=beside, entries=entries)
     if options.overlap is Overlap.TILES:
         space, table = found.front_by_bound(_with_rows(space) if Axis.RAM in axes else space)
     else:

@@ -1,4 +1,4 @@
-"""What the engine in ``rtl/engine`` takes of an FPGA, in blocks as they are placed (docs/model.md, Resources)."""
+"""What the NPU in ``rtl`` takes of an FPGA, in blocks as they are placed (docs/model.md, Resources)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...platforms import Board
 from . import logic
+from .logic import Entries
 
 Ints = NDArray[np.int64]
+
+NO_ENTRIES = Entries()
 
 EXTRA_BITS = 16
 """Bits of a sum beyond those of a product: 48 with words of 16 bits, as a DSP's adder has."""
@@ -244,7 +247,9 @@ def counts_logic(board: Board) -> bool:
     return stated and board.word_bits == logic.WORD_BITS
 
 
-def logic_of(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> logic.Logic:
+def logic_of(
+    board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, entries: Entries = NO_ENTRIES
+) -> logic.Logic:
     """Look-up tables and flip-flops of designs by parts; banks in look-up tables are a part of their own.
 
     Parameters
@@ -253,23 +258,26 @@ def logic_of(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, besid
         As for :func:`banks`.
     beside : int or array
         Most samples side by side in a tile of columns, a power of two.
+    entries : Entries, optional
+        Those of the control block.
 
     Returns
     -------
     Logic
         Each value has the shape of all arrays together.
     """
-    found = logic.engine(int(board.port.words), T_R, T_P, T_C, beside)
+    found = logic.npu(int(board.port.words), T_R, T_P, T_C, beside, entries)
     count, width, rows = together(banks(board, T_R, T_P, T_C))
     small = count * (halves(width, rows) == 0)
     luts: logic.Values = np.asarray((small * (4 * cells(width, rows) + choosers(width, rows))).sum(axis=0), np.float64)
-    flip_flops: logic.Values = np.asarray(
-        (small * width).sum(axis=0), np.float64
-    )  # a block RAM has registers of its own
-    return logic.Logic(found.luts | {"small banks": luts}, found.flip_flops | {"small banks": flip_flops})
+    # a block RAM has registers of its own
+    flip_flops: logic.Values = np.asarray((small * width).sum(axis=0), np.float64)
+    return found._replace(
+        luts=found.luts | {"small banks": luts}, flip_flops=found.flip_flops | {"small banks": flip_flops}
+    )
 
 
-def most_beside(board: Board, space: ArrayLike, most: int) -> Ints:
+def most_beside(board: Board, space: ArrayLike, most: int, entries: Entries = NO_ENTRIES) -> Ints:
     """Samples that designs can have side by side in a tile of columns, by look-up tables and flip-flops.
 
     Parameters
@@ -280,6 +288,8 @@ def most_beside(board: Board, space: ArrayLike, most: int) -> Ints:
         Designs <T_R, T_P, T_C>. Shapes: (D, 3).
     most : int
         The most that layouts have.
+    entries : Entries, optional
+        Those of the control block.
 
     Returns
     -------
@@ -289,13 +299,13 @@ def most_beside(board: Board, space: ArrayLike, most: int) -> Ints:
     """
     steps = 2 ** np.arange((most - 1).bit_length() + 1)[:, None]
     T_R, T_P, T_C = np.asarray(space).T
-    found = logic_of(board, T_R, T_P, T_C, steps)
+    found = logic_of(board, T_R, T_P, T_C, steps, entries)
     fits = (found.total_luts <= (board.luts or 0)) & (found.total_flip_flops <= (board.flip_flops or 0))
     largest: Ints = np.max(np.where(fits, steps, 0), axis=0)
     return largest
 
 
-def needs(board: Board, tile: tuple[int, int, int], beside: int = 1) -> Needs | None:
+def needs(board: Board, tile: tuple[int, int, int], beside: int = 1, entries: Entries = NO_ENTRIES) -> Needs | None:
     """What a design takes of a board in blocks, look-up tables and flip-flops.
 
     Parameters
@@ -306,6 +316,8 @@ def needs(board: Board, tile: tuple[int, int, int], beside: int = 1) -> Needs | 
         The design, <T_R, T_P, T_C>.
     beside : int
         Samples that its layouts have side by side in a tile of columns.
+    entries : Entries, optional
+        Those of the control block.
 
     Returns
     -------
@@ -321,11 +333,12 @@ def needs(board: Board, tile: tuple[int, int, int], beside: int = 1) -> Needs | 
     luts = flip_flops = None
     fits = True
     if counts_logic(board):
-        parts = logic_of(board, *tile, beside)
+        parts = logic_of(board, *tile, beside, entries)
         luts, flip_flops = (
-            {name: ceil(number) for name, number in part.items()} for part in (parts.luts, parts.flip_flops)
+            {name: ceil(number) for name, number in part.items()}
+            for part in (parts.luts | {"small tables": parts.small_luts}, parts.flip_flops)
         )
-        fits = bool(most_beside(board, [tile], beside)[0] == beside)
+        fits = bool(most_beside(board, [tile], beside, entries)[0] == beside)
     return Needs(
         block_rams={name: float(count) / 2 for name, count in placed.halves.items()},
         ultra_rams={name: int(count) for name, count in placed.ultra_rams.items()},

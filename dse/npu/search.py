@@ -15,6 +15,8 @@ from ...models import Network
 from ...models.network import Count
 from ...platforms import Board
 from .choices import MAX_DESIGN_BATCH, Batching, Objective, Overlap
+from .fbcb import MAX_BLOCK_BITS, entry_bits
+from .logic import Entries
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
 from .resources import counts_logic, most_beside
 from .space import ANY, Beside, DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, stacked
@@ -135,7 +137,7 @@ class SearchOptions(Strict):
         return self.overlap is not Overlap.PAPER
 
     def counts_logic(self, platform: Board) -> bool:
-        """Whether look-up tables and flip-flops of the engine are counted; else the former as the paper has them."""
+        """Whether look-up tables and flip-flops of the NPU are counted; else the former as the paper has them."""
         return self.placed and counts_logic(platform)
 
     def room(self, platform: Board) -> Limits:
@@ -189,11 +191,18 @@ class SearchOptions(Strict):
             return ANY
         return Beside(self.b_max, min(layer.gemm.C for layer in network.layers if layer.gemm))
 
-    def most_beside(self, platform: Board, space: NDArray[np.int64]) -> NDArray[np.int64]:
+    def entries(self, network: Network) -> Entries:
+        """The control block of a network, whose entries are as wide as they may get."""
+        products = sum(layer.gemm is not None for layer in network.layers)
+        return Entries(products * self.b_max, entry_bits(self.b_max, MAX_BLOCK_BITS))
+
+    def most_beside(self, network: Network, platform: Board, space: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find how many samples designs can have side by side in a tile of columns.
 
         Parameters
         ----------
+        network : Network
+            The network.
         platform : Board
             The board.
         space : array
@@ -207,7 +216,7 @@ class SearchOptions(Strict):
         most = int(self.plan.layouts[:, 2].max())
         if not self.counts_logic(platform):
             return np.full(len(space), most)
-        return np.maximum(most_beside(self.limits.confine(platform), space, most), 1)
+        return np.maximum(most_beside(self.limits.confine(platform), space, most, self.entries(network)), 1)
 
 
 class RankedDesign(Strict):
@@ -367,14 +376,14 @@ class Evaluator:
 
     def find_beside(self, space: NDArray[np.int64]) -> None:
         """Find :meth:`SearchOptions.most_beside` of designs at once, which takes about as long as of a few."""
-        found = self._options.most_beside(self._platform, space)
+        found = self._options.most_beside(self._network, self._platform, space)
         self._beside = dict(zip(map(tuple, space.tolist()), found.tolist(), strict=True))
 
     def _most_beside(self, space: NDArray[np.int64]) -> NDArray[np.int64]:
         designs = [*map(tuple, space.tolist())]
         if self._beside.keys() >= set(designs):
             return np.array([self._beside[design] for design in designs], np.int64)
-        return self._options.most_beside(self._platform, space)
+        return self._options.most_beside(self._network, self._platform, space)
 
     def least(self, space: NDArray[np.int64], *, traffic: bool) -> NDArray[np.float64]:
         """Cycles, and words and accesses, that no design goes below, nor one with smaller T_R, T_P or T_C.
@@ -515,12 +524,13 @@ def search(
     options = options or SearchOptions()
     check_objectives(platform, [options.objective])
     room, goal = options.room(platform), OBJECTIVES[options.objective]
+    beside, entries = options.beside(network), options.entries(network)
     if options.tile is None:
-        space = DesignSpace(platform, room, placed=options.placed, beside=options.beside(network))
+        space = DesignSpace(platform, room, placed=options.placed, beside=beside, entries=entries)
         evaluator, total = Evaluator(network, platform, options), space.size
         found, values = _by_bound(evaluator, space, options.objective, top, threads, progress)
     else:
-        check_fit(platform, options.tile, room, placed=options.placed, beside=options.beside(network))
+        check_fit(platform, options.tile, room, placed=options.placed, beside=beside, entries=entries)
         found, total = np.array([options.tile]), 1
         values = Evaluator(network, platform, options).rate(found, [options.objective])[:, 0]
     if progress:

@@ -17,8 +17,8 @@ from ...models import Layer
 from ...models.network import Count
 from ...platforms import LUT_KEYS, Board
 from .choices import Batching
-from .logic import engine
-from .resources import counts_logic, most_beside, most_rows, needs
+from .logic import Entries, npu
+from .resources import NO_ENTRIES, counts_logic, most_beside, most_rows, needs
 
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
@@ -79,7 +79,7 @@ class Limits(Strict):
     max_ram_mbit : float, optional
         On-chip buffer memory in Mb of 2**20 bits.
     max_luts : int, optional
-        Look-up tables: the engine's, or where these are not counted those of :func:`paper_luts`.
+        Look-up tables: the NPU's, or where these are not counted those of :func:`paper_luts`.
     """
 
     max_dsps: Annotated[int, Field(ge=1)] | None = None
@@ -179,8 +179,9 @@ ANY = Beside()
 
 
 def check_fit(
-    platform: Board, tile: Tile, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY
-) -> None:
+    platform: Board, tile: Tile, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY,
+    entries: Entries = NO_ENTRIES,
+) -> None:  # fmt: skip
     """Refuse a design that takes more than a board has, or more than the limits allow.
 
     Its memories are counted as they are placed, or in bits if not ``placed`` or the board states no block RAMs; its
@@ -197,7 +198,7 @@ def check_fit(
             f"{tile}: expected at most {board.on_chip_mbit:g} Mb on chip of {platform.name}, "
             f"found {bits / 2**20:.3f} Mb of double buffers; lower T_R"
         )
-    taken = needs(board, tile, int(beside.of(tile.T_C))) if placed else None
+    taken = needs(board, tile, int(beside.of(tile.T_C)), entries) if placed else None
     if taken and taken.total_block_rams > taken.block_rams_of_board:
         blocks = f"{taken.total_block_rams:,g} of {taken.block_rams_of_board:,} block RAMs"
         if taken.total_ultra_rams:
@@ -236,12 +237,13 @@ class DesignSpace:
     """
 
     def __init__(
-        self, platform: Board, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY
-    ) -> None:
+        self, platform: Board, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY,
+        entries: Entries = NO_ENTRIES,
+    ) -> None:  # fmt: skip
         limits = limits or Limits()
         board = limits.confine(platform)
         self._placed_on = board if placed and board.block_rams is not None else None
-        self._beside = beside
+        self._beside, self._entries = beside, entries
         self._counts_logic = placed and counts_logic(board)
         self._words = board.on_chip_bits // (2 * board.word_bits)
         macs = board.macs_per_cycle
@@ -279,7 +281,7 @@ class DesignSpace:
         low, high = np.zeros_like(most), np.maximum(most, 0) + 1
         while np.any(high - low > 1):
             middle = (low + high) // 2
-            found = engine(int(board.port.words), 2, T_P, middle, self._beside.of(middle))
+            found = npu(int(board.port.words), 2, T_P, middle, self._beside.of(middle), self._entries)
             fits = (found.total_luts <= board.luts) & (found.total_flip_flops <= board.flip_flops)
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
         return low
@@ -319,15 +321,16 @@ class DesignSpace:
             board = self._placed_on
             assert board is not None
             beside = self._beside.of(found[:, 2])
-            found = found[most_beside(board, found, self._beside.samples) >= beside]
+            found = found[most_beside(board, found, self._beside.samples, self._entries) >= beside]
         return found
 
 
 def designs(
-    platform: Board, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY
-) -> NDArray[np.int64]:
+    platform: Board, limits: Limits | None = None, *, placed: bool = True, beside: Beside = ANY,
+    entries: Entries = NO_ENTRIES,
+) -> NDArray[np.int64]:  # fmt: skip
     """All designs that fit a board, as :class:`DesignSpace` counts. Shapes: returns (D, 3)."""
-    space = DesignSpace(platform, limits, placed=placed, beside=beside)
+    space = DesignSpace(platform, limits, placed=placed, beside=beside, entries=entries)
     found = np.ascontiguousarray(space.within(space.whole))
     if not found.size:
         raise InputError(space.refusal)
