@@ -94,7 +94,7 @@ class BoardSource(Source):
         self.name, self.network, self.board, self.options = board.name, network, board, options
         self._choose(subnet)
         space = designs(board, options.room(board), placed=options.placed, beside=options.beside(network))
-        dsps = -(-space[:, 1] * space[:, 2] // board.macs_per_dsp)
+        dsps = -(-space[:, 1:].prod(axis=1) // board.macs_per_dsp)
         parts_s = least_parts(network, board, options, space)
         # of designs with as many DSPs the one with the least work for a sample first
         order = np.lexsort((np.arange(len(space)), work_of(parts_s).sum(axis=(1, 2)), dsps))

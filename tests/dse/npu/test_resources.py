@@ -23,7 +23,7 @@ from test_engine import SOURCE, Design, write_package
 ZC706, ZCU104 = load_platform("zc706"), load_platform("zcu104")
 
 
-def needed(board: Board, tile: tuple[int, int, int]) -> Needs:
+def needed(board: Board, tile: Tile) -> Needs:
     found = needs(board, tile)
     assert found is not None
     return found
@@ -75,7 +75,7 @@ def test_yosys_places_as_many_blocks(tiny_design, design, top, tmp_path):
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
     assert board.port.words == design.W
-    assert +found == expected(board, Tile(*design[:3]))
+    assert +found == expected(board, Tile(*design[:3], design.V))
 
 
 def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):
@@ -143,7 +143,7 @@ def test_every_design_of_a_space_can_be_placed():
     bits = designs(board, placed=False)
     lower = space[bits[:, 0] > space[:, 0]]
     assert len(lower) > 1000
-    assert not any(needed(board, Tile(T_R + 2, T_P, T_C)).placed for T_R, T_P, T_C in lower[::53].tolist())
+    assert not any(needed(board, Tile(T_R + 2, *sizes)).placed for T_R, *sizes in lower[::53].tolist())
     assert np.array_equal(bits[:, 1:], space[:, 1:])
     assert (bits[:, 0] >= space[:, 0]).all()
     boxes = DesignSpace(board)
