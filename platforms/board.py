@@ -109,7 +109,7 @@ class Board(Platform):
     @field_validator("pixels")
     @classmethod
     def _powers_of_two(cls, value: list[int]) -> list[int]:
-        if any(V & (V - 1) for V in value) or any(V >= after for V, after in pairwise(value)):
+        if any(V & (V - 1) for V in value) or any(after <= V for V, after in pairwise(value)):
             raise ValueError(f"expected powers of two in ascending order, e.g. [1, 2, 4], found {value}")
         return value
 

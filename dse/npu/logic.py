@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -66,17 +67,27 @@ def chosen(ways: ArrayLike) -> Values:
     return np.where(ways > 1, np.maximum(ways / 4, 1.0), 0.0)
 
 
-def _levels(T_P: Values) -> tuple[Values, Values]:
-    """Sums that the trees of an element keep beyond those in its DSPs, and its adders beyond theirs."""
+@cache
+def _levels_up_to(most: int) -> tuple[Values, Values]:
+    """What :func:`_levels` finds for each T_P from 0 on."""
+    T_P = np.arange(most + 1.0)
     lower = np.floor(T_P / 2)
     sums, adders = np.zeros_like(T_P), np.zeros_like(T_P)
     levels = bits(np.ceil(T_P / 2))
-    for level in range(2, int(levels.max(initial=0)) + 1):
+    for level in range(2, int(levels.max()) + 1):
         for leaves in (lower, T_P - lower):
             exists = level <= levels
             sums = sums + exists * np.ceil(leaves / 2**level)
             adders = adders + exists * np.floor(np.ceil(leaves / 2 ** (level - 1)) / 2)
     return sums, adders
+
+
+def _levels(T_P: Values) -> tuple[Values, Values]:
+    """Sums that the trees of an element keep beyond those in its DSPs, and its adders beyond theirs."""
+    most = int(T_P.max(initial=0))
+    sums, adders = _levels_up_to(1 << most.bit_length())  # few tables, as a search asks for the same T_P many times
+    at = T_P.astype(np.int64)
+    return sums[at], adders[at]
 
 
 def features(

@@ -164,6 +164,11 @@ def banks(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, V: Array
     }
 
 
+def together(found: dict[str, Bank]) -> Ints:
+    """Number, width and rows of banks, all buffers in one array. Shapes: returns (3, buffers, ...)."""
+    return np.stack([np.stack(sizes) for sizes in zip(*found.values(), strict=True)])
+
+
 class Placement(NamedTuple):
     """Blocks of each buffer. Shapes: those of the designs."""
 
@@ -188,13 +193,11 @@ def place(board: Board, found: dict[str, Bank]) -> Placement:
         The blocks.
     """
     names = list(found)
-    half = np.array([halves(bank.width, bank.rows) for bank in found.values()])
-    count = np.array([bank.number for bank in found.values()])
-    each = np.array([-(-bank.width // ULTRA_WIDTH) * -(-bank.rows // ULTRA_ROWS) for bank in found.values()])
+    count, width, rows = together(found)
+    half, each = halves(width, rows), -(-width // ULTRA_WIDTH) * -(-rows // ULTRA_ROWS)
     moved = np.zeros_like(count)  # banks that UltraRAMs hold
     left = np.full(count.shape[1:], board.ultra_rams or 0)
-    order = np.argsort(-half / each, axis=0, kind="stable")
-    for rank in order if board.ultra_rams else ():
+    for rank in np.argsort(-half / each, axis=0, kind="stable") if board.ultra_rams else ():
         at = rank[None]
         taken = np.minimum(np.take_along_axis(count, at, 0), left // np.take_along_axis(each, at, 0))
         taken = np.where(np.take_along_axis(half, at, 0) > 0, taken, 0)
@@ -260,11 +263,12 @@ def logic_of(
         Each value has the shape of all arrays together.
     """
     found = logic.engine(int(board.port.words), T_R, T_P, T_C, beside, V)
-    luts, flip_flops = np.zeros(()), np.zeros(())
-    for bank in banks(board, T_R, T_P, T_C, V).values():
-        small = bank.number * (halves(bank.width, bank.rows) == 0)
-        luts = luts + small * (4 * cells(bank.width, bank.rows) + choosers(bank.width, bank.rows))
-        flip_flops = flip_flops + small * bank.width  # a block RAM has registers of its own
+    count, width, rows = together(banks(board, T_R, T_P, T_C, V))
+    small = count * (halves(width, rows) == 0)
+    luts: logic.Values = np.asarray((small * (4 * cells(width, rows) + choosers(width, rows))).sum(axis=0), np.float64)
+    flip_flops: logic.Values = np.asarray(
+        (small * width).sum(axis=0), np.float64
+    )  # a block RAM has registers of its own
     return logic.Logic(found.luts | {"small banks": luts}, found.flip_flops | {"small banks": flip_flops})
 
 

@@ -393,27 +393,42 @@ def choose(gemm, source, tiles, plan, first, last, beside, port, drain, mode, wo
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
     ``tiles`` (4, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts of
     which a tile of columns touches more than ``beside`` samples are left out.
-    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights.
+    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; in mode
+    ``BOUND`` the least bound and no choice.
     """
     wide = last - first
     count = tiles.shape[1] * wide
-    for at in range(count):
-        tile, layout = (
-            (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide], tiles[3, at // wide]),
-            layout_at(plan, first + at % wide),
-        )
-        shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
-        if shape[0] > beside:
-            room[at] = np.inf
-        elif mode == IDEAL:
-            fewest = fewest_blocks(gemm, tile, layout, shape[0])
-            room[at] = ideal_cycles(gemm, tile, layout, shape, fewest, words_per_cycle, fetched)
-        else:  # whatever the number of blocks
-            unit, units = unit_of(gemm, source, tile, shape[0])
-            fewest = tiles_along(down / unit, units)
-            rows = min(rows_of(down, unit, fewest), FEWEST_ROWS)
-            compute, moved = least_cycles(gemm, source, tile, layout, shape, fewest, rows, 0.0, port, drain, fetched)
-            room[at] = max(compute, moved)
+    known = np.inf  # the least bound so far
+    for code in range(tiles.shape[1]):
+        tile = tiles[0, code], tiles[1, code], tiles[2, code], tiles[3, code]
+        steps = tiles_along(gemm[1], tile[1])
+        for n in range(first, last):
+            at, layout = code * wide + n - first, layout_at(plan, n)
+            _, B_R, B_P, runs = layout
+            down = B_R * gemm[0]
+            if (
+                mode == BOUND
+                and gemm[3] * runs * (down / tile[3]) * steps * tiles_along(B_P * gemm[2], tile[2]) > known
+            ):
+                room[at] = np.inf  # its products alone take longer
+                continue
+            shape = shape_of(gemm, tile, layout)
+            if shape[0] > beside:
+                room[at] = np.inf
+            elif mode == IDEAL:
+                fewest = fewest_blocks(gemm, tile, layout, shape[0])
+                room[at] = ideal_cycles(gemm, tile, layout, shape, fewest, words_per_cycle, fetched)
+            else:  # whatever the number of blocks
+                unit, units = unit_of(gemm, source, tile, shape[0])
+                fewest = tiles_along(down / unit, units)
+                rows = min(rows_of(down, unit, fewest), FEWEST_ROWS)
+                compute, moved = least_cycles(
+                    gemm, source, tile, layout, shape, fewest, rows, 0.0, port, drain, fetched
+                )
+                room[at] = max(compute, moved)
+                known = min(known, room[at])
+    if mode == BOUND:
+        return known, 0, first, 0.0, 0.0, 0.0
     bounds, numbers = np.empty(CODES), np.empty(CODES)
     best, chosen, chosen_blocks, found = np.inf, -1, 1.0, (0.0, 0.0)
     for _ in range(count):  # those with the least bounds first, so that most others need not run

@@ -299,6 +299,7 @@ class Evaluator:
             options,
         )
         self._launches, self.plan = np.array(options.launches), options.plan
+        self._beside: dict[tuple[int, ...], int] = {}  # what :meth:`find_beside` found
         self._macs = network.macs
         room = options.resident_words(platform)
         self.work, self._rows = distinct(network, memory_layers=options.memory_layers, room=room)
@@ -362,12 +363,22 @@ class Evaluator:
             self._kernels.account_designs(tiles, self.work, self.plan, board.words_per_cycle, choice, *found)
             return found, choice
         mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
-        beside = self._options.most_beside(board, space)
         run.run_designs(
-            tiles, self.work, self.plan, beside, board.port, run.drain_cycles(space[:, 1]), mode, board.words_per_cycle,
-            choice, *found,
+            tiles, self.work, self.plan, self._most_beside(space), board.port, run.drain_cycles(space[:, 1]), mode,
+            board.words_per_cycle, choice, *found,
         )  # fmt: skip
         return found, choice
+
+    def find_beside(self, space: NDArray[np.int64]) -> None:
+        """Find :meth:`SearchOptions.most_beside` of designs at once, which takes about as long as of a few."""
+        found = self._options.most_beside(self._platform, space)
+        self._beside = dict(zip(map(tuple, space.tolist()), found.tolist(), strict=True))
+
+    def _most_beside(self, space: NDArray[np.int64]) -> NDArray[np.int64]:
+        designs = [*map(tuple, space.tolist())]
+        if self._beside.keys() >= set(designs):
+            return np.array([self._beside[design] for design in designs], np.int64)
+        return self._options.most_beside(self._platform, space)
 
     def least(self, space: NDArray[np.int64], *, traffic: bool) -> NDArray[np.float64]:
         """Cycles, and words and accesses, that no design goes below, nor one with smaller T_R, T_P or T_C.
@@ -562,6 +573,7 @@ def _by_bound(
         # each takes so long that the bounds of each are worth their time
         losses = goal.losses(evaluator.bound(part, objective))
         by_loss = np.argsort(losses, kind="stable")
+        evaluator.find_beside(part[losses <= worst])
         for begin in range(0, len(part), FEW_BUILT):
             at = by_loss[begin : begin + FEW_BUILT]
             few = part[at[losses[at] <= worst]]

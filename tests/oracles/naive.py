@@ -4,7 +4,8 @@ Written from the Fluid Batching paper (Section II-C, Section III-A, Equations 1 
 published designs come out, and from these alone.  It shares no code with the package it is compared with: nothing is
 imported from there and nothing was copied from there.
 
-A GEMM is (R, P, C, count), a design or tile is (T_R, T_P, T_C), a design with 1 behind them: one row at a time.  Traffic is in off-chip words, time in clock cycles.
+A GEMM is (R, P, C, count), a design or tile is (T_R, T_P, T_C), a design with 1 behind them: one row at a time.
+Traffic is in off-chip words, time in clock cycles.
 """
 
 from collections.abc import Sequence

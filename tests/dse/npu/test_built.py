@@ -95,6 +95,15 @@ def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, dr
     assert max(busy + first + last, beats) <= cycles
 
 
+def test_no_layer_of_a_network_takes_less_than_the_least_bound_of_its_layouts():
+    space = np.array([(1024, 7, 128), (2016, 14, 64), (512, 30, 20), (256, 3, 250), (96, 64, 13)])
+    evaluator = Evaluator(load_network("resnet50"), load_platform("zc706"), SearchOptions())
+    for design in space[:, None]:
+        least, found = (evaluator.account(design, bound=bound)[1].cycles for bound in (True, False))
+        assert np.all(least <= found)
+        assert np.all(least >= 0.5 * found)
+
+
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports)
 @example(
     ((14, 14, 18, 1), (0, 1)), (60, 1, 5, 1), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0)
