@@ -139,9 +139,9 @@ module sums (input wire clk, input wire [1:0] k, input wire [5:0] shift, input w
       .out({out_lower, out_upper}));
 endmodule
 
-module outputs #(parameter int ROW = 0) (input wire clk, input wire [1:0] k, input wire one, input wire write, input wire half,
-    input wire [31:0] row, input engine_pkg::store_t beat, input wire [engine_pkg::COLUMNS*16-1:0] outs,
-    output wire [engine_pkg::W*16-1:0] words);
+module outputs #(parameter int ROW = 0) (input wire clk, input wire [1:0] k, input wire one, input wire write,
+    input wire half, input wire [31:0] row, input engine_pkg::store_t beat,
+    input wire [engine_pkg::COLUMNS*16-1:0] outs, output wire [engine_pkg::W*16-1:0] words);
   taps #(.IN(83 + engine_pkg::COLUMNS*16), .OUT(engine_pkg::W*16)) used (.clk, .in({write, half, row[15:0], beat.half,
       beat.column, beat.row, outs}), .out(words));
 endmodule

@@ -4,7 +4,8 @@ The kernels compile the formulas of cycles, words and accesses; the bound of the
 call the same formulas with arrays.  Quantities are float64 that hold whole numbers, exact below 2**52, so that a
 division that is rounded up is exact too (``docs/model.md``, Arithmetic).
 
-Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its stacked ``tile`` is <T_R, T_P, T_C> with V rows side by side (T_R, T_P, T_C, V).
+Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its stacked ``tile`` is
+(T_R, T_P, T_C, V), with V rows side by side.
 A ``layout`` is (b, B_R, B_P, passes): ``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
 ``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``plan`` a :class:`.space.LayoutPlan`.
 """

@@ -122,10 +122,14 @@ def features(
         "elements": [SUM_BITS * _levels(T_P)[1], word * T_P, word * T_P * (S - 1)],
         "weights": [word * T_P, S - 1, 2 * word * chosen(W) * one, one],
         "sums": [one, bits(half)],
-        # a word of each sample and pixel from banks of an inner row, or of two; words to banks; words of a beat to banks
-        "inputs": [word * T_P * S * V * (chosen(N / V) + chosen(2 * N / V)), 2 * word * T_P * N, word * N * chosen(N), N],
-        # words turn by steps of 1, 2, 4, ...; later groups may be others; a beat from the groups, and from the pixels
-        "outputs": [word * (V * (columns * (bits(W) + 0.5) + W * (chosen(columns / W) + chosen(W))) + W * chosen(V)), V],
+        # V words of each sample from the banks of an inner row, or of two; words to banks; words of a beat to banks
+        "inputs": [
+            word * T_P * S * V * (chosen(N / V) + chosen(2 * N / V)), 2 * word * T_P * N, word * N * chosen(N), N,
+        ],
+        # words turn by steps of 1, 2, 4, ...; later groups may be others; a beat from the groups, and from V of those
+        "outputs": [
+            word * (V * (columns * (bits(W) + 0.5) + W * (chosen(columns / W) + chosen(W))) + W * chosen(V)), V,
+        ],
         "loader": [one, W * one],
         "control": [one, V * T_C, S - 1],
     }  # fmt: skip

@@ -28,7 +28,7 @@ START = 2
 """Cycles from the last word of a tile to its first product, beside the latency."""
 
 IN_FLIGHT = 3
-"""Cycles from reading a partial sum to writing it: a tile takes at least as many, however many rows are side by side."""
+"""Cycles from reading a partial sum to writing it: a tile takes at least as many, with rows side by side too."""
 
 CODES = 64
 """Codes of the blocks, at most."""

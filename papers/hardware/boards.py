@@ -153,8 +153,8 @@ def hardware_pixels(_: Lab) -> Item:
             ideal.append(Row("ideal latency", of, name, "ms", ours, paper=theirs, basis=PREDICTED))
     notes = [
         (
-            "*Paper* is the best design with one pixel, as the paper's engine has; *ours* the best of all, which stands "
-            "behind the network. *Latency* is the time of one sample as built, of designs <T_R,T_P,T_C,V> whose "
+            "*Paper* is the best design with one pixel, as the paper's engine has; *ours* the best of all, which "
+            "stands behind the network. *Latency* is the time of one sample as built, of designs <T_R,T_P,T_C,V> whose "
             "memories and logic fit the board (`fluidb dse NETWORK BOARD --backbone --b-max 1 --objective latency "
             f"--pixels {','.join(map(str, PIXELS))}`). *Ideal latency* moves every word once, beside the products, and "
             "counts multipliers only."

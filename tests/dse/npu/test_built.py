@@ -96,7 +96,7 @@ def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, dr
 
 
 def test_no_layer_of_a_network_takes_less_than_the_least_bound_of_its_layouts():
-    space = np.array([(1024, 7, 128), (2016, 14, 64), (512, 30, 20), (256, 3, 250), (96, 64, 13)])
+    space = np.array([(1024, 7, 128, 1), (2016, 14, 64, 2), (512, 30, 20, 1), (256, 3, 250, 4), (96, 64, 13, 1)])
     evaluator = Evaluator(load_network("resnet50"), load_platform("zc706"), SearchOptions())
     for design in space[:, None]:
         least, found = (evaluator.account(design, bound=bound)[1].cycles for bound in (True, False))
