@@ -83,7 +83,8 @@ class Space:
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         board = load_platform(platform, bandwidth)
         board = board.in_int8() if self.int8 else board
-        board = board.with_pixels(numbers(self.pixels, "pixels", int, "1,2,4")) if self.pixels else board
+        if self.pixels is not None:
+            board = board.with_pixels([int(V) for V in numbers(self.pixels, "pixels", int, "1,2,4")])
         limits = {
             "max_dsps": limit(self.max_dsp, "max_dsp", board.dsps, "DSPs", "80% or 720DSPs"),
             "max_ram_mbit": limit(self.max_ram, "max_ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),

@@ -188,10 +188,11 @@ class _FrontSearch:
 
     def _luts(self, space: NDArray[np.int64]) -> Any:
         """Look-up tables: of the engine, with the samples side by side with which it is rated, or as the paper has."""
+        T_R, T_P, T_C, V = space.T
         if not self._options.counts_logic(self.platform):
-            _, T_P, T_C, V = space.T
             return paper_luts(self.platform, T_P, V * T_C)
-        return logic_of(self.platform, *space.T, self._options.most_beside(self.platform, space)).total_luts
+        beside = self._options.most_beside(self.platform, space)
+        return logic_of(self.platform, T_R, T_P, T_C, V, beside).total_luts
 
     def front(self, *parts: tuple[NDArray[np.int64], Table]) -> tuple[NDArray[np.int64], Table]:
         """The front of several sets of designs; if some are equal, the one that the search ranks first."""

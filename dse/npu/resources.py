@@ -302,7 +302,8 @@ def most_beside(board: Board, space: ArrayLike, most: int) -> Ints:
         Shapes: (D,).
     """
     steps = 2 ** np.arange((most - 1).bit_length() + 1)[:, None]
-    found = logic_of(board, *np.asarray(space).T, steps)
+    T_R, T_P, T_C, V = np.asarray(space).T
+    found = logic_of(board, T_R, T_P, T_C, V, steps)
     fits = (found.total_luts <= (board.luts or 0)) & (found.total_flip_flops <= (board.flip_flops or 0))
     largest: Ints = np.max(np.where(fits, steps, 0), axis=0)
     return largest

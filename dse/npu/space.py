@@ -315,7 +315,8 @@ class DesignSpace:
             most = self._by_logic(T_P, V, most)
         if self._placed_on:
             most = most * (most_rows(self._placed_on, 1, 1, V=V) > 0)  # small banks of any other design need no block
-        return most[most > 0]
+        found: NDArray[np.int64] = most[most > 0]
+        return found
 
     def _by_logic(self, T_P: NDArray[np.int64], V: int, most: NDArray[np.int64]) -> NDArray[np.int64]:
         """The largest T_C of each T_P, up to ``most``, of which the parts that no T_R makes smaller fit."""

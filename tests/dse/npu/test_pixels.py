@@ -39,13 +39,15 @@ def test_the_choice_at_every_batch_is_the_walk_s():
     for _ in range(12):
         gemm = (*(int(draw.integers(1, most)) for most in (40, 30, 9)), int(draw.integers(1, 3)))
         V = int(draw.choice([2, 4, 8, 16]))
-        tile = Tile(*(int(draw.integers(2, most)) for most in (60, 6, 9)), V)
+        T_R, T_P, T_C = (int(draw.integers(2, most)) for most in (60, 6, 9))
+        tile = Tile(T_R, T_P, T_C, V)
         board = board_of(400, 400, 0.9).model_copy(update={"pixels": [V], "port_words": 8})
         options, b = SearchOptions(b_max=3), 3
         result = SearchResult([RankedDesign.of(tile, 1.0)], 1)
         design, fbcb = tabulate_design(network_of([gemm]), board, options, result)
         assert samples_beside(design, fbcb) <= max(8 // V, 1)
-        costs = layer_costs(design, fbcb)
+        block_rows = layer_costs(design, fbcb).block_rows
+        assert block_rows is not None
         chosen = Evaluator(design.network, board, options).choose(tile)
         for b in (1, 3):
             layout = b, int(chosen.B_R[0, b - 1]), -(-b // int(chosen.B_R[0, b - 1])), 1
@@ -54,7 +56,7 @@ def test_the_choice_at_every_batch_is_the_walk_s():
                 Tile(tile[0] // 2, 2 * tile[1], tile[2] // 2, V),
                 Tile(tile[0] // 2, tile[1] // 2, 2 * tile[2], V),
             ]
-            run = gemm, stacked[chosen.codes[0, b - 1]], layout, int(costs.block_rows[0, b - 1])
+            run = gemm, stacked[chosen.codes[0, b - 1]], layout, int(block_rows[0, b - 1])
             port, drain = tuple(map(int, board.port)), int(schedule.drain_cycles(tile.T_P))
             assert naive_engine.run(*run, port, drain) == chosen.cycles[0, b - 1]
             assert naive_engine.words_of(*run) == chosen.words[0, b - 1]
@@ -81,8 +83,8 @@ def test_pixels_share_the_weights_and_divide_the_rows():
 def test_more_pixels_take_no_less_logic():
     draw = np.random.default_rng(8)
     for _ in range(100):
-        sizes = [int(draw.integers(1, most)) for most in (3000, 20, 100)]
-        found = logic_of(ZCU104, *sizes, np.array([1, 2, 4, 8]), 1)
+        T_R, T_P, T_C = (int(draw.integers(1, most)) for most in (3000, 20, 100))
+        found = logic_of(ZCU104, T_R, T_P, T_C, np.array([1, 2, 4, 8]), 1)
         assert (np.diff(found.total_luts) > 0).all()
         assert (np.diff(found.total_flip_flops) > 0).all()
 

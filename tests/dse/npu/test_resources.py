@@ -75,7 +75,7 @@ def test_yosys_places_as_many_blocks(tiny_design, design, top, tmp_path):
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
     assert board.port.words == design.W
-    assert +found == expected(board, Tile(*design[:3], design.V))
+    assert +found == expected(board, design.stacked(1))
 
 
 def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):
