@@ -111,8 +111,8 @@ def features(
     dict of str to list of array
         The features of each kind.
     """
-    sizes = (np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside, V))
-    T_R, T_P, T_C, S, V = np.broadcast_arrays(*sizes)
+    sizes = (np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside))
+    T_R, T_P, T_C, S, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.float64))
     one, W, half = np.ones_like(T_R), float(words), np.ceil(T_R / (2 * V))
     N = np.maximum(W, S * V)
     columns = 2 * W * np.ceil(T_C / W)
@@ -139,8 +139,8 @@ def flip_flops(
     words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, V: ArrayLike = 1
 ) -> dict[str, Values]:
     """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources."""
-    sizes = (np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside, V))
-    T_R, T_P, T_C, S, V = np.broadcast_arrays(*sizes)
+    sizes = (np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside))
+    T_R, T_P, T_C, S, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.float64))
     W = float(words)
     N = np.maximum(W, S * V)
     line_bits = bits(2 * (np.ceil(np.ceil(T_R / 2) / N) + np.where(V > 1, 2, 1)))

@@ -151,7 +151,8 @@ def banks(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, V: Array
     dict of str to Bank
         The banks of each buffer.
     """
-    T_R, T_P, T_C, V = np.broadcast_arrays(*(np.asarray(size, np.int64) for size in (T_R, T_P, T_C, V)))
+    sizes = (np.asarray(size, np.int64) for size in (T_R, T_P, T_C))
+    T_R, T_P, T_C, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.int64))  # one V divides faster than many
     beat, half, of_pixel = int(board.port.words), -(-T_R // 2), -(-T_R // (2 * V))
     across, spare = np.maximum(beat, V), np.where(V > 1, 2, 1)
     word = np.full_like(T_R, board.word_bits)
@@ -226,7 +227,7 @@ def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike, most: Ints | None = 
     array
         T_R of each design, in the shape of T_P and T_C; 0 if not even two rows can be placed.
     """
-    T_P, T_C, V = np.broadcast_arrays(*(np.asarray(size, np.int64) for size in (T_P, T_C, V)))
+    T_P, T_C, _ = np.broadcast_arrays(np.asarray(T_P, np.int64), np.asarray(T_C, np.int64), V)
     capacity = (board.block_rams or 0) * BLOCK_BITS + (board.ultra_rams or 0) * ULTRA_BITS
     low = np.zeros_like(T_P)  # pairs of rows that can be placed, and that cannot
     high = np.full_like(T_P, capacity // (2 * board.word_bits) + 1024)
