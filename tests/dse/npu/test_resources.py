@@ -53,7 +53,7 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
 
 
 PLACED = [Design(1536, 1, 3, 2, 2), Design(2742, 2, 1, 4, 4)]
-MORE = [Design(1024, 2, 2, 4, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1)]
+MORE = [Design(1024, 2, 2, 4, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1), Design(2200, 1, 1, 2, 1, 2)]
 """Each takes Yosys half a minute; ``FLUIDB_ALL_DESIGNS=1`` runs all."""
 
 
