@@ -121,8 +121,8 @@ endmodule
 module inputs (input wire clk, input wire [1:0] k, input wire one, input wire [31:0] stride_x,
     input wire [31:0] slot_rows, input wire write, input engine_pkg::load_t beat,
     input wire [16*engine_pkg::W-1:0] words, input wire half, input wire [31:0] row,
-    output wire [2*engine_pkg::T_P*engine_pkg::S*16-1:0] x);
-  taps #(.IN(99 + engine_pkg::W), .OUT(2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
+    output wire [engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16-1:0] x);
+  taps #(.IN(99 + engine_pkg::W), .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
       .in({write, beat.half, beat.p, beat.row[15:0], beat.count, beat.on_map, half, row[15:0]}), .out(x));
 endmodule
 
@@ -156,9 +156,9 @@ module sums (input wire clk, input wire [1:0] k, input wire [5:0] shift, input w
       .out({out_lower, out_upper}));
 endmodule
 
-module outputs (input wire clk, input wire [1:0] k, input wire one, input wire write, input wire half,
-    input wire [31:0] row, input engine_pkg::store_t beat, input wire [engine_pkg::COLUMNS*16-1:0] outs,
-    output wire [engine_pkg::W*16-1:0] words);
+module outputs #(parameter int ROW = 0) (input wire clk, input wire [1:0] k, input wire one, input wire write,
+    input wire half, input wire [31:0] row, input engine_pkg::store_t beat,
+    input wire [engine_pkg::COLUMNS*16-1:0] outs, output wire [engine_pkg::W*16-1:0] words);
   taps #(.IN(83 + engine_pkg::COLUMNS*16), .OUT(engine_pkg::W*16)) used (.clk, .in({write, half, row[15:0], beat.half,
       beat.column, beat.row, outs}), .out(words));
 endmodule
@@ -213,7 +213,7 @@ def sources(part: str, size: Size) -> tuple[dict[str, str], list[Path]]:
     else:
         made = {"parts.sv": STUBS if part == "control" else WRAPPERS}
         found = [path for path in sorted(SOURCE.glob("*.sv")) if part != "control" or path.stem not in APART]
-    package = Template((SOURCE / "engine_pkg.sv.in").read_text()).substitute(size._asdict(), origin="// A size.")
+    package = Template((SOURCE / "engine_pkg.sv.in").read_text()).substitute(size._asdict(), V=1, origin="// A size.")
     return {"engine_pkg.sv": package} | made, found
 
 

@@ -45,7 +45,7 @@ class SearchProblem(NamedTuple):
     @property
     def shapes(self) -> int:
         """Number of pairs (design, k); k = 2 and 1/2 need tiles that can be halved."""
-        stacked = self.space // 2 > 0
+        stacked = self.space[:, :3] // 2 > 0
         return int(len(self.space) + (stacked[:, 0] & stacked[:, 2]).sum() + (stacked[:, 0] & stacked[:, 1]).sum())
 
     @property
@@ -91,7 +91,8 @@ def prepare_c(problem: SearchProblem) -> Callable[[int], NDArray[np.float64]]:
     """Bind ``search.c`` to its inputs; the result maps a number of threads to cycles, (D, B_max)."""
     work, plan = problem.inputs
     times = np.ascontiguousarray(work.repeats.sum(axis=1))
-    inputs = [problem.space, work.gemms, work.kinds, times, plan.layouts, plan.starts]
+    sizes = np.ascontiguousarray(problem.space[:, :3])
+    inputs = [sizes, work.gemms, work.kinds, times, plan.layouts, plan.starts]
     assert all(array.flags.c_contiguous and array.dtype in (np.int64, np.float64) for array in inputs)
     space, gemms, kinds, counts, layouts, starts = (ctypes.c_void_p(array.ctypes.data) for array in inputs)
 
@@ -122,7 +123,7 @@ def in_numpy(problem: SearchProblem) -> NDArray[np.float64]:
     """Cycles, (D, B_max), with NumPy, all designs at once and equal layers once."""
     work, plan = problem.inputs
     b_max, bandwidth = problem.options.b_max, problem.platform.words_per_cycle
-    T_R, T_P, T_C = problem.space.T.astype(np.float64)
+    T_R, T_P, T_C = problem.space.T[:3].astype(np.float64)
     half = [np.floor(size / 2) for size in (T_R, T_P, T_C)]
     tiles = [(T_R, T_P, T_C), (half[0], 2 * T_P, half[2]), (half[0], half[1], 2 * T_C)]
     n = np.arange(1, b_max + 1)[:, None]
@@ -146,7 +147,7 @@ def in_python(problem: SearchProblem) -> NDArray[np.float64]:
     options, bandwidth = problem.options, problem.platform.words_per_cycle
     layers = [(layer.gemm, LayerKind.of(layer)) for layer in problem.network.layers if layer.gemm]
     cycles = []
-    for T_R, T_P, T_C in problem.space.tolist():
+    for T_R, T_P, T_C in problem.space[:, :3].tolist():
         shapes = [(T_R, T_P, T_C), (T_R // 2, 2 * T_P, T_C // 2), (T_R // 2, T_P // 2, 2 * T_C)]
         for b in range(1, options.b_max + 1):
             total = b * problem.memory_words / bandwidth

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import ceil, floor, log2
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
-from ..formats import InputError
+from ..formats import InputError, validate
 from .platform import Platform
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -24,6 +26,9 @@ LUT_KEYS = ("luts", "luts_fixed", "luts_per_adder")
 PORT_LATENCY_CYCLES = 40
 """Assumed if a board's file states none: about what DDR behind an interconnect takes at 150 to 200 MHz."""
 
+
+ONE_PIXEL = [1]
+"""Of a board whose file states no pixels: its designs work on one row at a time, as the paper's engine."""
 
 MOST_PORT_WORDS = 64
 """Words of a beat, at most, where a board's file states none: look-up tables that choose among words grow with them."""
@@ -59,6 +64,8 @@ class Board(Platform):
         Effective off-chip bandwidth in 1e9 bytes per second.
     word_bits : int
         Width of activations and weights.
+    pixels : list of int
+        Output pixels (rows) that a design may work on side by side, each a power of two; by default one only.
     port_words : int, optional
         Words of a beat of the port to the off-chip memory; else the smallest power of two that carries the bandwidth,
         up to 64, as where it is too narrow.
@@ -88,6 +95,7 @@ class Board(Platform):
     clock_mhz: Amount
     bandwidth_gb_s: Amount
     word_bits: Annotated[int, Field(ge=1, le=64)]
+    pixels: Annotated[list[Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)] = ONE_PIXEL
     port_words: Annotated[int, Field(ge=1, le=4096)] | None = None
     port_latency_cycles: Annotated[float, Field(ge=0, le=1e6)] = PORT_LATENCY_CYCLES
     mac_pj: Amount | None = None
@@ -97,6 +105,18 @@ class Board(Platform):
     luts_fixed: Amount | None = None
     luts_per_adder: Amount | None = None
     sources: dict[str, str] = {}
+
+    @field_validator("pixels")
+    @classmethod
+    def _powers_of_two(cls, value: list[int]) -> list[int]:
+        if any(V & (V - 1) for V in value) or any(after <= V for V, after in pairwise(value)):
+            raise ValueError(f"expected powers of two in ascending order, e.g. [1, 2, 4], found {value}")
+        return value
+
+    @model_serializer(mode="wrap")
+    def _without_pixels(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A file has no key for pixels if its board allows one only."""
+        return {key: value for key, value in write(self).items() if key != "pixels" or value != ONE_PIXEL}
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -141,6 +161,28 @@ class Board(Platform):
         return self.model_copy(
             update={"word_bits": 8, "macs_per_dsp": 2 * self.macs_per_dsp, "sources": sources, **left_out}
         )
+
+    def with_pixels(self, pixels: list[int]) -> Board:
+        """Return the board with other output pixels that a design may work on side by side.
+
+        Parameters
+        ----------
+        pixels : list of int
+            Powers of two in ascending order.
+
+        Returns
+        -------
+        Board
+            The board, with the user as the source of its pixels.
+
+        Raises
+        ------
+        InputError
+            If they are none of these.
+        """
+        data = self.model_dump(by_alias=True) | {"pixels": pixels}
+        data["sources"] = self.sources | {"pixels": "given by the user"}
+        return validate(type(self), data, Path(self.name))
 
     @property
     def on_chip_bits(self) -> int:

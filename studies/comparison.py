@@ -48,7 +48,7 @@ ALWAYS = ("violation_rate", "processing_rate_per_s")
 Progress = Callable[[int, int], None]
 
 
-Design = Annotated[Tile, PlainSerializer(Tile._asdict)]
+Design = Annotated[Tile, PlainSerializer(lambda tile: tile.by_name)]
 """The NPU <T_R,T_P,T_C> that was found for a contender; a file has its parts by name."""
 
 

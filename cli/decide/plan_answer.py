@@ -95,7 +95,7 @@ def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str
     design = None
     if source.tiles:
         taken = f"{source.dsps[item.row]:,} DSPs, {percent(float(source.share[item.row]), 1)} of the board's"
-        design = f"<T_R,T_P,T_C> = {source.tiles[item.row]}: {taken}"
+        design = f"{source.tiles[item.row].names} = {source.tiles[item.row]}: {taken}"
     failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
     first = problem.requirements[failed[0]] if failed else None
     return {

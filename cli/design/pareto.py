@@ -66,7 +66,7 @@ def _record(front: Front, asked: Problem) -> dict[str, Any]:
 
     def point(item: FrontPoint) -> dict[str, Any]:
         takes = dict(zip(keys, item.takes, strict=True))
-        return {**item.tile._asdict(), **takes, "objective": item.objective, "of_best": item.of_best}
+        return {**item.tile.by_name, **takes, "objective": item.objective, "of_best": item.of_best}
 
     return {
         "network": asked.network.name,

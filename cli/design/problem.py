@@ -70,6 +70,9 @@ class Space:
     b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=MAX_DESIGN_BATCH)] = 8
     bandwidth: Bandwidth = None
     int8: Annotated[bool, flag("Words of 8 bits, two MACs a DSP.", "--int8")] = False
+    pixels: Annotated[
+        str | None, option("Output pixels that a design may work on side by side, instead of the board's.", "V1,V2,...")
+    ] = None
     max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
     max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
     max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None
@@ -84,6 +87,8 @@ class Space:
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         board = load_platform(platform, bandwidth)
         board = board.in_int8() if self.int8 else board
+        if self.pixels is not None:
+            board = board.with_pixels([int(V) for V in numbers(self.pixels, "pixels", int, "1,2,4")])
         limits = {
             "max_dsps": limit(self.max_dsp, "max_dsp", board.dsps, "DSPs", "80% or 720DSPs"),
             "max_ram_mbit": limit(self.max_ram, "max_ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),

@@ -31,7 +31,7 @@ class Cause(StrEnum):
     P_PADDING = "P_padding"  # the last tile along P is not full
     C_PADDING = "C_padding"  # the last tile along C is not full
     STACKING = "stacking"  # stacking halves an odd number
-    SHORT_BLOCKS = "short_blocks"  # a tile of few rows takes as long as a sum in flight
+    SHORT_BLOCKS = "short_blocks"  # rows of a block do not fill the last step, or are fewer than sums in flight
     # the NPU waits for off-chip memory
     MEMORY = "memory"
     FEW_ROWS = "few_rows"  # it would not, if each reading of the weights served T_R rows
@@ -69,7 +69,7 @@ class Configured(NamedTuple):
     gemms: NDArray[np.float64]  # (G, 4), R, P, C, groups
     sources: NDArray[np.float64]  # (G, 2), line and stride of :class:`fluidb.models.Layer`
     fetched: NDArray[np.float64]  # (G,), share of the weights that is fetched
-    tile: NDArray[np.float64]  # (3, G, b_max), after stacking
+    tile: NDArray[np.float64]  # (4, G, b_max), after stacking
     blocks: NDArray[np.int64]  # (G, b_max), of rows; 1 where they are not chosen
     layouts: NDArray[np.int64]  # (G, b_max, 4), b, B_R, B_P, passes
 
@@ -138,7 +138,7 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
     options, platform = design.options, design.platform
     literal, rate, units = options.batching is Batching.EQ1, platform.words_per_cycle, design.tile.macs
     gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
-    (R, P, C, groups), (T_R, T_P, T_C), (b, B_R, B_P, passes) = gemm, tile, layout
+    (R, P, C, groups), (T_R, T_P, T_C, V), (b, B_R, B_P, passes) = gemm, tile, layout
     fetched = chosen.fetched[:, None]
     rows = groups * passes * B_R * R
     inner, columns = kernels.inner_tiles(P, T_P, B_P, literal), kernels.column_tiles(C, T_C, B_P, literal)
@@ -147,7 +147,7 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
     grid = rows * B_P * P * C / units
     inner_filled = rows * inner * T_P * (C if literal else B_P * C) / units
     filled = rows * inner * T_P * columns * T_C / units
-    compute = rows * inner * columns
+    compute = rows * inner * columns / V
     # as if every reading of the weights served the T_R rows that the buffers hold
     most = B_R * R / T_R
     if options.overlap is Overlap.PAPER:
@@ -175,7 +175,7 @@ def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
     """What :func:`.schedule.run_layers` returns of each product and batch. Shapes: returns (G, b_max, 9)."""
     shape, platform = chosen.blocks.shape, design.platform
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
-    tiles = np.ascontiguousarray(chosen.tile.reshape(3, -1).T)
+    tiles = np.ascontiguousarray(chosen.tile.reshape(4, -1).T)
     found = schedule.run_layers(
         *(np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources)), tiles,
         chosen.layouts.reshape(-1, 4), chosen.blocks.ravel(), np.repeat(chosen.fetched, shape[1]),

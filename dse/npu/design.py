@@ -80,7 +80,7 @@ class DesignTable(Table):
         board = self.platform
         if self.options.counts_logic(board) or not (board.luts and board.states(LUT_KEYS)):
             return None
-        return float(paper_luts(board, self.tile.T_P, self.tile.T_C) / board.luts)
+        return float(paper_luts(board, self.tile.T_P, self.tile.V * self.tile.T_C) / board.luts)
 
     @property
     def peak_macs_per_s(self) -> float:

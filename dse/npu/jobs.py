@@ -151,7 +151,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     ):  # fmt: skip
         if size > most:
             raise InputError(f"job: {what}: expected at most {most:,}, found {size:,}; the engine counts no further")
-    _, T_P, T_C = job.tile
+    _, T_P, T_C, V = job.tile
     x_sample, y_sample, samples = groups * window.words, groups * C * R + job.gap, b // passes
     of_beat = max(words // stride_x, 1)
     kernel_y, kernel_x = (n * d for n, d in zip(window.kernel, window.dilation, strict=True))
@@ -170,7 +170,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         "T_P": T_P, "T_C": T_C, "steps": math.ceil(P / T_P), "share": share,
         "B_P": B_P, "columns": B_P * C, "down": B_R * R, "filled": (samples - B_R * (B_P - 1)) * R,
         "rows": job.rows, "rows_quotient": down, "rows_remainder": rest,
-        "tile_quotient": turn, "tile_remainder": left, "tile_words": left * R, "slot_rows": job.rows | 1,
+        "tile_quotient": turn, "tile_remainder": left, "tile_words": left * R, "slot_rows": (-(-job.rows // V) | 1) * V,
         "x_base": x if window.along_P else x - window.pad[0] * width - window.pad[1],
         "x_sample": x_sample, "x_column": B_R * x_sample, "x_group": window.words, "x_run": samples * x_sample,
         "x_tile": turn * B_R * x_sample, "x_block": down * x_sample,

@@ -4,7 +4,8 @@ The kernels compile the formulas of cycles, words and accesses; the bound of the
 call the same formulas with arrays.  Quantities are float64 that hold whole numbers, exact below 2**52, so that a
 division that is rounded up is exact too (``docs/model.md``, Arithmetic).
 
-Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its stacked ``tile`` is <T_R, T_P, T_C>.
+Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its stacked ``tile`` is
+(T_R, T_P, T_C, V), with V rows side by side.
 A ``layout`` is (b, B_R, B_P, passes): ``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
 ``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``plan`` a :class:`.space.LayoutPlan`.
 """
@@ -133,7 +134,7 @@ def gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched=1.0):
     ``literal`` is Equation (1) as printed; ``fetched`` is the share of the weights that does not stay on the chip.
     """
     R, P, C, groups = gemm
-    T_R, T_P, T_C = tile
+    T_R, T_P, T_C = tile[0], tile[1], tile[2]
     b, B_R, B_P, passes = layout
     compute = B_R * R * (inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal))
     words = (b // passes) * sample_words(R, P, C, T_C) + fetched * weight_words(R, P, C, T_R, B_R)
@@ -146,7 +147,7 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
     """Fill in the cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
 
     Equation (1) as printed is for :func:`account_designs`, which is slower.
-    Shapes: ``tiles`` (3, codes, D): T_R, T_P, T_C; ``cycles`` (S, B_max, D).
+    Shapes: ``tiles`` (4, codes, D): T_R, T_P, T_C and V, which is 1; ``cycles`` (S, B_max, D).
     """
     stages, batches, count = cycles.shape
     inner, each = np.empty(BLOCK), np.empty(BLOCK)
@@ -190,7 +191,7 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, a
 
     Slower: designs are taken one by one.  On equal cycles fewer words tile by tile win, then the smaller stacking code,
     then the smaller B_R.
-    Shapes: ``tiles`` (3, codes, D); ``cycles, words, accesses`` (D, S, B_max).
+    Shapes: ``tiles`` (4, codes, D); ``cycles, words, accesses`` (D, S, B_max).
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
     least = np.empty(batches)
@@ -250,7 +251,7 @@ def count_tile_words(gemm, tiles, layouts, fetched):
 def bound_designs(tiles, work, plan, words_per_cycle, least):
     """Fill in figures that no layout goes below, each of them apart from the others (docs/model.md, Pruning).
 
-    Shapes: ``tiles`` (3, codes, D); ``least`` (figures, S, B_max, D): cycles, or cycles, words and accesses.
+    Shapes: ``tiles`` (4, codes, D); ``least`` (figures, S, B_max, D): cycles, or cycles, words and accesses.
     """
     figures, stages, batches, count = least.shape
     cycles_per_word = 1 / words_per_cycle
@@ -264,7 +265,7 @@ def bound_designs(tiles, work, plan, words_per_cycle, least):
         R, P, C, groups = gemm_at(work, u)
         best[:] = np.inf
         for code in range(plan.codes):
-            T_R, T_P, T_C = tiles[0, code], tiles[1, code], tiles[2, code]
+            T_R, T_P, T_C, V = tiles[0, code], tiles[1, code], tiles[2, code], tiles[3, code]
             for j in range(count):
                 # in Equation (1) as printed samples share the tiles along P
                 inner[j] = R * (P / T_P[j] if plan.literal else tiles_along(P, T_P[j]))
@@ -278,7 +279,7 @@ def bound_designs(tiles, work, plan, words_per_cycle, least):
                     runs, columns = runs * B_P, C
                 cycles = best[0, i]
                 for j in range(count):
-                    compute = runs * inner[j] * tiles_along(columns, T_C[j])
+                    compute = runs * inner[j] * tiles_along(columns, T_C[j]) / V[j]
                     cycles[j] = smaller(max(compute, (b * each[j] + passes * weights[j]) * cycles_per_word), cycles[j])
                 if figures > 1:
                     words, accesses = best[1, i], best[2, i]

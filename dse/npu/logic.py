@@ -29,6 +29,9 @@ TOP_FLIP_FLOPS = 2312
 PER_ELEMENT = ("elements", "weights", "sums")
 """Parts that each element has; the engine has one of every other."""
 
+SHARED = "weights"
+"""The one of them that the elements of all pixels share."""
+
 LUTS: dict[str, tuple[float, ...]] = {
     "elements": (0.101, 0.779, 0.751),
     "weights": (1.160, 36.267, 1.601, 20.879),
@@ -121,7 +124,9 @@ def _levels(T_P: Values) -> tuple[Values, Values]:
     return sums[at], adders[at]
 
 
-def features(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> dict[str, list[Values]]:
+def features(
+    words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, V: ArrayLike = 1
+) -> dict[str, list[Values]]:
     """What the look-up tables of each kind of parts grow with: those of one element, and of all other parts.
 
     Parameters
@@ -132,15 +137,18 @@ def features(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside:
         Designs.
     beside : int or array
         Most samples side by side in a tile of columns, a power of two.
+    V : int or array
+        Pixels side by side, a power of two.
 
     Returns
     -------
     dict of str to list of array
         The features of each kind.
     """
-    T_R, T_P, T_C, S = np.broadcast_arrays(*(np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside)))
-    one, W, half = np.ones_like(T_R), float(words), np.ceil(T_R / 2)
-    N = np.maximum(W, S)
+    sizes = (np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside))
+    T_R, T_P, T_C, S, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.float64))
+    one, W, half = np.ones_like(T_R), float(words), np.ceil(T_R / (2 * V))
+    N = np.maximum(W, S * V)
     columns = 2 * W * np.ceil(T_C / W)
     word = WORD_BITS
     return {
@@ -148,31 +156,42 @@ def features(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside:
         "elements": [SUM_BITS * _levels(T_P)[1], word * T_P, word * T_P * (S - 1)],
         "weights": [word * T_P, S - 1, 2 * word * chosen(W) * one, one],
         "sums": [one, bits(half)],
-        # a word of each sample from the banks of an inner row, or of two; words to banks; words of a beat to banks
-        "inputs": [word * T_P * S * (chosen(N) + chosen(2 * N)), 2 * word * T_P * N, word * N * chosen(N), N],
-        # words turn by steps of 1, 2, 4, ...; later groups may be others; a beat from the groups
-        "outputs": [word * (columns * (bits(W) + 0.5) + W * (chosen(columns / W) + chosen(W))), one],
+        # V words of each sample from the banks of an inner row, or of two; words to banks; words of a beat to banks
+        "inputs": [
+            word * T_P * S * V * (chosen(N / V) + chosen(2 * N / V)), 2 * word * T_P * N, word * N * chosen(N), N,
+        ],
+        # words turn by steps of 1, 2, 4, ...; later groups may be others; a beat from the groups, and from V of those
+        "outputs": [
+            word * (V * (columns * (bits(W) + 0.5) + W * (chosen(columns / W) + chosen(W))) + W * chosen(V)), V,
+        ],
         "loader": [one, W * one],
-        "control": [one, T_C, S - 1],
+        "control": [one, V * T_C, S - 1],
     }  # fmt: skip
 
 
-def flip_flops(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> dict[str, Values]:
+def flip_flops(
+    words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, V: ArrayLike = 1
+) -> dict[str, Values]:
     """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources."""
-    T_R, T_P, T_C, S = np.broadcast_arrays(*(np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside)))
-    W, half = float(words), np.ceil(T_R / 2)
-    N = np.maximum(W, S)
-    line_bits = bits(2 * (np.ceil(half / N) + 1))
+    sizes = (np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside))
+    T_R, T_P, T_C, S, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.float64))
+    W = float(words)
+    N = np.maximum(W, S * V)
+    line_bits = bits(2 * (np.ceil(np.ceil(T_R / 2) / N) + np.where(V > 1, 2, 1)))
     groups = 2 * np.ceil(T_C / W)
     word = WORD_BITS
     return {
         "elements": SUM_BITS * _levels(T_P)[0],
         "weights": 2 * word * T_P + 6 * bits(S) + 2 * word + 2,
-        "sums": 237 + 2 * bits(half),
-        "inputs": 2 * word * T_P * S + N * (word + 1 + 2 * line_bits) + word * W + 3 * S * (line_bits + bits(N)) + 69,
-        "outputs": word * W * (groups + 1) + (W + 1) * bits(T_R) + (2 * W + 1) * bits(groups) + bits(W) + 35,
+        "sums": 237 + 2 * bits(np.ceil(T_R / (2 * V))),
+        "inputs": 2 * word * T_P * S * V
+        + N * (word + 1 + 2 * line_bits)
+        + word * W
+        + 3 * S * (line_bits + bits(N))
+        + 69,
+        "outputs": V * (word * W * (groups + 1) + (W + 1) * bits(T_R / V) + (2 * W + 1) * bits(groups) + bits(W) + 35),
         "loader": np.full_like(T_R, 854),
-        "control": 240 * T_C + W + 236 * (S - 1) + 3153 + bits(2 * T_P + 1),
+        "control": 240 * V * T_C + W + 236 * (S - 1) + 3153 + bits(2 * T_P + 1),
     }
 
 
@@ -196,14 +215,14 @@ def beyond(entries: Entries) -> Logic:
     return Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops)
 
 
-def engine(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike) -> Logic:
+def engine(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, V: ArrayLike = 1) -> Logic:
     """Look-up tables and flip-flops of the parts of engines, without their memories.
 
     Parameters
     ----------
     words : int
         Words of a beat; of a port whose words are no power of two, the engine is that of the next one.
-    T_R, T_P, T_C, beside
+    T_R, T_P, T_C, beside, V
         As for :func:`features`.
 
     Returns
@@ -212,15 +231,17 @@ def engine(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: A
         The counts, which are not whole.
     """
     words = 1 << (words - 1).bit_length()
-    grown = features(words, T_R, T_P, T_C, beside)
-    found = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, T_R, T_P, T_C, beside))
+    grown = features(words, T_R, T_P, T_C, beside, V)
+    found = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, T_R, T_P, T_C, beside, V))
     for counts in found:
         for name in PER_ELEMENT:
-            counts[name] = counts[name] * np.asarray(T_C, np.float64)
+            counts[name] = counts[name] * np.asarray(T_C, np.float64) * (1 if name == SHARED else np.asarray(V))
     return found
 
 
-def npu(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, entries: Entries) -> Logic:
+def npu(
+    words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, entries: Entries, V: ArrayLike = 1
+) -> Logic:
     """Look-up tables and flip-flops of the parts of NPUs, as for :func:`engine`, with so many entries."""
-    found = zip(engine(words, T_R, T_P, T_C, beside), beyond(entries), strict=True)
+    found = zip(engine(words, T_R, T_P, T_C, beside, V), beyond(entries), strict=True)
     return Logic(*(one | other for one, other in found))

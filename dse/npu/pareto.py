@@ -85,10 +85,15 @@ class Front(NamedTuple):
     def _repr_html_(self) -> str:
         return first_rows(self)
 
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the sizes of its designs; V only where one is not 1."""
+        return max((tuple(point.tile.by_name) for point in self.points), key=len)
+
     def columns(self) -> dict[str, list[float]]:
         """The designs on the front as columns."""
         return {
-            **{name: [getattr(point.tile, name) for point in self.points] for name in Tile._fields},
+            **{name: [getattr(point.tile, name) for point in self.points] for name in self.sizes},
             **{axis.value: [point.takes[i] for point in self.points] for i, axis in enumerate(self.over)},
             **{name: [getattr(point, name) for point in self.points] for name in ("objective", "of_best")},
         }
@@ -173,9 +178,8 @@ class _FrontSearch:
 
     def _table(self, space: NDArray[np.int64], values: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> Table:
         rated = [axis for axis in self.over if axis in RATED]
-        T_R, T_P, T_C = space.T
-        bits = buffer_bits(self.platform.word_bits, T_R, T_P, T_C)
-        dsps = -(-T_P * T_C // self.platform.macs_per_dsp)
+        bits = buffer_bits(self.platform.word_bits, *space.T[:3])
+        dsps = -(-space[:, 1:].prod(axis=1) // self.platform.macs_per_dsp)
         takes: dict[Axis, Any] = {Axis.DSP: dsps, Axis.RAM: bits, **dict(zip(rated, values[1:], strict=True))}
         if Axis.LUT in self.over:
             takes[Axis.LUT] = self._luts(space)
@@ -184,11 +188,11 @@ class _FrontSearch:
 
     def _luts(self, space: NDArray[np.int64]) -> Any:
         """Look-up tables: of the NPU, with the samples side by side with which it is rated, or as the paper has."""
-        T_R, T_P, T_C = space.T
+        T_R, T_P, T_C, V = space.T
         if not self._options.counts_logic(self.platform):
-            return paper_luts(self.platform, T_P, T_C)
+            return paper_luts(self.platform, T_P, V * T_C)
         beside = self._options.most_beside(self._network, self.platform, space)
-        return logic_of(self.platform, T_R, T_P, T_C, beside, self._options.entries(self._network)).total_luts
+        return logic_of(self.platform, T_R, T_P, T_C, V, beside, self._options.entries(self._network)).total_luts
 
     def front(self, *parts: tuple[NDArray[np.int64], Table]) -> tuple[NDArray[np.int64], Table]:
         """The front of several sets of designs; if some are equal, the one that the search ranks first."""
@@ -228,13 +232,13 @@ class _FrontSearch:
         evaluated, and each half is treated likewise.
         """
         ram = self.over.index(Axis.RAM) - len(self.over) - 1  # its column
-        two_rows = np.array([2, 0, 0])
-        low, high = top * np.array([0, 1, 1]) + two_rows, top
+        two_rows = np.array([2, 0, 0, 0])
+        low, high = top * (two_rows == 0) + two_rows, top
         at_low, at_high = self.rate(low), self.rate(high)
         front = self.front((low, at_low), (high, at_high))
         while True:
             at_best = at_high.copy()
-            at_best[:, ram] = buffer_bits(self.platform.word_bits, *(low + two_rows).T)
+            at_best[:, ram] = buffer_bits(self.platform.word_bits, *(low + two_rows).T[:3])
             split = (high[:, 0] - low[:, 0] > 2) & np.delete(at_low != at_high, ram, axis=1).any(axis=1)
             split[split] = ~_beaten(front[1], at_best[split])
             if not split.any():

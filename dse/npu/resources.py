@@ -57,7 +57,7 @@ class Needs(NamedTuple):
     luts_of_board: int | None
     flip_flops_of_board: int | None
     placed: bool
-    largest_T_R: int  # with its T_P and T_C
+    largest_T_R: int  # with its other sizes
 
     @property
     def total_block_rams(self) -> float:
@@ -139,14 +139,14 @@ def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
     return taken
 
 
-def banks(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike) -> dict[str, Bank]:
+def banks(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, V: ArrayLike = 1) -> dict[str, Bank]:
     """Memories of designs by banks, as in ``rtl/engine``; weights are in registers and have none.
 
     Parameters
     ----------
     board : Board
         It states the width of words, and the words of a beat.
-    T_R, T_P, T_C : int or array
+    T_R, T_P, T_C, V : int or array
         Designs.
 
     Returns
@@ -154,14 +154,16 @@ def banks(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike) -> dict[
     dict of str to Bank
         The banks of each buffer.
     """
-    T_R, T_P, T_C = np.broadcast_arrays(*(np.asarray(size, np.int64) for size in (T_R, T_P, T_C)))
-    beat, half = int(board.port.words), -(-T_R // 2)
+    sizes = (np.asarray(size, np.int64) for size in (T_R, T_P, T_C))
+    T_R, T_P, T_C, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.int64))  # one V divides faster than many
+    beat, half, of_pixel = int(board.port.words), -(-T_R // 2), -(-T_R // (2 * V))
+    across, spare = np.maximum(beat, V), np.where(V > 1, 2, 1)
     word = np.full_like(T_R, board.word_bits)
     noted = np.full_like(T_R, BEAT_BITS + beat)
     return {
-        "inputs": Bank(2 * T_P * beat, word, 2 * (-(-half // beat) + 1)),
-        "sums": Bank(2 * T_C, np.full_like(T_R, 2 * board.word_bits + EXTRA_BITS), half),
-        "stores": Bank(2 * beat * -(-T_C // beat), word, 2 * half),
+        "inputs": Bank(2 * T_P * across, word, 2 * (-(-half // across) + spare)),
+        "sums": Bank(2 * V * T_C, np.full_like(T_R, 2 * board.word_bits + EXTRA_BITS), of_pixel),
+        "stores": Bank(2 * V * beat * -(-T_C // beat), word, 2 * of_pixel),
         "beats": Bank(np.ones_like(T_R), noted, np.full_like(T_R, BEATS_IN_FLIGHT)),
     }
 
@@ -213,12 +215,12 @@ def place(board: Board, found: dict[str, Bank]) -> Placement:
     )
 
 
-def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike, most: Ints | None = None) -> Ints:
+def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike, most: Ints | None = None, V: ArrayLike = 1) -> Ints:
     """Find the largest even T_R whose buffers can be placed on a board that states its block RAMs.
 
     Parameters
     ----------
-    board, T_P, T_C
+    board, T_P, T_C, V
         As for :func:`banks`.
     most : array, optional
         The largest that each may have.
@@ -228,7 +230,7 @@ def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike, most: Ints | None = 
     array
         T_R of each design, in the shape of T_P and T_C; 0 if not even two rows can be placed.
     """
-    T_P, T_C = np.broadcast_arrays(np.asarray(T_P, np.int64), np.asarray(T_C, np.int64))
+    T_P, T_C, _ = np.broadcast_arrays(np.asarray(T_P, np.int64), np.asarray(T_C, np.int64), V)
     capacity = (board.block_rams or 0) * BLOCK_BITS + (board.ultra_rams or 0) * ULTRA_BITS
     low = np.zeros_like(T_P)  # pairs of rows that can be placed, and that cannot
     high = np.full_like(T_P, capacity // (2 * board.word_bits) + 1024)
@@ -236,7 +238,7 @@ def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike, most: Ints | None = 
         high = np.minimum(high, most // 2 + 1)
     while np.any(high - low > 1):
         middle = (low + high) // 2
-        fits = place(board, banks(board, 2 * middle, T_P, T_C)).fits
+        fits = place(board, banks(board, 2 * middle, T_P, T_C, V)).fits
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return 2 * low
 
@@ -248,13 +250,19 @@ def counts_logic(board: Board) -> bool:
 
 
 def logic_of(
-    board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, entries: Entries = NO_ENTRIES
+    board: Board,
+    T_R: ArrayLike,
+    T_P: ArrayLike,
+    T_C: ArrayLike,
+    V: ArrayLike,
+    beside: ArrayLike,
+    entries: Entries = NO_ENTRIES,
 ) -> logic.Logic:
     """Look-up tables and flip-flops of designs by parts; banks in look-up tables are a part of their own.
 
     Parameters
     ----------
-    board, T_R, T_P, T_C
+    board, T_R, T_P, T_C, V
         As for :func:`banks`.
     beside : int or array
         Most samples side by side in a tile of columns, a power of two.
@@ -266,8 +274,8 @@ def logic_of(
     Logic
         Each value has the shape of all arrays together.
     """
-    found = logic.npu(int(board.port.words), T_R, T_P, T_C, beside, entries)
-    count, width, rows = together(banks(board, T_R, T_P, T_C))
+    found = logic.npu(int(board.port.words), T_R, T_P, T_C, beside, entries, V)
+    count, width, rows = together(banks(board, T_R, T_P, T_C, V))
     small = count * (halves(width, rows) == 0)
     luts: logic.Values = np.asarray((small * (4 * cells(width, rows) + choosers(width, rows))).sum(axis=0), np.float64)
     # a block RAM has registers of its own
@@ -275,6 +283,17 @@ def logic_of(
     return found._replace(
         luts=found.luts | {"small banks": luts}, flip_flops=found.flip_flops | {"small banks": flip_flops}
     )
+
+
+def beside_by_banks(board: Board, V: ArrayLike) -> Ints:
+    """Most samples side by side of designs with so many pixels: each of their rows lies in another bank of inputs.
+
+    Those of one pixel may have more than the port has words; the engine then has more banks than :func:`banks` counts.
+    """
+    words = 1 << (int(board.port.words) - 1).bit_length()
+    V = np.asarray(V, np.int64)
+    found: Ints = np.where(V > 1, np.maximum(words // V, 1), np.iinfo(np.int64).max)
+    return found
 
 
 def most_beside(board: Board, space: ArrayLike, most: int, entries: Entries = NO_ENTRIES) -> Ints:
@@ -285,7 +304,7 @@ def most_beside(board: Board, space: ArrayLike, most: int, entries: Entries = NO
     board : Board
         A board of which these are counted.
     space : array
-        Designs <T_R, T_P, T_C>. Shapes: (D, 3).
+        Designs <T_R, T_P, T_C> with V. Shapes: (D, 4).
     most : int
         The most that layouts have.
     entries : Entries, optional
@@ -298,14 +317,16 @@ def most_beside(board: Board, space: ArrayLike, most: int, entries: Entries = NO
         Shapes: (D,).
     """
     steps = 2 ** np.arange((most - 1).bit_length() + 1)[:, None]
-    T_R, T_P, T_C = np.asarray(space).T
-    found = logic_of(board, T_R, T_P, T_C, steps, entries)
+    T_R, T_P, T_C, V = np.asarray(space).T
+    found = logic_of(board, T_R, T_P, T_C, V, steps, entries)
     fits = (found.total_luts <= (board.luts or 0)) & (found.total_flip_flops <= (board.flip_flops or 0))
     largest: Ints = np.max(np.where(fits, steps, 0), axis=0)
     return largest
 
 
-def needs(board: Board, tile: tuple[int, int, int], beside: int = 1, entries: Entries = NO_ENTRIES) -> Needs | None:
+def needs(
+    board: Board, tile: tuple[int, int, int, int], beside: int = 1, entries: Entries = NO_ENTRIES
+) -> Needs | None:
     """What a design takes of a board in blocks, look-up tables and flip-flops.
 
     Parameters
@@ -313,7 +334,7 @@ def needs(board: Board, tile: tuple[int, int, int], beside: int = 1, entries: En
     board : Board
         The board.
     tile : tuple of int
-        The design, <T_R, T_P, T_C>.
+        The design, <T_R, T_P, T_C> with V.
     beside : int
         Samples that its layouts have side by side in a tile of columns.
     entries : Entries, optional
@@ -351,5 +372,5 @@ def needs(board: Board, tile: tuple[int, int, int], beside: int = 1, entries: En
         luts_of_board=board.luts,
         flip_flops_of_board=board.flip_flops,
         placed=bool(placed.fits) and fits,
-        largest_T_R=int(most_rows(board, *tile[1:])),
+        largest_T_R=int(most_rows(board, *tile[1:3], V=tile[3])),
     )

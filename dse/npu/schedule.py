@@ -28,7 +28,7 @@ START = 2
 """Cycles from the last word of a tile to its first product, beside the latency."""
 
 IN_FLIGHT = 3
-"""Cycles from reading a partial sum to writing it: a tile takes at least as many."""
+"""Cycles from reading a partial sum to writing it: a tile takes at least as many, with rows side by side too."""
 
 CODES = 64
 """Codes of the blocks, at most."""
@@ -74,18 +74,18 @@ def line_of(R, source):
 def unit_of(gemm, source, tile, most):
     """Rows that stay in one block: a line, if the input buffer holds one for each sample that a tile touches at most.
 
-    Also the units that it holds, at least one.
+    Else those that are worked on side by side, if it holds so many.  Also the units that it holds, at least one.
     """
-    line, room = line_of(gemm[0], source), max(np.floor(tile[0] / most), 1.0)
-    if source[0] == 0 or line > room:
-        return 1.0, room
-    return line, np.floor(room / line)
+    unit, room = line_of(gemm[0], source), max(np.floor(tile[0] / most), 1.0)
+    if source[0] == 0 or unit > room:
+        unit = tile[3] if tile[3] <= room else 1.0
+    return unit, np.floor(room / unit)
 
 
 @formula
 def rows_of(down, unit, blocks):
     """Rows of each of so many blocks but the last."""
-    return unit * np.ceil(down / unit / blocks)
+    return np.minimum(unit * np.ceil(down / unit / blocks), down)
 
 
 @formula
@@ -278,7 +278,7 @@ def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
 def run_layer(gemm, source, tile, layout, rows, port, drain, fetched):
     """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
     R, P, C, groups = gemm
-    _, T_P, T_C = tile
+    _, T_P, T_C, V = tile
     _, B_R, B_P, runs = layout
     words, down = port[0], B_R * R
     steps, tiles, blocks = int(tiles_along(P, T_P)), int(tiles_along(B_P * C, T_C)), int(np.ceil(down / rows))
@@ -293,7 +293,7 @@ def run_layer(gemm, source, tile, layout, rows, port, drain, fetched):
             part, at_tile = columns_of(gemm, tile, layout, t, words), state
             for m in range(blocks):
                 full, final, store = pass_beats(gemm, source, tile, part, of_blocks[m], words, fetched)
-                compute = max(min(rows, down - m * rows), IN_FLIGHT)
+                compute = max(np.ceil(min(rows, down - m * rows) / V), IN_FLIGHT)
                 this = compute, full, final, store
                 if this == known and later > 0:
                     state = shifted(state, later)
@@ -320,7 +320,8 @@ def run_layer(gemm, source, tile, layout, rows, port, drain, fetched):
     if pending > 0:
         free = max(free, begin) + burst(pending, port)
     last = burst(left, port)
-    busy = max(rows, IN_FLIGHT) * (blocks - 1) + max(down - (blocks - 1) * rows, IN_FLIGHT)
+    rest = down - (blocks - 1) * rows
+    busy = max(np.ceil(rows / V), IN_FLIGHT) * (blocks - 1) + max(np.ceil(rest / V), IN_FLIGHT)
     return (
         max(free, ready) + last,
         times * tiles * steps * busy,
@@ -337,7 +338,7 @@ def least_cycles(gemm, source, tile, layout, shape, blocks, rows, last_rows, por
     ``rows`` and ``last_rows``: no more than the first and the last block have.
     """
     R, P, C, groups = gemm
-    _, T_P, T_C = tile
+    _, T_P, T_C, V = tile
     b, B_R, B_P, runs = layout
     _, touched, _, last = shape
     down, words, missing = B_R * R, port[0], B_R * B_P - b // runs
@@ -354,7 +355,7 @@ def least_cycles(gemm, source, tile, layout, shape, blocks, rows, last_rows, por
     maps = along * (B_R * touched - missing * last) * (R / line) * np.ceil(line / of_beat)
     stores = (b // runs) * (C / words if R == 1 else C * np.ceil(R / words))
     beats = maps + fetched * P * weights * blocks + stores
-    compute = tiles * steps * max(down, IN_FLIGHT * blocks) * groups * runs
+    compute = tiles * steps * max(np.ceil(down / V), IN_FLIGHT * blocks) * groups * runs
     if missing > 0:
         store = 0.0  # the last pass may have no samples
     pace = port[2] / port[1]
@@ -370,7 +371,7 @@ def ideal_cycles(gemm, tile, layout, shape, blocks, words_per_cycle, fetched):
     """Cycles of a layer whose transfers all overlap with its products."""
     R, P, C, groups = gemm
     _, B_R, B_P, runs = layout
-    compute = groups * runs * B_R * R * tiles_along(P, tile[1]) * tiles_along(B_P * C, tile[2])
+    compute = groups * runs * tiles_along(B_R * R, tile[3]) * tiles_along(P, tile[1]) * tiles_along(B_P * C, tile[2])
     maps, weights = moved_words(gemm, layout, shape, blocks, fetched)
     return max(compute, (maps + weights) / words_per_cycle)
 
@@ -390,7 +391,7 @@ def choose(gemm, source, tiles, plan, first, last, beside, port, drain, mode, wo
     """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
 
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
-    ``tiles`` (3, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts of
+    ``tiles`` (4, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts of
     which a tile of columns touches more than ``beside`` samples are left out.
     Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; in mode
     ``BOUND`` the least bound and no choice.
@@ -399,13 +400,16 @@ def choose(gemm, source, tiles, plan, first, last, beside, port, drain, mode, wo
     count = tiles.shape[1] * wide
     known = np.inf  # the least bound so far
     for code in range(tiles.shape[1]):
-        tile = tiles[0, code], tiles[1, code], tiles[2, code]
+        tile = tiles[0, code], tiles[1, code], tiles[2, code], tiles[3, code]
         steps = tiles_along(gemm[1], tile[1])
         for n in range(first, last):
             at, layout = code * wide + n - first, layout_at(plan, n)
             _, B_R, B_P, runs = layout
             down = B_R * gemm[0]
-            if mode == BOUND and gemm[3] * runs * down * steps * tiles_along(B_P * gemm[2], tile[2]) > known:
+            if (
+                mode == BOUND
+                and gemm[3] * runs * (down / tile[3]) * steps * tiles_along(B_P * gemm[2], tile[2]) > known
+            ):
                 room[at] = np.inf  # its products alone take longer
                 continue
             shape = shape_of(gemm, tile, layout)
@@ -432,7 +436,7 @@ def choose(gemm, source, tiles, plan, first, last, beside, port, drain, mode, wo
         if room[at] > best or room[at] == np.inf:
             break
         tile, layout = (
-            (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide]),
+            (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide], tiles[3, at // wide]),
             layout_at(plan, first + at % wide),
         )
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
@@ -484,7 +488,7 @@ def choose(gemm, source, tiles, plan, first, last, beside, port, drain, mode, wo
 def run_designs(tiles, work, plan, beside, port, drains, mode, words_per_cycle, choice, cycles, words, accesses):
     """Fill in cycles, words moved off chip and accesses to buffers, and the layouts of the last design.
 
-    Shapes: ``tiles`` (3, codes, D); ``beside, drains`` (D,); ``cycles, words, accesses`` (D, S, B_max).
+    Shapes: ``tiles`` (4, codes, D); ``beside, drains`` (D,); ``cycles, words, accesses`` (D, S, B_max).
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
     room = np.empty(plan.codes * len(plan.layouts))
@@ -528,21 +532,20 @@ def run_layers(gemms, sources, tiles, layouts, blocks, fetched, port, drain, mod
     """What :func:`run_layer` returns of N layers, then their words, those of weights, blocks and their rows.
 
     If transfers are ideal, each block has the most rows that fit, and no part is known but the computing.
-    Shapes: ``gemms`` (N, 4), ``sources`` (N, 2), ``tiles`` (N, 3), ``layouts`` (N, 4),
+    Shapes: ``gemms`` (N, 4), ``sources`` (N, 2), ``tiles`` (N, 4), ``layouts`` (N, 4),
     ``blocks, fetched`` (N,), returns (N, 9).
     """
     found = np.zeros((len(gemms), 9))
     for n in range(len(gemms)):
         gemm = gemms[n, 0], gemms[n, 1], gemms[n, 2], gemms[n, 3]
-        tile = tiles[n, 0], tiles[n, 1], tiles[n, 2]
+        tile = tiles[n, 0], tiles[n, 1], tiles[n, 2], tiles[n, 3]
         layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
         if mode == IDEAL:
             divided = fewest_blocks(gemm, tile, layout, shape[0])
             found[n, 0] = ideal_cycles(gemm, tile, layout, shape, divided, words_per_cycle, fetched[n])
-            found[n, 1] = (
-                gemm[3] * layout[3] * down * tiles_along(gemm[1], tile[1]) * (tiles_along(layout[2] * gemm[2], tile[2]))
-            )
+            steps = tiles_along(gemm[1], tile[1]) * tiles_along(layout[2] * gemm[2], tile[2])
+            found[n, 1] = gemm[3] * layout[3] * tiles_along(down, tile[3]) * steps
         else:
             source = sources[n, 0], sources[n, 1]
             rows = rows_of(down, unit_of(gemm, source, tile, shape[0])[0], blocks[n])
@@ -557,7 +560,7 @@ def run_layers(gemms, sources, tiles, layouts, blocks, fetched, port, drain, mod
 def weigh(gemm, source, tiles, plan, kind, beside, port, drain, mode, words_per_cycle, fetched):
     """Cycles, blocks, words of every (k, layout) of a layer; infinite cycles where too many samples are side by side.
 
-    Shapes: ``tiles`` (3, codes), returns (3, codes, N).
+    Shapes: ``tiles`` (4, codes), returns (3, codes, N).
     """
     first, last = plan.starts[kind], plan.starts[kind + 1]
     found, room = np.empty((3, tiles.shape[1], last - first)), np.empty(1)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from ...formats import InputError, Strict, brief, first_rows
+from ...formats import InputError, SparseRecord, Strict, brief, first_rows
 from ...models import Network
 from ...models.network import Count
 from ...platforms import Board
@@ -18,7 +18,7 @@ from .choices import MAX_DESIGN_BATCH, Batching, Objective, Overlap
 from .fbcb import MAX_BLOCK_BITS, entry_bits
 from .logic import Entries
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
-from .resources import counts_logic, most_beside
+from .resources import beside_by_banks, counts_logic, most_beside
 from .space import ANY, Beside, DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, stacked
 from .workload import distinct
 
@@ -92,8 +92,11 @@ class SearchOptions(Strict):
 
     @model_serializer(mode="wrap")
     def _without_a_buffer(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A file has no key for a buffer that the design does not have."""
-        return {key: value for key, value in write(self).items() if key != "persistent_mbit" or value}
+        """A file has no key for a buffer that the design does not have, and no V where it is 1."""
+        found = {key: value for key, value in write(self).items() if key != "persistent_mbit" or value}
+        if self.tile and "tile" in found:
+            found["tile"] = self.tile.stated
+        return found
 
     @model_validator(mode="before")
     @classmethod
@@ -206,25 +209,29 @@ class SearchOptions(Strict):
         platform : Board
             The board.
         space : array
-            The designs. Shapes: (D, 3).
+            The designs. Shapes: (D, 4).
 
         Returns
         -------
         array
-            The most, by the look-up tables and flip-flops that they may take; b_max if these are not counted.
+            The most, by their banks of inputs and, where these are counted, the look-up tables and flip-flops that they
+            may take; at most b_max.
         """
         most = int(self.plan.layouts[:, 2].max())
+        by_banks = np.minimum(beside_by_banks(platform, space[:, 3]), most)
         if not self.counts_logic(platform):
-            return np.full(len(space), most)
-        return np.maximum(most_beside(self.limits.confine(platform), space, most, self.entries(network)), 1)
+            return by_banks
+        by_logic = most_beside(self.limits.confine(platform), space, most, self.entries(network))
+        return np.maximum(np.minimum(by_logic, by_banks), 1)
 
 
-class RankedDesign(Strict):
+class RankedDesign(SparseRecord):
     """A design and its objective, in the unit of :data:`.objectives.OBJECTIVES`."""
 
     T_R: Count
     T_P: Count
     T_C: Count
+    V: Count = 1
     objective: float
 
     @classmethod
@@ -235,7 +242,7 @@ class RankedDesign(Strict):
     @property
     def tile(self) -> Tile:
         """The design."""
-        return Tile(self.T_R, self.T_P, self.T_C)
+        return Tile(self.T_R, self.T_P, self.T_C, self.V)
 
 
 class LayoutChoice(NamedTuple):
@@ -274,7 +281,8 @@ class SearchResult(NamedTuple):
 
     def columns(self) -> dict[str, list[float]]:
         """The ranking as columns."""
-        return {name: [getattr(design, name) for design in self.ranking] for name in RankedDesign.model_fields}
+        sizes = max((tuple(design.tile.by_name) for design in self.ranking), key=len)
+        return {name: [getattr(design, name) for design in self.ranking] for name in (*sizes, "objective")}
 
     @property
     def best(self) -> RankedDesign:
@@ -427,7 +435,7 @@ class Evaluator:
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> NDArray[np.float64]:
-        """Values of designs, on all threads. Shapes: ``space`` (D, 3)."""
+        """Values of designs, on all threads. Shapes: ``space`` (D, 4)."""
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))
@@ -468,8 +476,11 @@ def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int
 
 
 def rank(space: NDArray[np.int64], losses: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Sort designs, best first; on a tie more DSPs, then the larger T_R, then the smaller T_P (docs/model.md, Ties)."""
-    return np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], losses))
+    """Sort designs, best first; on a tie more DSPs, then the larger T_R, then the smaller T_P, then the smaller V.
+
+    docs/model.md, Ties.
+    """
+    return np.lexsort((space[:, 3], space[:, 1], -space[:, 0], -space[:, 1:].prod(axis=1), losses))
 
 
 def search(
@@ -546,7 +557,7 @@ def _by_bound(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:  # fmt: skip
     """Designs with their values, among them the best ``top``; the boxes of the others have worse bounds than these."""
     goal = OBJECTIVES[objective]
-    boxes, hopes = space.whole, np.array([-np.inf])
+    boxes, hopes = space.whole, np.full(space.whole.shape[1], -np.inf)
     if space.size > max(top, FEW):
         boxes = space.boxes()
         hopes = goal.losses(evaluator.bound(space.corners(boxes), objective))

@@ -29,7 +29,7 @@ def _blocks(at: str, found: DesignTable) -> str:
     blocks = f"{taken.total_block_rams:,g} block RAMs of {taken.block_rams_of_board:,}"
     if taken.ultra_rams_of_board:
         blocks += f" beside {taken.total_ultra_rams} UltraRAMs of {taken.ultra_rams_of_board}"
-    _, T_P, T_C = found.tile
+    _, T_P, T_C, _ = found.tile
     return (
         f"{at}: placed as the engine of `fluidb hardware`, {found.tile} needs {blocks}; with <T_P,T_C> = <{T_P},{T_C}> "
         f"T_R can be at most {taken.largest_T_R:,}."
@@ -47,11 +47,11 @@ def table1(lab: Lab) -> Item:
         repeated = tuple(line["tile"]) in printed_before
         printed_before.add(tuple(line["tile"]))
         found, _ = design(network, platform, paper_options())
-        for name, ours, theirs in zip(("T_R", "T_P", "T_C"), found.tile, line["tile"], strict=True):
+        for name, ours, theirs in zip(("T_R", "T_P", "T_C"), found.tile[:3], line["tile"], strict=True):
             rows.append(Row(name, "search", at, "", ours, paper=theirs))
         rows += _shares("search", at, found, line)
         notes.append(_blocks(at, found))
-        if list(found.tile) == line["tile"]:
+        if list(found.tile[:3]) == line["tile"]:
             continue
         given = paper_options(tile=line["tile"])
         theirs, _ = design(network, platform, given)

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from ...dse.device.calibration import CONSTANTS, Measurement, calibrate, read_measurements
 from ...dse.device.engine import batch_times, needs
 from ...dse.device.shapes import search_shape
+from ...dse.npu.choices import Objective
+from ...dse.npu.search import SearchOptions, search
+from ...models import load_network
 from ...models.loader import read_network_file
 from ...models.schema import NetworkFile
 from ...platforms import Board, load_platform
@@ -34,7 +37,10 @@ NETWORKS = ("resnet18", "resnet50", "inception_v3", "vgg16", "mobilenet_v1", "mo
 """Engines and networks whose best shapes are searched."""
 
 BOARDS, FEW = ("zc706", "zcu104"), ("resnet50", "inception_v3", "mobilenet_v2")
-"""Boards whose multipliers are searched as an engine's, and networks."""
+"""Boards whose designs are searched with pixels side by side, and networks."""
+
+PIXELS = [1, 2, 4, 8, 16]
+"""Pixels that a design may have."""
 
 NOTE = (
     "*Paper* is the vendor's shape as predicted, *ours* the best with at most as many multipliers, which stands behind "
@@ -150,26 +156,38 @@ def as_engine(board: Board) -> Engine:
     )  # fmt: skip
 
 
+def _saved(rows: list[Row]) -> str:
+    """What pixels save of each network's time, over the boards."""
+    less = {network: [0.0 - (row.difference or 0.0) for row in rows if row.of.startswith(network)] for network in FEW}
+    return ", ".join(f"{network} {min(times):.1f} to {max(times):.1f} %" for network, times in less.items())
+
+
 def hardware_pixels(_: Lab) -> Item:
-    """What pixels side by side would give the multipliers of boards."""
-    rows = []
+    """What pixels side by side give boards, as built, and what they would give their multipliers alone."""
+    built, ideal = [], []
     for name in BOARDS:
-        engine = as_engine(load_platform(name))
+        board = load_platform(name)
         for network in FEW:
-            one, best = (search_shape(*_without_exits(network), engine, most_pixels=most).best for most in (1, MOST))
-            of = f"{network}: {best.engine.shape}"
-            rows.append(Row("latency", of, name, "ms", 1e3 * best.time_s, paper=1e3 * one.time_s, basis=PREDICTED))
-    less = {network: [-(row.difference or 0.0) for row in rows if row.of.startswith(network)] for network in FEW}
-    each = ", ".join(f"{network} {min(times):.1f} to {max(times):.1f} %" for network, times in less.items())
+            file, path = _without_exits(network)
+            whole, options = load_network(network).backbone(), SearchOptions(b_max=1, objective=Objective.LATENCY)
+            first, found = (search(whole, board.with_pixels(pixels), options).best for pixels in ([1], PIXELS))
+            of, ours, theirs = f"{network}: {found.tile}", 1e3 * found.objective, 1e3 * first.objective
+            built.append(Row("latency", of, name, "ms", ours, paper=theirs, basis=PREDICTED))
+            one, best = (search_shape(file, path, as_engine(board), most_pixels=most).best for most in (1, MOST))
+            of, ours, theirs = f"{network}: {best.engine.shape}", 1e3 * best.time_s, 1e3 * one.time_s
+            ideal.append(Row("ideal latency", of, name, "ms", ours, paper=theirs, basis=PREDICTED))
     notes = [
         (
-            "*Paper* is the best shape with one pixel, as the paper's engine has; *ours* the best of all, which stands "
-            "behind the network. Ideal times of one sample: every word moves once, beside the products; buffers are "
-            "not counted."
+            "*Paper* is the best design with one pixel, as the paper's engine has; *ours* the best of all, which "
+            "stands behind the network. *Latency* is the time of one sample as built, of designs <T_R,T_P,T_C,V> whose "
+            "memories and logic fit the board (`fluidb dse NETWORK BOARD --backbone --b-max 1 --objective latency "
+            f"--pixels {','.join(map(str, PIXELS))}`). *Ideal latency* moves every word once, beside the products, and "
+            "counts multipliers only."
         ),
-        f"Pixels would save: {each}, whose depthwise layers have one column.",
+        f"As built, pixels save: {_saved(built)}. The board's look-up tables and memories limit V.",
+        f"In the ideal they would save: {_saved(ideal)}, whose depthwise layers have one column.",
     ]
-    return Item("hardware_pixels", "What pixels side by side would give a board", notes, rows, picture="dots")
+    return Item("hardware_pixels", "What pixels side by side give a board", notes, built + ideal, picture="dots")
 
 
 def _held_out(engine: Engine, rows: dict[str, Measurement]) -> float:

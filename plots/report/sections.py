@@ -82,7 +82,7 @@ def _design_facts(design: DesignTable) -> Element:
     return _facts({
         "network": [named(design.network.title), f", {gemms} GEMMs"],
         "board": [named(board.title), f", {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"],
-        "design": [f"<T_R,T_P,T_C> = {design.tile}, {design.origin}"],
+        "design": [f"{design.tile.names} = {design.tile}, {design.origin}"],
         "engine": [f"{options.batching.value} batching, {stacking}, b = 1..{options.b_max}"],
         "objective": [f"{options.text(best.objective)} {goal.summary.format(options.b_max)}"],
         "peak": [f"{2e-9 * design.peak_macs_per_s:,.1f} GOP/s"],

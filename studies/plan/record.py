@@ -45,7 +45,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     return {
         "rate_per_s": problem.traffic.rate_per_s,
         "platform": source.name,
-        **(source.tiles[item.row]._asdict() if source.tiles else {}),
+        **(source.tiles[item.row].by_name if source.tiles else {}),
         "dsps": int(source.dsps[item.row]) if source.tiles else None,
         "dsp_share": float(source.share[item.row]) if source.tiles else None,
         "lut_share": needs and needs.lut_share,

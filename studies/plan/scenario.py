@@ -28,6 +28,7 @@ class SpaceKeys(Strict):
     b_max: Annotated[int, Field(ge=1, le=MAX_DESIGN_BATCH)] = 8
     bandwidth: str | None = None
     int8: bool = False
+    pixels: str | None = None
     max_dsp: str | None = None
     max_ram: str | None = None
     max_lut: str | None = None

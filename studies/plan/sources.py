@@ -95,7 +95,7 @@ class BoardSource(Source):
         self._choose(subnet)
         beside, entries = options.beside(network), options.entries(network)
         space = designs(board, options.room(board), placed=options.placed, beside=beside, entries=entries)
-        dsps = -(-space[:, 1] * space[:, 2] // board.macs_per_dsp)
+        dsps = -(-space[:, 1:].prod(axis=1) // board.macs_per_dsp)
         parts_s = least_parts(network, board, options, space)
         # of designs with as many DSPs the one with the least work for a sample first
         order = np.lexsort((np.arange(len(space)), work_of(parts_s).sum(axis=(1, 2)), dsps))

@@ -7,7 +7,7 @@ from fluidb.dse.npu.search import Evaluator, RankedDesign, rank
 
 def every_row(space):
     """Designs with every even T_R up to that of each given one."""
-    return np.array([(rows, T_P, T_C) for most, T_P, T_C in space.tolist() for rows in range(most, 0, -2)])
+    return np.array([(rows, *sizes) for most, *sizes in space.tolist() for rows in range(most, 0, -2)])
 
 
 def ranked(network, board, options, space, top):

@@ -4,14 +4,15 @@ Written from the Fluid Batching paper (Section II-C, Section III-A, Equations 1 
 published designs come out, and from these alone.  It shares no code with the package it is compared with: nothing is
 imported from there and nothing was copied from there.
 
-A GEMM is (R, P, C, count), a design or tile is (T_R, T_P, T_C).  Traffic is in off-chip words, time in clock cycles.
+A GEMM is (R, P, C, count), a design or tile is (T_R, T_P, T_C), a design with 1 behind them: one row at a time.
+Traffic is in off-chip words, time in clock cycles.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
 
 Gemm = tuple[int, int, int, int]
-Tile = tuple[int, int, int]
+Tile = tuple[int, ...]
 
 STACKS = ("1", "2", "1/2")
 MODES = ("fluid", "row", "column", "eq1", "none", "fc")
@@ -42,22 +43,23 @@ def largest_rows(on_chip_bits: int, word_bits: int, T_P: int, T_C: int) -> int:
 
 
 def all_designs(dsps: int, on_chip_bits: int, word_bits: int, every_row: bool = False) -> list[Tile]:
-    """All (T_R, T_P, T_C) within the board; T_R is the largest even one, or with `every_row` every even one."""
-    designs = []
+    """All (T_R, T_P, T_C, 1) within the board; T_R is the largest even one, or with `every_row` every even one."""
+    designs: list[Tile] = []
     for T_P in range(1, dsps + 1):
         for T_C in range(1, dsps + 1):
             if dsps < T_P * T_C:
                 break
             most = largest_rows(on_chip_bits, word_bits, T_P, T_C)
             if every_row:
-                designs += [(T_R, T_P, T_C) for T_R in range(2, most + 1, 2)]
+                designs += [(T_R, T_P, T_C, 1) for T_R in range(2, most + 1, 2)]
             elif most >= 2:
-                designs.append((most, T_P, T_C))
+                designs.append((most, T_P, T_C, 1))
     return designs
 
 
-def stack(T_R: int, T_P: int, T_C: int, k: str) -> Tile | None:
+def stack(tile: Tile, k: str) -> Tile | None:
     """Shape of the array under stacking `k`, None if a dimension would become 0."""
+    T_R, T_P, T_C = tile[:3]
     if k == "1":
         tile = (T_R, T_P, T_C)
     elif k == "2":
@@ -92,7 +94,7 @@ def layer_cost(
         return None if single is None else (b * single[0], b * single[1])
     if mode == "fc":
         B_R = b
-    stacked = stack(*tile, k)
+    stacked = stack(tile, k)
     if stacked is None:
         return None
     T_R, T_P, T_C = stacked
@@ -120,7 +122,7 @@ def words_by_tiles(gemm: Gemm, tile: Tile, k: str, b: int, B_R: int, mode: str, 
         return b * words_by_tiles(gemm, tile, k, 1, 1, "row", stays)
     if mode == "fc":
         B_R = b
-    stacked = stack(*tile, k)
+    stacked = stack(tile, k)
     assert stacked is not None
     T_R, T_P, T_C = stacked
     columns = [(q, c) for q in range(ceil_div(b, B_R)) for c in range(C)]
@@ -197,7 +199,7 @@ def buffer_accesses(gemm: Gemm, tile: Tile, b: int, B_R: int, mode: str) -> int:
     R, P, C, count = gemm
     if mode == "none" or (mode == "fc" and R != 1):
         return b * buffer_accesses(gemm, tile, 1, 1, "row")
-    T_R, T_P, T_C = tile
+    T_R, T_P, T_C = tile[:3]
     accesses = 0
     for _sample in range(b):
         for _column_tile in range(0, C, T_C):
@@ -229,7 +231,7 @@ def energy(
     for gemm in gemms:
         R, P, C, count = gemm
         time, words, k, B_R = best(gemm, tile, b, words_per_cycle, mode, stacking)
-        stacked = stack(*tile, k)
+        stacked = stack(tile, k)
         assert stacked is not None
         cycles += time
         picojoules += b * R * P * C * count * mac_pj + words * off_chip_pj
@@ -309,7 +311,7 @@ def layer_parts(
         return None if single is None else [b * part for part in single]
     if mode == "fc":
         B_R = b
-    stacked = stack(*tile, k)
+    stacked = stack(tile, k)
     if stacked is None:
         return None
     T_R, T_P, T_C = stacked

@@ -28,7 +28,7 @@ def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
     """Each pass of one group: its tiles as (beats loaded, words loaded), its rows, beats and words stored."""
     line, of_beat = source[0] or gemm[0], max(words // source[1], 1)
     R, P, C, _ = gemm
-    _, T_P, T_C = tile
+    _, T_P, T_C, *_ = tile
     b, B_R, B_P, runs = layout
     found = []
     for start in range(0, B_P * C, T_C):
@@ -63,7 +63,8 @@ def words_of(gemm, tile, layout, rows):
 
 
 def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
-    """Cycles until the last output is stored."""
+    """Cycles until the last output is stored; a fourth number of a tile says how many rows are worked on at once."""
+    V = tile[3] if len(tile) > 3 else 1
     words, ready, of_cycles, latency = port
     pace = Fraction(of_cycles) / Fraction(ready)
 
@@ -83,7 +84,7 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
         begin = max([loaded_at[at] + latency + START, *computed_at[-1:]])
         if i == len(passes[j][0]) - 1:
             begin = max(begin, emptied.get(j - 2, 0))
-        computed_at.append(begin + max(passes[j][1], IN_FLIGHT))
+        computed_at.append(begin + max(len(range(0, passes[j][1], V)), IN_FLIGHT))
         if i == len(passes[j][0]) - 1:
             complete[j] = computed_at[-1] + drain
         if at + 1 < len(steps):
@@ -98,8 +99,11 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
     return max(port_free, complete[len(passes) - 1]) + burst(left[-1])
 
 
-def best(gemm, tiles, layouts, port, drain, source=(0, 1)):
-    """The least (cycles, words, index of k, B_R, rows negated) over all stacked tiles, layouts and blocks of rows."""
+def best(gemm, tiles, layouts, port, drain, source=(0, 1), beside=99):
+    """The least (cycles, words, index of k, B_R, rows negated) over all stacked tiles, layouts and blocks of rows.
+
+    Layouts that have more than `beside` samples side by side in a tile of columns are left out.
+    """
     found = []
     for code, tile in enumerate(tiles):
         if min(tile) < 1:
@@ -111,11 +115,14 @@ def best(gemm, tiles, layouts, port, drain, source=(0, 1)):
                 len({place // C for place in range(start, min(start + T_C, B_P * C))})
                 for start in range(0, B_P * C, T_C)
             )
-            room, line = max(tile[0] // most, 1), source[0]
-            unit = line if line and line <= room else 1  # a block is of whole lines, if one fits
+            if most > beside:
+                continue
+            room, line, V = max(tile[0] // most, 1), source[0], tile[3] if len(tile) > 3 else 1
+            # a block is of whole lines, if one fits, else of rows worked on at once
+            unit = line if line and line <= room else V if room >= V else 1
             fitting = [n for n in SERIES if unit * ceil(down / unit / n) <= room]
             for n in fitting:
-                rows = unit * ceil(down / unit / n)
+                rows = min(unit * ceil(down / unit / n), down)
                 if n == fitting[0] or rows >= 64:
                     cycles = run(gemm, tile, layout, rows, port, drain, source)
                     found.append((cycles, words_of(gemm, tile, layout, rows), code, B_R, -rows))

@@ -70,7 +70,7 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
         "network": f"{design.network.title} ({design.network.name})",
         "layers": f"{products} GEMMs and {len(found.layers) - products} memory-only that take time",
         "board": board_of(board),
-        "design": f"<T_R,T_P,T_C> = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
+        "design": f"{design.tile.names} = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
         **blocks(found.needs),
         f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
@@ -147,7 +147,7 @@ def _layer(found: Explanation, index: int) -> Iterator[str]:
         size = "x".join(map(str, layer.gemm[:3]))
         product = f"R x P x C = {size}, groups {layer.gemm.groups}, {layer.gemm.macs:,} MACs"
     place = f"{layer.name}, {index + 1} of {len(found.layers)}, in stage {layer.stage}"
-    yield facts({"layer": place, "product": product, "design": f"<T_R,T_P,T_C> = {found.design.tile}"})
+    yield facts({"layer": place, "product": product, "design": f"{found.design.tile.names} = {found.design.tile}"})
     rows = []
     for i, (time_s, dram_bytes) in enumerate(zip(found.time_s[index], found.dram_bytes[index], strict=True)):
         shares = _shares(part[index, i] for part in found.parts_s.values())
@@ -198,7 +198,7 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         "network": design.network.name,
         "platform": design.platform.name,
         "options": design.options,
-        **design.tile._asdict(),
+        **design.tile.by_name,
         "dsp_share": design.dsp_share,
         "blocks": found.needs and found.needs._asdict(),
         "mean_gop_s": found.mean_gop_s,

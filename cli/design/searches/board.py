@@ -28,7 +28,7 @@ class BoardSearch(Search, KindOptions):
 
     persistent: Persistent = None
     objective: BestBy = None
-    tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None
+    tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C[,V]")] = None
     top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5
     scheduler: Cluster = None
     threads: Threads = None
@@ -50,8 +50,10 @@ class BoardSearch(Search, KindOptions):
 
         output, force, as_json = written.output, written.force, written.as_json
         given = numbers(self.tile, "tile", int, "100,2,4")
-        if self.tile is not None and len(given) != 3:
-            raise InputError(f'tile: expected T_R,T_P,T_C, found "{self.tile}"; e.g. 100,2,4')
+        if self.tile is not None and len(given) not in (3, 4):
+            raise InputError(
+                f'tile: expected T_R,T_P,T_C, or with V pixels T_R,T_P,T_C,V, found "{self.tile}"; e.g. 100,2,4'
+            )
         stated = partial(self.read, tile=given or None)
         networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
         sized = self.persistent == SEARCH
@@ -112,7 +114,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     found = {
         "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
         "board": board_of(board),
-        "design": f"<T_R,T_P,T_C> = {design.tile}, {design.origin}",
+        "design": f"{design.tile.names} = {design.tile}, {design.origin}",
         "evaluated": None if design.options.tile else rest,
         "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
         "peak": f"{peak:,.1f} GOP/s",

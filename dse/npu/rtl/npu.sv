@@ -133,7 +133,7 @@ module npu (
   assign job = {
     {32'(k), T_P, T_C, 32'(passes), 32'(b_p)},
     {columns, down, filled, x_map + x_first, y_map + y_first, x_column, y_column, of.x_sample, of.y_sample},
-    {of.rows | 1, record[KEPT-1:0]}
+    {32'(engine_pkg::V) * ((of.rows + 32'(engine_pkg::V - 1)) / 32'(engine_pkg::V) | 1), record[KEPT-1:0]}
   };
 
   assign layer_done = state == RUN && engine_done;

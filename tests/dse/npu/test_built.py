@@ -26,7 +26,7 @@ from fluidb.dse.npu.costs import Cause, layer_costs
 from fluidb.dse.npu.fbcb import encode
 from fluidb.dse.npu.pareto import Axis
 from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
-from fluidb.dse.npu.space import LayerKind, arrange, designs, stacked
+from fluidb.dse.npu.space import DesignSpace, LayerKind, arrange, designs, stacked
 from fluidb.dse.npu.workload import distinct
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -35,7 +35,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 gemms = st.tuples(st.integers(1, 30), st.integers(1, 40), st.integers(1, 20), st.integers(1, 3))
-engines = st.tuples(st.integers(8, 60), st.integers(1, 6), st.integers(1, 12))
+engines = st.tuples(st.integers(8, 60), st.integers(1, 6), st.integers(1, 12), st.sampled_from([1, 1, 2, 4, 8]))
 ports = st.builds(
     Port, st.sampled_from([1.0, 2.0, 4.0, 7.0, 16.0]), st.integers(1, 8).map(float), st.just(8.0),
     st.integers(0, 50).map(float),
@@ -76,17 +76,19 @@ def samples_of_a_tile(gemm, tile, layout):
 
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
 @settings(max_examples=150)
-@example(((12, 1, 1, 3), (0, 1)), (20, 1, 3), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
-@example(((30, 40, 7, 1), (0, 1)), (60, 2, 3), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
-@example(((1, 20, 7, 1), (1, 2)), (16, 4, 3), (2, 2, 1, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 2)
+@example(((12, 1, 1, 3), (0, 1)), (20, 1, 3, 1), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
+@example(((30, 40, 7, 1), (0, 1)), (60, 2, 3, 2), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
+@example(((1, 20, 7, 1), (1, 2)), (16, 4, 3, 1), (2, 2, 1, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 2)
 def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, drain):
     gemm, source = product
     found = ran(gemm, tile, layout, blocks, port, float(drain), source=source)
     cycles, busy, beats, first, last, words, _, divided, rows = found
     line, rows = source[0], int(rows)
-    if not line or line * samples_of_a_tile(gemm, tile, layout) > tile[0]:  # no line fits
-        line = 1
-    assert rows == line * -(-layout[1] * gemm[0] // line // blocks)
+    beside, V = samples_of_a_tile(gemm, tile, layout), tile[3]
+    if not line or line * beside > tile[0]:  # no line fits
+        line = V if V * beside <= tile[0] else 1
+    down = layout[1] * gemm[0]
+    assert rows == min(line * -(-down // line // blocks), down)
     assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain, source)
     assert words == naive_engine.words_of(gemm, tile, layout, rows)
     assert divided == -(-layout[1] * gemm[0] // rows)
@@ -94,7 +96,7 @@ def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, dr
 
 
 def test_no_layer_of_a_network_takes_less_than_the_least_bound_of_its_layouts():
-    space = np.array([(1024, 7, 128), (2016, 14, 64), (512, 30, 20), (256, 3, 250), (96, 64, 13)])
+    space = np.array([(1024, 7, 128, 1), (2016, 14, 64, 2), (512, 30, 20, 1), (256, 3, 250, 4), (96, 64, 13, 1)])
     evaluator = Evaluator(load_network("resnet50"), load_platform("zc706"), SearchOptions())
     for design in space[:, None]:
         least, found = (evaluator.account(design, bound=bound)[1].cycles for bound in (True, False))
@@ -104,7 +106,7 @@ def test_no_layer_of_a_network_takes_less_than_the_least_bound_of_its_layouts():
 
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports)
 @example(
-    ((14, 14, 18, 1), (0, 1)), (60, 1, 5), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0)
+    ((14, 14, 18, 1), (0, 1)), (60, 1, 5, 1), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0)
 )  # the last pass has no samples
 def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
     gemm, source = product
@@ -123,21 +125,30 @@ def evaluator(gemms, b_max, gb_s=1.0, **options):
     return Evaluator(network_of(gemms), board_of(4, 400, gb_s), SearchOptions(b_max=b_max, **options))
 
 
+def side_by_side(board, V):
+    """The most samples in a tile of columns of which the same row lies in banks of its own."""
+    return max(int(board.port.words) // V, 1) if V > 1 else 99
+
+
 @given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
 @settings(max_examples=80)
 def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
     gemm, source = product
     of = evaluator([(*gemm, False, *source)], b, gb_s)
     port, drain = board_of(4, 400, gb_s).port, naive_engine.drain_of(tile[1])
-    tiles = [tuple(row) for row in stacked(np.array([tile]))[..., 0].T.astype(int).tolist()]
+    tiles = [tuple(row) for row in stacked(np.array([Tile(*tile)]))[..., 0].T.astype(int).tolist()]
     rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in range(1, b + 1)]
-    cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain, source)
+    most = side_by_side(board_of(4, 400, gb_s), tile[3])
+    cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain, source, most)
     choice = of.choose(Tile(*tile))
     found = [getattr(choice, name)[0, -1] for name in ("cycles", "words", "codes", "B_R")]
     assert found == [cycles, words, code, B_R]
-    chosen = stacked(np.array([tile]))[:, code, 0]
+    chosen = stacked(np.array([Tile(*tile)]))[:, code, 0]
     blocks = int(choice.blocks[0, -1])
     assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source=source)[8] == -minus_rows
+
+
+ENERGIES = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0}
 
 
 def without_logic(board):
@@ -159,7 +170,7 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
     network, board = load_network(network), without_logic(board)
     choice = Evaluator(network, board, SearchOptions()).choose(Tile(*tile))
     work, rows = distinct(network)
-    tiles = stacked(np.array([tile]))[..., 0]
+    tiles = stacked(np.array([Tile(*tile)]))[..., 0]
     least = np.full((len(work.gemms), 8), np.inf)
     drain = float(schedule.drain_cycles(tile[1]))
     cases = []
@@ -186,25 +197,49 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
 @given(
     st.lists(gemms, min_size=1, max_size=2), st.integers(10, 40), st.integers(20, 60), st.sampled_from([0.3, 1.0, 5.0]),
     st.integers(1, 3), st.sampled_from(["gop_s", "latency", "energy"]), st.sampled_from(list(Overlap)),
+    st.sampled_from([[1], [1, 2, 4], [2, 8]]),
 )  # fmt: skip
-@settings(max_examples=40)
-def test_a_search_by_bound_ranks_as_the_exhaustive_one(gemms, dsps, kibit, gb_s, b_max, objective, overlap):
-    energies = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0}
-    board = board_of(dsps, kibit, gb_s).model_copy(update=energies)
+@settings(max_examples=60)
+def test_a_search_by_bound_ranks_as_the_exhaustive_one(gemms, dsps, kibit, gb_s, b_max, objective, overlap, pixels):
+    board = board_of(dsps, kibit, gb_s).model_copy(update={**ENERGIES, "pixels": pixels})
     options = SearchOptions(b_max=b_max, objective=objective, overlap=overlap)
-    network = network_of(gemms, 100)
-    assert search(network, board, options).ranking == ranked(network, board, options, designs(board), 5)
+    network, space = network_of(gemms, 100), designs(board, placed=options.placed)
+    assert set(space[:, 3]) == {1} if overlap is Overlap.PAPER else set(space[:, 3]) <= set(pixels)
+    assert search(network, board, options).ranking == ranked(network, board, options, space, 5)
 
 
-def test_a_front_by_bound_is_that_of_all_designs():
-    network, board = network_of([(30, 40, 20, 1), (9, 30, 17, 2)], 50), board_of(30, 300, 1.0)
+def every_design(board, V):
+    """All designs with V pixels, one by one: the largest even T_R whose doubled buffers fit."""
+    words, macs = board.on_chip_bits // (2 * board.word_bits), board.dsps // V
+    pairs = [(T_P, T_C) for T_P in range(1, macs + 1) for T_C in range(1, macs // T_P + 1)]
+    rows = [(words - T_P * T_C) // (T_P + T_C) // 2 * 2 for T_P, T_C in pairs]
+    return {(T_R, *pair, V) for T_R, pair in zip(rows, pairs, strict=True) if T_R > 0}
+
+
+@given(st.integers(1, 40), st.integers(4, 80), st.sampled_from([[1], [1, 4], [2, 8]]))
+def test_a_space_has_every_design_of_the_pixels_that_a_board_allows(dsps, kibit, pixels):
+    board = board_of(dsps, kibit).model_copy(update={"pixels": pixels})
+    expected = set.union(*(every_design(board, V) for V in pixels))
+    if not expected:
+        return
+    found = designs(board).tolist()
+    assert sorted(map(tuple, found)) == sorted(expected)
+    boxes = DesignSpace(board)
+    assert sorted(boxes.within(boxes.boxes()).tolist()) == sorted(found)
+    assert boxes.size == len(found)
+
+
+@pytest.mark.parametrize("pixels", [[1], [1, 2, 8]])
+def test_a_front_by_bound_is_that_of_all_designs(pixels):
+    network = network_of([(30, 40, 20, 1), (9, 30, 17, 2)], 50)
+    board = board_of(30, 300, 1.0).model_copy(update={"pixels": pixels})
     options = SearchOptions(b_max=3)
     for axes in ([Axis.DSP], [Axis.DSP, Axis.LATENCY]):
         front = find_front(network, board, options, axes)
         of, space = Evaluator(network, board, options), designs(board)
         rate = of.rate(space, [Objective.GOP_S, Objective.LATENCY])
         rows = np.column_stack(
-            [space[:, 1] * space[:, 2], rate[:, 1] if len(axes) > 1 else 0 * rate[:, 1], -rate[:, 0]]
+            [space[:, 1] * space[:, 2] * space[:, 3], rate[:, 1] if len(axes) > 1 else 0 * rate[:, 1], -rate[:, 0]]
         )
         kept = {
             tuple(row)
@@ -216,11 +251,14 @@ def test_a_front_by_bound_is_that_of_all_designs():
         assert front.designs_evaluated < len(space)
 
 
-@given(any_gemm, st.integers(1, 5), st.sampled_from([0.05, 0.4, 12.8]), st.sampled_from(["tiles", "ideal"]))
+@given(
+    any_gemm, st.integers(1, 5), st.sampled_from([0.05, 0.4, 12.8]), st.sampled_from(["tiles", "ideal"]),
+    st.sampled_from([1, 1, 2, 4]),
+)  # fmt: skip
 @settings(max_examples=60)
-def test_causes_sum_to_the_time(gemm, b_max, gb_s, overlap):
+def test_causes_sum_to_the_time(gemm, b_max, gb_s, overlap, V):
     options = SearchOptions(b_max=b_max, overlap=overlap)
-    result = SearchResult([RankedDesign.of(Tile(64, 3, 7), 1.0)], 1)
+    result = SearchResult([RankedDesign.of(Tile(64, 3, 7, V), 1.0)], 1)
     design, fbcb = tabulate_design(network_of([gemm]), load_platform(POCKET, gb_s), options, result)
     costs = layer_costs(design, fbcb)
     assert sum(costs.parts_s.values()) == pytest.approx(costs.time_s, rel=1e-9)
@@ -228,6 +266,8 @@ def test_causes_sum_to_the_time(gemm, b_max, gb_s, overlap):
     chosen = Evaluator(design.network, design.platform, options).choose(design.tile)
     assert costs.time_s * design.platform.clock_hz == pytest.approx(chosen.cycles, rel=1e-12)
     assert costs.words.tolist() == chosen.words.tolist()
+    macs = costs.parts_s[Cause.COMPUTE][0] * design.peak_macs_per_s
+    assert macs == pytest.approx(np.arange(1, b_max + 1) * np.prod(gemm), rel=1e-9)
 
 
 CAUSES = {
@@ -275,7 +315,7 @@ def test_how_much_longer_than_the_ideal(network, board, tile, longer):
 @pytest.mark.parametrize(("network", "T_P", "T_C"), [("resnet50", 7, 128), ("mobilenet_v2", 14, 64)])
 def test_more_rows_are_never_slower(network, T_P, T_C):
     """As docs/model.md says of the grid that it names."""
-    space = np.array([(T_R, T_P, T_C) for T_R in range(128, 2049, 128)])
+    space = np.array([(T_R, T_P, T_C, 1) for T_R in range(128, 2049, 128)])
     rate = Evaluator(load_network(network), without_logic("zc706"), SearchOptions()).rate(space, [Objective.GOP_S])
     assert (np.diff(rate[:, 0]) >= 0).all()
 

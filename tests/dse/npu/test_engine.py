@@ -31,18 +31,19 @@ LIMIT = 2_000_000
 
 
 class Design(NamedTuple):
-    """Rows, multipliers of an element, elements; words of a beat; most samples side by side in a tile of columns."""
+    """Rows, multipliers of an element, elements; words of a beat; most samples, and rows, side by side."""
 
     T_R: int
     T_P: int
     T_C: int
     W: int
     S: int
+    V: int = 1
 
-    def stacked(self, k: float) -> tuple[int, int, int]:
+    def stacked(self, k: float) -> Tile:
         if k == 1:
-            return self[:3]
-        return self.T_R // 2, math.floor(k * self.T_P), math.floor(self.T_C / k)
+            return Tile(*self[:3], self.V)
+        return Tile(self.T_R // 2, math.floor(k * self.T_P), math.floor(self.T_C / k), self.V)
 
 
 class Job(NamedTuple):
@@ -56,10 +57,12 @@ class Job(NamedTuple):
 
 
 JOBS = int(os.environ.get("FLUIDB_ENGINE_JOBS", "250"))
-"""Random jobs of each design; with more, a third design has them, too."""
+"""Random jobs of each design; where it is set, more designs have them, too."""
 
-THIRD = Design(64, 4, 6, 8, 4)
-DESIGNS = [Design(48, 3, 5, 4, 8), Design(32, 5, 4, 16, 2), *([THIRD] if "FLUIDB_ENGINE_JOBS" in os.environ else [])]
+PIXELS = Design(24, 2, 3, 4, 2, 2)
+THIRD, FOUR, MORE = Design(64, 4, 6, 8, 4), Design(52, 3, 5, 8, 2, 4), Design(38, 2, 2, 2, 1, 4)
+WIDE = [THIRD, FOUR, MORE] if "FLUIDB_ENGINE_JOBS" in os.environ else []
+DESIGNS = [Design(48, 3, 5, 4, 8), Design(32, 5, 4, 16, 2), PIXELS, *WIDE]
 
 
 def samples_side_by_side(C: int, T_C: int, B_P: int) -> int:
@@ -98,7 +101,7 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
 
     while True:
         k = float(rng.choice([1, 1, 2, 0.5]))
-        T_R, T_P, T_C = tile = Tile(*design.stacked(k))
+        T_R, T_P, T_C, _ = tile = design.stacked(k)
         window = random_window(rng, size(4 * design.T_P + 3), size(40))
         C, groups = size(3 * design.T_C + 3), int(rng.choice([1, 1, 1, 2, 3]))
         b = int(rng.integers(1, 9))
@@ -207,8 +210,8 @@ def simulate(program: Path, design: Design, jobs: list[Job], folder: Path) -> li
 def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     program = build(design, tmp_path)
     rng = np.random.default_rng(sum(design))
-    found = [random_job(design, rng) for _ in range(JOBS)]
-    tile = Tile(*design.stacked(1))
+    found = [random_job(design, rng) for _ in range(JOBS if design is not PIXELS or WIDE else JOBS // 4)]
+    tile = design.stacked(1)
     rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, False)
     found.append(Job(rounds_up, 1, 1, 2, 0))
     assert simulate(program, design, found, tmp_path) == []
@@ -225,7 +228,7 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
     places = [place for place, layer in enumerate(network.layers) if layer.gemm]
     assert costs.block_rows is not None
     words, ready, cycles, latency = map(int, board.port)
-    sizes, found = Design(*whole, words, 2), []
+    sizes, found = Design(*whole[:3], words, 2), []
     for name, channels, side, b in (("layer3.1.conv2", 256, 14, 2), ("layer4.1.conv2", 512, 7, 1)):
         (index,) = (index for index, place in enumerate(places) if network.layers[place].name == name)
         window = Window(channels, (side, side), (3, 3), (side, side), pad=(1, 1))
@@ -240,7 +243,7 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
     assert simulate(build(sizes, tmp_path, optimise="-O0"), sizes, found, tmp_path) == []
 
 
-@pytest.mark.parametrize("design", [*DESIGNS[:2], THIRD, Design(16, 2, 1, 2, 2)], ids=str)
+@pytest.mark.parametrize("design", [*DESIGNS[:2], THIRD, Design(16, 2, 1, 2, 2), PIXELS, FOUR, MORE], ids=str)
 def test_verilator_finds_nothing_to_warn_of(design: Design, tmp_path: Path) -> None:
     write_package(design, tmp_path)
     lint = [tool("verilator"), "--lint-only", "-Wall", "--top-module", "engine", "engine_pkg.sv"]

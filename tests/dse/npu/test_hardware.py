@@ -325,7 +325,7 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
         return
     package = (engine / "rtl" / "engine_pkg.sv").read_text()
     found = dict(re.findall(r"localparam int (T_R|T_P|T_C|W|S) = (\d+);", package))
-    T_R, T_P, T_C = design.tile
+    T_R, T_P, T_C, _ = design.tile
     beside = int(found.pop("S"))
     words = int(design.platform.port.words)
     assert found == {"T_R": str(T_R), "T_P": str(T_P), "T_C": str(T_C), "W": str(words)}

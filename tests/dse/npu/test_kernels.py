@@ -21,7 +21,7 @@ from fluidb.dse import Batching
 from fluidb.dse.npu import kernels
 from fluidb.dse.npu.fbcb import K_NAMES
 from fluidb.dse.npu.search import Evaluator
-from fluidb.dse.npu.space import LayerKind, arrange, designs, make_plan, stacked
+from fluidb.dse.npu.space import LayerKind, Tile, arrange, designs, make_plan, stacked
 from fluidb.dse.npu.workload import distinct
 from fluidb.platforms import Board
 from hypothesis import given, settings
@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 
 
 def cost(gemm, tile, code, b, B_R, rate, mode):
-    shape = stacked(np.array([tile]))[:, code, 0]
+    shape = stacked(np.array([Tile(*tile)]))[:, code, 0]
     if not shape.all():
         return None
     layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
@@ -55,7 +55,7 @@ def test_cost_of_a_layer_equals_plain_loops(gemm, tile, code, b, rate, mode, dat
 def test_words_tile_by_tile_equal_a_walk_over_the_tiles(gemm, tile, code, b, mode, data):
     mode = "fluid" if mode == "eq1" else mode
     B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
-    shape = stacked(np.array([tile]))[:, code]
+    shape = stacked(np.array([Tile(*tile)]))[:, code]
     layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
     if shape.all():
         found = kernels.count_tile_words(np.array(gemm, dtype=float), shape, np.array([layout]), 1.0)
@@ -80,7 +80,7 @@ def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stackin
 
 
 def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=True):
-    found, space = evaluator(network, b_max, rate, mode, stacking=stacking), np.array([tile])
+    found, space = evaluator(network, b_max, rate, mode, stacking=stacking), np.array([Tile(*tile)])
     found.work = distinct(network)[0]._replace(memory_words=np.array(memory_words, dtype=np.float64))
     cycles = found.account(space)[0][0]
     if not found.plan.literal:
@@ -107,7 +107,7 @@ def test_a_design_costs_the_same_wherever_it_stands_in_a_block(several, gemm, pe
     space = np.array(several * (1 + kernels.BLOCK // len(several)))
     found = of.cycles(space)
     for tile, cycles in zip(several, found, strict=False):
-        assert cycles.tolist() == of.cycles(np.array([tile]))[0].tolist()
+        assert cycles.tolist() == of.cycles(np.array([Tile(*tile)]))[0].tolist()
     assert np.array_equal(found[len(several) : 2 * len(several)], found[: len(space) - len(several)][: len(several)])
 
 
@@ -138,7 +138,7 @@ def test_designs_of_several_blocks_take_the_cycles_of_each():
 @given(any_gemm, tiles, batches, words_per_cycle, st.data())
 def test_more_bandwidth_or_a_larger_tile_never_lengthens_a_layer(gemm, tile, b, rate, data):
     B_R = data.draw(st.integers(1, b))
-    T_R, T_P, T_C = tile
+    T_R, T_P, T_C, _ = tile
     cycles, _ = cost(gemm, tile, 0, b, B_R, rate, "fluid")
     grown = data.draw(st.tuples(st.integers(T_R, 2 * T_R), st.integers(T_P, 2 * T_P), st.integers(T_C, 2 * T_C)))
     assert cost(gemm, tile, 0, b, B_R, 2 * rate, "fluid")[0] <= cycles

@@ -89,7 +89,7 @@ def test_parts_that_were_not_fitted():
 def counted(row: Row) -> tuple[float, float]:
     """Look-up tables and flip-flops of a whole engine by the model."""
     board = ZC706.model_copy(update={"port_words": row.size.W, "bandwidth_gb_s": 0.1})
-    found = resources.logic_of(board, *row.size[:3], row.size.S)
+    found = resources.logic_of(board, *row.size[:3], 1, row.size.S)
     for counts in found:
         for part in synthesis.BEYOND:
             counts.pop(part, None)
@@ -164,11 +164,11 @@ def test_a_search_equals_brute_force_within_look_up_tables_and_flip_flops(batchi
         T_R = np.minimum(resources.most_rows(board, T_P, T_C), (board.on_chip_bits // 32 - T_P * T_C) // (T_P + T_C))
         expected = []
         for tile in zip((T_R - T_R % 2).tolist(), T_P.tolist(), T_C.tolist(), strict=True):
-            found = resources.logic_of(board, *tile, int(beside.of(tile[2])), entries)
+            found = resources.logic_of(board, *tile, 1, int(beside.of(tile[2])), entries)
             assert board.luts is not None
             assert board.flip_flops is not None
             if found.total_luts <= board.luts and found.total_flip_flops <= board.flip_flops:
-                expected.append(tile)
+                expected.append((*tile, 1))
         space = designs(board, beside=beside, entries=entries)
         assert sorted(map(tuple, space.tolist())) == sorted(expected)
         boxes = DesignSpace(board, beside=beside, entries=entries)
@@ -190,7 +190,7 @@ def test_layouts_have_as_many_samples_side_by_side_as_fit(monkeypatch):
         )
         board = ZC706.model_copy(update={"bandwidth_gb_s": 0.6, "port_words": 4})
         choice = Evaluator(network_of([gemm]), board, SearchOptions(b_max=b)).choose(Tile(*tile))
-        tiles = [tuple(row) for row in stacked(np.array([tile]))[..., 0].T.astype(int).tolist()]
+        tiles = [tuple(row) for row in stacked(np.array([Tile(*tile)]))[..., 0].T.astype(int).tolist()]
         rows = [
             (b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SINGLE_ROW if gemm[0] == 1 else LayerKind.SHARED))
             for B_R in range(1, b + 1)
@@ -241,17 +241,17 @@ def test_a_limit_is_of_the_engine_and_with_the_paper_of_its_fit():
     assert taken.luts is not None
     assert taken.total_luts <= 80_000
     paper = SearchOptions(b_max=2, overlap=Overlap.PAPER, limits=Limits(max_luts=170_000))
-    _T_R, T_P, T_C = search(network, ZC706, paper).best.tile
+    _, T_P, T_C, _ = search(network, ZC706, paper).best.tile
     assert 153_000 + 18.1 * T_C * (T_P - 1) <= 170_000
 
 
 def test_boards_whose_words_the_engine_has_not_are_counted_without_it():
     for board in (ZC706.in_int8(), ZC706.model_copy(update={"flip_flops": None}), load_platform("nvdla")):
         assert not resources.counts_logic(board)
-    found = resources.needs(ZC706.in_int8(), (1024, 7, 128))
+    found = resources.needs(ZC706.in_int8(), Tile(1024, 7, 128))
     assert found is not None
     assert (found.luts, found.flip_flops, found.lut_share, found.flip_flop_share) == (None, None, None, None)
-    counted = resources.needs(ZC706, (1024, 7, 64))
+    counted = resources.needs(ZC706, Tile(1024, 7, 64))
     assert counted is not None
     assert counted.lut_share is not None
     assert math.isclose(counted.lut_share, counted.total_luts / 218_600)

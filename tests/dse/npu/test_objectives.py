@@ -54,7 +54,7 @@ loop_modes = modes.filter(lambda mode: mode not in {"eq1", "column"})
 def test_energy_equals_plain_loops(gemms, memory_words, tile, b_max, mode, stacking, static_w, gb_s):
     board = board_of(4, gb_s=gb_s, static_w=static_w)
     options = paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
-    cost = Evaluator(network_of(gemms, memory_words), board, options).cost(np.array([tile]), traffic=True)
+    cost = Evaluator(network_of(gemms, memory_words), board, options).cost(np.array([Tile(*tile)]), traffic=True)
     expected = [naive_energy(gemms, memory_words, board, tile, b, mode, stacking=stacking) for b in range(1, b_max + 1)]
     assert cost.energy_j[0] == pytest.approx(expected, rel=1e-12)
     macs = sum(np.prod(gemm) for gemm in gemms)
@@ -66,7 +66,7 @@ def test_energy_equals_plain_loops(gemms, memory_words, tile, b_max, mode, stack
 def test_counting_traffic_does_not_change_the_time(gemms, tile, b_max, mode):
     options = paper_options(batching=Batching(mode), b_max=b_max)
     evaluator = Evaluator(network_of(gemms, 100), board_of(4), options)
-    with_traffic, without = (evaluator.cost(np.array([tile]), traffic=traffic) for traffic in (True, False))
+    with_traffic, without = (evaluator.cost(np.array([Tile(*tile)]), traffic=traffic) for traffic in (True, False))
     assert with_traffic.words is not None
     assert with_traffic.accesses is not None
     assert with_traffic.cycles == pytest.approx(without.cycles, rel=1e-12)
@@ -174,8 +174,8 @@ def test_limits_leave_the_designs_that_keep_them(dsps, kibit, limits):
     board = board_of(dsps, kibit)
     bits = min(board.on_chip_bits, int((limits.max_ram_mbit or 1.0) * 2**20))
     expected = [
-        (T_R, T_P, T_C)
-        for T_R, T_P, T_C in naive.all_designs(min(dsps, limits.max_dsps or dsps), bits, 16)
+        (T_R, T_P, T_C, V)
+        for T_R, T_P, T_C, V in naive.all_designs(min(dsps, limits.max_dsps or dsps), bits, 16)
         if limits.max_luts is None or limits.max_luts >= 100 + 7 * (T_P - 1) * T_C
     ]
     if not expected:

@@ -64,7 +64,7 @@ def test_cycles_and_words_equal_plain_loops(layers, tile, b_max, rate, mode, roo
     options = paper_options(batching=mode, b_max=b_max, persistent_mbit=room * 16 / 2**20)
     evaluator = Evaluator(network_of(layers), board(rate), options)
     stays = stays_of(layers, options.resident_words(board(rate)))
-    chosen, space = evaluator.choose(tile), np.array([tile])
+    chosen, space = evaluator.choose(tile), np.array([Tile(*tile)])
     for i in range(b_max):
         expected = [
             naive.best(gemm, tile, i + 1, rate, mode, True, share) for gemm, share in zip(layers, stays, strict=True)
@@ -85,7 +85,7 @@ def test_more_that_stays_never_costs_time_or_traffic(layers, tile, rate, room, m
     network = network_of(layers)
     less, least = (
         Evaluator(network, board(rate), paper_options(b_max=3, persistent_mbit=words * 16 / 2**20)).cycles(
-            np.array([tile])
+            np.array([Tile(*tile)])
         )
         for words in (room, room + more)
     )
@@ -96,7 +96,7 @@ def test_an_access_to_a_resident_weight_counts_three_times():
     layers, tile = [(10, 8, 6, 1)], (4, 8, 6)
     none, all_ = (
         Evaluator(network_of(layers), board(1.0), paper_options(b_max=1, stacking=False, persistent_mbit=mbit)).account(
-            np.array([tile])
+            np.array([Tile(*tile)])
         )[0][:, 0, 0, 0]
         for mbit in (0.0, 0.5)
     )

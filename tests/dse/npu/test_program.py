@@ -42,7 +42,7 @@ from test_integer import alexnet_cifar10
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
 
 PORT: dict[str, Any] = {"port_words": 8, "bandwidth_gb_s": 1.4, "port_latency_cycles": 20.0}  # ready in 7 of 8 cycles
-BOARD = load_platform(POCKET).model_copy(update={**PORT, "dsps": 40, "on_chip_mbit": 1.0})
+BOARD = load_platform(POCKET).model_copy(update={**PORT, "dsps": 40, "on_chip_mbit": 1.0, "pixels": [1, 2]})
 BUILT = SearchOptions(tile=Tile(128, 4, 7), b_max=6, memory_layers=False)
 
 
@@ -131,7 +131,7 @@ def test_samples_leave_and_join_on_the_npu(
 ) -> None:
     """Five samples, some of which leave at the first exit; then two more overtake the others and join them there.
 
-    The convolutions of photographs run a batch one sample after the other.
+    The convolutions of photographs run a batch one sample after the other, on two pixels side by side.
     """
     options = BUILT
     if which == "digits":
@@ -140,7 +140,7 @@ def test_samples_leave_and_join_on_the_npu(
             inputs = held["input"][:7]
     else:
         quantised, inputs = photographs(tmp_path)
-        options = BUILT.model_copy(update={"batching": Batching.FC})
+        options = BUILT.model_copy(update={"batching": Batching.FC, "tile": Tile(128, 4, 4, 2)})
         rtl = written(quantised, tmp_path, options)
         command = built(rtl)
     network = quantised.network

@@ -23,7 +23,7 @@ from test_engine import SOURCE, Design, write_package
 ZC706, ZCU104 = load_platform("zc706"), load_platform("zcu104")
 
 
-def needed(board: Board, tile: tuple[int, int, int]) -> Needs:
+def needed(board: Board, tile: Tile) -> Needs:
     found = needs(board, tile)
     assert found is not None
     return found
@@ -52,7 +52,10 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
     return +found
 
 
-MORE = [Design(1024, 2, 2, 4, 2), Design(1100, 1, 2, 8, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1)]
+MORE = [
+    Design(1024, 2, 2, 4, 2), Design(1100, 1, 2, 8, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1),
+    Design(2200, 1, 1, 2, 1, 2),
+]  # fmt: skip
 """Each takes Yosys half a minute; ``FLUIDB_ALL_DESIGNS=1`` runs all."""
 
 
@@ -75,7 +78,7 @@ def test_yosys_places_as_many_blocks(tiny_design, design, top, tmp_path):
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
     assert board.port.words == design.W
-    assert +found == expected(board, Tile(*design[:3]))
+    assert +found == expected(board, design.stacked(1))
 
 
 def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):
@@ -143,7 +146,7 @@ def test_every_design_of_a_space_can_be_placed():
     bits = designs(board, placed=False)
     lower = space[bits[:, 0] > space[:, 0]]
     assert len(lower) > 1000
-    assert not any(needed(board, Tile(T_R + 2, T_P, T_C)).placed for T_R, T_P, T_C in lower[::53].tolist())
+    assert not any(needed(board, Tile(T_R + 2, *sizes)).placed for T_R, *sizes in lower[::53].tolist())
     assert np.array_equal(bits[:, 1:], space[:, 1:])
     assert (bits[:, 0] >= space[:, 0]).all()
     boxes = DesignSpace(board)

@@ -34,7 +34,7 @@ PUBLISHED = [
 
 
 def gop_s(network, board, tile, options):
-    return Evaluator(network, board, options).cost(np.array([tile]), traffic=False).gop_s[0]
+    return Evaluator(network, board, options).cost(np.array([Tile(*tile)]), traffic=False).gop_s[0]
 
 
 boards = st.builds(board_of, st.integers(1, 14), st.integers(1, 60), st.sampled_from([0.1, 0.8, 6.4]))
@@ -55,7 +55,7 @@ def test_search_equals_brute_force_on_small_boards(gemms, memory_words, board, b
         board.clock_hz, mode, stacking,
     )  # fmt: skip
     assert found.best.objective == pytest.approx(objective, rel=1e-12)
-    assert found.best.tile == tile
+    assert found.best.tile == Tile(*tile)
 
 
 layer_of_either_kind = st.builds(lambda gemm, per_sample: (*gemm, per_sample), any_gemm, st.booleans())
@@ -205,7 +205,7 @@ def test_batching_modes_are_ordered_by_their_freedom():
 def test_published_designs_come_out(network, board, bandwidths, tile):
     """Paper 000, Table I; the misprinted row is docs/model.md's."""
     for gb_s in bandwidths:
-        assert search(load_network(network), load_platform(board, gb_s), paper_options()).best.tile == tile
+        assert search(load_network(network), load_platform(board, gb_s), paper_options()).best.tile == Tile(*tile)
 
 
 AS_BUILT = {
@@ -238,7 +238,7 @@ def test_designs_that_are_found_as_built(network, board):
         in_bits = platform.model_copy(update={"block_rams": None})
         for overlap, counted, tile in zip(("tiles", "ideal"), (platform, in_bits), tiles, strict=True):
             found = search(load_network(network), counted, SearchOptions(overlap=overlap))
-            assert found.best.tile == tile, (gb_s, overlap)
+            assert found.best.tile == Tile(*tile), (gb_s, overlap)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ module engine (
 
   localparam int T_P = engine_pkg::T_P;
   localparam int T_C = engine_pkg::T_C;
+  localparam int W = engine_pkg::W;
   localparam int S = engine_pkg::S;
+  localparam int V = engine_pkg::V;
   localparam int COLUMNS = engine_pkg::COLUMNS;
   localparam int SLOT_BITS = engine_pkg::SLOT_BITS;
   localparam int DRAIN = engine_pkg::DRAIN;
@@ -199,16 +201,17 @@ module engine (
     if (start) {sent, come, loaded} <= '0;
   end
 
-  // Computing: a row of the tile in each cycle.  The sums of a row are read, added and written: three are in flight.
+  // Computing: V rows of the tile in each cycle, a step.  The sums of a row are read, added and written: three are in flight.
   logic computes, starts, half, is_row;
   logic [1:0] waiting;  // tiles that are loaded
-  logic [31:0] row, row_now, cycles_left;
+  logic [31:0] row, row_now, cycles_left, of_rows;  // all in steps
 
   assign computing     = half ? by_half_1 : by_half_0;
   assign stored_beyond = stored_pass - pass;
   assign starts        = !computes && waiting != 0 && (!computing.last || stored_beyond > -4'sd2);
+  assign of_rows       = (computing.height + V - 1) / V;
   assign row_now       = computes ? row : 0;
-  assign is_row        = (starts || computes) && row_now < computing.height;
+  assign is_row        = (starts || computes) && row_now < of_rows;
   assign tile_done     = computes && cycles_left == 1;
 
   always_ff @(posedge clk) begin
@@ -217,7 +220,7 @@ module engine (
     if (starts) begin
       computes    <= 1'b1;
       row         <= 1;
-      cycles_left <= (computing.height < 3) ? 2 : computing.height - 1;
+      cycles_left <= (of_rows < 3) ? 2 : of_rows - 1;
     end else if (computes) begin
       row         <= row + 1;
       cycles_left <= cycles_left - 1;
@@ -257,10 +260,10 @@ module engine (
   end
 
   // Data.
-  logic [2*T_P*S*16-1:0] x;
-  logic [T_C*48-1:0] whole;
-  logic [T_C*16-1:0] out_lower, out_upper;
-  logic [COLUMNS*16-1:0] outs;
+  logic [V*2*T_P*S*16-1:0] x;
+  logic [T_C*16*T_P-1:0] weight;
+  logic [T_C*2*SLOT_BITS-1:0] slot;
+  logic [V*W*16-1:0] stored;
 
   inputs input_buffer (
       .clk,
@@ -272,105 +275,129 @@ module engine (
       .beat     (arrived),
       .words    (read_words),
       .half,
-      .row      (row_now),
+      .row      (row_now * V),
       .x
   );
 
-  for (genvar e = 0; e < T_C; e++) begin : gen_element
-    logic [16*T_P-1:0] weight;
-    logic [2*SLOT_BITS-1:0] slot;
-    logic [47:0] lower, upper, last_lower, last_upper, neighbour, sum_lower, sum_upper;
-
+  for (genvar e = 0; e < T_C; e++) begin : gen_weights
     weights #(
         .E(e)
     ) weight_buffer (
         .clk,
+        .k     (of.k[1:0]),
+        .write (read_valid && arrived.weights),
+        .beat  (arrived),
+        .tile  (filling),
+        .words (read_words),
+        .half  (half_at[3]),
+        .weight(weight[e*16*T_P+:16*T_P]),
+        .slot  (slot[e*2*SLOT_BITS+:2*SLOT_BITS])
+    );
+  end
+
+  // Of each of V rows: elements, which share the weights, and a store buffer.
+  for (genvar v = 0; v < V; v++) begin : gen_row
+    logic [T_C*48-1:0] whole;
+    logic [T_C*16-1:0] out_lower, out_upper;
+    logic [COLUMNS*16-1:0] outs;
+
+    for (genvar e = 0; e < T_C; e++) begin : gen_element
+      logic [47:0] lower, upper, last_lower, last_upper, neighbour, sum_lower, sum_upper;
+
+      element #(
+          .E(e)
+      ) trees (
+          .clk,
+          .k     (of.k[1:0]),
+          .x     (x[v*2*T_P*S*16+:2*T_P*S*16]),
+          .weight(weight[e*16*T_P+:16*T_P]),
+          .slot  (slot[e*2*SLOT_BITS+:2*SLOT_BITS]),
+          .lower,
+          .upper
+      );
+
+      // the two trees of an element add up, then under k = 2 those of two neighbours
+      if (e % 2 == 0 && e + 1 < T_C) begin : gen_pair
+        assign neighbour = (of.k[1:0] == engine_pkg::K_TWO) ? whole[(e+1)*48+:48] : '0;
+      end else begin : gen_single
+        assign neighbour = '0;
+      end
+
+      always_ff @(posedge clk) begin
+        whole[e*48+:48] <= lower + upper;
+        last_lower      <= lower;
+        last_upper      <= upper;
+        sum_lower       <= (of.k[1:0] == engine_pkg::K_HALF) ? last_lower : whole[e*48+:48] + neighbour;
+        sum_upper       <= last_upper;
+      end
+
+      sums accumulator (
+          .clk,
+          .k        (of.k[1:0]),
+          .shift    (of.shift[5:0]),
+          .relu     (of.relu[0]),
+          .valid    (row_at[LATENCY-1]),
+          .first    (first_at[LATENCY-1]),
+          .next_row ({16'b0, number_at[(LATENCY-2)*16+:16]}),
+          .lower    (sum_lower),
+          .upper    (sum_upper),
+          .out_lower(out_lower[e*16+:16]),
+          .out_upper(out_upper[e*16+:16])
+      );
+    end
+
+    for (genvar c = 0; c < COLUMNS; c++) begin : gen_column
+      logic [15:0] of_one, of_pair, of_half;
+      if (c < T_C) begin : gen_one
+        assign of_one = out_lower[c*16+:16];
+      end else begin : gen_no_one
+        assign of_one = '0;
+      end
+      if (2 * c < T_C) begin : gen_pair
+        assign of_pair = out_lower[2*c*16+:16];
+      end else begin : gen_no_pair
+        assign of_pair = '0;
+      end
+      if (c / 2 >= T_C) begin : gen_no_half
+        assign of_half = '0;
+      end else if (c % 2 == 0) begin : gen_lower
+        assign of_half = out_lower[c/2*16+:16];
+      end else begin : gen_upper
+        assign of_half = out_upper[c/2*16+:16];
+      end
+      assign outs[c*16+:16] = (of.k[1:0] == engine_pkg::K_TWO) ? of_pair
+          : (of.k[1:0] == engine_pkg::K_HALF) ? of_half : of_one;
+    end
+
+    outputs #(
+        .ROW(v)
+    ) store_buffer (
+        .clk,
         .k    (of.k[1:0]),
-        .write(read_valid && arrived.weights),
-        .beat (arrived),
-        .tile (filling),
-        .words(read_words),
-        .half (half_at[3]),
-        .weight,
-        .slot
-    );
-
-    element #(
-        .E(e)
-    ) trees (
-        .clk,
-        .k(of.k[1:0]),
-        .x,
-        .weight,
-        .slot,
-        .lower,
-        .upper
-    );
-
-    // the two trees of an element add up, then under k = 2 those of two neighbours
-    if (e % 2 == 0 && e + 1 < T_C) begin : gen_pair
-      assign neighbour = (of.k[1:0] == engine_pkg::K_TWO) ? whole[(e+1)*48+:48] : '0;
-    end else begin : gen_single
-      assign neighbour = '0;
-    end
-
-    always_ff @(posedge clk) begin
-      whole[e*48+:48] <= lower + upper;
-      last_lower      <= lower;
-      last_upper      <= upper;
-      sum_lower       <= (of.k[1:0] == engine_pkg::K_HALF) ? last_lower : whole[e*48+:48] + neighbour;
-      sum_upper       <= last_upper;
-    end
-
-    sums accumulator (
-        .clk,
-        .k        (of.k[1:0]),
-        .shift    (of.shift[5:0]),
-        .relu     (of.relu[0]),
-        .valid    (row_at[LATENCY-1]),
-        .first    (first_at[LATENCY-1]),
-        .next_row ({16'b0, number_at[(LATENCY-2)*16+:16]}),
-        .lower    (sum_lower),
-        .upper    (sum_upper),
-        .out_lower(out_lower[e*16+:16]),
-        .out_upper(out_upper[e*16+:16])
+        .one  (of.R == 1),
+        .write(row_at[LATENCY+3] && last_at[LATENCY+3]),
+        .half (pass_at[LATENCY+3]),
+        .row  ({16'b0, number_at[(LATENCY+3)*16+:16]}),
+        .beat (store_beat),
+        .outs,
+        .words(stored[v*W*16+:W*16])
     );
   end
 
-  for (genvar v = 0; v < COLUMNS; v++) begin : gen_column
-    logic [15:0] of_one, of_pair, of_half;
-    if (v < T_C) begin : gen_one
-      assign of_one = out_lower[v*16+:16];
-    end else begin : gen_no_one
-      assign of_one = '0;
-    end
-    if (2 * v < T_C) begin : gen_pair
-      assign of_pair = out_lower[2*v*16+:16];
-    end else begin : gen_no_pair
-      assign of_pair = '0;
-    end
-    if (v / 2 >= T_C) begin : gen_no_half
-      assign of_half = '0;
-    end else if (v % 2 == 0) begin : gen_lower
-      assign of_half = out_lower[v/2*16+:16];
-    end else begin : gen_upper
-      assign of_half = out_upper[v/2*16+:16];
-    end
-    assign outs[v*16+:16] = (of.k[1:0] == engine_pkg::K_TWO) ? of_pair
-        : (of.k[1:0] == engine_pkg::K_HALF) ? of_half : of_one;
-  end
+  // Words of a beat are of rows in turn; of one row, if they are of columns.
+  localparam int PLACE_BITS = (V > 1) ? $clog2(V) : 1;
+  logic [4*PLACE_BITS-1:0] places;  // of its first row among V
+  // verilator lint_off UNUSEDSIGNAL
+  logic [31:0] place;  // 0 if V is 1
+  // verilator lint_on UNUSEDSIGNAL
 
-  outputs store_buffer (
-      .clk,
-      .k    (of.k[1:0]),
-      .one  (of.R == 1),
-      .write(row_at[LATENCY+3] && last_at[LATENCY+3]),
-      .half (pass_at[LATENCY+3]),
-      .row  ({16'b0, number_at[(LATENCY+3)*16+:16]}),
-      .beat (store_beat),
-      .outs,
-      .words(write_words)
-  );
+  assign place = 32'(places[3*PLACE_BITS+:PLACE_BITS]);
+
+  always_ff @(posedge clk) places <= {places[3*PLACE_BITS-1:0], store_beat.row[PLACE_BITS-1:0]};
+
+  for (genvar i = 0; i < W; i++) begin : gen_word
+    assign write_words[i*16+:16] = (of.R == 1) ? stored[(place%V*W+i)*16+:16] : stored[((place+i)%V*W+i/V)*16+:16];
+  end
 
 endmodule
 

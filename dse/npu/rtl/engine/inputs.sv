@@ -1,8 +1,8 @@
 // Input buffer: a bank for each inner row of a tile, two halves.
 //
 // The rows of samples side by side follow one another, `slot_rows` apart, and lie in N row banks in turn.
-// That distance is odd, so the same row of each sample lies in another bank.  The 2 * T_P inner rows of half the
-// length under k = 2 are otherwise T_P whole ones.
+// That distance is V times an odd number, so the same V rows of each sample lie in other banks.  The 2 * T_P inner rows
+// of half the length under k = 2 are otherwise T_P whole ones.
 
 `default_nettype none
 
@@ -17,17 +17,18 @@ module inputs (
     input  wire                                               write,
     input  wire  engine_pkg::load_t                           beat,
     input  wire  [                      16*engine_pkg::W-1:0] words,
-    // a row of all samples, four cycles later: [inner row][sample]
+    // V rows of all samples, from `row` on, four cycles later: [row][inner row][sample]
     input  wire                                               half,
     input  wire  [                                      31:0] row,
     // verilator lint_on UNUSEDSIGNAL
-    output logic [2*engine_pkg::T_P*engine_pkg::S*16-1:0]     x
+    output logic [engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16-1:0] x
 );
 
   localparam int T_P = engine_pkg::T_P;
   localparam int W = engine_pkg::W;
   localparam int N = engine_pkg::N;
   localparam int S = engine_pkg::S;
+  localparam int V = engine_pkg::V;
   localparam int LINES = engine_pkg::HALF_LINES;
   localparam int LINE_BITS = $clog2(2 * LINES);
   localparam int ROW_BITS = 16;
@@ -67,7 +68,7 @@ module inputs (
     end
   end
 
-  // Reading: places of the samples; lines of the row banks; their words; the word of each sample.
+  // Reading: places of the samples, multiples of V; lines of the row banks; their words; V words of each sample.
   logic [S*ROW_BITS-1:0] at, at_1, at_2;
   logic [N*LINE_BITS-1:0] read_line;
   logic [1:0] half_at;
@@ -88,7 +89,7 @@ module inputs (
     half_at <= {half_at[0], half};
     for (int m = 0; m < N; m++) begin
       for (int j = S - 1; j >= 0; j--) begin
-        if (32'(at[j*ROW_BITS+:ROW_BITS]) % N == m) begin
+        if (32'(at[j*ROW_BITS+:ROW_BITS]) % N / V == m / V) begin
           read_line[m*LINE_BITS+:LINE_BITS] <= LINE_BITS'(32'(at[j*ROW_BITS+:ROW_BITS]) / N);
         end
       end
@@ -127,8 +128,11 @@ module inputs (
     for (genvar j = 0; j < S; j++) begin : gen_word
       logic [31:0] place;
       assign place = 32'(at_2[j*ROW_BITS+:ROW_BITS]);
-      always_ff @(posedge clk) begin
-        x[(p*S+j)*16+:16] <= read[((!two && place / N >= LINES ? p % T_P + T_P : p) * N + place % N) * 16+:16];
+      for (genvar v = 0; v < V; v++) begin : gen_of_row
+        always_ff @(posedge clk) begin
+          x[((v*2*T_P+p)*S+j)*16+:16] <=
+              read[((!two && place / N >= LINES ? p % T_P + T_P : p) * N + place % N / V * V + v) * 16+:16];
+        end
       end
     end
   end

@@ -1,24 +1,28 @@
-// Store buffer, two halves: outputs come by row and leave by column, so each row is turned by one bank more.
+// Store buffer of every V-th row, two halves: outputs come by row and leave by column, so each row is turned by one bank
+// more.
 
 `default_nettype none
 
-module outputs (
+module outputs #(
+    parameter int ROW = 0  // it has the rows V * n + ROW
+) (
     input  wire                               clk,
     input  wire  [                       1:0] k,
     input  wire                               one,    // samples of one row: words of a beat lie in a row
     input  wire                               write,  // a row, written within two cycles
     input  wire                               half,
     // verilator lint_off UNUSEDSIGNAL
-    input  wire  [                      31:0] row,
+    input  wire  [                      31:0] row,    // n
     input  wire  engine_pkg::store_t          beat,   // part of a column, or of a row if `one`
     // verilator lint_on UNUSEDSIGNAL
     input  wire  [engine_pkg::COLUMNS*16-1:0] outs,
-    output logic [      engine_pkg::W*16-1:0] words   // of the beat, four cycles later
+    output logic [      engine_pkg::W*16-1:0] words   // of its own rows, or of columns, four cycles after the beat
 );
 
   localparam int W = engine_pkg::W;
   localparam int GROUPS = engine_pkg::GROUPS;
-  localparam int ROWS = engine_pkg::HALF_ROWS;
+  localparam int V = engine_pkg::V;
+  localparam int ROWS = engine_pkg::SUM_ROWS;
   localparam int TURN_BITS = (W > 1) ? $clog2(W) : 1;
   localparam int GROUP_BITS = $clog2(GROUPS);
   localparam int BITS = $clog2(2 * ROWS);
@@ -51,13 +55,17 @@ module outputs (
   logic [TURN_BITS-1:0] turn, turn_1, turn_2, turn_3;
   logic [GROUPS*W*16-1:0] read;
   logic [W*16-1:0] chosen;
+  logic [31:0] first, first_now;  // the first of its own rows
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::store_t now;
   // verilator lint_on UNUSEDSIGNAL
 
+  assign first = one ? beat.row / V : (beat.row + V - 1 - ROW) / V;
+
   always_ff @(posedge clk) begin
-    now    <= beat;
-    turn   <= TURN_BITS'((beat.column + beat.row) % W);
+    now       <= beat;
+    first_now <= first;
+    turn      <= TURN_BITS'((beat.column + first) % W);
     turn_1 <= turn;
     turn_2 <= turn_1;
     turn_3 <= turn_2;
@@ -68,8 +76,8 @@ module outputs (
     logic beyond;
     logic [BITS-1:0] read_at;
     logic [GROUP_BITS-1:0] group, group_1;
-    assign word   = (y - now.column - now.row) % W;
-    assign at     = one ? now.row : now.row + word;
+    assign word   = (y - now.column - first_now) % W;
+    assign at     = one ? first_now : first_now + word;
     assign beyond = !two && at >= ROWS;
     always_ff @(posedge clk) begin
       read_at <= BITS'(at - (beyond ? ROWS : 0) + (now.half ? ROWS : 0));

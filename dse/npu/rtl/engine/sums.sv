@@ -1,4 +1,4 @@
-// The sums of an element over the tiles along P, and their outputs, scaled to 16 bits.
+// The sums of an element, of every V-th row, over the tiles along P, and their outputs, scaled to 16 bits.
 
 `default_nettype none
 
@@ -18,7 +18,7 @@ module sums (
     output logic [15:0] out_upper
 );
 
-  localparam int ROWS = engine_pkg::HALF_ROWS;
+  localparam int ROWS = engine_pkg::SUM_ROWS;
   localparam int BITS = (ROWS > 1) ? $clog2(ROWS) : 1;
 
   // Rows beyond half of the most are in the other memory, except under k = 1/2, which has its second column there.

@@ -1,0 +1,165 @@
+"""Designs that work on several output pixels (rows) side by side: V."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import naive_engine
+import numpy as np
+import pytest
+from builders import board_of, network_of
+from fluidb.dse import SearchOptions, Tile, explain, read_design, search, tabulate_design
+from fluidb.dse.npu import schedule
+from fluidb.dse.npu.costs import layer_costs, samples_beside
+from fluidb.dse.npu.resources import banks, logic_of, needs
+from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
+from fluidb.dse.npu.space import check_fit
+from fluidb.formats import InputError
+from fluidb.models import load_network
+from fluidb.platforms import load_platform
+
+ZCU104 = load_platform("zcu104").with_pixels([1, 2, 4, 8])
+
+
+def test_a_depthwise_layer_is_nearly_v_times_as_fast():
+    """49 rows of 3,136 side by side for one column: 3,136 steps become 784."""
+    cycles = []
+    for V in (1, 4):
+        board = board_of(4 * V, 4000, 100.0).model_copy(update={"pixels": [V], "port_latency_cycles": 0.0})
+        layer = network_of([(3136, 9, 1, 8)])
+        choice = Evaluator(layer, board, SearchOptions(b_max=1, overlap="ideal")).choose(Tile(2048, 9, 4, V))
+        cycles.append(choice.cycles[0, 0])
+    assert cycles == [8 * 3136, 8 * 784]
+
+
+def test_the_choice_at_every_batch_is_the_walk_s():
+    """Several samples and rows of several groups, with as many pixels as a beat has words and more."""
+    draw = np.random.default_rng(11)
+    for _ in range(12):
+        gemm = (*(int(draw.integers(1, most)) for most in (40, 30, 9)), int(draw.integers(1, 3)))
+        V = int(draw.choice([2, 4, 8, 16]))
+        T_R, T_P, T_C = (int(draw.integers(2, most)) for most in (60, 6, 9))
+        tile = Tile(T_R, T_P, T_C, V)
+        board = board_of(400, 400, 0.9).model_copy(update={"pixels": [V], "port_words": 8})
+        options, b = SearchOptions(b_max=3), 3
+        result = SearchResult([RankedDesign.of(tile, 1.0)], 1)
+        design, fbcb = tabulate_design(network_of([gemm]), board, options, result)
+        assert samples_beside(design, fbcb) <= max(8 // V, 1)
+        block_rows = layer_costs(design, fbcb).block_rows
+        assert block_rows is not None
+        chosen = Evaluator(design.network, board, options).choose(tile)
+        for b in (1, 3):
+            layout = b, int(chosen.B_R[0, b - 1]), -(-b // int(chosen.B_R[0, b - 1])), 1
+            stacked = [
+                tile,
+                Tile(tile[0] // 2, 2 * tile[1], tile[2] // 2, V),
+                Tile(tile[0] // 2, tile[1] // 2, 2 * tile[2], V),
+            ]
+            run = gemm, stacked[chosen.codes[0, b - 1]], layout, int(block_rows[0, b - 1])
+            port, drain = tuple(map(int, board.port)), int(schedule.drain_cycles(tile.T_P))
+            assert naive_engine.run(*run, port, drain) == chosen.cycles[0, b - 1]
+            assert naive_engine.words_of(*run) == chosen.words[0, b - 1]
+
+
+def test_pixels_share_the_weights_and_divide_the_rows():
+    one, four = (banks(ZCU104, 1024, 6, 48, V) for V in (1, 4))
+    assert int(four["sums"].number) == 4 * int(one["sums"].number)
+    assert int(four["sums"].rows) == int(one["sums"].rows) // 4
+    assert int(four["stores"].number * four["stores"].rows) == int(one["stores"].number * one["stores"].rows)
+    assert int(four["inputs"].number) == int(
+        one["inputs"].number
+    )  # a beat has at least four words, in banks of their own
+    alone, all_ = (logic_of(ZCU104, 1024, 6, 48, V, 1) for V in (1, 4))
+    assert all_.luts["elements"] == 4 * alone.luts["elements"]
+    assert all_.flip_flops["sums"] == pytest.approx(4 * alone.flip_flops["sums"], rel=0.05)
+    for part in (alone.flip_flops, alone.luts):
+        assert part["weights"] == (all_.flip_flops if part is alone.flip_flops else all_.luts)["weights"]
+    taken = needs(ZCU104, Tile(512, 6, 48, 4))
+    assert taken is not None
+    assert taken.largest_T_R >= 512
+
+
+def test_more_pixels_take_no_less_logic():
+    draw = np.random.default_rng(8)
+    for _ in range(100):
+        T_R, T_P, T_C = (int(draw.integers(1, most)) for most in (3000, 20, 100))
+        found = logic_of(ZCU104, T_R, T_P, T_C, np.array([1, 2, 4, 8]), 1)
+        assert (np.diff(found.total_luts) > 0).all()
+        assert (np.diff(found.total_flip_flops) > 0).all()
+
+
+def test_pixels_make_depthwise_networks_faster():
+    network = load_network("mobilenet_v2")
+    one, any_ = (
+        search(network, ZCU104.with_pixels(pixels), SearchOptions(b_max=1)).best for pixels in ([1], [1, 2, 4, 8])
+    )
+    assert one.V == 1
+    assert any_.V > 1
+    assert any_.objective > 1.2 * one.objective
+    assert any_.tile.macs <= ZCU104.dsps
+
+
+def test_designs_with_pixels_go_through_files_and_commands(fluidb, tmp_path):
+    network = "mobilenet_v2", "zcu104", "--pixels", "1,4", "--b-max", "2"
+    done = fluidb("dse", *network, "-o", "v", "--json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    design, fbcb = read_design(tmp_path / "v")
+    assert (record["V"], design.tile.V, design.platform.pixels) == (4, 4, [1, 4])
+    assert design.dsps == 4 * design.tile.T_P * design.tile.T_C
+    assert str(design.tile) == f"<{design.tile.T_R},{design.tile.T_P},{design.tile.T_C},4>"
+    again = fluidb("dse", *network, "--tile", str(design.tile)[1:-1])
+    assert f"<T_R,T_P,T_C,V> = {design.tile}, as given" in again.stdout
+    assert fluidb("latency", "v").returncode == 0
+    explained = json.loads(fluidb("explain", "v", "--json").stdout)
+    assert explained["V"] == 4
+    total = sum(layer["time_s"][0] for layer in explained["layers"])
+    assert total == pytest.approx(explain(design, fbcb).time_s[:, 0].sum())
+    front = fluidb("pareto", *network, "--json")
+    assert {point.get("V", 1) for point in json.loads(front.stdout)["points"]} == {1, 4}
+    for overlap, V in (("ideal", 4), ("paper", 1)):
+        record = json.loads(fluidb("dse", *network, "--overlap", overlap, "--json").stdout)
+        assert record.get("V", 1) == V
+
+
+def test_a_board_states_its_pixels(tmp_path):
+    text = (load_platform.__globals__["PLATFORMS"].find("zcu104")).read_text()
+    file = tmp_path / "mine.toml"
+    file.write_text(text.replace("word_bits = 16\n", "word_bits = 16\npixels = [1, 2]\n", 1))
+    board = load_platform(file)
+    assert board.pixels == [1, 2]
+    assert board.model_dump()["pixels"] == [1, 2]
+    assert "pixels" not in load_platform("zcu104").model_dump()
+
+
+FAULTS: list[tuple[tuple[Any, ...], str]] = [
+    (("--pixels", "1,3"), "pixels: expected powers of two in ascending order, e.g. [1, 2, 4], found [1, 3]"),
+    (("--pixels", "4,2"), "pixels: expected powers of two in ascending order"),
+    (("--pixels", "0"), "pixels[0]: expected"),
+    (("--pixels", "x"), 'pixels: expected whole numbers with commas between, found "x"; e.g. 1,2,4'),
+    (("--tile", "512,6,48,2"), "<512,6,48,2>: expected V, the pixels side by side, of zcu104: 1; found 2"),
+    (("--tile", "512,6,48,2", "--pixels", "2", "--overlap", "paper"), "1 with --overlap paper; found 2"),
+    (("--tile", "512,6,48,2,1"), "tile: expected T_R,T_P,T_C, or with V pixels T_R,T_P,T_C,V"),
+    (("--tile", "512,6,288,2", "--pixels", "1,2"), "expected at most 1,728 DSPs of zcu104, found 3,456"),
+]
+
+
+@pytest.mark.parametrize(("given", "fault"), FAULTS)
+def test_pixels_that_cannot_be_are_refused(fluidb, given, fault):
+    done = fluidb("dse", "alexnet", "zcu104", *given)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert fault in line
+
+
+def test_the_only_layout_of_a_batch_must_find_its_banks():
+    """All samples side by side, of products with one column: a tile touches as many as it has columns."""
+    options, network = SearchOptions(batching="column", b_max=8), network_of([(9, 4, 1, 2)])
+    board = ZCU104.model_copy(update={"port_words": 8, "bandwidth_gb_s": 0.5, "flip_flops": None})
+    beside = options.beside(network)
+    check_fit(board, Tile(64, 2, 2, 4), beside=beside)
+    with pytest.raises(InputError, match="at most 2 samples side by side in a tile of columns, found 8; lower V"):
+        check_fit(board, Tile(64, 2, 8, 4), beside=beside)
+    best = search(network, board, options).ranking
+    assert all(np.isfinite(row.objective) and row.objective > 0 for row in best)
