@@ -130,9 +130,9 @@ def every_plan(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ran]:
             trace = draw_samples(poisson(rate_per_s, asked.count, seed), here, seed)
             rates = [1 / (len(kept) + 1)] * (len(kept) + 1)
             traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=[threshold] * len(kept))
-            return summarise(simulate(table, traffic, policy)), float(
-                trace.correct[range(300), traffic.exits - 1].mean()
-            )
+            assert trace.correct is not None
+            right_at = trace.correct[np.arange(300), traffic.exits - 1]
+            return summarise(simulate(table, traffic, policy)), float(right_at.mean())
 
         for policy in problem.policies:
             first, share = run(policy.spec, asked.seed)
@@ -491,7 +491,7 @@ def test_early_answers_keep_a_limit_that_nothing_else_keeps() -> None:
     source = TableSource("one", table_of([[1.0], [2.0]], [0.0, 1.0]))
     texts = ["serial", "serial:on_deadline=drop", "serial:on_deadline=answer"]
     required = [parse_requirement("violation_rate <= 10 %")]
-    trace = replace(offline(200), arrival_s=3.2 * np.arange(200))
+    trace = replace(offline(200), arrival_s=np.linspace(0, 640, 200))
     traffic = PlanTraffic(None, trace, 200, 2.5, None, 0, 2)
     network = NETWORK.keep_exits(
         (1,), [Exit(name="early", rate=0.0), NETWORK.exits[-1].model_copy(update={"rate": 1.0})]
@@ -505,7 +505,9 @@ def test_early_answers_keep_a_limit_that_nothing_else_keeps() -> None:
 def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
     """Of two requests that come at once the second is wrong, and is refused where nobody may wait."""
     texts = ["serial", "serial:admit=queue:0"]
-    trace = replace(offline(200), arrival_s=np.arange(200) // 2 * 2.0, correct=np.arange(200)[:, None] % 2 == 0)
+    trace = replace(
+        offline(200), arrival_s=np.repeat(np.linspace(0, 200, 100), 2), correct=np.arange(200)[:, None] % 2 == 0
+    )
     traffic = PlanTraffic(None, trace, 200, 3.0, None, 0, 2)
     required = [parse_requirement("accuracy >= 90 %")]
     network = NETWORK.keep_exits((), [NETWORK.exits[-1].model_copy(update={"rate": 1.0})])
@@ -524,7 +526,7 @@ def test_requests_that_are_refused_take_no_energy() -> None:
     (source,) = problem.sources
     (setting,) = as_stated(NETWORK.exits)
     exits = np.arange(200) % 2 * 2 + 1  # the second of two that come at once takes more, and is refused
-    trace = replace(offline(200), arrival_s=np.arange(200) // 2 * 1.0, exits=exits)
+    trace = replace(offline(200), arrival_s=np.repeat(np.linspace(0, 100, 100), 2), exits=exits)
     traffic = prepare(trace, setting.rates, slo_s=0.9)
     replay = simulate(source.table(0), traffic, "serial:admit=queue:0")
     energy_j = summarise(replay).energy_j
@@ -540,7 +542,7 @@ def test_early_answers_may_be_right_more_often_than_later_ones() -> None:
     network = NETWORK.keep_exits(
         (1,), [Exit(name="early", rate=0.1), NETWORK.exits[-1].model_copy(update={"rate": 0.9})]
     )
-    trace = replace(offline(200), arrival_s=3.2 * np.arange(200))
+    trace = replace(offline(200), arrival_s=np.linspace(0, 640, 200))
     required = [parse_requirement("violation_rate <= 10 %")]
     traffic = PlanTraffic(None, trace, 200, 2.5, samples, 0, 2)
     source = TableSource("one", table_of([[1.0], [2.0]], [0.1, 0.9]))
