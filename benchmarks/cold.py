@@ -9,4 +9,4 @@ from fluidb.models import load_network
 from fluidb.platforms import load_platform
 
 evaluator = Evaluator(load_network("resnet50"), load_platform("zc706"), SearchOptions(overlap=Overlap.PAPER))
-evaluator.cost(np.array([[4652, 7, 128]]), traffic=False)
+evaluator.cost(np.array([[4652, 7, 128, 1]]), traffic=False)
