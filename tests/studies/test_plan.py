@@ -520,6 +520,18 @@ def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
     assert find_plans(of_all).counts["accuracy"] == 2
 
 
+def test_with_refusals_the_highest_rate_is_beyond_what_can_be_served() -> None:
+    """A request of a second is refused if it finds another: 60 % at 1.5 a second, by Erlang's loss formula."""
+    policies = [find_policy("serial:admit=queue:0")]
+    traffic = PlanTraffic(1.0, None, 2000, 1.5, None, 0, 5)
+    network = NETWORK.keep_exits((), [NETWORK.exits[-1].model_copy(update={"rate": 1.0})])
+    source = TableSource("one", table_of([[1.0]]))
+    required = [parse_requirement("violation_rate <= 60 %")]
+    rate_per_s = find_highest_rate(problem_of(network, [source], policies, required, traffic))
+    assert rate_per_s is not None
+    assert 1.35 < rate_per_s < 1.55
+
+
 def test_requests_that_are_refused_take_no_energy() -> None:
     """The bound is that of requests that leave at the first exit."""
     problem = random_problem(5)
