@@ -105,7 +105,8 @@ class Explanation:
 
 def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     """Every (k, B_R) that the search weighs, best first, for each of the network's products and each batch."""
-    plan, platform, overlap = design.options.plan, design.platform, design.options.overlap
+    platform, overlap = design.platform, design.options.overlap
+    plan = design.options.plan(platform)
     work, rows = distinct(design.network, room=design.options.resident_words(platform))
     tiles = stacked(np.array([design.tile]), plan.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design

@@ -14,12 +14,13 @@ from ...formats import InputError, SparseRecord, Strict, brief, first_rows
 from ...models import Network
 from ...models.network import Count
 from ...platforms import Board
+from ...platforms.board import ONE_PIXEL
 from .choices import MAX_DESIGN_BATCH, Batching, Objective, Overlap
 from .fbcb import MAX_BLOCK_BITS, entry_bits
 from .logic import Entries
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
 from .resources import beside_by_banks, counts_logic, most_beside
-from .space import ANY, Beside, DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, stacked
+from .space import ANY, Beside, DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, pixels_of, stacked
 from .workload import distinct
 
 PIECE = 8_000_000
@@ -183,10 +184,10 @@ class SearchOptions(Strict):
         """One value of the objective as it is printed, with its unit."""
         return OBJECTIVES[self.objective].text(objective)
 
-    @property
-    def plan(self) -> LayoutPlan:
-        """Choices of each layer."""
-        return make_plan(self.batching, self.b_max, stacking=self.stacking)
+    def plan(self, platform: Board) -> LayoutPlan:
+        """Choices of each layer on a board."""
+        every = pixels_of(platform, placed=self.placed) != ONE_PIXEL
+        return make_plan(self.batching, self.b_max, stacking=self.stacking, every=every)
 
     def beside(self, network: Network) -> Beside:
         """Samples that an engine must have side by side: those of the only layout of a batch."""
@@ -217,7 +218,7 @@ class SearchOptions(Strict):
             The most, by their banks of inputs and, where these are counted, the look-up tables and flip-flops that they
             may take; at most b_max.
         """
-        most = int(self.plan.layouts[:, 2].max())
+        most = int(self.plan(platform).layouts[:, 2].max())
         by_banks = np.minimum(beside_by_banks(platform, space[:, 3]), most)
         if not self.counts_logic(platform):
             return by_banks
@@ -308,7 +309,7 @@ class Evaluator:
             platform,
             options,
         )
-        self._launches, self.plan = np.array(options.launches), options.plan
+        self._launches, self.plan = np.array(options.launches), options.plan(platform)
         self._beside: dict[tuple[int, ...], int] = {}  # what :meth:`find_beside` found
         self._macs = network.macs
         room = options.resident_words(platform)

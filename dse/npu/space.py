@@ -162,19 +162,21 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
     return -(-b // B_R), 1  # the grid of Fig. 4a
 
 
-def _layouts(batching: Batching, b: int, kind: LayerKind) -> list[tuple[int, int, int, int]]:
-    """Layouts that may be the best: of those with equal B_P and passes, the smallest B_R (docs/model.md, Pruning)."""
+def _layouts(batching: Batching, b: int, kind: LayerKind, *, every: bool) -> list[tuple[int, int, int, int]]:
+    """Layouts that may be the best: with every B_R, or the smallest with each B_P (docs/model.md, Pruning)."""
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
     if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
         rows = range(b, b + 1)
+    if every and not one_by_one(batching, kind):
+        return [(b, B_R, *arrange(batching, b, B_R, kind)) for B_R in rows]
     smallest = {arrange(batching, b, B_R, kind): B_R for B_R in reversed(rows)}
     return sorted((b, B_R, *rest) for rest, B_R in smallest.items())
 
 
 @cache
-def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> LayoutPlan:
-    """Choices of each layer, for every batch size."""
-    found = [[_layouts(batching, b, kind) for b in range(1, b_max + 1)] for kind in LayerKind]
+def make_plan(batching: Batching, b_max: int, *, stacking: bool = True, every: bool = False) -> LayoutPlan:
+    """Choices of each layer, for every batch size; ``every``: with every B_R, which counts if V > 1."""
+    found = [[_layouts(batching, b, kind, every=every) for b in range(1, b_max + 1)] for kind in LayerKind]
     ends = np.cumsum([[len(layouts) for layouts in batches] for batches in found]).reshape(-1, b_max)
     fewest_rows = np.append(0, ends)[:-1].reshape(ends.shape)
     layouts = np.array([layout for batches in found for layouts in batches for layout in layouts], dtype=np.int64)

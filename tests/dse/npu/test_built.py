@@ -122,7 +122,8 @@ def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
 
 
 def evaluator(gemms, b_max, gb_s=1.0, **options):
-    return Evaluator(network_of(gemms), board_of(4, 400, gb_s), SearchOptions(b_max=b_max, **options))
+    board = board_of(4, 400, gb_s).with_pixels([1, 2, 4, 8])
+    return Evaluator(network_of(gemms), board, SearchOptions(b_max=b_max, **options))
 
 
 def side_by_side(board, V):
@@ -130,16 +131,15 @@ def side_by_side(board, V):
     return max(int(board.port.words) // V, 1) if V > 1 else 99
 
 
+@example(((2, 1, 1, 1), (1, 1)), (8, 1, 1, 2), 4, 0.3)  # a larger B_R with equal B_P takes a cycle less
 @given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
 @settings(max_examples=80)
 def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
-    """Of every B_R; with pixels side by side of the smallest with each B_P, which are those that a search tries."""
     gemm, source = product
     of = evaluator([(*gemm, False, *source)], b, gb_s)
     port, drain = board_of(4, 400, gb_s).port, naive_engine.drain_of(tile[1])
     tiles = [tuple(row) for row in stacked(np.array([Tile(*tile)]))[..., 0].T.astype(int).tolist()]
-    tried = range(1, b + 1) if tile[3] == 1 else [B_R for B_R in range(1, b + 1) if -(-b // -(-b // B_R)) == B_R]
-    rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in tried]
+    rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in range(1, b + 1)]
     most = side_by_side(board_of(4, 400, gb_s), tile[3])
     cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain, source, most)
     choice = of.choose(Tile(*tile))
@@ -147,7 +147,7 @@ def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
     assert found == [cycles, words, code, B_R]
     chosen = stacked(np.array([Tile(*tile)]))[:, code, 0]
     blocks = int(choice.blocks[0, -1])
-    assert ran(gemm, chosen, rows[tried.index(B_R)], blocks, port, drain, source=source)[8] == -minus_rows
+    assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source=source)[8] == -minus_rows
 
 
 ENERGIES = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0}
