@@ -31,7 +31,7 @@ def measure(python: Path | None) -> BenchmarkTable:
     update = {"layers": [layer.model_copy(update={"stage": 1}) for layer in layers], "exits": network.exits[-1:]}
     part = network.model_copy(update=update)
     space, evaluator = (
-        designs(board, placed=options.placed, beside=options.beside(network)),
+        designs(board, **options.counting(network)),
         Evaluator(part, board, options),
     )
     ours = timed(lambda: evaluator.rate(space, [Objective.GOP_S], threads=1))().seconds / len(space)

@@ -18,6 +18,8 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from fluidb.dse.npu.fbcb import K_BITS, batch_bits, entry_bits
+
 HERE = Path(__file__).parent
 TABLE = HERE / "synthesis.csv"
 RTL = HERE.parent / "dse" / "npu" / "rtl"
@@ -182,8 +184,6 @@ TOPS = {part: part for part in ("inputs", "outputs", "sums")} | {
 BEYOND = ("fbe", "top")
 """Parts of the NPU beside its engine."""
 
-K_BITS = 2
-
 APART = ("element", "inputs", "load_beats", "outputs", "scale", "sums", "weights")
 """Files that are not of ``control``."""
 
@@ -191,10 +191,10 @@ APART = ("element", "inputs", "load_beats", "outputs", "scale", "sums", "weights
 def control_block(size: Size) -> str:
     """The package of the Fluid Batching Engine, with entries of zeros."""
     layers, b_max, block_bits = size[5:]
-    bits = (b_max - 1).bit_length() + block_bits + K_BITS
+    bits = entry_bits(b_max, block_bits)
     values = {
         "layers": layers, "b_max": b_max, "k_bits": K_BITS, "block_bits": block_bits,
-        "batch_bits": (b_max - 1).bit_length(), "entry_bits": bits, "address_bits": (layers * b_max - 1).bit_length(),
+        "batch_bits": batch_bits(b_max), "entry_bits": bits, "address_bits": (layers * b_max - 1).bit_length(),
         "layer_bits": (layers - 1).bit_length(), "count_bits": b_max.bit_length(), "literal": 0,
         "one_by_one": "0" * layers, "row_top": b_max * bits - 1,
         "k_codes": "".join(f"localparam logic [1:0] K_{k} = {code};" for code, k in enumerate(("1", "2", "HALF"))),

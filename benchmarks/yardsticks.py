@@ -39,7 +39,7 @@ class SearchProblem(NamedTuple):
     @classmethod
     def of(cls, network: Network, platform: Board, options: SearchOptions) -> SearchProblem:
         """Every design of a board."""
-        space = designs(platform, options.limits, placed=options.placed, beside=options.beside(network))
+        space = designs(platform, options.limits, **options.counting(network))
         return cls(network, platform, options, space)
 
     @property
@@ -62,7 +62,7 @@ class SearchProblem(NamedTuple):
     @property
     def inputs(self) -> tuple[LayerArrays, LayoutPlan]:
         """Inputs of the kernel: distinct layers, and their layouts."""
-        return distinct(self.network, memory_layers=self.options.memory_layers)[0], self.options.plan
+        return distinct(self.network, memory_layers=self.options.memory_layers)[0], self.options.plan(self.platform)
 
     @property
     def memory_words(self) -> float:
@@ -113,7 +113,7 @@ def prepare_c(problem: SearchProblem) -> Callable[[int], NDArray[np.float64]]:
 
 def without_bound(network: Network, platform: Board, options: SearchOptions) -> list[RankedDesign]:
     """The ranking of a search on one thread that evaluates every design."""
-    space = designs(platform, options.limits, placed=options.placed, beside=options.beside(network))
+    space = designs(platform, options.limits, **options.counting(network))
     values = Evaluator(network, platform, options).rate(space, [options.objective], threads=1)[:, 0]
     best = rank(space, OBJECTIVES[options.objective].losses(values))[:TOP]
     return [RankedDesign.of(Tile(*space[i].tolist()), float(values[i])) for i in best]
@@ -153,7 +153,7 @@ def in_python(problem: SearchProblem) -> NDArray[np.float64]:
             total = b * problem.memory_words / bandwidth
             for (R, P, C, groups), kind in layers:
                 best = math.inf
-                for rows, inner, columns in shapes[: options.plan.codes]:
+                for rows, inner, columns in shapes[: options.plan(problem.platform).codes]:
                     if not (rows and inner and columns):
                         continue
                     for B_R in range(1, b + 1):

@@ -142,9 +142,12 @@ def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[
         if parameter.param_type_name == "option":
             option = max(parameter.opts, key=len)
             options |= {parameter.name: option, option.lstrip("-").replace("-", "_"): option}
-    of_policy = "|".join(options.keys() & {"admit", "between", "on_deadline"}) or "none"
+    from .options import OF_POLICY
+
+    of_policy = "|".join(name for name in OF_POLICY if name in options)
     for fault in faults:
-        named, colon, rest = re.sub(f"^(options: |policy: (?=({of_policy}): ))", "", fault).partition(": ")
+        begin = f"^(options: |policy: (?=({of_policy}): ))" if of_policy else "^options: "
+        named, colon, rest = re.sub(begin, "", fault).partition(": ")
         names = re.sub(r"\[\d+\]", "", named).split(", ")
         yield ", ".join(options[name] for name in names) + colon + rest if set(names) <= options.keys() else fault
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..traffic.distributions import Objective
     from ..traffic.trace import Trace
 
+OF_POLICY = ("on_deadline", "admit", "between")
+"""Parameters of a policy that are options, too."""
+
 
 def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
     """An option by its help; its name is the parameter's unless others are given."""
@@ -61,7 +64,6 @@ def check_printed(ctx: Any) -> None:
 
 
 DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
-TableFolder = Annotated[Path, argument("Folder of a latency table, of a design or of a device.", "DIR")]
 Served = Annotated[
     Path, argument("Folder of a latency table, of a design or of a device; or a file of several networks.", "DIR|FILE")
 ]
@@ -217,7 +219,7 @@ class ServiceOptions(ServedOptions):
         from ..serving.scheduler import with_parameter
 
         spec = self.policy
-        for key in ("on_deadline", "admit", "between"):
+        for key in OF_POLICY:
             if (value := getattr(self, key)) is not None:
                 spec = with_parameter(spec, key, value)
         return spec

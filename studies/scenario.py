@@ -518,9 +518,7 @@ def load_scenario(name: AnyPath) -> Scenario:
                         check_fit,
                         site.on.platform,
                         options.tile,
-                        placed=options.placed,
-                        beside=options.beside(site.on.network),
-                        entries=options.entries(site.on.network),
+                        **options.counting(site.on.network),
                     )
                     faults.catch(f"{path}: cases[{index}]{label}.tiles.{found.name}", fit)
         count = file.requests if site.trace is None else len(site.trace)

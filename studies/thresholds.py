@@ -61,7 +61,7 @@ class Sweep:
 
     def columns(self) -> dict[str, list[float]]:
         """The figures of each threshold as columns."""
-        names = ("threshold", "accuracy", "mean_latency_s", "p99_latency_s", "violation_rate", "pareto")
+        names = ("threshold", "accuracy", "mean_latency_s", "p99_latency_s", "violation_rate", "kept", "pareto")
         return {name: [getattr(point, name) for point in self.points] for name in names}
 
 
@@ -129,7 +129,7 @@ class NetworksSweep:
             for number, network in enumerate(self.networks)
             for key in ("threshold", "accuracy", "mean_latency_s", "p99_latency_s", "violation_rate")
         }
-        names = ("accuracy", "mean_latency_s", "p99_latency_s", "violation_rate", "pareto")
+        names = ("accuracy", "mean_latency_s", "p99_latency_s", "violation_rate", "kept", "pareto")
         return found | {name: [getattr(point, name) for point in self.points] for name in names}
 
 

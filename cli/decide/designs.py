@@ -54,7 +54,7 @@ def _facts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[
         "network": design.network.name,
         "board": board_of(board),
         "engine": f"{layouts}, b = 1..{options.b_max}",
-        "<T_R,T_P,T_C>": str(design.tile),
+        design.tile.names: str(design.tile),
         goal.title: f"{options.text(design.ranking[0].objective)} {goal.summary.format(options.b_max)}",
         "DSPs": f"{design.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": percent(design.ram_share),

@@ -10,20 +10,12 @@ import typer
 
 from ..options import (
     AsJson,
-    ClientCount,
     KindOptions,
-    OptionalTrace,
     PictureOptions,
-    Policy,
-    PredictDepth,
     Required,
     Samples,
-    Seed,
-    SentCount,
     Served,
     ServiceOptions,
-    Slo,
-    Think,
     ThresholdsTried,
     duration,
     objective_record,
@@ -49,15 +41,6 @@ class SweepOptions(PictureOptions, ServiceOptions, KindOptions):
 
     with_: ClassVar[str] = "a trace or clients"
 
-    policy: Policy = "fluid"
-    samples: Samples = None
-    slo: Slo = None
-    seed: Seed = 0
-    predict_depth: PredictDepth = None
-    trace: OptionalTrace = None
-    clients: ClientCount = None
-    think: Think = None
-    count: SentCount = None
     thresholds: ThresholdsTried = None
     require: Required = None
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from .calibration import Calibration, Measurement, calibrate
 from .engine import needs_of
 
-PROPERTIES = ("pixel_tiles", "inner_tiles", "fill_cycles")
-
 ROWS = 20
 """Fitted rows below which nothing is proposed: few rows fit whatever is tried."""
 
@@ -73,7 +71,6 @@ def _others(best: Alternative) -> Iterable[tuple[str, Any]]:
         "inner_tiles": ("position", "line", "window") if engine.input_channels > 1 else (),
         "fill_cycles": (0, sum(sides)),  # of an array through which operands pass from side to side
     }
-    for name in PROPERTIES:
-        stated = getattr(engine, name)
+    for name, others in values.items():
         if name not in best.changes:
-            yield from ((name, value) for value in values[name] if value != stated)
+            yield from ((name, value) for value in others if value != getattr(engine, name))

@@ -32,7 +32,7 @@ ALIKE = 0.1
 STEP = 1e-3
 """Share of the bandwidth by which it is changed for that."""
 
-STEPS, HALVINGS = 80, 25
+STEPS, REFINEMENTS = 80, 25
 """Bandwidths tried, at equal ratios, and steps that refine the best."""
 
 EQUAL = 1e-3
@@ -431,7 +431,7 @@ def _least(loss: Callable[[float], float], peak: float, equal: float) -> float:
     golden = (np.sqrt(5) - 1) / 2
     a, b = high - golden * (high - low), low + golden * (high - low)
     at_a, at_b = loss(a), loss(b)
-    for _ in range(HALVINGS):
+    for _ in range(REFINEMENTS):
         if at_a <= at_b:
             high, b, at_b = b, a, at_a
             a = high - golden * (high - low)

@@ -112,7 +112,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     cycles, words, parts, rows, on_chip = _gemm_parts(design, configured(design, fbcb))
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
-    waiting = moved / platform.words_per_cycle  # a memory-only layer does nothing else
+    waiting = moved / options.words_per_cycle(platform)  # a memory-only layer does nothing else
     has_gemm = np.array([layer.gemm is not None for layer in network.layers])
 
     def spread(products: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -136,7 +136,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
 def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any], Any, Any]:
     """Cycles and words of products, cycles by :class:`Cause`, the rows of their blocks, and words on chip only."""
     options, platform = design.options, design.platform
-    literal, rate, units = options.batching is Batching.EQ1, platform.words_per_cycle, design.tile.macs
+    literal, rate, units = options.batching is Batching.EQ1, options.words_per_cycle(platform), design.tile.macs
     gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
     (R, P, C, groups), (T_R, T_P, T_C, V), (b, B_R, B_P, passes) = gemm, tile, layout
     fetched = chosen.fetched[:, None]
@@ -179,7 +179,8 @@ def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
     found = schedule.run_layers(
         *(np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources)), tiles,
         chosen.layouts.reshape(-1, 4), chosen.blocks.ravel(), np.repeat(chosen.fetched, shape[1]),
-        platform.port, float(schedule.drain_cycles(design.tile.T_P)), mode, platform.words_per_cycle,
+        platform.port, float(schedule.drain_cycles(design.tile.T_P)), mode,
+        design.options.words_per_cycle(platform),
     )  # fmt: skip
     table: NDArray[np.float64] = found.reshape(*shape, -1)
     return table

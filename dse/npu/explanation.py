@@ -110,7 +110,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     work, rows = distinct(design.network, room=design.options.resident_words(platform))
     tiles = stacked(np.array([design.tile]), plan.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
-    rate, drain = platform.words_per_cycle, float(schedule.drain_cycles(design.tile.T_P))
+    rate, drain = design.options.words_per_cycle(platform), float(schedule.drain_cycles(design.tile.T_P))
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
     beside = int(design.options.most_beside(design.network, platform, np.array([design.tile]))[0])
     found: list[list[list[Configuration]]] = []

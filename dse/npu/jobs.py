@@ -1,4 +1,4 @@
-"""Jobs of the engine: what a host sends so that it runs one layer at one batch size (docs/npu.md, The engine)."""
+"""Jobs of the engine: what a host sends so that it runs one layer at one batch size (docs/hardware.md, The engine)."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, a
 
 @kernel
 def count_tile_words(gemm, tiles, layouts, fetched):
-    """:func:`tile_words` of each layout on each tile. Shapes: ``tiles`` (3, K), ``layouts`` (N, 4), returns (K, N)."""
+    """:func:`tile_words` of each layout on each tile. Shapes: ``tiles`` (4, K), ``layouts`` (N, 4), returns (K, N)."""
     found = np.empty((tiles.shape[1], layouts.shape[0]))
     for n in range(layouts.shape[0]):
         layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]

@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
     @property
     def traffic_gop_s(self) -> Values:
-        """Throughput over the runs that a simulation saw (docs/model.md, Weights from traffic)."""
+        """Throughput over the runs that a simulation saw (docs/npu.md, Weights from traffic)."""
         assert self.busy_cycles is not None
         return 2e-9 * self.launched_macs * self.platform.clock_hz / self.busy_cycles[:, None]
 

@@ -313,8 +313,7 @@ def find_front(
     if Axis.LUT in axes and not options.counts_logic(platform):
         platform.require(LUT_KEYS, "the axis lut")
     found = _FrontSearch(network, platform, options, axes, threads, progress)
-    beside, entries = options.beside(network), options.entries(network)
-    space = designs(platform, options.limits, placed=options.placed, beside=beside, entries=entries)
+    space = designs(platform, options.limits, **options.counting(network))
     if options.overlap is Overlap.TILES:
         space, table = found.front_by_bound(_with_rows(space) if Axis.RAM in axes else space)
     else:

@@ -189,6 +189,11 @@ class SearchOptions(Strict):
         every = pixels_of(platform, placed=self.placed) != ONE_PIXEL
         return make_plan(self.batching, self.b_max, stacking=self.stacking, every=every)
 
+    def words_per_cycle(self, platform: Board) -> float:
+        """Off-chip words of a cycle: as built no more than the port has, otherwise what the bandwidth allows."""
+        port = float(platform.port.words) if self.overlap is Overlap.TILES else np.inf
+        return min(platform.words_per_cycle, port)
+
     def beside(self, network: Network) -> Beside:
         """Samples that an engine must have side by side: those of the only layout of a batch."""
         if self.batching is not Batching.COLUMN:
@@ -199,6 +204,10 @@ class SearchOptions(Strict):
         """The control block of a network, whose entries are as wide as they may get."""
         products = sum(layer.gemm is not None for layer in network.layers)
         return Entries(products * self.b_max, entry_bits(self.b_max, MAX_BLOCK_BITS))
+
+    def counting(self, network: Network) -> dict[str, Any]:
+        """How designs for a network are counted: as ``designs``, ``DesignSpace`` and ``check_fit`` take it."""
+        return {"placed": self.placed, "beside": self.beside(network), "entries": self.entries(network)}
 
     def most_beside(self, network: Network, platform: Board, space: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find how many samples designs can have side by side in a tile of columns.
@@ -379,7 +388,7 @@ class Evaluator:
         mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
         run.run_designs(
             tiles, self.work, self.plan, self._most_beside(space), board.port, run.drain_cycles(space[:, 1]), mode,
-            board.words_per_cycle, choice, *found,
+            self._options.words_per_cycle(board), choice, *found,
         )  # fmt: skip
         return found, choice
 
@@ -536,13 +545,12 @@ def search(
     options = options or SearchOptions()
     check_objectives(platform, [options.objective])
     room, goal = options.room(platform), OBJECTIVES[options.objective]
-    beside, entries = options.beside(network), options.entries(network)
     if options.tile is None:
-        space = DesignSpace(platform, room, placed=options.placed, beside=beside, entries=entries)
+        space = DesignSpace(platform, room, **options.counting(network))
         evaluator, total = Evaluator(network, platform, options), space.size
         found, values = _by_bound(evaluator, space, options.objective, top, threads, progress)
     else:
-        check_fit(platform, options.tile, room, placed=options.placed, beside=beside, entries=entries)
+        check_fit(platform, options.tile, room, **options.counting(network))
         found, total = np.array([options.tile]), 1
         values = Evaluator(network, platform, options).rate(found, [options.objective])[:, 0]
     if progress:

@@ -180,9 +180,9 @@ def hardware_pixels(_: Lab) -> Item:
         (
             "*Paper* is the best design with one pixel, as the paper's engine has; *ours* the best of all, which "
             "stands behind the network. *Latency* is the time of one sample as built, of designs <T_R,T_P,T_C,V> whose "
-            "memories and logic fit the board (`fluidb dse NETWORK BOARD --backbone --b-max 1 --objective latency "
-            f"--pixels {','.join(map(str, PIXELS))}`). *Ideal latency* moves every word once, beside the products, and "
-            "counts multipliers only."
+            "memories and logic fit the board (`fluidb dse NETWORK BOARD --b-max 1 --objective latency --pixels "
+            f"{','.join(map(str, PIXELS))}` of a network without exits). *Ideal latency* moves every word once, beside "
+            "the products, and counts multipliers only."
         ),
         f"As built, pixels save: {_saved(built)}. The board's look-up tables and memories limit V.",
         f"In the ideal they would save: {_saved(ideal)}, whose depthwise layers have one column.",

@@ -387,7 +387,7 @@ class Policy:
         Raises
         ------
         InputError
-            If a value is not one of its parameter.
+            If a parameter cannot have its value.
         """
         return np.array([item.read(texts.get(item.name, item.default), slo_s) for item in self.parameters])
 

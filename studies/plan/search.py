@@ -257,16 +257,15 @@ class _Walk:
         self._policies = problem.by_fate()
         self._fates = list(self._policies)
         kinds = np.unique(np.stack([field.source, field.setting, field.fate]), axis=1).T.tolist()
-        self._most = max((self._most_accuracy(*kind) for kind in kinds), default=0.0)
+        self._most = {
+            (source, setting, fate): problem.most_accuracy(source, setting, early=self._fates[fate].early)
+            for source, setting, fate in kinds
+        }
 
     @property
     def done(self) -> bool:
         """True if nothing can be better than the front."""
-        return self._below_s(self._most) == 0
-
-    def _most_accuracy(self, source: int, setting: int, fate: int) -> float:
-        """The accuracy of a plan, at most."""
-        return self.problem.most_accuracy(source, setting, early=self._fates[fate].early)
+        return self._below_s(max(self._most.values(), default=0.0)) == 0
 
     def _below_s(self, accuracy: float) -> float:
         """The 99th percentile that a dearer plan of an accuracy must have less than; 0 if it has no use."""
@@ -284,7 +283,7 @@ class _Walk:
             field.cost[part].tolist(), field.source[part].tolist(), field.row[part].tolist(),
             field.setting[part].tolist(), field.fate[part].tolist(), field.p99_s[part].tolist(), strict=True,
         ):  # fmt: skip
-            bound_s = below_s(self._most_accuracy(source, setting, fate))
+            bound_s = below_s(self._most[source, setting, fate])
             if p99_s < bound_s:
                 kind = self._fates[fate]
                 settings.setdefault((source, row), []).append((setting, kind, bound_s))

@@ -93,8 +93,7 @@ class BoardSource(Source):
     ) -> None:
         self.name, self.network, self.board, self.options = board.name, network, board, options
         self._choose(subnet)
-        beside, entries = options.beside(network), options.entries(network)
-        space = designs(board, options.room(board), placed=options.placed, beside=beside, entries=entries)
+        space = designs(board, options.room(board), **options.counting(network))
         dsps = -(-space[:, 1:].prod(axis=1) // board.macs_per_dsp)
         parts_s = least_parts(network, board, options, space)
         # of designs with as many DSPs the one with the least work for a sample first

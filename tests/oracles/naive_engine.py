@@ -28,7 +28,7 @@ def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
     """Each pass of one group: its tiles as (beats loaded, words loaded), its rows, beats and words stored."""
     line, of_beat = source[0] or gemm[0], max(words // source[1], 1)
     R, P, C, _ = gemm
-    _, T_P, T_C, *_ = tile
+    _, T_P, T_C, _ = tile
     b, B_R, B_P, runs = layout
     found = []
     for start in range(0, B_P * C, T_C):
@@ -63,8 +63,8 @@ def words_of(gemm, tile, layout, rows):
 
 
 def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
-    """Cycles until the last output is stored; a fourth number of a tile says how many rows are worked on at once."""
-    V = tile[3] if len(tile) > 3 else 1
+    """Cycles until the last output is stored; the fourth number of a tile says how many rows are worked on at once."""
+    V = tile[3]
     words, ready, of_cycles, latency = port
     pace = Fraction(of_cycles) / Fraction(ready)
 
@@ -117,7 +117,7 @@ def best(gemm, tiles, layouts, port, drain, source=(0, 1), beside=99):
             )
             if most > beside:
                 continue
-            room, line, V = max(tile[0] // most, 1), source[0], tile[3] if len(tile) > 3 else 1
+            room, line, V = max(tile[0] // most, 1), source[0], tile[3]
             # a block is of whole lines, if one fits, else of rows worked on at once
             unit = line if line and line <= room else V if room >= V else 1
             fitting = [n for n in SERIES if unit * ceil(down / unit / n) <= room]

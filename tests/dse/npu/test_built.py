@@ -150,6 +150,21 @@ def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
     assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source=source)[8] == -minus_rows
 
 
+def test_a_memory_only_layer_is_no_faster_than_the_port():
+    """That of U50 has 64 words at most, and its memory brings 767 a cycle."""
+    board, network = load_platform("u50"), load_network("resnet50")
+    assert board.words_per_cycle > board.port.words
+    for overlap, rate in (("tiles", board.port.words), ("ideal", board.words_per_cycle)):
+        options = SearchOptions(b_max=2, overlap=overlap, tile=Tile(512, 7, 64))
+        found = search(network, board, options)
+        design, fbcb = tabulate_design(network, board, options, found)
+        costs = layer_costs(design, fbcb)
+        alone = [layer.gemm is None for layer in network.layers]
+        assert costs.time_s[alone] * board.clock_hz == pytest.approx(costs.words[alone] / rate)
+        cycles = Evaluator(network, board, options).account(np.array([options.tile]))[0][0]
+        assert cycles[0].sum(axis=0) / board.clock_hz == pytest.approx(costs.time_s.sum(axis=0), rel=1e-9)
+
+
 ENERGIES = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0}
 
 

@@ -324,11 +324,11 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
         assert not names & {*ENGINE, *NPU}
         return
     package = (engine / "rtl" / "engine_pkg.sv").read_text()
-    found = dict(re.findall(r"localparam int (T_R|T_P|T_C|W|S) = (\d+);", package))
-    T_R, T_P, T_C, _ = design.tile
+    found = dict(re.findall(r"localparam int (T_R|T_P|T_C|V|W|S) = (\d+);", package))
+    _, T_P, T_C, _ = design.tile
     beside = int(found.pop("S"))
     words = int(design.platform.port.words)
-    assert found == {"T_R": str(T_R), "T_P": str(T_P), "T_C": str(T_C), "W": str(words)}
+    assert found == {name: str(size) for name, size in (design.tile._asdict() | {"W": words}).items()}
     assert 1 <= beside <= design.options.b_max
     if T_P * T_C > 100:
         return  # takes a minute
@@ -365,7 +365,8 @@ def test_int8_doubles_the_multipliers_and_has_no_engine(fluidb: Run, tmp_path: P
 def test_dsps_at_twice_the_clock_make_twice_the_products(fluidb: Run, tmp_path: Path) -> None:
     """Of as many DSPs, and in int8 twice as many again; the engine in RTL has none of it."""
     text = (ROOT / "platforms" / "pynq-z1.toml").read_text()
-    text = text.replace("luts = 53", "luts = 253")
+    assert "luts = 53_200" in text
+    text = text.replace("luts = 53_200", "luts = 253_200")  # so that multipliers are the limit
     (tmp_path / "x2.toml").write_text(text.replace("dsps = 220", "dsps = 220\nmacs_per_dsp = 2", 1))
     record = json.loads(fluidb("dse", TINY, "x2.toml", "-o", "d", "--json").stdout)
     macs = record["T_P"] * record["T_C"]

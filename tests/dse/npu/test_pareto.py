@@ -47,7 +47,7 @@ def brute_force(network, board, options, over):
     points: dict[tuple[float, ...], list[Tile]] = {}
     for item in ranked(network, board, options, space, len(space)):
         tile, objective = item.tile, item.objective
-        cost = evaluator.cost(np.array([Tile(*tile)]), traffic=Axis.ENERGY in over)
+        cost = evaluator.cost(np.array([tile]), traffic=Axis.ENERGY in over)
         takes = {
             Axis.DSP: -(-tile.T_P * tile.T_C // board.macs_per_dsp),
             Axis.RAM: 2 * board.word_bits * (tile.T_R * tile.T_P + tile.T_P * tile.T_C + tile.T_R * tile.T_C),

@@ -14,16 +14,16 @@ from fluidb.dse.npu import schedule
 from fluidb.dse.npu.costs import layer_costs, samples_beside
 from fluidb.dse.npu.resources import banks, logic_of, needs
 from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
-from fluidb.dse.npu.space import check_fit
+from fluidb.dse.npu.space import check_fit, stacked
 from fluidb.formats import InputError
 from fluidb.models import load_network
-from fluidb.platforms import load_platform
+from fluidb.platforms import PLATFORMS, load_platform
 
 ZCU104 = load_platform("zcu104").with_pixels([1, 2, 4, 8])
 
 
-def test_a_depthwise_layer_is_nearly_v_times_as_fast():
-    """49 rows of 3,136 side by side for one column: 3,136 steps become 784."""
+def test_a_depthwise_layer_is_v_times_as_fast():
+    """3,136 rows of one column take 784 steps with four pixels side by side."""
     cycles = []
     for V in (1, 4):
         board = board_of(4 * V, 4000, 100.0).model_copy(update={"pixels": [V], "port_latency_cycles": 0.0})
@@ -33,7 +33,7 @@ def test_a_depthwise_layer_is_nearly_v_times_as_fast():
     assert cycles == [8 * 3136, 8 * 784]
 
 
-def test_the_choice_at_every_batch_is_the_walk_s():
+def test_the_time_of_the_chosen_layout_is_the_walk_s():
     """Several samples and rows of several groups, with as many pixels as a beat has words and more."""
     draw = np.random.default_rng(11)
     for _ in range(12):
@@ -42,7 +42,7 @@ def test_the_choice_at_every_batch_is_the_walk_s():
         T_R, T_P, T_C = (int(draw.integers(2, most)) for most in (60, 6, 9))
         tile = Tile(T_R, T_P, T_C, V)
         board = board_of(400, 400, 0.9).model_copy(update={"pixels": [V], "port_words": 8})
-        options, b = SearchOptions(b_max=3), 3
+        options = SearchOptions(b_max=3)
         result = SearchResult([RankedDesign.of(tile, 1.0)], 1)
         design, fbcb = tabulate_design(network_of([gemm]), board, options, result)
         assert samples_beside(design, fbcb) <= max(8 // V, 1)
@@ -51,12 +51,8 @@ def test_the_choice_at_every_batch_is_the_walk_s():
         chosen = Evaluator(design.network, board, options).choose(tile)
         for b in (1, 3):
             layout = b, int(chosen.B_R[0, b - 1]), -(-b // int(chosen.B_R[0, b - 1])), 1
-            stacked = [
-                tile,
-                Tile(tile[0] // 2, 2 * tile[1], tile[2] // 2, V),
-                Tile(tile[0] // 2, tile[1] // 2, 2 * tile[2], V),
-            ]
-            run = gemm, stacked[chosen.codes[0, b - 1]], layout, int(block_rows[0, b - 1])
+            shape = Tile(*stacked(np.array([tile]))[:, chosen.codes[0, b - 1], 0].astype(int).tolist())
+            run = gemm, shape, layout, int(block_rows[0, b - 1])
             port, drain = tuple(map(int, board.port)), int(schedule.drain_cycles(tile.T_P))
             assert naive_engine.run(*run, port, drain) == chosen.cycles[0, b - 1]
             assert naive_engine.words_of(*run) == chosen.words[0, b - 1]
@@ -73,8 +69,8 @@ def test_pixels_share_the_weights_and_divide_the_rows():
     alone, all_ = (logic_of(ZCU104, 1024, 6, 48, V, 1) for V in (1, 4))
     assert all_.luts["elements"] == 4 * alone.luts["elements"]
     assert all_.flip_flops["sums"] == pytest.approx(4 * alone.flip_flops["sums"], rel=0.05)
-    for part in (alone.flip_flops, alone.luts):
-        assert part["weights"] == (all_.flip_flops if part is alone.flip_flops else all_.luts)["weights"]
+    for one_part, all_parts in ((alone.luts, all_.luts), (alone.flip_flops, all_.flip_flops)):
+        assert one_part["weights"] == all_parts["weights"]
     taken = needs(ZCU104, Tile(512, 6, 48, 4))
     assert taken is not None
     assert taken.largest_T_R >= 512
@@ -124,7 +120,7 @@ def test_designs_with_pixels_go_through_files_and_commands(fluidb, tmp_path):
 
 
 def test_a_board_states_its_pixels(tmp_path):
-    text = (load_platform.__globals__["PLATFORMS"].find("zcu104")).read_text()
+    text = PLATFORMS.find("zcu104").read_text()
     file = tmp_path / "mine.toml"
     file.write_text(text.replace("word_bits = 16\n", "word_bits = 16\npixels = [1, 2]\n", 1))
     board = load_platform(file)
