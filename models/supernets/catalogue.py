@@ -52,6 +52,11 @@ class Family(NamedTuple):
     def members(self) -> list[SubNet]:
         """The SubNets that have names.
 
+        Returns
+        -------
+        list of SubNet
+            In the order of the file.
+
         Raises
         ------
         InputError
@@ -66,6 +71,16 @@ class Family(NamedTuple):
 
     def subnet(self, text: str) -> SubNet:
         """A SubNet by its name, or as a line such as ``d=0,e=0.2``.
+
+        Parameters
+        ----------
+        text : str
+            The name or the line.
+
+        Returns
+        -------
+        SubNet
+            The SubNet.
 
         Raises
         ------
