@@ -330,33 +330,43 @@ def find_capacity(
     Parameters
     ----------
     table : LatencyTable, sequence of ServedNetwork, str or Path
-    Times of the design, or its folder; or several networks, or their file, whose shares of the rate are their own.
+        Times of the design, or its folder; or several networks, or their file, whose shares of the rate are their own.
     policy : Scheduler or str
-    The policy.
+        The policy.
     requirements : sequence of Requirement
-    Upper bounds on figures that more traffic makes worse.
+        Upper bounds on figures that more traffic makes worse.
     slo_s : float, Distribution or Shares, optional
-    Latency objective in seconds of all requests, or the distribution of their own ones.
+        Latency objective in seconds of all requests, or the distribution of their own ones.
     columns : Columns
-    Of one network, columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
+        Of one network, columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
     predict_depth : float, optional
-    Correlation of predicted with actual exits, or steps.
+        Correlation of predicted with actual exits, or steps.
     seeds : int
-    Independent runs at each rate, with seeds 0..seeds - 1.
+        Independent runs at each rate, with seeds 0..seeds - 1.
     count, max_requests : int
-    Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
+        Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
     low_per_s, high_per_s : float, optional
-    Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
     clients : Clients, optional
-    Clients that wait, in place of arrivals: the least number of them, and their think time.
+        Clients that wait, in place of arrivals: the least number of them, and their think time.
     most_clients : int, optional
-    The largest number; by default a tenth of ``count``.
+        The largest number; by default a tenth of ``count``.
     tolerance : float
-    Width at which bisection stops, as a share of the rate; or one client.
+        Width at which bisection stops, as a share of the rate; or one client.
     threads : int, optional
-    Threads to use, by default all cores; the result does not depend on it.
+        Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
-    Called after each rate with (rates tried, a lower bound of how many there will be).
+        Called after each rate with (rates tried, a lower bound of how many there will be).
+
+    Returns
+    -------
+    Capacity
+        The highest rate that is kept, the lowest that is not, and every rate that was tried.
+
+    Raises
+    ------
+    InputError
+        If the requirements, the traffic or the bounds do not fit.
     """
     networks = as_served(table)
     scheduler, tables = scheduler_on(networks, policy), [network.latency for network in networks]

@@ -215,15 +215,20 @@ def compare(
     Parameters
     ----------
     scenario : Scenario
-    The scenario.
+        The scenario.
     folder : str or Path, optional
-    Keeps designs, finished runs and the outcome; damaged files are computed again.
+        Keeps designs, finished runs and the outcome; damaged files are computed again.
     threads : int, optional
-    Threads to use, by default all cores; the result does not depend on it.
+        Threads to use, by default all cores; the result does not depend on it.
     scheduler : str, optional
-    A Dask cluster to run on (:func:`fluidb.studies.workers.workers`), with the same result.
+        A Dask cluster to run on (:func:`fluidb.studies.workers.workers`), with the same result.
     progress : callable, optional
-    Called with (searches and runs done, searches and runs in all).
+        Called with (searches and runs done, searches and runs in all).
+
+    Returns
+    -------
+    tuple of (Comparison, int)
+        The comparison, and how many runs the folder already had.
     """
     seeds, store = scenario.file.seeds, Store(None if folder is None else Path(folder))
     grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
