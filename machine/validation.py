@@ -44,8 +44,8 @@ CALIBRATION = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Figures of a replay that are compared."""
+class TrialFigures:
+    """TrialFigures of a replay that are compared."""
 
     mean_s: float
     p50_s: float
@@ -54,7 +54,7 @@ class Figures:
     violation_rate: float
 
     @classmethod
-    def of(cls, replay: Replay) -> Figures:
+    def of(cls, replay: Replay) -> TrialFigures:
         """The figures of a replay."""
         found = summarise(replay)
         p50_s, p95_s, p99_s = (found.percentile(name).latency_s for name in ("p50", "p95", "p99"))
@@ -70,9 +70,9 @@ class Trial:
     repeat: int  # repetition, from 0; it is the seed of the trace
     # on the machine; by the simulator with the table measured just before and after the run; and by the simulator
     # with the time that each run took on the machine
-    real: Figures
-    simulated: Figures
-    replayed: Figures
+    real: TrialFigures
+    simulated: TrialFigures
+    replayed: TrialFigures
     drift: float  # share by which the table after the run is slower than the one before it
     # half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
     # measurements before and after the run
@@ -85,7 +85,7 @@ class Trial:
 class Error:
     """Error of a figure of the simulator, over the repeats: a share of the real figure, or of all requests."""
 
-    figure: str  # name of the field of :class:`Figures`
+    figure: str  # name of the field of :class:`TrialFigures`
     # of the simulation, with its sign. The median of all repeats lies between the least and the most of n with a
     # confidence of 1 - 2 ** (1 - n)
     median: float
@@ -336,20 +336,21 @@ def _trial(
     """A run on the machine, and the simulations of it, given the measurements of each network before and after it."""
     scheduler, pairs = find_policy(point.policy), list(zip(*measured, strict=True))
     tables = [between(*pair) for pair in pairs]
-    simulated = Figures.of(simulate(with_tables(networks, tables), traffic, scheduler))
+    simulated = TrialFigures.of(simulate(with_tables(networks, tables), traffic, scheduler))
     clock = VirtualClock(traffic.whole.trace.arrival_s)
     engine = TableEngine(clock, as_measured(done.outcome))
     # the policy knew the tables of the measurement before
     replayed = serve_in_steps(case_of(networks, traffic, scheduler), clock, engine).replay
     longer = with_tables(networks, [slower(table, STEP) for table in tables])
-    moved_s = Figures.of(simulate(longer, traffic, scheduler)).mean_s
+    moved_s = TrialFigures.of(simulate(longer, traffic, scheduler)).mean_s
     # of several networks the worst, as an error of one delays all
     drifts = [
         float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
         for before, after in pairs
     ]
+    real = TrialFigures.of(done.outcome.replay)
     return Trial(
-        point.policy, point.load, point.repeat, Figures.of(done.outcome.replay), simulated, Figures.of(replayed),
+        point.policy, point.load, point.repeat, real, simulated, TrialFigures.of(replayed),
         max(drifts, key=abs), max(half_width(*pair) for pair in pairs), (moved_s / simulated.mean_s - 1.0) / STEP,
         done.answers_wrong,
     )  # fmt: skip
@@ -362,7 +363,7 @@ def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
     calibrations, which their interval bounds.
     """
     errors = []
-    for item in fields(Figures):
+    for item in fields(TrialFigures):
         off = [_off(item.name, trial.simulated, trial.real) for trial in trials]
         again = [abs(_off(item.name, trial.replayed, trial.real)) for trial in trials]
         errors.append(Error(item.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
@@ -371,7 +372,7 @@ def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
     return LoadVerdict(trials[0].policy, trials[0].load, errors, doubt, says)
 
 
-def _off(figure: str, found: Figures, real: Figures) -> float:
+def _off(figure: str, found: TrialFigures, real: TrialFigures) -> float:
     """The error of a figure: a share of the real one; for violations, a difference of shares."""
     value, expected = float(getattr(found, figure)), float(getattr(real, figure))
     return value - expected if figure == "violation_rate" else value / expected - 1.0

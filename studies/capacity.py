@@ -221,7 +221,7 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Service:
+class _ProbedService:
     """The networks of a device under a policy, and what their requests are given."""
 
     networks: Sequence[ServedNetwork]
@@ -257,7 +257,7 @@ class _LoadSearch:
     ``drawn`` is each seed's traffic at 1 request/s, which every rate rescales, or all at once, for clients to send.
     """
 
-    served: _Service
+    served: _ProbedService
     requirements: Sequence[Requirement]
     columns: Columns
     seeds: int
@@ -377,7 +377,7 @@ def find_capacity(
     # a device spends the same time on its requests as one with one network does, whose rate is that of the first
     relative = sum(shares[network.name] * (rates[0] / rate) for network, rate in zip(networks, rates, strict=True))
     saturation = rates[0] / relative
-    served = _Service(networks, scheduler, requirements, slo_s, predict_depth)
+    served = _ProbedService(networks, scheduler, requirements, slo_s, predict_depth)
     cap = 16 * count if max_requests is None else max_requests
     if seeds < 2:
         raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")

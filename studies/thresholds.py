@@ -274,10 +274,10 @@ def _samples_of(network: ServedNetwork, shared: Samples | None) -> Samples | Non
     return samples if samples is None or isinstance(samples, Samples) else read_samples(samples)
 
 
-def _nothing_to_try(trace: Trace) -> str:
+def _nothing_to_try(answers: Trace | Samples) -> str:
     return (
-        f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit (or entropy_1, ...), of "
-        "requests or samples, for a network with several exits that states no threshold, found none; add samples, or "
+        f"{answers.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit (or entropy_1, ...), "
+        "of requests or samples, for a network with several exits that states no threshold, found none; add samples, or "
         "leave out its threshold"
     )
 
@@ -300,7 +300,7 @@ def _tried_of(network: ServedNetwork, answers: Trace | Samples, thresholds: Sequ
     if stated or network.threshold is not None or len(network.latency.exits) == 1:
         return []
     if answers.correct is None:
-        raise InputError(network.about(["expected correct_1, ... beside its confidences, found none; add samples"]))
+        raise InputError(network.about([_nothing_to_try(answers)]))
     tried = _usual(network, answers) if thresholds is None else thresholds
     try:
         check_tried(tried, answers.measure)

@@ -105,7 +105,6 @@ def command(
 def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
     replay = found.replay
-    served = {"between": replay.between} if found.networks else {"network": replay.table.network}
     networks = [
         {
             "name": figures.name,
@@ -117,8 +116,9 @@ def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
     ]
     record = {
         "policy": found.policy,
-        **served,
+        **({"between": replay.between} if networks else {}),
         "exits_from": replay.traffic.origin,
+        **({} if networks else {"network": replay.table.network}),
         "platform": replay.uses[0].table.platform,
         **objective_record(slo),
         **found.summary.record(),

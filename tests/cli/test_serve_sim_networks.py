@@ -215,7 +215,7 @@ BAD: dict[str, tuple[list[object], str]] = {
     "thresholds of no network": ([*SERVE, "--threshold", "0.5"], "--threshold: expected one network"),
     "stopped too early": (
         [*SERVE, "--until", "1us"],
-        "until: expected a time after the first arrival of "people" at ",
+        'until: expected a time after the first arrival of "people" at ',
     ),
 }
 

@@ -22,7 +22,15 @@ from fluidb.machine.measurement import check_measured_folder, measure, write_mea
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
 from fluidb.machine.serve import serve_real
-from fluidb.machine.validation import Figures, Trial, TrialPlan, half_width, judge_point, slower, validate_simulator
+from fluidb.machine.validation import (
+    Trial,
+    TrialFigures,
+    TrialPlan,
+    half_width,
+    judge_point,
+    slower,
+    validate_simulator,
+)
 from fluidb.platforms import load_platform
 from fluidb.platforms.measured import MeasuredDevice
 from fluidb.serving import POLICIES, ServedNetwork, find_policy, parse_requirement
@@ -300,7 +308,7 @@ def squeezed(folder: Path) -> Path:
 
 
 def figures(mean_s):
-    return Figures(mean_s, mean_s, 2 * mean_s, 4 * mean_s, 0.0)
+    return TrialFigures(mean_s, mean_s, 2 * mean_s, 4 * mean_s, 0.0)
 
 
 def trial(simulated, drift, half_width=0.0, replayed=1.01, sensitivity=2.0):

@@ -99,4 +99,4 @@ def test_the_command_takes_a_file_of_networks(fluidb: Run, tmp_path: Path, tiny_
     assert found["requirements"] == ["violation_rate[people] <= 30 %"]
     assert "violation_rate[people]" in fluidb(*asked, "--clients", "1..4").stdout
     (line,) = lines(fluidb(*asked, "--width", "shares:1=1"))
-    assert line.startswith("fluidb: --width: expected no columns of requests beside several networks")
+    assert line.startswith("fluidb: --width: expected a table with widths, or steps that follow from them")
