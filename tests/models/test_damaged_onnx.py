@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from fluidb.dse.npu.quantise import quantise
+from fluidb.dse.integers.quantise import quantise
 from fluidb.formats import InputError
 from fluidb.machine.network import RealNetwork
 from fluidb.models.importers import import_network
