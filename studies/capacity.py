@@ -83,7 +83,7 @@ class CapacityOptions:
     """
 
     slo_s: Objective | None = None
-    columns: Columns = NO_COLUMNS
+    columns: Columns = field(default_factory=lambda: NO_COLUMNS)
     predict_depth: float | None = None
     seeds: int = 5
     count: int = 20_000
