@@ -43,7 +43,7 @@ def command(
     ] = None,
     rate: Annotated[
         str | None,
-        option("Poisson arrivals in requests a second, of several rates each; max: the highest rate.", "RATE,...|max"),
+        option("Poisson arrivals in requests a second, one or more rates; max finds the highest.", "RATE,...|max"),
     ] = None,
     trace: OptionalTrace = None,
     slo: Slo = None,
@@ -54,7 +54,7 @@ def command(
         Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
     ] = "dsps",
     over_p99: Annotated[
-        bool, flag("Dearer plans may have a lower 99th percentile, too, not only a higher accuracy.", "--over-p99")
+        bool, flag("Also show dearer plans with a lower 99th percentile, not only a higher accuracy.", "--over-p99")
     ] = False,
     *,
     space: Space,
@@ -62,7 +62,7 @@ def command(
     seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5,
     count: Annotated[int, option("Requests of a run with a rate.", min=100, max=10**7)] = 20_000,
     output: Annotated[Path | None, written("Write the cheapest plan with its design and tables here.")] = None,
-    runs: Annotated[Path | None, option("Keep finished simulations here, and go on from those kept.", "FILE")] = None,
+    runs: Annotated[Path | None, option("Keep finished simulations here, and continue from them.", "FILE")] = None,
     scheduler: Cluster = None,
     threads: Threads = None,
     picture: PictureOptions,
@@ -70,10 +70,10 @@ def command(
 ) -> None:
     """Find the cheapest board, NPU, exits and policy that keep requirements.
 
-    Every design that fits a board, every subset of the exits with every threshold (of
-    samples), every SubNet, and every policy is a plan. Proofs discard most of them; the
-    others are simulated by rising cost. What is printed was simulated again on fresh
-    seeds. Exit code 1 if no plan keeps the requirements (`fluidb docs plan`).
+    A plan has a design that fits a board, some of the exits, their threshold, a SubNet and a
+    policy. All plans count: proofs discard most of them, and the others are simulated in
+    the order of their cost. The printed figures come from fresh seeds. Exit code 1 if no
+    plan keeps the requirements (`fluidb docs plan`).
     """
     from ...plots.plan import draw_plans
     from ...studies.plan.kept import kept_races

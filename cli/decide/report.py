@@ -36,7 +36,7 @@ FOLDERS = (
 def command(
     directories: Annotated[list[Path], argument(FOLDERS, "DIR|FILE...")],
     output: Annotated[Path, written("The page to write.", "FILE")],
-    trace: Annotated[Path | None, option("Requests to simulate; else the designs alone are shown.", "FILE")] = None,
+    trace: Annotated[Path | None, option("Requests to simulate; without them only designs are shown.", "FILE")] = None,
     policy: Policies = None,
     slo: Slo = None,
     seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
@@ -50,8 +50,9 @@ def command(
 ) -> None:
     """Write a search and its simulations as one HTML page.
 
-    The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
-    or --clients also the policies: figures with intervals, distributions, and what ran at the beginning.
+    The page loads nothing from the network. It shows design, resources, utilisation and latency table
+    of every folder; with --trace or --clients also the policies, with figures, intervals,
+    distributions, and what ran at the beginning.
     """
     from ...formats import InputError, write_file
     from ...plots import check_picture

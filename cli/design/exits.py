@@ -23,7 +23,7 @@ def command(
         str, argument("A network with exit candidates: a name, or a TOML file.", "NETWORK", **named(NETWORK))
     ],
     target: Annotated[str, argument(TARGET, "DEVICE|DIR|FILE.csv", **named(DEVICE))],
-    samples: Annotated[Path, option("Its answers at every candidate and at the end.", "FILE")],
+    samples: Annotated[Path, option("The network's answers at every candidate and at the end.", "FILE")],
     batch: Annotated[int, option("Samples of a batch.")],
     precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%",
     slow: Annotated[str, option("Share of batches that may take longer than without exits.", "SHARE")] = "2%",

@@ -30,7 +30,8 @@ Bandwidth = Annotated[
 ]
 
 Persistent = Annotated[
-    str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")
+    str | None,
+    option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB); search finds how much.", "QUANTITY|search"),
 ]
 
 BestBy = Annotated[
@@ -69,13 +70,13 @@ class Space:
     ] = Overlap.TILES
     b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=MAX_DESIGN_BATCH)] = 8
     bandwidth: Bandwidth = None
-    int8: Annotated[bool, flag("Words of 8 bits, two MACs a DSP.", "--int8")] = False
+    int8: Annotated[bool, flag("Words of 8 bits, and two MACs in a DSP.", "--int8")] = False
     pixels: Annotated[
         str | None, option("Output pixels that a design may work on side by side, instead of the board's.", "V1,V2,...")
     ] = None
-    max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
-    max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
-    max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None
+    max_dsp: Annotated[str | None, option("DSPs that a design may take: 80% or 720DSPs.", "LIMIT")] = None
+    max_ram: Annotated[str | None, option("On-chip memory that a design may take: 80% or 15Mb.", "LIMIT")] = None
+    max_lut: Annotated[str | None, option("LUTs that a design may take: 76% or 166000LUTs.", "LIMIT")] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
         """Read the search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
@@ -108,7 +109,8 @@ class Search(Space):
     """The same options, and those that define which design is the best."""
 
     weights: Annotated[
-        str | None, option("w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.", "W1,W2,...|FILE")
+        str | None,
+        option("Weights w_b for b = 1..B_max, or results of `serve-sim --json`; all 1 if not given.", "W1,W2,...|FILE"),
     ] = None
     objective: Annotated[
         str | None,
