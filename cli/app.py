@@ -199,6 +199,10 @@ class _Group(TyperGroup):
         except InputError as error:
             fail(error.first_faults)
             raise SystemExit(2) from None
+        except MemoryError as error:  # its text, if any, says how much an array takes
+            why = f" ({error})" if str(error) else ""
+            fail([f"expected less to compute, found too little memory{why}; use fewer requests, samples or designs"])
+            raise SystemExit(2) from None
         except OSError as error:  # a path too long, a folder that may not be entered, a full disk behind stdout
             enough = isinstance(error, BrokenPipeError)  # the reader, say `head`, has seen all that it wants
             if not enough:
