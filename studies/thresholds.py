@@ -21,22 +21,18 @@ from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..tables.latency import LatencyTable
 from ..traffic.exits import check_tried
-from ..traffic.measures import CONFIDENCE
 from ..traffic.samples import Samples, read_samples
 from ..traffic.trace import Trace
 
 MOST = 1_000
 """Most combinations of the thresholds of several networks."""
 
-CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
-"""Thresholds that a sweep of confidences tries by default."""
-
 
 @dataclass(frozen=True, slots=True)
 class ThresholdPoint:
     """One threshold for all exits, and the figures with it."""
 
-    threshold: float  # confidence or entropy from which a sample leaves
+    threshold: float  # value of the measure from which a sample leaves
     exit_shares: list[float]  # of the requests that leave at each exit
     accuracy: float  # share of the requests answered rightly; one without an answer counts as wrong
     mean_latency_s: float  # from arrival, of those with an answer
@@ -54,7 +50,7 @@ class Sweep:
     requests: int  # requests that every point serves
     exits: list[str]  # names of the network's exits
     points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
-    measure: str = "confidence"  # of the thresholds: confidence or entropy
+    measure: str = "confidence"  # of the thresholds
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -80,7 +76,7 @@ class SweptNetwork:
     """One of several networks in a sweep."""
 
     name: str
-    measure: str | None  # of the thresholds that are tried: confidence or entropy; ``None`` if none are
+    measure: str | None  # of the thresholds that are tried; ``None`` if none are
     exits: list[str]  # names of its exits
 
 
@@ -219,10 +215,9 @@ def _try_all(
 
 def _usual(table: LatencyTable, answers: Trace | Samples) -> list[float]:
     """The thresholds that are tried if none are stated: the usual ones of the measure, and those of a plan."""
-    usual = CONFIDENCES if answers.measure is CONFIDENCE else answers.measure.usual
     measure, own = table.thresholds or (answers.measure.name, [])
-    more = [item for item in own if isinstance(item, float) and measure == answers.measure.name]
-    return sorted({*usual, *more}, key=answers.measure.to_array)
+    more = [threshold for threshold in own if isinstance(threshold, float) and measure == answers.measure.name]
+    return sorted({*answers.measure.swept, *more}, key=answers.measure.to_array)
 
 
 def sweep_thresholds(
@@ -245,7 +240,7 @@ def sweep_thresholds(
     policy : Scheduler or str
         The policy.
     thresholds : sequence of float, optional
-        Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies, and those of a plan.
+        Each for all exits; by default those of the measure, and those of a plan.
     requirements : sequence of Requirement
         Requirements that are to hold.
     progress : callable, optional
@@ -266,7 +261,7 @@ def sweep_thresholds(
     if trace.confidences is None or trace.correct is None or trace.exits is not None:
         raise InputError(
             f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, "
-            "of requests or samples (or entropy_1, ...); add samples"
+            "of requests or samples (or another measure); add samples"
         )
     tried = _usual(latency, trace) if thresholds is None else thresholds
     check_tried(tried, trace.measure)

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from ..formats import AnyPath, SparseRecord, Strict, Table, check_beside, check_folder, read_table
 from ..platforms.device import MAX_BATCH
+from ..traffic.measures import MeasureName
 from .latency import EXITS_FILE, LATENCY_FILE, MAX_S, Level, PlannedService
 
 TIMES_FILE, PATTERN_FILE = "inference_time.json", "batching_pattern.json"
@@ -82,7 +83,7 @@ class PatternRow(Strict):
     """A row of the batching-pattern matrix."""
 
     candidate: str  # the layer that it follows
-    confidence: Level  # its threshold; of samples with entropies, the entropy up to which they leave
+    confidence: Level  # its threshold, of the plan's measure
     count: Annotated[int, Field(ge=1)]  # principal values that must reach the threshold
     batches: list[Count]  # C[i, j]: batches of which ceil(samples that move on / v) is j
 
@@ -112,7 +113,7 @@ class PlannedExit(Strict):
 
     after: str  # the layer that it follows
     place: Annotated[int, Field(ge=1)]  # among the candidates, counted from 1
-    confidence: Level  # its threshold; an entropy where samples have these
+    confidence: Level  # its threshold, of the plan's measure
     count: Annotated[int, Field(ge=1)]  # principal values that must reach the threshold; 1 for a classification
     rate: Share  # of samples that leave here
 
@@ -164,7 +165,7 @@ class ExitPlan(Table):
     gain: Share
     posterior: Literal["observed", "literal"]
     guard: Share | Literal["bound"] | None
-    measure: Literal["confidence", "entropy"] = "confidence"  # of the samples, and of all thresholds of the plan
+    measure: MeasureName = "confidence"  # of the samples, and of all thresholds of the plan
     confidences: list[Level]  # thresholds that were tried
     exits: Annotated[list[PlannedExit], Field(min_length=1)]  # in order of depth
     samples_chosen: Annotated[int, Field(ge=1)]  # of the half of the log that chose

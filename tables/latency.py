@@ -14,9 +14,9 @@ from pydantic import Field, model_validator
 
 from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, first_rows, read_table
 from ..models import MAX_WORK, Exit, Layer
-from ..models.network import Words, thresholds_of
+from ..models.network import thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
-from ..traffic.measures import ENTROPY
+from ..traffic.measures import HIGHEST, MeasureName, Threshold
 
 LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
 SUBGRAPHS_FILE, PARTITION_FILE, EXITS_FILE = "subgraphs.json", "partition.json", "exits.json"
@@ -80,15 +80,15 @@ class Reuse(SparseRecord):
             raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
 
 
-Level = Annotated[float, Field(ge=0, le=ENTROPY.values.high)]
-"""A threshold of an exit: a confidence or an entropy."""
+Level = Annotated[float, Field(ge=0, le=HIGHEST)]
+"""A threshold of an exit, of any measure."""
 
 
 class PlannedService(SparseRecord):
     """The batch size and the thresholds that the exits of a network were chosen for; a table is served with them."""
 
     batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    measure: Literal["confidence", "entropy"] = "confidence"
+    measure: MeasureName = "confidence"
     thresholds: list[Level]  # of each exit but the last
 
 
@@ -316,7 +316,7 @@ class LatencyTable(Table, SparseRecord):
         return self.model_copy(update={"layers": layers, "measured": None})
 
     @property
-    def thresholds(self) -> tuple[Literal["confidence", "entropy"], Sequence[float | Words]] | None:
+    def thresholds(self) -> tuple[str, Sequence[Threshold]] | None:
         """Measure and thresholds by which samples leave: of its plan of exits, else of its network, if one has any."""
         plan = self.planned
         return thresholds_of(self.exits) if plan is None else (plan.measure, plan.thresholds)

@@ -44,7 +44,7 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[Threshold]:
     Parameters
     ----------
     text : str
-        Numbers that a confidence or an entropy can have, ``never`` or ``always``, separated by commas.
+        Numbers that a measure can have, ``never`` or ``always``, separated by commas.
     what : str
         Name of the parameter, for the fault.
 
@@ -68,9 +68,10 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[Threshold]:
     except ValueError:
         values = []
     if not values or not any(all(map(measure.fits, values)) for measure in MEASURES.values()):
+        expected = ", ".join(measure.expected for measure in MEASURES.values())
         raise InputError(
-            f"{what}: expected a confidence from 0 to 1 or an entropy from 0 to 25, or one for each exit but the last "
-            f'with commas between, found "{text}"; write e.g. 0.8 or 0.8,never,0.9'
+            f"{what}: expected {expected}, or one for each exit but the last with commas between, "
+            f'found "{text}"; write e.g. 0.8 or 0.8,never,0.9'
         )
     return values
 

@@ -62,8 +62,8 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
     Parameters
     ----------
     path : str or Path
-        A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... or
-        ``entropy_1``..., ``correct_1``..., those of ``REQUEST_COLUMNS`` and ``network``; ``-`` is standard input.
+        A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... (or
+        another measure), ``correct_1``..., those of ``REQUEST_COLUMNS`` and ``network``; ``-`` is standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 
@@ -171,8 +171,9 @@ def _members(
         if set(names) != set(found[family]):
             faults.append(f"{path}: header: expected {names[0]} to {names[-1]} without a gap")
         found[family] = names
-    if all(found.get(name) for name in MEASURES):
-        faults.append(f"{path}: header: expected columns of one measure, found {' and '.join(MEASURES)}; leave one out")
+    measures = [name for name in MEASURES if found.get(name)]
+    if len(measures) > 1:
+        faults.append(f"{path}: header: expected columns of one measure, found {' and '.join(measures)}; leave one out")
     if faults:
         raise InputError(faults)
     return {name: names for name, names in found.items() if names}

@@ -42,8 +42,8 @@ class Samples:
     Attributes
     ----------
     confidences : (N, E - 1), (N, E), (N, E - 1, V) or (N, E, V) ndarray of float64
-        Confidence at each exit, or minus the entropy; that of the last exit is not used.  An answer of a dense task has
-        V principal values instead of one: those by which it is judged whether the answer is good enough.
+        How sure each answer is, as ``measure`` is held in arrays; that of the last exit is not used.  An answer of a
+        dense task has V principal values instead of one: those by which it is judged whether the answer is good enough.
     correct : (N, E) ndarray of bool or float64
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     source : str or Path, optional
@@ -51,7 +51,7 @@ class Samples:
     width, predicted_depth, predicted_width : (N,) ndarray of float64, optional
         As a trace has them (:class:`.trace.Trace`).
     measure : Measure
-        The measure of ``confidences``: confidence or entropy.
+        The measure of ``confidences``.
     """
 
     confidences: NDArray[np.float64]
@@ -141,8 +141,8 @@ def read_samples(path: AnyPath) -> Samples:
     ----------
     path : str or Path
         An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
-        with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may have ``entropy`` for ``confidence``, and
-        also ``width``, ``predicted_depth`` and ``predicted_width``.
+        with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may have the name of another measure for
+        ``confidence``, and also ``width``, ``predicted_depth`` and ``predicted_width``.
 
     Returns
     -------
@@ -194,7 +194,8 @@ def _read_npz(archive: BinaryIO, path: Path) -> _Read:
         if [name for name in file.names if name not in MORE] not in map(sorted, pairs):
             found = ", ".join(" ".join(name.split())[:40] for name in file.names[:5]) or "none"
             raise InputError(
-                f"{path}: expected the arrays confidence and correct (or entropy, or score), found {found}"
+                f"{path}: expected the arrays confidence and correct (or {', '.join([*MEASURES][1:])}, or score), "
+                f"found {found}"
             )
         for name in file.names:
             _check_shape(path, name, file.header(name)[0])

@@ -45,7 +45,7 @@ class Trace:
     exits : (N,) ndarray of int64, optional
         1-based exit at which each request leaves.
     confidences : (N, C) ndarray of float64, optional
-        Confidences at exits 1..C, or minus the entropies.
+        How sure the answers at exits 1..C are, as ``measure`` is held in arrays.
     slo_s : (N,) ndarray of float64, optional
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool or float64, optional
@@ -63,7 +63,7 @@ class Trace:
     network : (N,) ndarray of str, optional
         Name of the network that each request is for, where several are served.
     measure : Measure
-        The measure of ``confidences``: confidence or entropy.
+        The measure of ``confidences``.
     """
 
     request_id: NDArray[np.int64]

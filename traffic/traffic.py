@@ -136,7 +136,7 @@ def prepare(
     seed : int
         For exits, objectives and predictions that are drawn.
     threshold : Threshold or sequence of Threshold, optional
-        For exits decided by confidence or entropy: one for all, or one for each but the last; by default a confidence
+        For exits decided by a measure: one for all, or one for each but the last; by default a confidence
         of 0.8 (Fluid Batching, Section IV).
     predict_depth : float, optional
         Correlation of predictions that are drawn (:func:`.predictions.predict`) with the steps of the trace, or with
@@ -156,7 +156,7 @@ def prepare(
     last = len(rates)
     if threshold is not None and (trace.confidences is None or trace.exits is not None):
         raise InputError(
-            "threshold: expected a trace whose exits are decided by confidence_1, ... or entropy_1, ...; "
+            "threshold: expected a trace whose exits are decided by confidence_1, ... (or another measure); "
             "this one's are not"
         )
     check(trace, last)

@@ -79,6 +79,8 @@ def _record(planned: PlanResult, output: Path | None) -> dict[str, Any]:
 
 
 def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[str]:
+    from ...traffic.measures import MEASURES
+
     plan = planned.plan
     expected, checked = plan.expected, plan.checked
     slow = f"at most {percent(plan.slow)} slow batches of {plan.batch}"
@@ -89,7 +91,7 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
         "to keep": f"{percent(plan.precision)} of the precision, {slow}",
         "samples": f"{plan.samples_chosen:,} chose, {plan.samples_checked:,} others checked",
     }
-    reach = "from a confidence of" if plan.measure == "confidence" else "up to an entropy of"
+    reach = MEASURES[plan.measure].asked
     for number, item in enumerate(plan.exits, 1):
         enough = f", reached by {item.count} values" if dense else ""
         where = f"{names[item.after]}, after {item.after}"

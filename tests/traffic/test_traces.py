@@ -312,7 +312,7 @@ def test_one_threshold_for_each_exit():
 )
 def test_thresholds_that_are_none(text):
     with pytest.raises(
-        InputError, match="--threshold: expected a confidence from 0 to 1 or an entropy from 0 to 25, or one"
+        InputError, match="--threshold: expected a confidence from 0 to 1, an entropy in nats, from 0 to 25, .*, or one"
     ):
         parse_thresholds(text, "--threshold")
 
