@@ -132,8 +132,9 @@ def check(trace: Trace, last: int) -> None:
             )
     elif trace.confidences is not None and trace.confidences.shape[1] not in (last - 1, last):
         name, found = trace.measure.name, trace.confidences.shape[1]
+        hint = "; `fluidb samples generate --network DIR` draws answers at the exits of a table" if last > 1 else ""
         expected = f"{name}_1 to {name}_{last - 1}, one for each exit but the last" if last > 1 else "none"
-        faults.append(f"{where}: {name}: expected {expected}, as the network has {last}, found {found}")
+        faults.append(f"{where}: {name}: expected {expected}, as the network has {last}, found {found}{hint}")
     if trace.correct is not None and trace.correct.shape[1] != last:
         faults.append(
             f"{where}: answers: expected correct_1 to correct_{last}, one for each exit of the network, "

@@ -10,7 +10,18 @@ import typer
 
 from ...traffic.measures import CONFIDENCE, MEASURES, show_threshold
 from ..names import NETWORK, named, offering
-from ..options import AsJson, Force, PictureOptions, ThresholdsTried, argument, flat, option, tried_thresholds, written
+from ..options import (
+    AsJson,
+    Force,
+    PictureOptions,
+    ThresholdsTried,
+    argument,
+    flag,
+    flat,
+    option,
+    tried_thresholds,
+    written,
+)
 from ..render import facts, folded_table, percent, show
 
 if TYPE_CHECKING:
@@ -19,6 +30,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Draw or describe the answers of a network at its exits.")
 
+NETWORK_HELP = (
+    "What answers: the candidates of a network, or its exits if it has none; or the exits of a folder with a design, a "
+    "latency table or a plan."
+)
 MEASURE = "Measure that is drawn at each exit."
 PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
@@ -27,14 +42,13 @@ PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 def generate(
     preset: Annotated[str, argument(PRESET, "PRESET", **offering(("imagenet", "glue", "qnli")))],
     output: Annotated[Path, written("The file to write.", "FILE.npz")],
-    network: Annotated[
-        str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK", **named(NETWORK))
-    ],
+    network: Annotated[str, option(NETWORK_HELP, "NETWORK|DIR", **named(NETWORK))],
     count: Annotated[int, option("Samples.")] = 50_000,
     seed: Annotated[int, option("Same seed, same samples.")] = 0,
     measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name,
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
+    exits: Annotated[bool, flag("The network's own exits answer, though it has candidates, too.", "--exits")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,12 +58,9 @@ def generate(
     figures of the PAME paper (`fluidb docs exits`); the number of classes is
     that of the network's heads.
     """
-    from dataclasses import replace
-
     from ...formats import InputError, check_free
-    from ...models.candidates import classes_of, find_candidates
-    from ...models.loader import read_network_file
-    from ...traffic.answers import PRESETS, as_measured, draw_answers
+    from ...studies.answers import draw_log, find_exits
+    from ...traffic.answers import PRESETS
     from ...traffic.samples import write_samples
 
     check_free(output, force)
@@ -59,25 +70,20 @@ def generate(
         raise InputError(f'preset: expected one of {", ".join(PRESETS)}, found "{preset}"')
     if measure not in MEASURES:
         raise InputError(f'measure: expected one of {", ".join(MEASURES)}, found "{measure}"')
-    file, path = read_network_file(network)
-    exits = len(file.exits if file.candidates is None else find_candidates(file, path))
-    if not exits:
-        raise InputError(f"network: expected a network with exits or candidates, found none in {path}")
-    model = PRESETS[preset]
-    model = replace(model, classes=classes_of(file, path) or model.classes)
-    drawn = draw_answers(model, exits, count, seed, values=values, difficulty=difficulty)
-    drawn = as_measured(drawn, MEASURES[measure], model.classes)
+    answering, model = find_exits(network, own=exits), PRESETS[preset]
+    drawn = draw_log(answering, model, count, seed, measure=MEASURES[measure], values=values, difficulty=difficulty)
+    classes = answering.classes or model.classes
     write_samples(drawn, output, replace=force)
     accuracy = float(drawn.correct[:, -1].mean())
     record = {
-        "output": output, "preset": preset, "network": file.name, "exits": drawn.exits, "samples": count, "seed": seed,
-        "measure": measure, "classes": model.classes, "values": values, "difficulty": difficulty,
+        "output": output, "preset": preset, "network": answering.network, "exits": drawn.exits, "samples": count,
+        "seed": seed, "measure": measure, "classes": classes, "values": values, "difficulty": difficulty,
         "accuracy": accuracy,
     }  # fmt: skip
     text = {
         "samples": f"{count:,} of the preset {preset}, seed {seed}",
-        "measure": f"{measure}, of {model.classes:,} classes",
-        "exits": f"{drawn.exits}, the last included, of {file.name}",
+        "measure": f"{measure}, of {classes:,} classes",
+        "exits": f"{drawn.exits}, the last included, of {answering.network}",
         "accuracy at the end": percent(accuracy),
     }
     show(as_json, "fluidb.samples-output/1", record, [facts(text)], output, f"; next: fluidb samples show {output}")
