@@ -141,7 +141,7 @@ class CandidateRecord(Strict):
     value_s: Time | None
 
 
-class PlanStep(Strict):
+class StepRecord(Strict):
     """One step of the choice (``exit_choice.ChoiceStep``)."""
 
     after: Count
@@ -172,13 +172,13 @@ class ExitPlan(Table):
     samples_checked: Annotated[int, Field(ge=1)]  # of the half that checked
     expected: PlanFigures  # on the half that chose
     checked: PlanFigures  # on the other half
-    steps: list[PlanStep]
+    steps: list[StepRecord]
     ended: Literal["none left", "all leave"]  # the two terminations of Section 6.4
 
     @property
     def service(self) -> PlannedService:
         """How the plan is served."""
-        levels = [item.confidence for item in self.exits]
+        levels = [exit_.confidence for exit_ in self.exits]
         return PlannedService(batch=self.batch, measure=self.measure, thresholds=levels)
 
 

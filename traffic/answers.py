@@ -78,9 +78,9 @@ def draw_answers(
     """Draw the answers of a network."""
     limits = {"candidates": (candidates, 1, 1000), "count": (count, 1, 10**8), "values": (values, 1, 10**6)}
     faults = [
-        f"{name}: expected {low} to {high:,}, found {found:,}"
-        for name, (found, low, high) in limits.items()
-        if not low <= found <= high
+        f"{name}: expected {low} to {high:,}, found {given:,}"
+        for name, (given, low, high) in limits.items()
+        if not low <= given <= high
     ]
     if not -10 <= difficulty <= 10:
         faults.append(f"difficulty: expected -10 to 10, found {difficulty:g}")

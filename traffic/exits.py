@@ -64,7 +64,7 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[Threshold]:
     [0.8, 'never', 0.9]
     """
     try:
-        values = [_threshold(item.strip()) for item in text.split(",")]
+        values = [_threshold(value.strip()) for value in text.split(",")]
     except ValueError:
         values = []
     if not values or not any(all(map(measure.fits, values)) for measure in MEASURES.values()):
@@ -96,8 +96,8 @@ def chosen_thresholds(
         several = f", or {last - 1}, one for each exit but the last" if last > 2 else ""
         raise InputError(f"threshold: expected 1 value{several}, found {len(thresholds)}")
     if not all(map(measure.fits, thresholds)):
-        found = ", ".join(map(show_threshold, thresholds))
-        raise InputError(f"threshold: expected {measure.plural}, found {found}")
+        stated = ", ".join(map(show_threshold, thresholds))
+        raise InputError(f"threshold: expected {measure.plural}, found {stated}")
     return thresholds
 
 
@@ -131,10 +131,10 @@ def check(trace: Trace, last: int) -> None:
                 f'found "{trace.exits[wrong[0]]}"{more(wrong.size)}'
             )
     elif trace.confidences is not None and trace.confidences.shape[1] not in (last - 1, last):
-        name, found = trace.measure.name, trace.confidences.shape[1]
+        name, columns = trace.measure.name, trace.confidences.shape[1]
         hint = "; `fluidb samples generate --network DIR` draws answers at the exits of a table" if last > 1 else ""
         expected = f"{name}_1 to {name}_{last - 1}, one for each exit but the last" if last > 1 else "none"
-        faults.append(f"{where}: {name}: expected {expected}, as the network has {last}, found {found}{hint}")
+        faults.append(f"{where}: {name}: expected {expected}, as the network has {last}, found {columns}{hint}")
     if trace.correct is not None and trace.correct.shape[1] != last:
         faults.append(
             f"{where}: answers: expected correct_1 to correct_{last}, one for each exit of the network, "

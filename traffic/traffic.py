@@ -102,12 +102,12 @@ def _with_objectives(trace: Trace, slo_s: Objective | None, seed: int) -> Trace:
             f"slo: expected no column slo_s in {trace.source or 'the trace'} beside an objective; leave out one of the "
             "two"
         )
-    found = objectives(slo_s, len(trace), seed)
-    if isinstance(found, np.ndarray):
-        return replace(trace, slo_s=found)
-    assert found is not None
-    if not 0 < found < math.inf:
-        raise InputError(f"slo: expected a positive number of seconds, found {found:g}; write e.g. 0.2")
+    drawn = objectives(slo_s, len(trace), seed)
+    if isinstance(drawn, np.ndarray):
+        return replace(trace, slo_s=drawn)
+    assert drawn is not None
+    if not 0 < drawn < math.inf:
+        raise InputError(f"slo: expected a positive number of seconds, found {drawn:g}; write e.g. 0.2")
     return trace
 
 

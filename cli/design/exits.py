@@ -12,7 +12,7 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.exits.search import PlanResult
-    from ...tables.exit_plan import PlanStep
+    from ...tables.exit_plan import StepRecord
 
 GUARD = "Protects the precision on other samples: bound (95 % confidence), a higher one to keep, e.g. 99.5%, or none."
 TARGET = "A device, a folder with times of the network with all its candidates, or measured times of all stages."
@@ -113,7 +113,7 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
         yield facts({"the guard costs": f"{cost} of the average latency, {without} without it"})
 
 
-def _step(step: PlanStep, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
+def _step(step: StepRecord, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
     from ...dse.exits.tabulate import goal_of
 
     plan = planned.plan
