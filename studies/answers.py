@@ -63,7 +63,9 @@ def find_exits(named: str, *, own: bool = False) -> AnsweringExits:
             exits = [exit_.after for exit_ in file.exits]
             found = _placed(file.name, exits, candidates, classes_of(file, path))
     if not found.used:
-        raise InputError(f"network: expected exits{'' if own else ' or candidates'}, found none in {named}")
+        raise InputError(
+            f"network: expected a network with exits{'' if own else ' or candidates'}, found none in {named}"
+        )
     return found
 
 

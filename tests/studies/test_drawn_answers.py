@@ -62,9 +62,11 @@ def test_samples_of_a_folder_are_served_by_it(fluidb: Run, tmp_path: Path, tiny_
 
 
 def test_exits_that_are_not_there_are_one_line(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
-    with pytest.raises(InputError, match="network: expected exits or candidates, found none in resnet18"):
+    with pytest.raises(
+        InputError, match="network: expected a network with exits or candidates, found none in resnet18"
+    ):
         find_exits("resnet18")
-    with pytest.raises(InputError, match="network: expected exits, found none in resnet101"):
+    with pytest.raises(InputError, match="network: expected a network with exits, found none in resnet101"):
         find_exits("resnet101", own=True)
     (tmp_path / "empty").mkdir()
     (line,) = lines(fluidb("samples", "generate", "glue", "--network", "empty", "-o", "s.npz"))
