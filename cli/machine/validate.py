@@ -19,7 +19,6 @@ from ..options import (
     StageThreads,
     Think,
     names,
-    numbers,
     objective,
     option,
     written,
@@ -62,7 +61,7 @@ def command(
     unless the error of the mean latency is as small as asked everywhere. Where
     the machine is too noisy, the verdict is refused.
     """
-    from ...formats import InputError, together
+    from ...formats import InputError, parse_numbers, together
     from ...machine.measurement import machine
     from ...machine.network import RealNetwork
     from ...machine.validation import DEFAULT_POLICIES, validate_simulator
@@ -77,7 +76,8 @@ def command(
         raise InputError("clients: expected rates or clients, found both; leave out one of the two")
     if clients is None and think is not None:
         raise InputError("think: expected --clients beside it, found none; leave it out, or state e.g. --clients 1,4")
-    tried = numbers(clients, "clients", int, "1,4") or numbers(loads or "0.3,0.6", "loads", float, "0.3,0.6")
+    tried = parse_numbers(clients, "clients", int, "1,4")
+    tried = tried or parse_numbers(loads or "0.3,0.6", "loads", float, "0.3,0.6")
     waiting = None if clients is None else Clients(1, *parse_think(think or "0"))
     picture.check([inputs, output])
     if output is not None:

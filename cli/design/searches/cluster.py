@@ -8,9 +8,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from ....dse.npu.stated import Bandwidth
 from ...options import FolderOptions, KindOptions, PictureOptions, choice, option
 from ...render import facts, ms, percent, progress, show, table
-from ..problem import Bandwidth
 from .many import refuse_many
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ import typer
 
 from ...interrupt import resumable
 from ...render import fail, note, percent, progress, show, table
-from ..problem import Problem, design_record
+from ..problem import design_record
 
 if TYPE_CHECKING:
+    from ....dse.npu.stated import Problem
     from ....formats import InputError
     from ....studies.designs import FoundDesign
 
