@@ -81,8 +81,8 @@ def kept_races(path: AnyPath) -> Iterator[KeptRaces]:
         If it is another file, cannot be written, or another search uses it.
     """
     path = Path(path)
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: expected a file to keep simulations in, found none; choose another name")
+    if path.is_fifo():
+        raise InputError(f"{path}: expected a regular file, which is read and then written, found a pipe")
     try:
         stream = path.open("r+b" if path.exists() else "x+b", buffering=0)
     except OSError as error:

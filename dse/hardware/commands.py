@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...platforms.board import Port
-from . import integer
-from .integer import IntegerNetwork, Integers, ProductLayer
+from ..integers import network as integer
+from ..integers.network import IntegerNetwork, Integers, ProductLayer
 from .memory import RECORD_WORDS, End, Memory, written_by_host
 from .program import TimedJob
 
