@@ -23,7 +23,6 @@ NOT_SHIPPED = {"benchmarks", "build", "shared", "tests", "website"}
 LONGEST_BODY, MOST_PARAMETERS, LONGEST_LINE = 60, 8, 100
 
 LONG_BODIES = {
-    "cli/decide/plan.py: command": "to do",
     "cli/machine/serve_real.py: command": "to do",
     "cli/machine/validate.py: command": "to do",
     "cli/serve/serve_sim.py: _text_of_all": "to do",
@@ -31,15 +30,13 @@ LONG_BODIES = {
     "dse/npu/schedule.py: choose": "a kernel whose inner loop numba compiles as one",
     "machine/validation.py: validate_simulator": "to do",
     "models/rows.py: _chain": "to do",
-    "papers/hardware/mlperf.py: hardware_mlperf": "to do",
-    "papers/hardware/sheet.py: hardware_nvdla": "to do",
     "serving/event_loop.py: _run_events": "the order of events stands in one loop",
     "studies/adapt.py: serve_adaptively": "to do",
     "studies/capacity.py: find_capacity": "to do",
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 35
+MANY_PARAMETERS = 28
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
 MANY_EXPORTED = {"find_capacity"}
@@ -54,7 +51,7 @@ CIRCLES = 1
 ONE_OR_SEVERAL = 35
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
-LONG_LINES = 1209
+LONG_LINES = 222
 """Lines of prose in Markdown files beyond 100 characters; the aim is none."""
 
 

@@ -59,6 +59,16 @@ class Question:
     count: Annotated[int, option("Requests of a run with a rate.", min=100, max=10**7)] = 20_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanSearch:
+    """Where the search writes and runs."""
+
+    output: Annotated[Path | None, written("Write the cheapest plan with its design and tables here.")] = None
+    runs: Annotated[Path | None, option("Keep finished simulations here, and go on from those kept.", "FILE")] = None
+    scheduler: Cluster = None
+    threads: Threads = None
+
+
 def command(
     ctx: typer.Context,
     network: Annotated[str, argument(_NETWORK, "NETWORK|SCENARIO", **named(NETWORK))],
@@ -66,10 +76,7 @@ def command(
     *,
     question: Question,
     designs: DesignOptions,
-    output: Annotated[Path | None, written("Write the cheapest plan with its design and tables here.")] = None,
-    runs: Annotated[Path | None, option("Keep finished simulations here, and go on from those kept.", "FILE")] = None,
-    scheduler: Cluster = None,
-    threads: Threads = None,
+    search: PlanSearch,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -86,12 +93,13 @@ def command(
     from .plan_answer import NOT_AT_ANY_RATE, answer_record, answer_text, miss
     from .plan_scenario import asked
 
+    output, runs = search.output, search.runs
     if output is not None:
         check_plan_output(output, force=picture.force)
     picture.check([output, runs])
     scenario = asked(ctx, network, platforms, designs, question)
     with resumable(runs, "simulations"), progress("rates" if scenario.rate == "max" else "designs") as report:
-        answer = ask.plan(scenario, runs=runs, scheduler=scheduler, threads=threads, progress=report)
+        answer = ask.plan(scenario, runs=runs, scheduler=search.scheduler, threads=search.threads, progress=report)
     for text in answer.notes:
         warn(text)
     if not answer.searches:
@@ -106,7 +114,7 @@ def command(
         record = answer_record(answer, scenario) | {"output": written_to}
         then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
         show(as_json, "fluidb.plan-output/2", record, answer_text(answer), written_to, then, pictures)
-    if missed := [search for search in answer.searches if not search.front]:
-        fail([miss(search) for search in missed])
+    if missed := [found for found in answer.searches if not found.front]:
+        fail([miss(found) for found in missed])
     if not answer.front:
         raise typer.Exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,16 +21,24 @@ THEN = "From --from on, requests draw from these samples."
 TIMES = "From --from on, the hardware takes these inference times."
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions:
+    """What changes while the trace is served."""
+
+    start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None
+    until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None
+    then_samples: Annotated[Path | None, option(THEN, "FILE")] = None
+    then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None
+
+
 def command(
     plan: Annotated[Path, argument("A folder that `fluidb exits -o DIR` wrote.", "DIR")],
     trace: TraceFile,
     samples: Annotated[Path, option(SAMPLES, "FILE")],
     policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame",
     window: Annotated[int, option(WINDOW, min=0)] = 100,
-    start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None,
-    until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None,
-    then_samples: Annotated[Path | None, option(THEN, "FILE")] = None,
-    then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None,
+    *,
+    change: ChangeOptions,
     slo: Slo = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -45,8 +54,8 @@ def command(
 
     found = serve_adaptively(
         plan, read_trace(trace), samples, policy, window=window, slo_s=objective(slo), seed=seed,
-        from_s=duration(start, "from"), until_s=duration(until, "until"),
-        then_samples=then_samples, then_times=then_times,
+        from_s=duration(change.start, "from"), until_s=duration(change.until, "until"),
+        then_samples=change.then_samples, then_times=change.then_times,
     )  # fmt: skip
     latency_s = found.served.finish_s - found.arrival_s
     record = {

@@ -517,10 +517,7 @@ def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_
     best = found["front"][0]
     assert (best["platform"], best["dsps"]) == ("mine", None)
     text = asking(*asked, *LIMITS).stdout
-    assert (
-        "cost       nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out"
-        in text
-    )
+    assert "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out" in text
     assert "T_R" not in best
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "plan.json", "samples.npz"}
     assert asking("serve-sim", "p", "--trace", "t.csv", "--samples", "p/samples.npz", "--slo", "2ms").returncode == 0
@@ -810,8 +807,8 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith('fluidb: no plan keeps "p99 <= 1us"; the nearest has ')
     assert "too slow for one sample" in line
-    parts_s = BoardSource(load_network(TINY), load_platform(POCKET), SearchOptions(b_max=2)).parts_s
-    fastest_s = parts_s.min(axis=3)[:, 0].sum(axis=1).min()  # up to the first exit
+    parts_s = BoardSource(load_network(TINY), load_platform(POCKET), SearchOptions(b_max=2)).parts_s.min(axis=3)
+    fastest_s = (parts_s[:, :, 0].cumsum(axis=1) + parts_s[:, :, 1]).min()  # to an exit that is the first
     assert f"no hardware answers a sample in less than {1e3 * fastest_s:.3g} ms" in line
     assert not (tmp_path / "p").exists()
     right = asking(*ASKED, "--require", "accuracy >= 99 %", "--samples", "s.npz", "--json")

@@ -61,8 +61,7 @@ class BoardSearch(Search, KindOptions):
         if sized and (given or len(networks) * len(platforms) > 1):
             raise InputError("persistent: expected one network, one board and no tile to search sizes; give a size")
         if len(networks) * len(platforms) > 1:
-            where = {"force": force, "as_json": as_json}
-            many.run(stated, networks, platforms, output, self.top, self.scheduler, self.threads, **where)
+            many.run(stated, networks, platforms, written, top=self.top, scheduler=self.scheduler, threads=self.threads)
             return
         if self.scheduler is not None:
             raise InputError(
