@@ -184,11 +184,14 @@ def test_names_and_texts_stand_for_what_they_name():
     assert len(set(drawn.tolist())) == 3
 
 
+WRONG: Any = 5
+
+
 @pytest.mark.parametrize(
     ("call", "fault"),
     [
-        (lambda: dse.search(5, "zc706"), "network: expected a network, or its name or file, found 5"),
-        (lambda: dse.search("resnet50", None), "platform: expected a board, or its name or file, found null"),
+        (lambda: dse.search(WRONG, "zc706"), "network: expected a network, or its name or file, found 5"),
+        (lambda: dse.search("resnet50", WRONG), "platform: expected a board, or its name or file, found 5"),
         (lambda: dse.search("resnet5", "zc706"), 'unknown network "resnet5"; did you mean resnet50'),
         (
             lambda: traffic.prepare(traffic.offline(1), [1.0], slo_s="2"),

@@ -37,7 +37,7 @@ class GoalOptions:
         from ...rules.exit_choice import ExitGoal
 
         tried = tried_thresholds(self.thresholds)
-        named = {"bound": "bound", "none": None}
+        named: dict[str, Any] = {"bound": "bound", "none": None}
         return ExitGoal(
             self.batch,
             precision=_share(self.precision, "precision"),
