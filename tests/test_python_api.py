@@ -134,9 +134,12 @@ CALLS = {
     "plots.check_picture": lambda: plots.check_picture("new.svg", replace=False, apart=["t.csv"]),
     "plots.report.make_report": lambda: make_report(["tiny"]),
     "plots.save": lambda: plots.save(import_module("matplotlib.figure").Figure(), "new.svg", replace=False),
-    "serving.Requests": lambda: Requests(trace="t.csv", samples="s.npz", slo_s=1.0).read(),
+    "serving.Requests": lambda: serve("tiny", Requests(trace="t.csv", samples="s.npz", slo_s=1.0), "fluid"),
     "serving.read_networks": lambda: serving.read_networks("nowhere"),
     "serving.serve": lambda: serve("tiny", Requests(trace="t.csv", slo_s=1.0), "fluid"),
+    "serving.simulate": lambda: serving.simulate(
+        "tiny", traffic.prepare(traffic.read_trace("t.csv"), [0.25, 0.35, 0.4], slo_s=1.0), "fluid"
+    ),
     "serving.write_requests": lambda: serving.write_requests(_replay(), "new"),
     "serving.write_timeline": lambda: serving.write_timeline(_replay(record=True), "new"),
     "studies.adapt.serve_adaptively": lambda: serve_adaptively("nowhere", traffic.read_trace("t.csv"), "s.npz", "pame"),
@@ -216,15 +219,15 @@ def test_clients_and_networks_are_plain_objects():
     ]
     requests = Requests(trace=traffic.offline(400), clients=traffic.Clients(6, 0.5, exponential=True))
     required = [serving.parse_requirement("violation_rate[a] <= 90 %", networks=["a", "b"])]
-    found = serving.serve_networks(
+    found = serving.serve(
         networks, requests, "fluid:between=edf,on_deadline=answer", requirements=required, record=True
     )
-    sent = serving.prepare_networks(networks, requests, requests.read())
-    replay = serving.simulate_networks(networks, sent, "fluid:between=edf,on_deadline=answer")
-    assert serving.summarise_networks(replay) == (found.summary, [item.summary for item in found.networks])
+    sent = serving.prepare_requests(networks, requests, requests.read())
+    replay = serving.simulate(networks, sent, "fluid:between=edf,on_deadline=answer")
+    assert serving.figures_of(replay) == (found.summary, {item.name: item.summary for item in found.networks})
     assert found.requirements[0].value == found.networks[0].summary.violation_rate
     assert set(found.replay.columns()["network"]) == {"a", "b"}
-    assert found.replay.parts[1].runs is not None
+    assert found.replay.runs is not None
     assert found.replay.refused is not None
     assert found.replay.refused.any()
     asked = [serving.parse_requirement("mean[b] <= 9 s", networks=["a", "b"])]
