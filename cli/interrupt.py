@@ -14,7 +14,7 @@ AGAIN_S = 0.05
 """Seconds until a Ctrl-C that Python ignored is repeated."""
 
 _says = ["interrupted"]
-"""Messages of a command that is interrupted now, that of the innermost part last."""
+"""Messages of the parts of a command that is interrupted now, the innermost part last."""
 
 GRACE_S = 1.5
 """Seconds that the command may take to end by itself."""
@@ -23,7 +23,7 @@ GRACE_S = 1.5
 def never_ignored() -> None:
     """Make Ctrl-C reach the command wherever it comes.
 
-    Python ignores exceptions that destructors and callbacks of compiled libraries raise, that of Ctrl-C included.
+    Python ignores exceptions that destructors and callbacks of compiled libraries raise, also the exception of Ctrl-C.
     """
 
     def repeat(ignored: Any) -> None:

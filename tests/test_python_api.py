@@ -185,9 +185,21 @@ def test_names_and_texts_stand_for_what_they_name():
     assert traffic.prepare(trace, [1.0], slo_s="200ms").slo_s.tolist() == [0.2] * 3
     drawn = traffic.prepare(trace, [1.0], slo_s="uniform:10ms,40ms", seed=1).slo_s
     assert len(set(drawn.tolist())) == 3
+    table, timed = table_of([[1.0, 1.5], [1.0, 1.5]], [0.5, 0.5]), replace(trace, slo_s=np.array([4.0, 4.0, 9.0]))
+    replay = simulate(table, timed, policy="fluid")
+    prepared = traffic.prepare(timed, [0.5, 0.5])
+    assert np.array_equal(replay.finish_s, simulate(table, prepared, "fluid").finish_s)
+    assert serving.summarise(replay).percentile(99) == serving.summarise(replay).percentile("p99")
+    assert serving.summarise(replay).percentile(99.9).name == "p99.9"
 
 
 WRONG: Any = 5
+ONE_EXIT = table_of([[1.0, 1.5]], [1.0])
+
+
+def ran() -> serving.Summary:
+    sent = traffic.prepare(traffic.offline(1), [1.0], slo_s=1.0)
+    return serving.summarise(simulate(ONE_EXIT, sent, "fluid"))
 
 
 @pytest.mark.parametrize(
@@ -200,6 +212,9 @@ WRONG: Any = 5
             lambda: traffic.prepare(traffic.offline(1), [1.0], slo_s="2"),
             "slo_s: expected a unit (ns, us, ms, s, min), found no unit",
         ),
+        (lambda: simulate(ONE_EXIT, traffic.offline(1), "fluid"), "slo: expected a latency objective (SLO)"),
+        (lambda: simulate(ONE_EXIT, WRONG, "fluid"), "traffic: expected a trace, or requests that `prepare` made"),
+        (lambda: ran().percentile(98), 'percentile: expected one of p50, p90, p95, p99, p99.9, found "98"'),
         (lambda: fluidb.plan({"network": "resnet50"}), "question: platforms: expected this key, found none"),
         (lambda: fluidb.plan("nowhere.toml"), "nowhere.toml"),
     ],

@@ -66,13 +66,13 @@ def check(platform: PlatformName, as_json: AsJson = False) -> None:
 class ImportedPlatform:
     """What the platform is called, and what its file does not say."""
 
-    name: Annotated[str | None, option("Its name; that of FILE's device if not given.")] = None
+    name: Annotated[str | None, option("Its name; the name of FILE's device if not given.")] = None
     clock: Annotated[str | None, option("Clock instead of the file's, e.g. 150MHz.", "QUANTITY")] = None
     bandwidth: Annotated[str | None, option("Bandwidth instead of the file's, e.g. 3.2GB/s.", "QUANTITY")] = None
     network: Annotated[
-        str | None, option("Of measured times: the network, a name or a TOML file.", **named(NETWORK))
+        str | None, option("For measured times: the network, a name or a TOML file.", **named(NETWORK))
     ] = None
-    gathers: Annotated[Path | None, option("Of measured times: those of gathers, a CSV file.", "FILE")] = None
+    gathers: Annotated[Path | None, option("For measured times: the times of gathers, a CSV file.", "FILE")] = None
 
     def read(self, file: Path, output: Path) -> Platform:
         """The platform of a file, which is to be written to another."""
@@ -134,7 +134,7 @@ def import_(
 @app.command()
 def sweep(
     output: Annotated[Path, written("The file to write.", "SWEEP.csv")],
-    repeats: Annotated[int, option("Runs of each, of which the quickest counts.", min=1, max=10_000)] = 10,
+    repeats: Annotated[int, option("Runs of each; the quickest counts.", min=1, max=10_000)] = 10,
     threads: Threads = None,
     force: Force = False,
     as_json: AsJson = False,

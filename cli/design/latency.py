@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _MANY_PAIRS = 36
-"""Pairs of exits that are shown: those of eight exits."""
+"""Most pairs of exits that are shown: as many as eight exits have."""
 
 
 def command(

@@ -86,7 +86,7 @@ class Search(DesignOptions):
 
 
 def board_of(board: Board) -> str:
-    """A board in one line, with the width of its words if it is not that of most."""
+    """A board in one line, with the width of its words if it is not 16 bits."""
     words = "" if board.word_bits == 16 else f", {board.word_bits} bits"
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s{words}"
 

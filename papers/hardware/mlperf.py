@@ -94,7 +94,7 @@ def _summary(cells: dict[str, str]) -> Summary:
 
 
 def inside(figures: Sequence[float], intervals: Sequence[Interval | None]) -> float:
-    """Per cent of pairs of runs of which the interval of one holds the figure of the other."""
+    """Per cent of pairs of runs in which the interval of one holds the figure of the other."""
     held = [
         interval is not None and interval.low <= figure <= interval.high
         for (_, interval), (figure, _) in permutations(zip(figures, intervals, strict=True), 2)
@@ -221,6 +221,6 @@ def _notes(submissions: int, left_out: int) -> list[str]:
 
 
 def _held(submissions: Sequence[Sequence[Summary]], worth: float = 1.0) -> float:
-    """Per cent of pairs of runs of a submission, of which the interval of one holds the p99 of the other."""
+    """Per cent of pairs of runs of a submission in which the interval of one holds the p99 of the other."""
     shares = [inside([run.p99 for run in runs], [run.interval(worth) for run in runs]) for runs in submissions]
     return float(np.mean(shares))

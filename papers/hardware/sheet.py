@@ -33,7 +33,7 @@ KB = 1024
 
 CYCLES, TIME = "MAC cycles", "time"
 EVERY, WITH_WEIGHTS = "all layers", "all layers, the sheet's weights"
-"""What the rows are, and of which layers."""
+"""What a row gives, and for which layers."""
 
 
 class SheetLayer(NamedTuple):
@@ -212,7 +212,7 @@ def _claims(name: str, layers: Sequence[SheetLayer], rows: Sequence[Row]) -> lis
 
 
 def _why(layers: Sequence[SheetLayer]) -> str:
-    """The layers of which the sheet counts other weights."""
+    """The layers whose weights the sheet counts otherwise."""
     by_ratio = defaultdict(list)
     for layer in layers:
         by_ratio[f"{layer.weight_ratio:.3g}"].append(layer.work.name)

@@ -71,7 +71,7 @@ class PlanScenario(Strict):
 
 
 def is_plan_scenario(name: AnyPath) -> bool:
-    """Whether a name is that of a scenario's file."""
+    """Whether a name is the file of a scenario."""
     path = Path(name)
     return path.suffix == ".toml" and is_input(path) and parse_toml(path).get("schema") == SCHEMA
 

@@ -99,7 +99,7 @@ class _Field:
     source: NDArray[np.int64]
     row: NDArray[np.int64]
     setting: NDArray[np.int64]
-    fate: NDArray[np.int64]  # that of the policies, by its place in PlanProblem.by_fate
+    fate: NDArray[np.int64]  # of the policies, by its place in PlanProblem.by_fate
     p99_s: NDArray[np.float64]  # at least
 
     def waves(self) -> Iterator[slice]:
@@ -137,7 +137,7 @@ def find_plans(
     first : bool
         Stop at the first plan: the front has one at most.
     kept : KeptRaces, optional
-        Simulations of an earlier search, which are not made again; those of this one are added.
+        Simulations of an earlier search, which are not made again; simulations of this search are added.
     scheduler : str, optional
         Address of a Dask scheduler, or ``local``; the answer does not depend on it.
     threads : int, optional

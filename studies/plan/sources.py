@@ -43,7 +43,7 @@ class Source(ABC):
     drops: bool  # whether exits can be left out: its times are known by layer
     accuracy: float | None = None  # of its SubNet, or of the most accurate of several, if it is known
     subnet: SubNetEntry | None = None  # that it runs
-    several_subnets: bool = False  # of which a policy may choose one for each request
+    several_subnets: bool = False  # a policy may choose one for each request
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the least times and energies, which are large: a worker that is sent a source makes tables only."""

@@ -844,7 +844,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     ),
     "other samples": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "two.npz"],
-        "two.npz: expected answers at 3 exits, those of the network, found 2",
+        "two.npz: expected answers at 3 exits, which the network has, found 2",
     ),
     "no board": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--max-dsp", "0.1%"],

@@ -93,7 +93,7 @@ class ClusterSearch(KindOptions):
         return cluster.with_bandwidth(parse_quantity(self.bandwidth, units, "bandwidth", "100Mb/s"))
 
     def _counts(self, cluster: Cluster) -> list[int]:
-        """Numbers of devices; of the best ones, all of which they are chosen from."""
+        """Numbers of devices; for the best ones, all devices that they are chosen from."""
         from ....formats import InputError, read_number
 
         every = len(cluster.devices)
