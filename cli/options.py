@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from math import inf
@@ -16,6 +16,7 @@ from ..formats.keys import Key
 from .names import offering, policy_names
 
 if TYPE_CHECKING:
+    from ..serving import Replay
     from ..serving.inputs import Requests
     from ..traffic.distributions import Objective
     from ..traffic.trace import Trace
@@ -152,6 +153,43 @@ class SimulationOptions(ServedOptions):
     def requests(self) -> Requests:
         """The requests as the library takes them."""
         return self.requests_of(self.trace)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayFiles:
+    """What is written of requests that were served, and what must hold."""
+
+    requests: RequestsFile = None
+    timeline: TimelineFile = None
+    require: Required = None
+
+    @property
+    def required(self) -> list[str]:
+        """The requirements."""
+        return self.require or []
+
+    def check(self, picture: PictureOptions, sources: Sequence[Path | None]) -> None:
+        """Refuse, before any work is done, a file that cannot be written, or that is one of the sources or another."""
+        from ..formats import check_free
+
+        picture.check([*sources, self.requests, self.timeline])
+        for output, other in ((self.requests, self.timeline), (self.timeline, self.requests)):
+            if output is not None:
+                check_free(output, picture.force, apart=[*sources, other])
+
+    def write(self, replay: Replay, policy: str, picture: PictureOptions) -> list[Path | None]:
+        """Write them and the picture together, and return the names of all."""
+        from ..formats import together
+        from ..plots.replay import draw_replay
+        from ..serving import write_requests, write_timeline
+
+        with together():
+            if self.timeline is not None:
+                write_timeline(replay, self.timeline, replace=picture.force)
+            if self.requests is not None:
+                write_requests(replay, self.requests, replace=picture.force)
+            picture.write(lambda: draw_replay(replay, policy))
+        return [self.requests, self.timeline, picture.plot]
 
 
 OptionalTrace = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,23 +32,40 @@ if TYPE_CHECKING:
 _COUNT = "Requests of each run at first; up to 16 times as many where it stays undecided."
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchedOptions:
+    """What is searched, and with how many requests."""
+
+    seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5
+    count: Annotated[int, option(_COUNT, min=1, max=10**7)] = 20_000
+    rate: Annotated[
+        str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
+    ] = None
+    clients: Annotated[
+        str | None,
+        option("Numbers of clients to search that wait for their answers, in place of rates.", "LOW..HIGH"),
+    ] = None
+    think: Think = None
+    threads: Threads = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is searched, as the library takes it."""
+        low_per_s, high_per_s = _ends(self.rate, "rate", float, "5..50")
+        clients, most_clients = _clients(self.clients, self.think)
+        return {
+            "seeds": self.seeds, "count": self.count, "low_per_s": low_per_s, "high_per_s": high_per_s,
+            "clients": clients, "most_clients": most_clients, "threads": self.threads,
+        }  # fmt: skip
+
+
 def command(
     directory: Served,
     require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
     policy: Policy = "fluid",
     *,
     columns: ColumnOptions,
-    seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
-    count: Annotated[int, option(_COUNT, min=1, max=10**7)] = 20_000,
-    rate: Annotated[
-        str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
-    ] = None,
-    clients: Annotated[
-        str | None,
-        option("Numbers of clients to search that wait for their answers, in place of rates.", "LOW..HIGH"),
-    ] = None,
-    think: Think = None,
-    threads: Threads = None,
+    searched: SearchedOptions,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -63,8 +80,7 @@ def command(
     from ...studies.capacity import find_capacity
 
     picture.check()
-    low_per_s, high_per_s = _ends(rate, "rate", float, "5..50")
-    closed, most_clients = _clients(clients, think)
+    given, think = searched.given, searched.think
     served = as_served(directory)
     required = [parse_requirement(text, networks=names_of(served)) for text in require]
     cases: dict[float, tuple[ServedNetwork, ...]] = {1.0: served} | ends_of(served)
@@ -72,9 +88,8 @@ def command(
         found, *ends = (
             find_capacity(
                 table, policy, required, slo_s=objective(columns.slo),
-                columns=columns.columns("slo", "predict_depth"), predict_depth=columns.predict_depth, seeds=seeds,
-                count=count, low_per_s=low_per_s, high_per_s=high_per_s, clients=closed,
-                most_clients=most_clients, threads=threads, progress=report,
+                columns=columns.columns("slo", "predict_depth"), predict_depth=columns.predict_depth,
+                progress=report, **given,
             )
             for table in cases.values()
         )  # fmt: skip

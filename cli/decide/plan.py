@@ -4,59 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from ...dse.npu.stated import DesignOptions
 from ..interrupt import resumable
-from ..names import NETWORK, PLATFORM, named, offering, policy_names
+from ..names import NETWORK, PLATFORM, named
 from ..options import (
     AsJson,
     Cluster,
-    OptionalTrace,
     PictureOptions,
-    Samples,
-    Slo,
     Threads,
-    ThresholdsTried,
     argument,
-    flag,
     option,
     written,
 )
 from ..render import fail, progress, show, warn
+from .plan_scenario import Question, asked
 
 _NETWORK = "A network or a SuperNet: a name from `fluidb models`, or a TOML file; or the file of a scenario."
 _PLATFORMS = "Boards, devices, accelerators or clusters, with commas between: names, TOML files, or folders of tables."
-_POLICIES = "As in serve-sim, with alternatives: adaptb:timeout=S|M|L; the usual ones if not given. Repeatable."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What must hold for which traffic, and what is tried: the keys of a scenario."""
-
-    require: Annotated[
-        list[str] | None, option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")
-    ] = None
-    rate: Annotated[
-        str | None,
-        option("Poisson arrivals in requests a second, of several rates each; max: the highest rate.", "RATE,...|max"),
-    ] = None
-    trace: OptionalTrace = None
-    slo: Slo = None
-    samples: Samples = None
-    thresholds: ThresholdsTried = None
-    policy: Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(policy_names))] = None
-    minimise: Annotated[
-        Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
-    ] = "dsps"
-    over_p99: Annotated[
-        bool, flag("Dearer plans may have a lower 99th percentile, too, not only a higher accuracy.", "--over-p99")
-    ] = False
-    seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0
-    seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5
-    count: Annotated[int, option("Requests of a run with a rate.", min=100, max=10**7)] = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +59,6 @@ def command(
     from ...studies.plan import ask
     from ...studies.plan.record import check_plan_output, write_plan
     from .plan_answer import NOT_AT_ANY_RATE, answer_record, answer_text, miss
-    from .plan_scenario import asked
 
     output, runs = search.output, search.runs
     if output is not None:

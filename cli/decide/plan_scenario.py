@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..options import tried_thresholds, typed
+from ..names import offering, policy_names
+from ..options import OptionalTrace, Samples, Slo, ThresholdsTried, flag, option, tried_thresholds, typed
 
 if TYPE_CHECKING:
     from ...dse.npu.stated import DesignOptions
     from ...studies.plan.scenario import PlanScenario
-    from .plan import Question
+
+_POLICIES = "As in serve-sim, with alternatives: adaptb:timeout=S|M|L; the usual ones if not given. Repeatable."
 
 BESIDE_SCENARIO = {"network", "runs", "output", "plot", "force", "as_json", "threads", "scheduler"}
 """Parameters that may stand beside a scenario."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What must hold for which traffic, and what is tried: the keys of a scenario."""
+
+    require: Annotated[
+        list[str] | None, option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")
+    ] = None
+    rate: Annotated[
+        str | None,
+        option("Poisson arrivals in requests a second, of several rates each; max: the highest rate.", "RATE,...|max"),
+    ] = None
+    trace: OptionalTrace = None
+    slo: Slo = None
+    samples: Samples = None
+    thresholds: ThresholdsTried = None
+    policy: Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(policy_names))] = None
+    minimise: Annotated[
+        Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
+    ] = "dsps"
+    over_p99: Annotated[
+        bool, flag("Dearer plans may have a lower 99th percentile, too, not only a higher accuracy.", "--over-p99")
+    ] = False
+    seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0
+    seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5
+    count: Annotated[int, option("Requests of a run with a rate.", min=100, max=10**7)] = 20_000
 
 
 def asked(

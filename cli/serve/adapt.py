@@ -22,9 +22,11 @@ TIMES = "From --from on, the hardware takes these inference times."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangeOptions:
-    """What changes while the trace is served."""
+class AdaptOptions:
+    """What adapts, and what changes while the trace is served."""
 
+    policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame"
+    window: Annotated[int, option(WINDOW, min=0)] = 100
     start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None
     until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None
     then_samples: Annotated[Path | None, option(THEN, "FILE")] = None
@@ -35,10 +37,8 @@ def command(
     plan: Annotated[Path, argument("A folder that `fluidb exits -o DIR` wrote.", "DIR")],
     trace: TraceFile,
     samples: Annotated[Path, option(SAMPLES, "FILE")],
-    policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame",
-    window: Annotated[int, option(WINDOW, min=0)] = 100,
     *,
-    change: ChangeOptions,
+    asked: AdaptOptions,
     slo: Slo = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -53,15 +53,15 @@ def command(
     from ...traffic import read_trace
 
     found = serve_adaptively(
-        plan, read_trace(trace), samples, policy, window=window, slo_s=objective(slo), seed=seed,
-        from_s=duration(change.start, "from"), until_s=duration(change.until, "until"),
-        then_samples=change.then_samples, then_times=change.then_times,
+        plan, read_trace(trace), samples, asked.policy, window=asked.window, slo_s=objective(slo), seed=seed,
+        from_s=duration(asked.start, "from"), until_s=duration(asked.until, "until"),
+        then_samples=asked.then_samples, then_times=asked.then_times,
     )  # fmt: skip
     latency_s = found.served.finish_s - found.arrival_s
     record = {
         "plan": plan,
         "trace": trace,
-        "policy": policy,
+        "policy": asked.policy,
         "requests": len(latency_s),
         "mean_latency_s": float(latency_s.mean()),
         **found.whole._asdict(),
@@ -69,7 +69,7 @@ def command(
             {**change._asdict(), "exits": _exits(found, change.exits)} for change in found.served.changes
         ],
     }  # fmt: skip
-    show(as_json, "fluidb.adapt-output/2", record, _text(found, policy, float(latency_s.mean())))
+    show(as_json, "fluidb.adapt-output/2", record, _text(found, asked.policy, float(latency_s.mean())))
 
 
 def _exits(found: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
