@@ -31,7 +31,7 @@ LONG_BODIES = {
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 25
+MANY_PARAMETERS = 21
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
 MANY_EXPORTED = {"find_capacity"}
@@ -43,7 +43,7 @@ NAMED_TWICE = 14
 ONE_OR_SEVERAL = 18
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
-LONG_LINES = 222
+LONG_LINES = 225
 """Lines of prose in Markdown files beyond 100 characters; the aim is none."""
 
 
