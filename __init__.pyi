@@ -34,6 +34,7 @@ from .serving import (
     summarise as summarise,
 )
 from .studies import (
+    CapacityOptions as CapacityOptions,
     compare as compare,
     find_capacity as find_capacity,
     load_scenario as load_scenario,

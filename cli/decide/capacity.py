@@ -26,7 +26,7 @@ from ..render import drawn, facts, fail, percent, progress, quantity, show, tabl
 if TYPE_CHECKING:
     from ...serving.networks import ServedNetwork
     from ...serving.requirements import Requirement
-    from ...studies.capacity import Capacity, FigureEstimate, Probe
+    from ...studies.capacity import Capacity, CapacityOptions, FigureEstimate, Probe
     from ...traffic.clients import Clients
 
 _COUNT = "Requests of each run at first; up to 16 times as many where it stays undecided."
@@ -48,15 +48,17 @@ class SearchedOptions:
     think: Think = None
     threads: Threads = None
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """What is searched, as the library takes it."""
+    def read(self, columns: ColumnOptions) -> CapacityOptions:
+        """What is searched with the columns of requests, as the library takes it."""
+        from ...studies.capacity import CapacityOptions
+
         low_per_s, high_per_s = _ends(self.rate, "rate", float, "5..50")
         clients, most_clients = _clients(self.clients, self.think)
-        return {
-            "seeds": self.seeds, "count": self.count, "low_per_s": low_per_s, "high_per_s": high_per_s,
-            "clients": clients, "most_clients": most_clients, "threads": self.threads,
-        }  # fmt: skip
+        return CapacityOptions(
+            slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
+            predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count, low_per_s=low_per_s,
+            high_per_s=high_per_s, clients=clients, most_clients=most_clients,
+        )  # fmt: skip
 
 
 def command(
@@ -80,19 +82,15 @@ def command(
     from ...studies.capacity import find_capacity
 
     picture.check()
-    given, think = searched.given, searched.think
+    options, think = searched.read(columns), searched.think
     served = as_served(directory)
     required = [parse_requirement(text, networks=names_of(served)) for text in require]
     cases: dict[float, tuple[ServedNetwork, ...]] = {1.0: served} | ends_of(served)
     with progress("rates") as report:
         found, *ends = (
-            find_capacity(
-                table, policy, required, slo_s=objective(columns.slo),
-                columns=columns.columns("slo", "predict_depth"), predict_depth=columns.predict_depth,
-                progress=report, **given,
-            )
-            for table in cases.values()
-        )  # fmt: skip
+            find_capacity(networks, policy, required, options, threads=searched.threads, progress=report)
+            for networks in cases.values()
+        )
     reached = dict(zip([factor for factor in cases if factor != 1.0], ends, strict=True))
     picture.write(lambda: draw_capacity(found, required))
     stated = vars(columns) | objective_record(columns.slo)

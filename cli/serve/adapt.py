@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...serving.judgement import Exits
-    from ...studies.adapt import AdaptationResult
+    from ...studies.adapt import AdaptationResult, LoadChange
 
 SAMPLES = "The log that the plan was chosen by; requests draw from it."
 POLICY = "pame with its parameters (`fluidb docs policies`)."
@@ -32,6 +33,17 @@ class AdaptOptions:
     then_samples: Annotated[Path | None, option(THEN, "FILE")] = None
     then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None
 
+    @property
+    def change(self) -> LoadChange | None:
+        """What changes, if anything does."""
+        from ...studies.adapt import LoadChange
+
+        from_s, until_s = duration(self.start, "from"), duration(self.until, "until")
+        if all(given is None for given in (from_s, until_s, self.then_samples, self.then_times)):
+            return None
+        start_s = math.inf if from_s is None else from_s
+        return LoadChange(from_s=start_s, until_s=until_s, samples=self.then_samples, times=self.then_times)
+
 
 def command(
     plan: Annotated[Path, argument("A folder that `fluidb exits -o DIR` wrote.", "DIR")],
@@ -49,14 +61,11 @@ def command(
     are not those of the plan, exits are chosen anew, as for other hardware; the
     plan comes back with its load (PAME, Section 7.6). Every change is printed.
     """
+    from ...serving import Requests
     from ...studies.adapt import serve_adaptively
-    from ...traffic import read_trace
 
-    found = serve_adaptively(
-        plan, read_trace(trace), samples, asked.policy, window=asked.window, slo_s=objective(slo), seed=seed,
-        from_s=duration(asked.start, "from"), until_s=duration(asked.until, "until"),
-        then_samples=asked.then_samples, then_times=asked.then_times,
-    )  # fmt: skip
+    requests = Requests(trace=trace, samples=samples, slo_s=objective(slo), seed=seed)
+    found = serve_adaptively(plan, requests, asked.policy, window=asked.window, change=asked.change)
     latency_s = found.served.finish_s - found.arrival_s
     record = {
         "plan": plan,

@@ -184,7 +184,7 @@ def _answers(found: ServeResult) -> dict[str, str | None]:
 
 
 def _latencies(found: ServeResult) -> Iterator[str]:
-    """Mean, percentiles and the worst latency, and at both ends of a measured error."""
+    """Tables of latencies with their intervals, and at both ends of the error of a calibrated engine."""
     summary = found.summary
     average = bounds(summary.mean_interval_s, summary.more_requests_needed, "s")
     rows = [
