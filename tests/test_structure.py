@@ -29,19 +29,19 @@ LONG_BODIES = {
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 19
+MANY_PARAMETERS = 17
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
 MANY_EXPORTED: set[str] = set()
 """Exported functions with more parameters; the aim is none."""
 
-NAMED_TWICE = 12
+NAMED_TWICE = 10
 """Names that several classes have, which a reader takes for one another; the aim is none."""
 
 ONE_OR_SEVERAL = 18
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
-LONG_LINES = 229
+LONG_LINES = 36
 """Lines of prose in Markdown files beyond 100 characters; the aim is none."""
 
 
