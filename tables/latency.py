@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -493,6 +494,18 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
     yield group
 
 
+def _way_to_a_table(name: str) -> str:
+    """How a latency table is made, for a fault: of a network or a platform that ships, by its name."""
+    from ..models import NETWORKS
+    from ..platforms import PLATFORMS
+
+    if name in NETWORKS.names():
+        return f"{name} is a network: run `fluidb dse {name} BOARD -o DIR`, then `fluidb latency DIR`"
+    if name in PLATFORMS.names():
+        return f"{name} is a platform: run `fluidb dse` or `fluidb latency` with a network and {name}"
+    return "make one with `fluidb latency`"
+
+
 def read_latency(folder: AnyPath) -> LatencyTable:
     """Read the latency table of a folder, of a design or of a device.
 
@@ -511,7 +524,7 @@ def read_latency(folder: AnyPath) -> LatencyTable:
     InputError
         If it is missing or damaged, or if a table in the folder that it was made from has changed.
     """
-    check_folder(folder, "a folder with a latency table", "make one with `fluidb latency`")
+    check_folder(folder, "a folder with a latency table", _way_to_a_table(os.fspath(folder)))
     path = Path(folder, LATENCY_FILE)
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)
