@@ -14,14 +14,13 @@ from ..formats import InputError, brief, first_rows
 from ..tables.latency import LatencyTable
 from ..traffic.traffic import Traffic
 from .admission import Admission
-from .event_loop import RequestArrays, Rules
 from .inputs import AnyPolicy, as_scheduler, as_table
 from .networks import NetworksTraffic, ServedNetwork, merged
 from .outcome import Outcome, Replay, Runs
 from .replay import Case, LoopRun, case_of, cut_off, play, runs_of
 from .scheduler import Scheduler
+from .state import BETWEEN, FCFS, SHARED, Networks, OneNetwork, RequestArrays, networks_of, times_of
 from .terms import ON_DEADLINE, Terms, terms_of
-from .turns import BETWEEN, FCFS, KIND, SHARED, Networks, networks_of, save
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,6 @@ class NetworksCase:
     cases: tuple[Case, ...]  # of each network alone
     between: int
     work: RequestArrays
-    rules: Rules  # those of the first network, with the largest batch of all
     admission: tuple[Admission, ...]  # of each network; empty if all requests are admitted
     terms: Terms
     shared: Networks
@@ -155,7 +153,6 @@ class NetworksCase:
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> NetworksReplay:
         """The replay of these runs."""
-        save(self.shared, run.clock)
         requests: Any = run.work.requests
         sent, whole = int(run.clock.arrived), self.offered.whole
         network = self.offered.network[:sent]
@@ -188,11 +185,11 @@ class NetworksCase:
         """The replay of one network."""
         case, served = self.cases[number], run.work.requests
         here = np.flatnonzero(self.offered.network[: int(run.clock.arrived)] == number)
-        cut = cut_off(run.state, served, case.device, until_s, number, self.shared.lanes[KIND])
+        cut = cut_off(run, self.shared, number, until_s)
         trace = replace(offered.trace, arrival_s=served.arrival_s[here])
         exits = np.minimum(run.work.exit_of[here], len(case.table.exits))
-        own, calls_s, ends = self.shared.records[number], self.scheduler.call_s, self.shared.starts[0, number:]
-        launches = run.record.launches.reshape(-1)[ends[0] : ends[1]].reshape(case.device.time_s.shape)
+        own, calls_s = run.state.counts[number], self.scheduler.call_s
+        launches = times_of(self.shared, number, run.record.launches)
         return Replay(
             replace(offered, trace=trace, exits=exits), case.table, served.start_s[here], served.finish_s[here],
             served.stalled_s[here], served.preempted[here], case.segments, served.variant[here], served.batch[here],
@@ -228,19 +225,18 @@ def networks_case_of(networks: Sequence[ServedNetwork], offered: NetworksTraffic
     columns = zip(*(case.work.requests for case in cases), strict=True)
     requests: Any = cases[0].work.requests._make(merged(network, column) for column in columns)
     work = RequestArrays(requests, merged(network, [case.work.exit_of for case in cases]), np.zeros((0, 0)))
-    rules = cases[0].rules._replace(b_max=max(case.rules.b_max for case in cases))
     limits = [item.limit or scheduler.admit for item in networks]
     admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
-    whole = offered.whole
-    terms = terms_of(requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, rules.b_max)
+    whole, b_max = offered.whole, max(case.rules.b_max for case in cases)
+    terms = terms_of(requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, b_max)
     cores, lanes = cases[0].table.cores, cases[0].lanes
     serves = [[item.cores is None or k + 1 in item.cores for k in range(lanes)] for item in networks]
-    shared = networks_of(
-        rule, scheduler.dispatch or SHARED, network, [case.device for case in cases], [case.rules for case in cases],
-        [item.weight for item in networks], [item.switch_s for item in networks],
-        [0] * lanes if cores is None else cores.of, serves,
-    )  # fmt: skip
-    return NetworksCase(offered, tuple(cases), rule, work, rules, admission, terms, shared)
+    each = [
+        OneNetwork(case.device, case.rules, item.weight, item.switch_s, own)
+        for case, item, own in zip(cases, networks, serves, strict=True)
+    ]
+    shared = networks_of(each, [0] * lanes if cores is None else cores.of, network, rule, scheduler.dispatch or SHARED)
+    return NetworksCase(offered, tuple(cases), rule, work, admission, terms, shared)
 
 
 def simulate_networks(
@@ -309,7 +305,6 @@ def _replay(
     """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = networks_case_of(networks, traffic, scheduler)
     run = play(
-        case.scheduler, case.work, case.cases[0].device, case.rules, case.cases[0].lanes, until_s, room or (0, 0),
-        progress, terms=case.terms, networks=case.shared,
-    )  # fmt: skip
+        case.scheduler, case.work, case.shared, case.terms, until_s=until_s, room=room or (0, 0), progress=progress
+    )
     return case.replay(run, until_s, recorded=room is not None)

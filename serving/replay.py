@@ -23,25 +23,33 @@ from ..traffic.traffic import Traffic, places
 from .event_loop import (
     FAULTS,
     OK,
-    WITH_NETWORKS,
+    PLAIN,
+    WITH_QUEUES,
     WITH_TERMS,
-    DeviceArrays,
-    Record,
-    RequestArrays,
-    Rules,
-    State,
-    begin,
     run_events,
-    run_networks,
     run_on_terms,
+    run_plain,
+    run_several,
 )
 from .inputs import AnyPolicy, as_scheduler
 from .outcome import Outcome, Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
 from .scheduler import Scheduler
+from .state import (
+    SHARED,
+    DeviceArrays,
+    Networks,
+    OneNetwork,
+    Record,
+    RequestArrays,
+    Rules,
+    State,
+    begin,
+    networks_of,
+    times_of,
+)
 from .terms import ON_DEADLINE, Terms, terms_of
-from .turns import FCFS, KIND, SHARED, Networks, networks_of
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -114,8 +122,7 @@ def _replay(
     """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = case_of(table, traffic, scheduler)
     run = play(
-        scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress, terms=case.terms,
-        networks=case.alone,
+        scheduler, case.work, case.networks, case.terms, until_s=until_s, room=room or (0, 0), progress=progress
     )  # fmt: skip
     return case.replay(run, until_s, recorded=room is not None)
 
@@ -134,14 +141,13 @@ class Case:
     lanes: int  # lanes that are used
     levels: int  # thresholds that the policy sets
     terms: Terms | None  # those of clients that wait, of deadlines and of admission
-    alone: Networks | None = None  # the network as the only one of several, where each core has its times or its queue
+    networks: Networks  # the network as the event loop takes it
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """The replay of these runs."""
         (clock, state, (served, exit_of, _), ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
-        launches = ran.launches.reshape(self.device.time_s.shape)
-        network, kind_of = (-1, None) if self.alone is None else (0, self.alone.lanes[KIND])
-        cut = cut_off(state, served, self.device, until_s, network, kind_of)
+        launches, counts = times_of(self.networks, 0, ran.launches), state.counts[0]
+        cut = cut_off(run, self.networks, 0, until_s)
         last, offered, left_s, refused, rule = len(self.table.exits), None, None, None, self.scheduler.on_deadline
         if self.terms is not None:
             sent = int(clock.arrived)
@@ -155,8 +161,8 @@ class Case:
             traffic = dataclasses.replace(traffic, exits=np.minimum(exit_of, last))
         return Replay(
             traffic, self.table, served.start_s, served.finish_s, served.stalled_s, served.preempted, self.segments,
-            served.variant, served.batch, launches, cut.launches, int(clock.preemptions), int(clock.calls),
-            int(clock.calls) * calls_s - cut.call_s, until_s, self.lanes, float(clock.overhead_s) - cut.overhead_s,
+            served.variant, served.batch, launches, cut.launches, int(counts.preemptions), int(counts.calls),
+            int(counts.calls) * calls_s - cut.call_s, until_s, self.lanes, float(counts.overhead_s) - cut.overhead_s,
             runs_of(ran, int(clock.run_members)) if recorded else None, offered, ON_DEADLINE[rule],
             left_s, refused,
         )  # fmt: skip
@@ -191,24 +197,21 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
         raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
     kept = policy.memory + policy.memory_by_subnet * table.axes[1]
     memory = np.zeros(levels * table.variants + kept)
-    rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
+    rules = Rules(settings, memory, b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
     work = work_of(traffic, len(table.exits), table.exits[-1].steps, levels)
     if table.widths is not None and traffic.trace.width is None:
         work.requests.width[:] = table.widths[0]  # a request that states no width may have the widest
     terms = None
-    dispatch = scheduler.dispatch or SHARED
-    apart = cores is not None and (dispatch != SHARED or len(cores.names) > 1)
+    apart = cores is not None and (scheduler.dispatch or len(cores.names) > 1)
     if traffic.think_s is not None or scheduler.on_deadline or scheduler.admit or apart:
         work = work._replace(exit_of=work.exit_of.copy())  # it may be the traffic's own, and early answers change it
         admission = () if scheduler.admit is None else (scheduler.admit,)
         terms = terms_of(work.requests, traffic.slo_s, traffic.think_s, scheduler.on_deadline, admission, b_max)
-    alone = None
-    if apart and cores is not None:
-        network_of = np.zeros(len(traffic), dtype=np.int64)
-        one = [device], [rules], [1.0], [0.0], cores.of, [[True] * lanes]
-        alone = networks_of(FCFS, dispatch, network_of, *one)
-    return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels, terms, alone)
+    networks = networks_of(
+        [OneNetwork(device, rules)], [0] * lanes if cores is None else cores.of, dispatch=scheduler.dispatch or SHARED
+    )
+    return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels, terms, networks)
 
 
 def check_cores(scheduler: Scheduler, table: LatencyTable) -> int:
@@ -239,39 +242,37 @@ class LoopRun(NamedTuple):
     record: Record
 
 
+class Control(NamedTuple):
+    """What may change the arrays that policies read while the event loop runs."""
+
+    events: int  # instants between two looks
+    look: Callable[[int], None]  # gets the number of requests that have returned
+
+
 def play(
     scheduler: Scheduler,
     work: RequestArrays,
-    device: DeviceArrays,
-    rules: Rules,
-    lanes: int = 1,
+    networks: Networks,
+    terms: Terms | None = None,
+    *,
     until_s: float = math.inf,
     room: tuple[int, int] = (0, 0),
     progress: Callable[[int, int], None] | None = None,
-    control: Callable[[int], None] | None = None,
-    events: int = EVENTS,
-    terms: Terms | None = None,
-    networks: Networks | None = None,
+    control: Control | None = None,
 ) -> LoopRun:
-    """Run the event loop to its end.
-
-    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change the
-    arrays that policies read; ``progress`` only reports.
-    """
+    """Run the event loop to its end; ``progress`` only reports."""
     count, (runs, members) = len(work.exit_of), room
-    queues = 1 if networks is None else len(networks.queues) // len(networks.records)
-    state = begin(count * queues, lanes, rules.b_max)
-    shape = device.time_s.shape if networks is None else (1, 1, networks.time_s.size)
+    state = begin(networks, count)
     record = Record(
-        np.zeros(shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+        np.zeros(networks.time_s.size, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
         np.zeros(members, dtype=np.int64),
     )  # fmt: skip
-    clock = state.clock[0]
-    advance = stepper(scheduler, work, device, rules, state, record, terms=terms, networks=networks)
+    clock, events = state.clock[0], EVENTS if control is None else control.events
+    advance = stepper(scheduler, work, networks, state, record, terms)
     while clock.returned < count and clock.now_s < until_s:
         advance(until_s, events)
         if control is not None:
-            control(int(clock.returned))
+            control.look(int(clock.returned))
         if progress is not None:
             progress(int(clock.returned), count)
     return LoopRun(clock, state, work, record)
@@ -280,28 +281,26 @@ def play(
 def stepper(
     scheduler: Scheduler,
     work: RequestArrays,
-    device: DeviceArrays,
-    rules: Rules,
+    networks: Networks,
     state: State,
     record: Record,
+    terms: Terms | None = None,
     *,
     short: bool = False,
-    terms: Terms | None = None,
-    networks: Networks | None = None,
 ) -> Callable[[float, int], None]:
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
     Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins in
     a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
-    several = None if networks is None else WITH_NETWORKS
-    decide, loop = _compiled(scheduler.policy.decide, several or (None if terms is None else WITH_TERMS))
+    several = len(state.queues) if len(state.queues) > 1 or len(set(networks.kinds.tolist())) > 1 else None
+    decide, loop = _compiled(scheduler.policy.decide, PLAIN if terms is None else WITH_TERMS if several is None else WITH_QUEUES)
     by_address = short and is_jitted(decide) and _ours(decide)
     policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
-            status = loop(policy, work, device, rules, state, record, until_s, events, terms, networks)
+            status = loop(policy, work, networks, state, record, until_s, events, terms, several)
         except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
             raise InputError(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
@@ -321,30 +320,30 @@ class CutOff(NamedTuple):
     call_s: float
 
 
-def cut_off(
-    state: State, requests: Any, device: DeviceArrays, until_s: float, network: int = -1,
-    kind_of: NDArray[np.int64] | None = None,
-) -> CutOff:  # fmt: skip
-    """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then.
+def cut_off(run: LoopRun, networks: Networks, number: int, until_s: float) -> CutOff:
+    """Work of a network that had begun when the simulation was stopped; preempted requests have stood still until then.
 
-    Of several networks, only those lanes count that run this one.
+    Only those lanes count that run it.
     """
-    launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
+    time_s, its = times_of(networks, number, networks.time_s), networks.records[number]
+    launches, overhead_s, call_s = np.zeros(time_s.shape), 0.0, 0.0
+    state, requests = run.state, run.work.requests
     lanes: Any = state.lanes
     batches: Any = state.batches
-    for k in np.flatnonzero(lanes.network == network):
-        lane, kind = lanes[k], 0 if kind_of is None else kind_of[k]
+    for k in np.flatnonzero(lanes.network == number):
+        lane = lanes[k]
         below = batches[lane.offset : lane.offset + max(0, lane.depth - 1)]
         for batch, next_first in zip(below, [*below.first[1:], lane.first], strict=False):
             stalled = state.members[lane.offset + batch.first : lane.offset + next_first]
             requests.stalled_s[stalled] += until_s - batch.paused_s
         if not lane.running:
             continue
-        run = kind * device.variants.size + lane.variant, device.segment_at[lane.segment], lane.places
+        segment = networks.segment_at[its.places_at + lane.segment]
+        taken = lane.kind * its.variants + lane.variant, segment, lane.places
         missing = (lane.end_s - max(lane.begin_s, until_s)) / (lane.end_s - lane.begin_s)
         late_s = max(0.0, lane.begin_s - until_s)  # by which gathers and delays, and before them the call, end later
-        launches[run] += missing
-        overhead_s += missing * (lane.end_s - lane.begin_s - device.time_s[run]) + min(late_s, lane.wait_s)
+        launches[taken] += missing
+        overhead_s += missing * (lane.end_s - lane.begin_s - time_s[taken]) + min(late_s, lane.wait_s)
         call_s += max(0.0, late_s - lane.wait_s)
     return CutOff(launches, overhead_s, call_s)
 
@@ -464,11 +463,11 @@ def _ours(decide: Decide) -> bool:
 
 
 @cache
-def _compiled(decide: Decide, more: Any) -> tuple[Decide, Any]:
-    """A decision and the event loop that runs it, with what is ``more``: compiled, or plain Python if numba cannot."""
-    loop: Any = {WITH_TERMS: run_on_terms, WITH_NETWORKS: run_networks}.get(more, run_events)
-    if more is not None and is_jitted(loop):
-        compile_for(more, loop)
+def _compiled(decide: Decide, signature: Any) -> tuple[Decide, Any]:
+    """A decision and the event loop that runs it: compiled, or plain Python if numba cannot."""
+    loop: Any = {WITH_TERMS: run_on_terms, WITH_QUEUES: run_several}.get(signature, run_plain)
+    if is_jitted(loop):
+        compile_for(signature, loop)
     if is_jitted(decide):
         if _ours(decide):
             compile_for(DECIDE, decide)
@@ -476,7 +475,7 @@ def _compiled(decide: Decide, more: Any) -> tuple[Decide, Any]:
     if is_jitted(loop):
         with suppress(Exception):  # numba raises many kinds
             return compile_policy(decide), loop
-    return _whole_numbers(decide), getattr(loop, "py_func", loop)
+    return _whole_numbers(decide), run_events
 
 
 def _whole_numbers(decide: Decide) -> Decide:

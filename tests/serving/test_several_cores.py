@@ -15,7 +15,7 @@ from fluidb.serving import Replay, find_policy, simulate, summarise
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.networks_replay import NetworksReplay, simulate_networks
 from fluidb.serving.policies import compile_policy, go_on, launch
-from fluidb.serving.turns import BETWEEN, DISPATCH
+from fluidb.serving.state import BETWEEN, DISPATCH
 from fluidb.tables.latency import Cores, LatencyTable
 from fluidb.traffic import poisson, prepare
 from test_networks import random_admission, random_requests, traffic_with
