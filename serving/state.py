@@ -265,7 +265,7 @@ def begin(networks: Networks, requests: int) -> State:
         np.zeros(requests if count * each > 1 else 0, dtype=np.int64),
         np.zeros(count, COUNTS).view(np.recarray),
     )
-    if networks.network_of.size:
+    if state.joined.size and networks.network_of.size:
         state.joined[:] = networks.network_of
     places = np.tile(np.bincount(state.joined, minlength=count), each)  # all may come into one queue
     state.queues["head"] = state.queues["tail"] = np.cumsum(places) - places
