@@ -22,7 +22,7 @@ from fluidb.dse.npu.fbcb import K_BITS, batch_bits, entry_bits
 
 HERE = Path(__file__).parent
 TABLE = HERE / "synthesis.csv"
-RTL = HERE.parent / "dse" / "npu" / "rtl"
+RTL = HERE.parent / "dse" / "hardware" / "rtl"
 SOURCE = RTL / "engine"
 
 

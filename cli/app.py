@@ -96,13 +96,15 @@ class _Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError
+        from ..formats.files import keep_pipes
         from .names import check_places
         from .options import check_printed
 
         check_printed(ctx)
         check_places(ctx)
         try:
-            return super().invoke(ctx)
+            with keep_pipes():
+                return super().invoke(ctx)
         except InputError as error:
             raise type(error)(_with_options(error.faults, ctx.command.params)) from None
 

@@ -100,6 +100,11 @@ def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Itera
 def check_named(folder: AnyPath) -> None:
     """Refuse standard output in place of a folder.
 
+    Parameters
+    ----------
+    folder : str or Path
+        The folder.
+
     Raises
     ------
     InputError
@@ -190,6 +195,11 @@ def check_resumable(folder: AnyPath, command: str, *, ours: bool) -> None:
 
 def make_folder(folder: AnyPath) -> None:
     """Make a folder, and those above it, unless it is there.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder.
 
     Raises
     ------

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..formats import AnyPath, InputError, validate
-from .loader import build_network, head_of, lower_all, read_network_file
+from .loader import build_network, head_of, read_network_file
+from .lowering import lower_all
 from .network import Network
 from .schema import NAME_LENGTH, Candidates, NetworkFile, Op
 

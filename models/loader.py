@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 from itertools import repeat
 from pathlib import Path
 
 from ..formats import AnyPath, Catalogue, InputError, parse_toml, validate
 from .foreign import network_of
 from .heads import HEADS
-from .lowering import lower
-from .network import Exit, Layer, Network, Shape
+from .lowering import lower_all
+from .network import Exit, Network, Shape
 from .schema import Candidates, ExitFile, NetworkFile, Op
 
 NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", (".onnx", ".csv"), network_of)
-
-
-def lower_all(
-    ops: Sequence[Op], source: Shape, where: str, stages: Iterable[int] | None = None, *, in_head: bool = False
-) -> tuple[dict[str, Shape], list[Layer], list[str]]:
-    """Lower a chain of operators in execution order."""
-    shapes, layers, faults = {"input": source}, [], []
-    before: Shape | None = source
-    named = {"input"}  # the layers so far, also those that have a fault and therefore no shape
-    for index, (op, stage) in enumerate(zip(ops, stages or repeat(1), strict=False)):
-        label = f'{where}[{index}] ("{op.name}")'
-        if op.name in named:
-            faults.append(f'{label}: expected a new name, found "{op.name}" again')
-            continue
-        named.add(op.name)
-        unknown = [name for name in op.inputs or () if name not in named]
-        faults += [f'{label}.from: expected an earlier layer, found "{name}"' for name in unknown]
-        sources = [before] if op.inputs is None else [shapes.get(name) for name in op.inputs]
-        known = [shape for shape in sources if shape]
-        before = None  # after a fault the following layers have no known shape; one fault is enough
-        if len(known) < len(sources):
-            continue
-        try:
-            before, layer = lower(op, known, stage, in_head=in_head)
-        except ValueError as error:
-            faults.append(f"{label}: {error}")
-            continue
-        shapes[op.name] = before
-        layers += [layer] if layer else []
-    return shapes, layers, faults
 
 
 def head_of(item: ExitFile | Candidates, source: Shape) -> list[Op]:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError
-from .loader import build_network, head_of, lower_all
+from .loader import build_network, head_of
+from .lowering import lower_all
 from .network import Exit, Shape
 from .schema import Conv, Flatten, GlobalPool, Join, Linear, Memory, NetworkFile, Op, Pool, View
 

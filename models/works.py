@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..formats import AnyPath
-from .loader import build_network, head_of, lower_all
+from .loader import build_network, head_of
+from .lowering import lower_all
 from .network import Gemm, Shape
 from .schema import Conv, ConvTranspose, GlobalPool, Join, NetworkFile, Op, Pool
 

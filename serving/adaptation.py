@@ -16,9 +16,10 @@ import numpy as np
 
 from ..formats import InputError
 from ..rules.exit_choice import NEARLY, ExitGoal, Floats, Ints, Log
+from .case import requests_of
 from .judgement import Cause, Exits, Judge, precision_of
+from .play import Control, play
 from .policies.interface import VARIANT
-from .replay import Control, play, requests_of
 from .scheduler import Scheduler
 from .state import DeviceArrays, OneNetwork, RequestArrays, Rules, networks_of
 

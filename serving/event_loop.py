@@ -72,8 +72,8 @@ def numbers_of(number, lane, networks):
     """The numbers of a network on a lane."""
     its = networks.records[number]
     return Numbers(
-        number, lane.kind, queue_at(number, lane, networks), its.wake_up_s, its.call_s, its.switch_s, its.b_max, its.variants,
-        its.segments, its.sizes, its.places, its.stages, its.steps, its.times_at + lane.kind * its.times, its.places_at,
+        number, lane.kind, queue_at(number, lane, networks), its.wake_up_s, its.call_s, its.switch_s, its.b_max,
+        its.variants, its.segments, its.sizes, its.places, its.stages, its.steps, its.times_at + lane.kind * its.times, its.places_at,
         its.gathers_at, its.loads_at, its.variants_at, its.memory_at + lane.queue * its.memory,
     )  # fmt: skip
 
@@ -461,7 +461,8 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
 
     ``networks`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to ``record``.
     ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``; ``several`` is ``None`` where
-    there is one queue.  What is ``None`` leaves no trace in the compiled loop.  Returns ``OK``, or a fault of the policy.
+    there is one queue.  What is ``None`` leaves no trace in the compiled loop.
+    Returns ``OK``, or a fault of the policy.
     """
     # a call would copy every field
     at_work, at_networks, at_state, at_terms = refer(work), refer(networks), refer(state), refer(terms)

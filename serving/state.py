@@ -172,7 +172,9 @@ class State(NamedTuple):
     members: NDArray[np.int64]  # (L * b_max,): requests on them in the same order, bottom batch first
     waiting: NDArray[np.int64]  # requests that wait, each queue from its head to its tail
     queues: NDArray[np.void]  # (K,); or (L * K,), lane after lane, where each has queues of its own
-    joined: NDArray[np.int64]  # (N,): the queue of each request, before it arrives the first of its network; or empty
+    joined: NDArray[
+        np.int64
+    ]  # (N,): the queue of each request, before it arrives the first of its network; empty if there is one
     counts: NDArray[np.void]  # (K,)
 
 
@@ -251,6 +253,12 @@ def networks_of(
     )  # fmt: skip
 
 
+def in_one_queue(networks: Networks) -> bool:
+    """Whether all requests wait in one queue for lanes that are alike."""
+    several = len(networks.records) > 1 or networks.dispatch != SHARED
+    return not several and bool((networks.kinds == 0).all()) and bool(networks.serves.all())
+
+
 def begin(networks: Networks, requests: int) -> State:
     """Idle lanes at time 0, and requests that have not arrived."""
     b_max, count, lanes = int(networks.records.b_max.max()), len(networks.records), len(networks.kinds)
@@ -262,7 +270,7 @@ def begin(networks: Networks, requests: int) -> State:
         np.zeros(lanes * b_max, dtype=np.int64),
         np.zeros(requests * each, dtype=np.int64),
         np.zeros(count * each, QUEUE).view(np.recarray),
-        np.zeros(requests if count * each > 1 else 0, dtype=np.int64),
+        np.zeros(0 if in_one_queue(networks) else requests, dtype=np.int64),
         np.zeros(count, COUNTS).view(np.recarray),
     )
     if state.joined.size and networks.network_of.size:

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
-from ..serving.inputs import AnyPolicy, Requests, as_scheduler, as_table
-from ..serving.metrics import QUANTILES, Summary, summarise, summarise_networks
-from ..serving.networks import AnyServed, NetworksTraffic, ServedNetwork, as_served, prepare_networks
-from ..serving.networks_replay import simulate_networks
+from ..serving.inputs import AnyPolicy, Requests, as_scheduler
+from ..serving.metrics import QUANTILES, figures_of
+from ..serving.networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, prepare_requests, scheduler_on
 from ..serving.one_run import LEAST, OneRun, nearest_rank, requests_for
-from ..serving.outcome import Outcome
+from ..serving.outcome import Replay
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
@@ -30,7 +29,7 @@ from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.request_columns import Columns
 from ..traffic.trace import Trace
-from ..traffic.traffic import Traffic, prepare
+from ..traffic.traffic import Traffic
 from .workers import Workers, in_order
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
@@ -156,13 +155,13 @@ def check_monotone(requirements: Sequence[Requirement], requests: int, shares: M
         raise InputError(faults)
 
 
-def at_rate(unit: Traffic, rate_per_s: float, count: int) -> Traffic:
-    """The first requests of traffic at 1 request/s, rescaled to another rate."""
-    return _rescaled(unit.first(count), rate_per_s)
+def at_rate(unit: DeviceTraffic, rate_per_s: float) -> DeviceTraffic:
+    """Requests at 1 request/s, rescaled to another rate."""
 
+    def rescaled(traffic: Traffic) -> Traffic:
+        return replace(traffic, trace=replace(traffic.trace, arrival_s=traffic.trace.arrival_s / rate_per_s))
 
-def _rescaled(unit: Traffic, rate_per_s: float) -> Traffic:
-    return replace(unit, trace=replace(unit.trace, arrival_s=unit.trace.arrival_s / rate_per_s))
+    return replace(unit, whole=rescaled(unit.whole), parts=tuple(map(rescaled, unit.parts)))
 
 
 def _needed(name: str) -> int:
@@ -178,7 +177,7 @@ class _RequestsRecord(NamedTuple):
     violated: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, replay: Outcome) -> _RequestsRecord:
+    def of(cls, replay: Replay) -> _RequestsRecord:
         return cls(replay.latency_s, replay.fresh, replay.violated)
 
 
@@ -222,34 +221,8 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
 
 
 @dataclass(frozen=True, slots=True)
-class _OneNetwork:
-    """Runs of one network."""
-
-    table: LatencyTable
-    scheduler: Scheduler
-    requirements: Sequence[Requirement]
-    slo_s: Objective | None
-    predict_depth: float | None
-
-    def draw(self, trace: Trace, seed: int) -> Traffic:
-        """The requests of a trace, ready to be served."""
-        rates = [row.rate for row in self.table.exits]
-        return prepare(trace, rates, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
-
-    def run(self, drawn: Traffic, at: tuple[float, int], clients: Clients | None, seed: int) -> _RunRecord:
-        """Serve the first requests at a rate, or let as many clients send them."""
-        (load, count), sent = at, None
-        if clients is not None:
-            sent = replace(clients, count=int(load)).send(drawn.first(count), seed)
-        replay = simulate(self.table, sent or at_rate(drawn, load, count), self.scheduler)
-        summary = summarise(replay)
-        figures = [_figure(item, summary) for item in self.requirements]
-        return _RunRecord({None: _RequestsRecord.of(replay)}, summary.processing_rate_per_s, figures)
-
-
-@dataclass(frozen=True, slots=True)
-class _Several:
-    """Runs of several networks, likewise."""
+class _ProbedService:
+    """The networks of a device under a policy, and what their requests are given."""
 
     networks: Sequence[ServedNetwork]
     scheduler: Scheduler
@@ -257,33 +230,24 @@ class _Several:
     slo_s: Objective | None
     predict_depth: float | None
 
-    def draw(self, trace: Trace, seed: int) -> NetworksTraffic:
+    def draw(self, trace: Trace, seed: int) -> DeviceTraffic:
         """The requests of a trace, ready to be served."""
         requests = Requests(trace=trace, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
-        return prepare_networks(self.networks, requests, trace)
+        return prepare_requests(self.networks, requests, trace)
 
-    def run(self, drawn: NetworksTraffic, at: tuple[float, int], clients: Clients | None, seed: int) -> _RunRecord:
+    def run(self, drawn: DeviceTraffic, at: tuple[float, int], clients: Clients | None, seed: int) -> _RunRecord:
         """Serve the first requests at a rate, or let as many clients send them."""
         load, count = at
-        traffic = drawn.first(count)
         if clients is None:
-            parts = tuple(_rescaled(part, load) for part in traffic.parts)
-            traffic = replace(traffic, whole=_rescaled(traffic.whole, load), parts=parts)
+            traffic = at_rate(drawn.first(count), load)
         else:
-            traffic = traffic.sent_by(replace(clients, count=int(load)), seed)
-        replay = simulate_networks(self.networks, traffic, self.scheduler)
-        whole, own = summarise_networks(replay)
-        names: list[str | None] = [None, *replay.names]
-        summaries = dict(zip(names, [whole, *own], strict=True))
-        requests = {name: _RequestsRecord.of(item) for name, item in zip(names, [replay, *replay.parts], strict=True)}
-        return _RunRecord(
-            requests, whole.processing_rate_per_s,
-            [_figure(item, summaries[item.network]) for item in self.requirements],
-        )  # fmt: skip
-
-
-def _figure(item: Requirement, summary: Summary) -> float:
-    return float(FIGURES[item.name].of(summary) or 0.0)
+            traffic = drawn.first(count).sent_by(replace(clients, count=int(load)), seed)
+        replay = simulate(self.networks, traffic, self.scheduler)
+        figures = figures_of(replay)
+        requests: dict[str | None, _RequestsRecord] = {None: _RequestsRecord.of(replay)}
+        requests |= {name: _RequestsRecord.of(replay.by_network[k]) for k, name in enumerate(replay.names) if name}
+        values = [float(FIGURES[item.name].of(figures.of(item.network)) or 0.0) for item in self.requirements]
+        return _RunRecord(requests, figures.whole.processing_rate_per_s, values)
 
 
 @dataclass(slots=True)
@@ -293,7 +257,7 @@ class _LoadSearch:
     ``drawn`` is each seed's traffic at 1 request/s, which every rate rescales, or all at once, for clients to send.
     """
 
-    served: Any  # a :class:`_OneNetwork` or :class:`_Several`, whose traffic is its own
+    served: _ProbedService
     requirements: Sequence[Requirement]
     columns: Columns
     seeds: int
@@ -302,7 +266,7 @@ class _LoadSearch:
     threads: int | None
     progress: Callable[[int, int], None] | None
     clients: Clients | None
-    drawn: list[Any] = field(default_factory=list)
+    drawn: list[DeviceTraffic] = field(default_factory=list)
     longest: int = 0  # requests of those
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
@@ -318,8 +282,7 @@ class _LoadSearch:
             self.longest = count
 
     def _run(self, at: tuple[float, int], seed: int) -> _RunRecord:
-        found: _RunRecord = self.served.run(self.drawn[seed], at, self.clients, seed)
-        return found
+        return self.served.run(self.drawn[seed], at, self.clients, seed)
 
     def probe(self, load: float) -> str:
         """Decide a rate or number of clients, with twice the requests as long as an interval holds the bound."""
@@ -367,56 +330,54 @@ def find_capacity(
     Parameters
     ----------
     table : LatencyTable, sequence of ServedNetwork, str or Path
-    Times of the design, or its folder; or several networks, or their file, whose shares of the rate are their own.
+        Times of the design, or its folder; or several networks, or their file, whose shares of the rate are their own.
     policy : Scheduler or str
-    The policy.
+        The policy.
     requirements : sequence of Requirement
-    Upper bounds on figures that more traffic makes worse.
+        Upper bounds on figures that more traffic makes worse.
     slo_s : float, Distribution or Shares, optional
-    Latency objective in seconds of all requests, or the distribution of their own ones.
+        Latency objective in seconds of all requests, or the distribution of their own ones.
     columns : Columns
-    Of one network, columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
+        Of one network, columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
     predict_depth : float, optional
-    Correlation of predicted with actual exits, or steps.
+        Correlation of predicted with actual exits, or steps.
     seeds : int
-    Independent runs at each rate, with seeds 0..seeds - 1.
+        Independent runs at each rate, with seeds 0..seeds - 1.
     count, max_requests : int
-    Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
+        Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
     low_per_s, high_per_s : float, optional
-    Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
     clients : Clients, optional
-    Clients that wait, in place of arrivals: the least number of them, and their think time.
+        Clients that wait, in place of arrivals: the least number of them, and their think time.
     most_clients : int, optional
-    The largest number; by default a tenth of ``count``.
+        The largest number; by default a tenth of ``count``.
     tolerance : float
-    Width at which bisection stops, as a share of the rate; or one client.
+        Width at which bisection stops, as a share of the rate; or one client.
     threads : int, optional
-    Threads to use, by default all cores; the result does not depend on it.
+        Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
-    Called after each rate with (rates tried, a lower bound of how many there will be).
+        Called after each rate with (rates tried, a lower bound of how many there will be).
+
+    Returns
+    -------
+    Capacity
+        The highest rate that is kept, the lowest that is not, and every rate that was tried.
+
+    Raises
+    ------
+    InputError
+        If the requirements, the traffic or the bounds do not fit.
     """
-    on = as_served(table)
-    served: _OneNetwork | _Several
-    shares: dict[str | None, float] = {None: 1.0}
-    if isinstance(on, LatencyTable):
-        idle = useless(columns, widths=on.widths, steps=on.exits[-1].steps, subnets=on.subnets)
-        if idle:
-            raise InputError(idle)
-        scheduler, tables = as_scheduler(policy, on), [on]
-        saturation = saturation_rate(on, scheduler.b_max, columns)
-        served = _OneNetwork(on, scheduler, requirements, slo_s, predict_depth)
-    else:
-        if columns:
-            raise InputError(
-                f"{next(iter(columns))}: expected no columns of requests beside several networks, found one; leave it "
-                "out, or serve a trace that has it (serve-sim)"
-            )
-        scheduler, tables = as_scheduler(policy), [as_table(item.table) for item in on]
-        whole = sum(item.share for item in on)
-        shares |= {item.name: item.share / whole for item in on}
-        rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max) for table in tables]
-        saturation = 1.0 / sum(shares[item.name] / rate for item, rate in zip(on, rates, strict=True))
-        served = _Several(on, scheduler, requirements, slo_s, predict_depth)
+    networks = as_served(table)
+    scheduler, tables = scheduler_on(networks, policy), [network.latency for network in networks]
+    _check_columns(tables, columns)
+    whole = sum(network.share for network in networks)
+    shares: dict[str | None, float] = {network.name: network.share / whole for network in networks} | {None: 1.0}
+    rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max, columns) for table in tables]
+    # a device spends the same time on its requests as one with one network does, whose rate is that of the first
+    relative = sum(shares[network.name] * (rates[0] / rate) for network, rate in zip(networks, rates, strict=True))
+    saturation = rates[0] / relative
+    served = _ProbedService(networks, scheduler, requirements, slo_s, predict_depth)
     cap = 16 * count if max_requests is None else max_requests
     if seeds < 2:
         raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
@@ -460,6 +421,15 @@ def find_capacity(
         probes=probes,
         clients=numbers,
     )
+
+
+def _check_columns(tables: Sequence[LatencyTable], columns: Columns) -> None:
+    """Refuse columns that change nothing of any network."""
+    idle = [
+        useless(columns, widths=table.widths, steps=table.exits[-1].steps, subnets=table.subnets) for table in tables
+    ]
+    if faults := [fault for fault in idle[0] if all(fault in others for others in idle)]:
+        raise InputError(faults)
 
 
 def _rates(low_per_s: float | None, high_per_s: float | None, saturation: float) -> tuple[float, float]:

@@ -65,13 +65,23 @@ def meet_target(
     Parameters
     ----------
     table : LatencyTable or str or Path
-    Times of the network, or the folder with them; a sample runs alone.
+        Times of the network, or the folder with them; a sample runs alone.
     samples : Samples or str or Path
-    Its answers at every exit, or their file.
+        Its answers at every exit, or their file.
     target_s : float
-    Largest mean time.
+        Largest mean time.
     objective : {"latest", "accuracy"}
-    The best shares of the exits: the most samples at the latest exit, or the highest sum of P_n A_n.
+        The best shares of the exits: the most samples at the latest exit, or the highest sum of P_n A_n.
+
+    Returns
+    -------
+    TargetThresholds
+        The thresholds, and what they give on either half of the samples.
+
+    Raises
+    ------
+    InputError
+        If the table has no single time for each exit, or the samples do not fit it.
     """
     latency = as_table(table)
     if latency.variants > 1 or latency.places > len(latency.exits):

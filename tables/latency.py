@@ -360,6 +360,11 @@ class LatencyTable(Table, SparseRecord):
     def array(self, variant: int = 0) -> NDArray[np.float64]:
         """Times in seconds by (from exit, to exit, b), of a variant; a last stage that repeats runs once.
 
+        Parameters
+        ----------
+        variant : int
+            Its number, counted from 0.
+
         Returns
         -------
         (E + 1, E + 1, b_max + 1) ndarray of float64

@@ -91,7 +91,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
-    packages += [Path("dse/npu/rtl"), Path("dse/npu/rtl/engine"), Path("studies/scenarios")]
+    packages += [Path("dse/hardware/rtl"), Path("dse/hardware/rtl/engine"), Path("studies/scenarios")]
     wanted = {
         str("fluidb" / folder / path.name)
         for folder in packages

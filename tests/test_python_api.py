@@ -98,8 +98,10 @@ CALLS = {
     ),
     "formats.check_resumable": lambda: formats.check_resumable("new", "", ours=False),
     "formats.held": lambda: formats.held("tiny"),
+    "formats.is_input": lambda: formats.is_input("t.csv"),
     "formats.make_folder": lambda: formats.make_folder("new"),
     "formats.open_arrays": lambda: formats.open_arrays("s.npz").__enter__(),
+    "formats.open_input": lambda: formats.open_input("t.csv").__enter__(),
     "formats.parse_toml": lambda: formats.parse_toml("tiny.toml"),
     "formats.read_bytes": lambda: formats.read_bytes("t.csv", 2**20),
     "formats.read_printed": lambda: formats.read_printed(formats.JsonRecord, "nowhere", "", "", ""),
@@ -171,15 +173,15 @@ def test_clients_and_networks_are_plain_objects():
     ]
     requests = Requests(trace=traffic.offline(400), clients=traffic.Clients(6, 0.5, exponential=True))
     required = [serving.parse_requirement("violation_rate[a] <= 90 %", networks=["a", "b"])]
-    found = serving.serve_networks(
+    found = serving.serve(
         networks, requests, "fluid:between=edf,on_deadline=answer", requirements=required, record=True
     )
-    sent = serving.prepare_networks(networks, requests, requests.read())
-    replay = serving.simulate_networks(networks, sent, "fluid:between=edf,on_deadline=answer")
-    assert serving.summarise_networks(replay) == (found.summary, [item.summary for item in found.networks])
+    sent = serving.prepare_requests(networks, requests, requests.read())
+    replay = serving.simulate(networks, sent, "fluid:between=edf,on_deadline=answer")
+    assert serving.figures_of(replay) == (found.summary, {item.name: item.summary for item in found.networks})
     assert found.requirements[0].value == found.networks[0].summary.violation_rate
     assert set(found.replay.columns()["network"]) == {"a", "b"}
-    assert found.replay.parts[1].runs is not None
+    assert found.replay.runs is not None
     assert found.replay.refused is not None
     assert found.replay.refused.any()
     asked = [serving.parse_requirement("mean[b] <= 9 s", networks=["a", "b"])]

@@ -26,7 +26,7 @@ def command(
     decides for the layer and batch. README.md in the folder says how to simulate and use
     it (`fluidb docs hardware`).
     """
-    from ...dse.npu.hardware import write_hardware
+    from ...dse.hardware.write import write_hardware
 
     files = write_hardware(directory, output, integers=integers, replace=force)
     record = {"output": output, "files": files}

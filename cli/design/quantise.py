@@ -24,7 +24,7 @@ def command(
     network.toml, what the engine runs of it, for `fluidb dse` (`fluidb docs npu`).
     Needs the extra onnx.
     """
-    from ...dse.npu.quantise import check_output, quantise, write_quantised
+    from ...dse.integers.quantise import check_output, quantise, write_quantised
     from ...formats import InputError
     from ...models.digits import INPUTS, MODEL
 

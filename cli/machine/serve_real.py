@@ -70,15 +70,15 @@ def command(
     from ...formats import InputError, check_free, together
     from ...machine.measurement import MEASURED_FILES, machine
     from ...machine.network import RealNetwork
-    from ...machine.serve import MachineResult, read_measured, serve_real, serve_real_networks
+    from ...machine.serve import read_measured, serve_real
     from ...plots.replay import draw_replay
-    from ...serving import parse_requirement, read_networks, write_requests, write_timeline
+    from ...serving import parse_requirement, write_requests, write_timeline
+    from ...serving.networks import as_served, names_of
     from ...traffic import parse_thresholds
 
     models = names(model) or []
-    several = read_networks(directory) if directory.suffix == ".toml" else None
-    if several is not None:
-        for name, given in (("threshold", threshold), ("inputs", inputs), ("exits", exits)):
+    if len(models) > 1:  # each has its own
+        for name, given in (("inputs", inputs), ("exits", exits)):
             if given is not None:
                 raise InputError(f"{name}: expected one network, found a file of several; leave it out")
     sources = [trace, inputs, directory, *map(Path, models), *(directory / name for name in MEASURED_FILES)]
@@ -86,30 +86,20 @@ def command(
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text, networks=[item.name for item in several or []]) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
+    networks = as_served(read_measured(directory), levels)
+    required = [parse_requirement(text, networks=names_of(networks)) for text in require or []]
     asked = ServiceOptions(
         trace=trace, clients=clients, think=think, count=count, policy=policy, slo=slo, seed=seed,
         on_deadline=on_deadline, admit=admit, between=between,
     )  # fmt: skip
-    requests_of_all, table = asked.requests, None if several is not None else read_measured(directory)
     with progress("samples answered alone") as report:
         running = [RealNetwork(item, inputs, names(exits), threads, report) for item in models]
     network = running[0]
     with progress("serving") as report, stopping() as stop:
-        done: MachineResult
-        if table is None:
-            done = serve_real_networks(
-                running, several or [], requests_of_all, asked.scheduler, requirements=required, stop=stop,
-                progress=report,
-            )  # fmt: skip
-        elif len(models) > 1:
-            raise InputError(f"model: expected one with the folder of a device, found {len(models)}")
-        else:
-            done = serve_real(
-                network, table, requests_of_all, asked.scheduler, threshold=levels, requirements=required, stop=stop,
-                progress=report,
-            )  # fmt: skip
+        done = serve_real(
+            running, networks, asked.requests, asked.scheduler, requirements=required, stop=stop, progress=report
+        )
         found = done.served
         with together():
             if timeline is not None:

@@ -13,7 +13,7 @@ from ..options import (
     AsJson,
     Ends,
     Inputs,
-    Model,
+    Models,
     PictureOptions,
     Slo,
     StageThreads,
@@ -28,7 +28,7 @@ from ..render import facts, markdown_table, ms, note, percent, progress, show, t
 
 
 def command(
-    model: Model,
+    model: Models,
     policy: Annotated[
         list[str] | None,
         option("As in serve-sim; serial, adaptb and fluid if not given. Repeatable.", "NAME[:KEY=VALUE,...]"),
@@ -44,6 +44,9 @@ def command(
     repeats: Annotated[int, option("Traces of each policy at each load.")] = 11,
     count: Annotated[int, option("Requests of each trace.")] = 400,
     within: Annotated[float, option("Largest relative error of the mean latency that passes.")] = 0.05,
+    networks: Annotated[
+        Path | None, option("What several models are served with, their file; times are measured anew.", "FILE")
+    ] = None,
     inputs: Inputs = None,
     exits: Ends = None,
     b_max: Annotated[int, option("Largest batch size.")] = 8,
@@ -60,19 +63,19 @@ def command(
     Every policy serves the same traces on this machine and in the simulator,
     whose table is measured just before and after each run. The exit code is 1
     unless the error of the mean latency is as small as asked everywhere. Where
-    the machine is too noisy, the verdict is refused.
+    the machine is too noisy, the verdict is refused. Several networks, a.onnx,b.onnx,
+    need their file (--networks) and are served together.
     """
     from ...formats import InputError, together
     from ...machine.measurement import machine
     from ...machine.network import RealNetwork
-    from ...machine.validation import DEFAULT_POLICIES, validate_simulator
+    from ...machine.validation import DEFAULT_POLICIES, TrialPlan, validate_simulator
     from ...machine.validation_page import check_validation_folder, write_validation
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
+    from ...serving import read_networks
     from ...traffic.clients import Clients, parse_think
 
-    if len(names(model) or []) > 1:
-        raise InputError("model: expected one network, found several with commas between; serve-real serves them")
     if clients is not None and loads is not None:
         raise InputError("clients: expected rates or clients, found both; leave out one of the two")
     if clients is None and think is not None:
@@ -83,13 +86,16 @@ def command(
     if output is not None:
         check_validation_folder(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
+    plan = TrialPlan(
+        policies=tuple(dict.fromkeys(policy or DEFAULT_POLICIES)), loads=tuple(tried), repeats=repeats, count=count,
+        within=within, clients=waiting, seed=seed,
+    )  # fmt: skip
+    stated = None if networks is None else read_networks(networks)
     with progress("samples answered alone") as report:
-        network = RealNetwork(model, inputs, names(exits), threads, report)
+        running = [RealNetwork(name, inputs, names(exits), threads, report) for name in names(model) or []]
     with progress("runs") as report:
-        found = validate_simulator(
-            network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), tried, repeats=repeats, count=count,
-            within=within, b_max=b_max, slo_s=objective(slo), clients=waiting, seed=seed, progress=report,
-        )  # fmt: skip
+        found = validate_simulator(running, plan, networks=stated, b_max=b_max, slo_s=objective(slo), progress=report)
+    network, title = running[0], ", ".join(network.name for network in running)
     wrong, refused = found.answers_wrong, found.refused
     at = "at " + ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
     if waiting is not None:
@@ -97,7 +103,7 @@ def command(
     shared = str(slo) if found.slo_s is None else ms(found.slo_s)
     about = {
         "machine": f"{machine()}; {network.runs_on}",
-        "network": network.name,
+        "network": title,
         "traffic": f"{repeats} x {count:,} requests {at}; SLO {shared}",
         "answers": "all as the network alone gives" if not wrong else f"{wrong:,} are wrong",
     }
@@ -131,7 +137,7 @@ def command(
         if output is not None:
             command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
             pages = [markdown_table(*item) for item in tables]
-            write_validation(found, network.name, about, pages, command_line, drawn, output, replace=picture.force)
+            write_validation(found, title, about, pages, command_line, drawn, output, replace=picture.force)
     text = [facts(about), *(table(*item, text=True) for item in tables)]
     if refused:
         text.append(

@@ -220,10 +220,12 @@ def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike, most: Ints | None = 
 
     Parameters
     ----------
-    board, T_P, T_C, V
+    board, T_P, T_C
         As for :func:`banks`.
     most : array, optional
         The largest that each may have.
+    V : int or array
+        As for :func:`banks`.
 
     Returns
     -------

@@ -616,10 +616,12 @@ def configure(network: Network, platform: Board, tile: Tile, options: SearchOpti
 
     Parameters
     ----------
-    network, platform, options
+    network, platform
         As for :func:`search`.
     tile : Tile
         The design.
+    options : SearchOptions
+        As for :func:`search`.
 
     Returns
     -------

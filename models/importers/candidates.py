@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...formats import InputError, validate
 from ..candidates import find_candidates
-from ..loader import lower_all
+from ..lowering import lower_all
 from ..schema import MAX_EXITS, NetworkFile
 from .exits import block_boundaries, check_head
 from .imported import ImportedNetwork

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..loader import lower_all
+from ..lowering import lower_all
 from ..schema import Conv, Linear, NetworkFile
 from .layout import subnet_file
 from .schema import SubNet, SuperNetFile

@@ -11,9 +11,10 @@ import pytest
 from builders import FASTER, everybody, scheduler_of, table_of, trace_of, traffic_of, with_variants
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
+from fluidb.serving.case import work_of
+from fluidb.serving.play import play
 from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
-from fluidb.serving.replay import play, work_of
 from fluidb.serving.state import DeviceArrays, OneNetwork, Rules, networks_of
 from fluidb.tables.latency import SubNetEntry
 from fluidb.traffic import Trace, Traffic
@@ -294,7 +295,11 @@ def test_variants_states_of_a_cache_and_memory_between_requests():
         np.zeros(2),
         np.zeros(4, VARIANT).view(np.recarray),
     )
-    run = play(scheduler_of(supernet, memory=2), work, networks_of([OneNetwork(device, Rules(np.zeros(0), np.zeros(2), 1, 0.0))]))
+    run = play(
+        scheduler_of(supernet, memory=2),
+        work,
+        networks_of([OneNetwork(device, Rules(np.zeros(0), np.zeros(2), 1, 0.0))]),
+    )
     # 1 s; the second query refills (0.5 s) and still runs on the old cache (4 s); 3 s on the new one; then SubNet 0
     # on the cache of SubNet 1 (2 s, with another refill of 0.5 s), and on its own (1 s)
     assert run.work.requests.finish_s.tolist() == [1.0, 5.5, 8.5, 11.0, 12.0]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import table_of
 from fluidb.formats import InputError
 from fluidb.serving import Requests, find_policy, parse_requirement, serve, simulate, summarise
 from fluidb.studies import find_capacity, sweep_thresholds
@@ -68,9 +69,9 @@ def test_serve_is_simulate_and_its_figures(named: Requests, tiny_design: Path):
 
 
 def test_a_fault_names_the_file_it_comes_from(named: Requests, tiny_design: Path):
-    trace, one_more = named.read(), [0.25] * (len(read_latency(tiny_design).exits) + 1)
+    one_more = table_of([[1.0]] * (len(read_latency(tiny_design).exits) + 1), [0.25] * 4)
     with pytest.raises(InputError, match=r"s\.npz: answers: expected correct_1 to correct_4"):
-        named.traffic(trace, one_more)
+        serve(one_more, named, "fluid")
     own = replace(named, trace=replace(in_memory(named).read(), source=Path("own.csv")))
     with pytest.raises(InputError, match=r"own\.csv: expected a trace without confidence_1"):
-        own.read()
+        serve(tiny_design, own, "fluid")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import DATA, Run, lines, table_of
 from fluidb.formats import InputError
-from fluidb.serving import Requests, ServedNetwork, parse_requirement, serve_networks
+from fluidb.serving import Requests, ServedNetwork, parse_requirement, serve
 from fluidb.studies import find_capacity
 from fluidb.studies.capacity import saturation_rate
 from fluidb.traffic import poisson
@@ -59,7 +59,7 @@ def test_a_probe_has_the_figures_of_serve_networks() -> None:
     values = []
     for seed in range(2):
         requests = Requests(trace=poisson(probe.rate_per_s, 800, seed), seed=seed)
-        run = serve_networks(networks, requests, "fluid:between=edf", requirements=asked)
+        run = serve(networks, requests, "fluid:between=edf", requirements=asked)
         values.append([verdict.value for verdict in run.requirements])
     means = np.mean(values, axis=0)
     for k in (0, 1, 3):
@@ -99,4 +99,4 @@ def test_the_command_takes_a_file_of_networks(fluidb: Run, tmp_path: Path, tiny_
     assert found["requirements"] == ["violation_rate[people] <= 30 %"]
     assert "violation_rate[people]" in fluidb(*asked, "--clients", "1..4").stdout
     (line,) = lines(fluidb(*asked, "--width", "shares:1=1"))
-    assert line.startswith("fluidb: --width: expected no columns of requests beside several networks")
+    assert line.startswith("fluidb: --width: expected a table with widths, or steps that follow from them")

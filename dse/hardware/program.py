@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from ...formats import InputError
 from ...tables.latency import DESIGN_FILE
-from .costs import configured, layer_costs
-from .design import DesignTable
-from .fbcb import FbcbTable
-from .integer import IntegerNetwork, ProductLayer
+from ..integers.network import IntegerNetwork, ProductLayer
+from ..npu.costs import configured, layer_costs
+from ..npu.design import DesignTable
+from ..npu.fbcb import FbcbTable
+from ..npu.space import Tile
 from .jobs import Job
-from .space import Tile
 
 
 class TimedJob(NamedTuple):

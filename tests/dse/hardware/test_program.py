@@ -23,21 +23,21 @@ from fluidb.dse import (
     write_design,
     write_latency,
 )
-from fluidb.dse.npu import integer
+from fluidb.dse.hardware.commands import ADVANCE, RESTART, UPDATE, Script, preemption
+from fluidb.dse.hardware.memory import memory_of
+from fluidb.dse.hardware.program import jobs_of
+from fluidb.dse.hardware.write import write_hardware
+from fluidb.dse.integers import network as integer
+from fluidb.dse.integers.network import INTEGER_FILE
+from fluidb.dse.integers.quantise import Quantised, quantise, write_quantised
 from fluidb.dse.npu.choices import Batching
-from fluidb.dse.npu.commands import ADVANCE, RESTART, UPDATE, Script, preemption
-from fluidb.dse.npu.hardware import write_hardware
-from fluidb.dse.npu.integer import INTEGER_FILE
-from fluidb.dse.npu.memory import memory_of
-from fluidb.dse.npu.program import jobs_of
-from fluidb.dse.npu.quantise import Quantised, quantise, write_quantised
 from fluidb.formats import InputError
 from fluidb.models.digits import INPUTS, MODEL
 from fluidb.models.loader import build_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.traffic import poisson
-from test_integer import alexnet_cifar10
+from trained import alexnet_cifar10
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
 

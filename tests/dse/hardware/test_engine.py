@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from builders import ROOT, tool
 from fluidb.dse import SearchOptions, search, tabulate_design
-from fluidb.dse.npu import jobs
+from fluidb.dse.hardware import jobs
+from fluidb.dse.integers.window import Window
 from fluidb.dse.npu.costs import configured, layer_costs
-from fluidb.dse.npu.jobs import Window
 from fluidb.dse.npu.space import Tile
 from fluidb.formats import InputError
 from fluidb.models import Shape, load_network
@@ -24,7 +24,7 @@ from fluidb.models.lowering import lower
 from fluidb.models.schema import Conv
 from fluidb.platforms import load_platform
 
-SOURCE = ROOT / "dse" / "npu" / "rtl" / "engine"
+SOURCE = ROOT / "dse" / "hardware" / "rtl" / "engine"
 BENCH = Path(__file__).parent / "engine_tb.cpp"
 K_CODES = {1: 0, 2: 1, 0.5: 2}
 LIMIT = 2_000_000

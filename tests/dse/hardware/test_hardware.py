@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from builders import COMPILED, POCKET, ROOT, TINY, Run, tool
 from fluidb.dse import Overlap, SearchOptions, read_design, search, tabulate_design, write_design, write_latency
-from fluidb.dse.npu.hardware import header_text, write_hardware
+from fluidb.dse.hardware.write import header_text, write_hardware
 from fluidb.formats import InputError, write_table
 from fluidb.models import load_network
 from fluidb.platforms import load_platform

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from ...formats import InputError
-from . import schedule
-from .hardware import ENGINE, ENGINE_PACKAGE_FILE
-from .space import Tile
+from ..engine import MOST, SUM_BITS
+from ..integers.window import Window
+from ..npu import schedule
+from ..npu.space import Tile
 
-MOST = 2**16 - 1
-"""The engine counts at most so many columns of a group, rows of a block, and rows and columns of a map."""
-
-SUM_BITS = 48
-"""Bits of a sum; a shift is smaller."""
+RTL = Path(__file__).parent / "rtl"
+ENGINE = RTL / "engine"
+ENGINE_PACKAGE_FILE = "engine_pkg.sv"
 
 
 @cache
@@ -25,57 +25,6 @@ def fields() -> tuple[str, ...]:
     package = (ENGINE / f"{ENGINE_PACKAGE_FILE}.in").read_text(encoding="utf-8")
     (members,) = re.findall(r"typedef struct packed \{((?:(?!typedef).)*)\} job_t;", package, re.DOTALL)
     return tuple(name for row in re.findall(r"logic \[31:0\] ([^;]*);", members) for name in row.split(", "))
-
-
-class Window(NamedTuple):
-    """How a layer reads the map of one group of its inputs, [channel][height][width] in memory.
-
-    Pairs are of rows and columns. Whatever lies beyond the map is 0.
-    """
-
-    channels: int
-    size: tuple[int, int]
-    kernel: tuple[int, int]
-    outputs: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    pad: tuple[int, int] = (0, 0)  # above and to the left
-    dilation: tuple[int, int] = (1, 1)
-
-    @classmethod
-    def of_product(cls, R: int, P: int) -> Window:
-        """That of a bare product, whose inputs are [P][R]."""
-        return cls(P, (1, R), (1, 1), (1, R))
-
-    @property
-    def R(self) -> int:
-        """Rows of the product: output positions."""
-        return self.outputs[0] * self.outputs[1]
-
-    @property
-    def P(self) -> int:
-        """Inner dimension of the product."""
-        return self.channels * self.kernel[0] * self.kernel[1]
-
-    @property
-    def words(self) -> int:
-        """Words of the map."""
-        return self.channels * self.size[0] * self.size[1]
-
-    @property
-    def along_P(self) -> bool:
-        """True if the only row takes the whole map in order."""
-        whole = self.kernel == self.size and not any(self.pad)
-        return self.R == 1 and whole and all(n == 1 or d == 1 for n, d in zip(self.kernel, self.dilation, strict=True))
-
-    @property
-    def joined(self) -> bool:
-        """True if the inputs of all rows follow one another, from one line of the map to the next."""
-        return self.along_P or (self.R > 1 and self.stride == (1, 1) and self.outputs[1] == self.size[1])
-
-    @property
-    def source(self) -> tuple[int, int]:
-        """Line and stride of the layer, as :class:`fluidb.models.Layer` has them."""
-        return (0, 1) if self.joined else (self.outputs[1], self.stride[1])
 
 
 class Job(NamedTuple):

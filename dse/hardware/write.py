@@ -12,19 +12,17 @@ import numpy as np
 from ... import __version__
 from ...formats import InputError, check_own_folder, write_directory
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
-from .choices import Batching, Overlap
-from .design import DesignTable, read_design
-from .fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
-from .space import LayerKind, one_by_one
+from ..npu.choices import Batching, Overlap
+from ..npu.design import DesignTable, read_design
+from ..npu.fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
+from ..npu.space import LayerKind, one_by_one
+from .jobs import ENGINE, ENGINE_PACKAGE_FILE, RTL
 
-RTL = Path(__file__).parent / "rtl"
 STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
 NPU_FILES = ("npu.sv", "npu_tb.cpp", "memory.hpp")
 PACKAGE_FILE = "fbe_pkg.sv"
 MEMORY_FILE = "fbcb.mem"
 HEADER_FILE = "fluidb_latency.h"
-ENGINE = RTL / "engine"
-ENGINE_PACKAGE_FILE = "engine_pkg.sv"
 MEMORY, COMMANDS, MAP = IMAGE_FILES = "memory.bin", "commands.bin", "memory.json"
 """Of a network in integers, which the NPU's testbench runs."""
 
@@ -128,7 +126,7 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
 
 def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     """The SystemVerilog package that fits the array to a design."""
-    from .costs import samples_beside
+    from ..npu.costs import samples_beside
 
     words = int(design.platform.port.words)
     if design.tile.T_R > MAX_ROWS:
@@ -182,8 +180,8 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
 
 def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[str, str | bytes]:
     """A network in the NPU's memory, where software finds it there, and commands for the testbench."""
+    from ..integers.network import read_integer
     from .commands import Script, preemption
-    from .integer import read_integer
     from .memory import map_text, memory_of
     from .program import jobs_of
 

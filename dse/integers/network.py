@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ...formats import AnyPath, InputError, Strict, open_arrays, validate
-from .jobs import MOST, SUM_BITS, Window
+from ..engine import MOST, SUM_BITS
+from .window import Window
 
 INTEGER_FILE = "integer.npz"
 SCHEMA: Literal["fluidb.integer/1"] = "fluidb.integer/1"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...platforms.board import Port
-from . import integer
-from .integer import IntegerNetwork, Integers, ProductLayer
+from ..integers import network as integer
+from ..integers.network import IntegerNetwork, Integers, ProductLayer
 from .memory import RECORD_WORDS, End, Memory, written_by_host
 from .program import TimedJob
 
@@ -111,6 +111,13 @@ class Script:
 
 def preemption(script: Script, late: int) -> list[tuple[int, int]]:
     """A first batch; at its first exit ``late`` more samples overtake those that stay, and join them at that exit.
+
+    Parameters
+    ----------
+    script : Script
+        Gets the commands.
+    late : int
+        Samples that come later.
 
     Returns
     -------

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...formats import InputError
+from ..integers.network import IntegerNetwork, Integers, ProductLayer
+from ..npu.fbcb import FbcbTable
 from . import jobs
-from .fbcb import FbcbTable
-from .integer import IntegerNetwork, Integers, ProductLayer
 from .program import TimedJob
 
 RECORD_WORDS = 64
@@ -126,7 +126,7 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
     network : IntegerNetwork
         The network.
     timed : mapping of str to list of TimedJob
-        Its jobs on the design, :func:`fluidb.dse.npu.program.jobs_of`.
+        Its jobs on the design, :func:`fluidb.dse.hardware.program.jobs_of`.
     fbcb : FbcbTable
         The design's control block.
     words : int

@@ -15,8 +15,9 @@ from ...models.importers.names import LayerNames, plain_name
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
-from . import integer
-from .integer import (
+from ..engine import SUM_BITS
+from . import network as integer
+from .network import (
     HIGH,
     INTEGER_FILE,
     LOW,
@@ -30,7 +31,7 @@ from .integer import (
     OtherLayer,
     ProductLayer,
 )
-from .jobs import SUM_BITS, Window
+from .window import Window
 
 NETWORK_FILE = "network.toml"
 HEADROOM = 1

@@ -1,0 +1,90 @@
+"""DSPs and memories of the engine as Yosys places them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from builders import tool
+from fluidb.dse import Tile, read_design
+from fluidb.dse.hardware.write import package_text
+from fluidb.dse.npu.resources import banks, cells, halves
+from fluidb.platforms import Board, load_platform
+from test_engine import SOURCE, Design, write_package
+
+ZC706 = load_platform("zc706")
+
+
+def synthesised(sources: str, top: str, folder: Path) -> dict[str, Counter[str]]:
+    """Cells of each module that Yosys places for a Series 7 device; what follows the memories moves none of those."""
+    script = (
+        f"read_verilog -sv {sources}; synth_xilinx -family xc7 -top {top} -flatten -run begin:fine; tee -o out stat"
+    )
+    subprocess.run([tool("yosys"), "-q", "-p", script], cwd=folder, capture_output=True, check=True)
+    modules = re.split(r"^=== (?:design )?(.*) ===$", (folder / "out").read_text(), flags=re.MULTILINE)[1:]
+    found = [re.findall(r"^ +(DSP48E1|RAMB\w+|RAM\d+M) +(\d+)$", text, re.MULTILINE) for text in modules[1::2]]
+    return {name: Counter({cell: int(n) for cell, n in row}) for name, row in zip(modules[::2], found, strict=True)}
+
+
+def expected(board: Board, tile: Tile) -> Counter[str]:
+    """Cells by the model: a bank is of blocks of 36 Kb, or of 18 Kb if it takes an odd number of those."""
+    found = Counter({"DSP48E1": tile.macs})
+    for bank in banks(board, *tile).values():
+        each, cell = int(halves(bank.width, bank.rows)), "RAMB36E1"
+        if each % 2:
+            cell = "RAMB18E1"
+        found[cell] += int(bank.number) * (each if each % 2 else each // 2)
+        found["RAM"] += int(bank.number * cells(bank.width, bank.rows)) * (each == 0)
+    return +found
+
+
+MORE = [
+    Design(1024, 2, 2, 4, 2), Design(1100, 1, 2, 8, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1),
+    Design(2200, 1, 1, 2, 1, 2),
+]  # fmt: skip
+"""Each takes Yosys half a minute; ``FLUIDB_ALL_DESIGNS=1`` runs all."""
+
+
+@pytest.mark.parametrize(
+    ("design", "top"),
+    [
+        (Design(1536, 1, 3, 2, 2), "engine"),  # more elements than words of a beat
+        (Design(2742, 2, 1, 4, 4), "npu"),
+        *((design, "engine") for design in (MORE if "FLUIDB_ALL_DESIGNS" in os.environ else [])),
+    ],
+    ids=str,
+)
+def test_yosys_places_as_many_blocks(tiny_design, design, top, tmp_path):
+    """Also for the whole NPU: nothing beside the engine takes a DSP or a memory."""
+    write_package(design, tmp_path)
+    (tmp_path / "fbe_pkg.sv").write_text(package_text(*read_design(tiny_design)))
+    others = [SOURCE.parent / name for name in ("fbcb.sv", "fbe.sv", "npu.sv")]
+    sources = " ".join(["engine_pkg.sv", "fbe_pkg.sv", *sorted(map(str, SOURCE.glob("*.sv"))), *map(str, others)])
+    found = synthesised(sources, top, tmp_path)[top]
+    found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
+    board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
+    assert board.port.words == design.W
+    assert +found == expected(board, design.stacked(1))
+
+
+def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):
+    """Shapes of which a rule by whole rows of blocks, one that uses no parity bit or one by rows counts otherwise."""
+    shapes = [(10, 16384), (48, 1536), (16, 2050), (48, 2560), (256, 582), (3, 5000), (16, 65), (16, 128), (16, 129)]
+    shapes += [(48, 65), (48, 128), (148, 128), (48, 33), (3, 64), (2, 8192)]
+    text = "module shapes(input clk, we, input [15:0] w, r, input [255:0] d);"
+    text += "".join(f" one{i} b{i}(clk, we, w, r, d);" for i in range(len(shapes))) + " endmodule"
+    for i, (width, rows) in enumerate(shapes):
+        ports = f"input clk, we, input [15:0] w, r, input [{width - 1}:0] d, output [{width - 1}:0] q"
+        held = f"ram #(.WIDTH({width}), .DEPTH({rows})) held(clk, we, w, d, r, q);"
+        text += f"\n(* keep_hierarchy *) module one{i}({ports}); {held} endmodule"
+    (tmp_path / "all.sv").write_text(text)
+    found = synthesised(f"{SOURCE / 'ram.sv'} all.sv", "shapes", tmp_path)
+    for i, (width, rows) in enumerate(shapes):
+        blocks = found[f"one{i}"]
+        assert 2 * blocks["RAMB36E1"] + blocks["RAMB18E1"] == halves(width, rows), (width, rows)
+        if not halves(width, rows):
+            assert blocks["RAM32M"] + blocks["RAM64M"] == cells(width, rows), (width, rows)
