@@ -73,8 +73,9 @@ def numbers_of(number, lane, networks):
     its = networks.records[number]
     return Numbers(
         number, lane.kind, queue_at(number, lane, networks), its.wake_up_s, its.call_s, its.switch_s, its.b_max,
-        its.variants, its.segments, its.sizes, its.places, its.stages, its.steps, its.times_at + lane.kind * its.times, its.places_at,
-        its.gathers_at, its.loads_at, its.variants_at, its.memory_at + lane.queue * its.memory,
+        its.variants, its.segments, its.sizes, its.places, its.stages, its.steps,
+        its.times_at + lane.kind * its.times, its.places_at, its.gathers_at, its.loads_at, its.variants_at,
+        its.memory_at + lane.queue * its.memory,
     )  # fmt: skip
 
 
@@ -346,12 +347,11 @@ def data_of(number, lane, work, networks, state):
     its = networks.records[number]
     latencies, memory = its.latencies_at + lane.kind * its.latencies, its.memory_at + lane.queue * its.memory
     exits, sizes = its.exits, its.sizes
-    variants = networks.variants[its.variants_at : its.variants_at + its.variants]
     return Data(
         work.requests, state.waiting, state.members, state.lanes,
-        networks.latency_s[latencies : latencies + its.latencies].reshape((variants.size, exits + 1, exits + 1, sizes)),
+        networks.latency_s[latencies : latencies + its.latencies].reshape((-1, exits + 1, exits + 1, sizes)),
         networks.gather_s[its.gathers_at : its.gathers_at + its.gathers].reshape((-1, sizes)),
-        variants,
+        networks.variants[its.variants_at : its.variants_at + its.variants],
         networks.settings[its.settings_at : its.settings_at + its.settings],
         networks.memory[memory : memory + its.memory],
     )  # fmt: skip
