@@ -229,7 +229,7 @@ def moving_share(lane):
 
 @compiled(inline="always")
 def share_memory(lanes, contention, running):
-    """Find how much longer each running lane moves words, beside others that move theirs (docs/model.md, Cores).
+    """Find how much longer each running lane moves words, beside others that move theirs (docs/metrics.md, Cores).
 
     The factors fall from above to a fixed point, so that no round lets the memory move more words than it can.
     """

@@ -277,8 +277,8 @@ def _samples_of(network: ServedNetwork, shared: Samples | None) -> Samples | Non
 def _nothing_to_try(answers: Trace | Samples) -> str:
     return (
         f"{answers.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit (or entropy_1, ...), "
-        "of requests or samples, for a network with several exits that states no threshold, found none; add samples, or "
-        "leave out its threshold"
+        "of requests or samples, for a network with several exits that states no threshold, found none; add samples, "
+        "or leave out its threshold"
     )
 
 

@@ -124,9 +124,12 @@ CALLS = {
     "plots.check_picture": lambda: plots.check_picture("new.svg", replace=False, apart=["t.csv"]),
     "plots.report.make_report": lambda: make_report(["tiny"]),
     "plots.save": lambda: plots.save(import_module("matplotlib.figure").Figure(), "new.svg", replace=False),
-    "serving.Requests": lambda: Requests(trace="t.csv", samples="s.npz", slo_s=1.0).read(),
+    "serving.Requests": lambda: serve("tiny", Requests(trace="t.csv", samples="s.npz", slo_s=1.0), "fluid"),
     "serving.read_networks": lambda: serving.read_networks("nowhere"),
     "serving.serve": lambda: serve("tiny", Requests(trace="t.csv", slo_s=1.0), "fluid"),
+    "serving.simulate": lambda: serving.simulate(
+        "tiny", traffic.prepare(traffic.read_trace("t.csv"), [0.25, 0.35, 0.4], slo_s=1.0), "fluid"
+    ),
     "serving.write_requests": lambda: serving.write_requests(_replay(), "new"),
     "serving.write_timeline": lambda: serving.write_timeline(_replay(record=True), "new"),
     "studies.adapt.serve_adaptively": lambda: serve_adaptively("nowhere", traffic.read_trace("t.csv"), "s.npz", "pame"),
