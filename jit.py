@@ -231,25 +231,6 @@ def _keep_none(_context: Any, _builder: Any, _signature: Any, values: Any) -> An
     return values[0]
 
 
-def fetch(reference: Any) -> Any:
-    """All fields of a named tuple that was given by its address; in plain Python the tuple itself."""
-    return reference
-
-
-@extending.type_callable(fetch)
-def _type_fetched(_: Any) -> Any:
-    def typer(reference: Any) -> Any:
-        return reference.dtype if isinstance(reference, Reference) else None
-
-    return typer
-
-
-@extending.lower_builtin(fetch, Reference)
-def _fetch(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    value = context.data_model_manager[signature.return_type].load_from_data_pointer(builder, values[0])
-    return imputils.impl_ret_untracked(context, builder, signature.return_type, value)
-
-
 extending.register_model(Reference)(PointerModel)
 
 

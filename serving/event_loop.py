@@ -8,7 +8,7 @@ that exits returns at the end of its stage, whatever the rest of its batch does.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numba import types
 
@@ -19,7 +19,7 @@ from .state import NETWORKS, RECORD, STATE, WORK
 from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
 from .turns import append, charge, choose_queue, queue_at, waiting_in, whose_turn
 
-OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW = range(5)
+OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
 FAULTS = {
     OVERFULL: "admitted more requests than wait or than fit beside those on the lane, or a negative number",
     NO_PROGRESS: "neither ran, nor admitted, nor named a later time to be asked again",
@@ -47,8 +47,8 @@ class Numbers(NamedTuple):
     """Numbers of the network that the loop looks at: those of its record, for the kind of core and queue of a lane."""
 
     number: int
-    lane_kind: int
-    place: int
+    kind: int  # of core
+    place: int  # of the queue
     wake_up_s: float
     call_s: float
     switch_s: float
@@ -59,12 +59,22 @@ class Numbers(NamedTuple):
     places: int
     stages: int
     steps: int
+    # where its part of an array begins
     times_at: int
     places_at: int
     gathers_at: int
     loads_at: int
     variants_at: int
     memory_at: int
+
+
+class Addresses(NamedTuple):
+    """The tuples that functions with a call of their own take: a call with values would copy every field."""
+
+    work: Any
+    networks: Any
+    state: Any
+    terms: Any
 
 
 @compiled(inline="always")
@@ -82,7 +92,7 @@ def numbers_of(number, lane, networks):
 @compiled(inline="always")
 def is_other(number, lane, its, networks):
     """Whether the numbers of a network on a lane are others than these."""
-    return queue_at(number, lane, networks) != its.place or lane.kind != its.lane_kind
+    return queue_at(number, lane, networks) != its.place or lane.kind != its.kind
 
 
 # batches on a lane
@@ -289,16 +299,6 @@ def next_instant(next_s, lanes):
 
 
 @compiled(inline="always")
-def ends_stage(lane, its, networks):
-    """Complete the segment of a lane; whether a stage ends with it."""
-    reached = networks.stage_after[its.places_at + lane.segment]
-    lane.segment += 1
-    ends = reached > lane.stage
-    lane.stage = max(lane.stage, reached)
-    return ends
-
-
-@compiled(inline="always")
 def rearrange(exited, lane, its, networks, state, requests, record):
     """Compact a lane's top batch, merge it with the one below, or take it away, when some may have exited."""
     merges = meets_below(lane, its, networks, state)
@@ -311,6 +311,24 @@ def rearrange(exited, lane, its, networks, state, requests, record):
             compact(lane, its, networks)
     if merges and lane.run < record.runs.shape[0]:
         record.runs[lane.run, 3] += MERGES
+
+
+@compiled(inline="always")
+def end_segment(lane, its, terms, at, work, networks, state, record):
+    """End the segment of a lane: samples exit or have given up, and the batch merges or makes way."""
+    lane.running, lane.wait_s = 0, 0.0
+    exited = noted = 0
+    if terms is not None:
+        exited = sweep(False, lane, at.terms, at.state, at.work.requests)
+        noted = note_members(lane, at.terms, at.state)
+    reached = networks.stage_after[its.places_at + lane.segment]
+    lane.segment += 1
+    if reached > lane.stage:
+        lane.stage = reached
+        exited += leave(lane, its, work, networks, state)
+        if terms is not None:
+            tell_returned(noted, lane, at.terms, at.state, at.work.requests)
+    rearrange(exited, lane, its, networks, state, work.requests, record)
 
 
 @compiled(inline="always")
@@ -420,6 +438,28 @@ def follow(answer, variant, its, lane, queue, networks, state, requests):
 
 
 @compiled(inline="always")
+def ask(decide, k, in_turn, its, data, networks, state, requests):
+    """Ask the policy of a network about a lane, and do what it decides; OK if the lane has something to run."""
+    lane, clock, queue, counts = state.lanes[k], state.clock[0], state.queues[its.place], state.counts[its.number]
+    waiting = waiting_in(queue) if in_turn else 0
+    counts.look = clock.looks
+    if lane.depth > 0:
+        counts.calls += 1
+    answer = decide(refer(view_of(k, its, waiting, queue, state, requests)), data)
+    fault = fault_of(answer, lane, its, waiting, clock.now_s)
+    if fault != OK:
+        return fault
+    if answer.admit == 0 and lane.depth == 0:
+        lane.wake_s = min(lane.wake_s, answer.wake_s)
+        return WAITS
+    variant = variant_of(answer, its, queue, requests, networks, state)
+    if variant < 0:
+        return TOO_NARROW
+    follow(answer, variant, its, lane, queue, networks, state, requests)
+    return OK
+
+
+@compiled(inline="always")
 def begin_segment(k, call_s, its, several, networks, state, record):
     """Run the next segment of a lane's top batch."""
     lane, clock = state.lanes[k], state.clock[0]
@@ -464,8 +504,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
     there is one queue.  What is ``None`` leaves no trace in the compiled loop.
     Returns ``OK``, or a fault of the policy.
     """
-    # a call would copy every field
-    at_work, at_networks, at_state, at_terms = refer(work), refer(networks), refer(state), refer(terms)
+    at = Addresses(refer(work), refer(networks), refer(state), refer(terms))
     clock, lanes, requests = state.clock[0], state.lanes, work.requests
     its, data = numbers_of(0, lanes[0], networks), refer(data_of(0, lanes[0], work, networks, state))
     for _ in range(events):
@@ -473,36 +512,27 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
             break
         next_s = math.inf if clock.arrived == requests.arrival_s.size else requests.arrival_s[clock.arrived]
         if terms is not None:
-            next_s = min(next_s, next_deadline(at_terms, at_work.requests))
+            next_s = min(next_s, next_deadline(at.terms, at.work.requests))
         now = next_instant(next_s, lanes)
         if now == math.inf:
             return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
         clock.now_s = min(now, until_s)
         if terms is not None:
-            pass_time(clock.now_s, False, at_terms, at_networks, at_state, at_work)
+            pass_time(clock.now_s, False, at.terms, at.networks, at.state, at.work)
         if now > until_s:
             break
         for k in range(lanes.size):
-            lane, exited = lanes[k], 0
-            if not lane.running or lane.end_s > now:
-                continue
-            if several is not None and is_other(lane.network, lane, its, networks):
-                its = numbers_of(lane.network, lane, networks)
-                data = refer(data_of(lane.network, lane, work, networks, state))
-            lane.running, lane.wait_s = 0, 0.0
-            if terms is not None:
-                exited = sweep(False, lane, at_terms, at_state, at_work.requests)
-                noted = note_members(lane, at_terms, at_state)
-            if ends_stage(lane, its, networks):
-                exited += leave(lane, its, work, networks, state)
-                if terms is not None:
-                    tell_returned(noted, lane, at_terms, at_state, at_work.requests)
-            rearrange(exited, lane, its, networks, state, requests, record)
+            lane = lanes[k]
+            if lane.running and lane.end_s <= now:
+                if several is not None and is_other(lane.network, lane, its, networks):
+                    its = numbers_of(lane.network, lane, networks)
+                    data = refer(data_of(lane.network, lane, work, networks, state))
+                end_segment(lane, its, terms, at, work, networks, state, record)
         if terms is None:
             arrivals(now, several, networks, state, requests)
         else:
-            pass_time(now, now < until_s, at_terms, at_networks, at_state, at_work)
-            clear_lanes(now < until_s, at_terms, at_networks, at_state, at_work.requests)
+            pass_time(now, now < until_s, at.terms, at.networks, at.state, at.work)
+            clear_lanes(now < until_s, at.terms, at.networks, at.state, at.work.requests)
         if now >= until_s:
             break
         for k in range(lanes.size):
@@ -522,23 +552,12 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                     its = numbers_of(number, lane, networks)
                     data = refer(data_of(number, lane, work, networks, state))
                 if lane.left == 0:
-                    queue, counts = state.queues[its.place], state.counts[its.number]
-                    waiting = waiting_in(queue) if number == first else 0
-                    counts.look = clock.looks
-                    if lane.depth > 0:
-                        counts.calls += 1
-                        call_s = its.call_s
-                    answer = decide(refer(view_of(k, its, waiting, queue, state, requests)), data)
-                    fault = fault_of(answer, lane, its, waiting, now)
-                    if fault != OK:
-                        return fault
-                    if answer.admit == 0 and lane.depth == 0:
-                        lane.wake_s = min(lane.wake_s, answer.wake_s)
+                    call_s = its.call_s if lane.depth > 0 else 0.0
+                    outcome = ask(decide, k, number == first, its, data, networks, state, requests)
+                    if outcome == WAITS:
                         continue
-                    variant = variant_of(answer, its, queue, requests, networks, state)
-                    if variant < 0:
-                        return TOO_NARROW
-                    follow(answer, variant, its, lane, queue, networks, state, requests)
+                    if outcome != OK:
+                        return outcome
                 begin_segment(k, call_s, its, several, networks, state, record)
         if lanes.size > 1:
             slow_each_other(networks.contention, state, record)

@@ -32,7 +32,6 @@ LONG_BODIES = {
     "models/rows.py: _chain": "to do",
     "papers/hardware/mlperf.py: hardware_mlperf": "to do",
     "papers/hardware/sheet.py: hardware_nvdla": "to do",
-    "serving/event_loop.py: _run_events": "the order of events stands in one loop",
     "studies/adapt.py: serve_adaptively": "to do",
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
