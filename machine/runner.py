@@ -40,7 +40,7 @@ class Launch(NamedTuple):
     network: int = 0  # of several
 
 
-class Engine(Protocol):
+class SegmentEngine(Protocol):
     """An engine that runs segments."""
 
     def run(self, launch: Launch) -> NDArray[np.float64] | None:
@@ -81,7 +81,7 @@ class RunnerResult:
 def serve_in_steps(
     case: Case,
     clock: Clock,
-    engine: Engine,
+    engine: SegmentEngine,
     *,
     levels: Sequence[NDArray[np.float64]] | None = None,
     stopped: Callable[[], bool] = lambda: False,
@@ -122,7 +122,9 @@ def _fields(records: NDArray[np.void]) -> Any:
 class _Service:
     """A replay that goes forward from instant to instant."""
 
-    def __init__(self, case: Case, clock: Clock, engine: Engine, levels: Sequence[NDArray[np.float64]] | None) -> None:
+    def __init__(
+        self, case: Case, clock: Clock, engine: SegmentEngine, levels: Sequence[NDArray[np.float64]] | None
+    ) -> None:
         self.case, self.clock, self.engine, self.levels, self.terms = case, clock, engine, levels, case.terms
         self.traffic = case.offered.whole
         self.devices, self.set_by_policy = [network.device for network in case.networks], case.levels > 0

@@ -25,7 +25,7 @@ from ..traffic.arrivals import offline, poisson
 from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from .clock import VirtualClock, WallClock
-from .measurement import Measurement, measure
+from .measurement import MeasuredTimes, measure
 from .network import RealNetwork
 from .protocol import blank_table
 from .runner import TableEngine, as_measured, serve_in_steps
@@ -236,7 +236,7 @@ def validate_simulator(
     check_models(models, stated)
     random = np.random.default_rng(plan.seed)
 
-    def calibrate() -> list[Measurement]:
+    def calibrate() -> list[MeasuredTimes]:
         return [
             measure(model, b_max=b_max, repeats=CALIBRATION, warm_up=1, seed=int(random.integers(2**31)))
             for model in models
@@ -304,7 +304,7 @@ def _at(trials: Sequence[Trial], load: float, policy: str) -> list[Trial]:
     return [trial for trial in trials if (trial.load, trial.policy) == (load, policy)]
 
 
-def between(before: Measurement, after: Measurement) -> LatencyTable:
+def between(before: MeasuredTimes, after: MeasuredTimes) -> LatencyTable:
     """The latency table of a run, from the measurements before and after it."""
     one, other = before.table, after.table
     stage_s = (np.array(before.device.times_s[0]) + np.array(after.device.times_s[0])) / 2
@@ -314,7 +314,7 @@ def between(before: Measurement, after: Measurement) -> LatencyTable:
     return one.model_copy(update=given)
 
 
-def half_width(before: Measurement, after: Measurement) -> float:
+def half_width(before: MeasuredTimes, after: MeasuredTimes) -> float:
     """Half-width of the 95 % interval of the times of :func:`between`, as a share of them."""
     apart = welch_interval(before.round_times, after.round_times)
     assert apart is not None, "a measurement has several rounds"
@@ -331,7 +331,7 @@ def slower(table: LatencyTable, share: float) -> LatencyTable:
 
 def _trial(
     point: TrialPoint, networks: Sequence[ServedNetwork], traffic: DeviceTraffic, done: MachineResult,
-    measured: tuple[Sequence[Measurement], Sequence[Measurement]],
+    measured: tuple[Sequence[MeasuredTimes], Sequence[MeasuredTimes]],
 ) -> Trial:  # fmt: skip
     """A run on the machine, and the simulations of it, given the measurements of each network before and after it."""
     scheduler, pairs = find_policy(point.policy), list(zip(*measured, strict=True))

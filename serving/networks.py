@@ -45,7 +45,7 @@ class ServedNetwork:
     samples : Samples, str or Path, optional
         Confidences and answers that its requests draw from, or their file.
     threshold : Threshold or sequence of Threshold, optional
-        Confidence or entropy at which its samples leave, as :func:`fluidb.serving.serve` takes it.
+        Value of the measure at which its samples leave, as :func:`fluidb.serving.serve` takes it.
     share : float
         Its part of the requests that state no network; parts need not sum to 1.
     weight : float

@@ -1,4 +1,4 @@
-from .capacity import Capacity as Capacity, find_capacity as find_capacity
+from .capacity import Capacity as Capacity, CapacityOptions as CapacityOptions, find_capacity as find_capacity
 from .comparison import compare as compare
 from .latency_target import TargetThresholds as TargetThresholds, meet_target as meet_target
 from .scenario import load_scenario as load_scenario

@@ -28,7 +28,6 @@ from ..traffic.arrivals import offline, poisson
 from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.request_columns import Columns
-from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic
 from .workers import Workers, in_order
 
@@ -50,6 +49,71 @@ _SAMPLE = 2**16
 
 NO_COLUMNS: Columns = MappingProxyType({})
 """Requests that state nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapacityOptions:
+    """The loads that a search for capacity tries, and the requests of its runs.
+
+    Attributes
+    ----------
+    slo_s : float, Distribution or Shares, optional
+        Latency objective in seconds of all requests, or the distribution of their own ones.
+    columns : Columns
+        Columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
+    predict_depth : float, optional
+        Correlation of predicted with actual exits, or steps.
+    seeds : int
+        Independent runs at each rate, with seeds 0..seeds - 1.
+    count, max_requests : int
+        Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
+    low_per_s, high_per_s : float, optional
+        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+    clients : Clients, optional
+        Clients that wait, in place of arrivals: the least number of them, and their think time.
+    most_clients : int, optional
+        The largest number; by default a tenth of ``count``.
+    tolerance : float
+        Width at which bisection stops, as a share of the rate; or one client.
+
+    Raises
+    ------
+    InputError
+        If a number is out of bounds, or rates stand beside clients.
+    """
+
+    slo_s: Objective | None = None
+    columns: Columns = field(default_factory=lambda: NO_COLUMNS)
+    predict_depth: float | None = None
+    seeds: int = 5
+    count: int = 20_000
+    max_requests: int | None = None
+    low_per_s: float | None = None
+    high_per_s: float | None = None
+    clients: Clients | None = None
+    most_clients: int | None = None
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.seeds < 2:
+            raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {self.seeds}")
+        if not 1 <= self.count <= self.most:
+            raise InputError(
+                f"count: expected at least 1 and at most {self.most:,}, the most of a run, found {self.count:,}"
+            )
+        if self.clients is not None and (self.low_per_s, self.high_per_s) != (None, None):
+            raise InputError("rate: expected rates or clients to search, found both; leave out one of the two")
+
+    @property
+    def most(self) -> int:
+        """Requests of a run at which a rate is left undecided."""
+        return 16 * self.count if self.max_requests is None else self.max_requests
+
+    def ends(self, saturation_per_s: float) -> tuple[float, float]:
+        """The least and the largest load to search: rates, or numbers of clients."""
+        if self.clients is not None:
+            return _numbers(self.clients, self.most_clients, self.count)
+        return _rates(self.low_per_s, self.high_per_s, saturation_per_s)
 
 
 class FigureEstimate(NamedTuple):
@@ -220,52 +284,19 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _ProbedService:
-    """The networks of a device under a policy, and what their requests are given."""
-
-    networks: Sequence[ServedNetwork]
-    scheduler: Scheduler
-    requirements: Sequence[Requirement]
-    slo_s: Objective | None
-    predict_depth: float | None
-
-    def draw(self, trace: Trace, seed: int) -> DeviceTraffic:
-        """The requests of a trace, ready to be served."""
-        requests = Requests(trace=trace, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
-        return prepare_requests(self.networks, requests, trace)
-
-    def run(self, drawn: DeviceTraffic, at: tuple[float, int], clients: Clients | None, seed: int) -> _RunRecord:
-        """Serve the first requests at a rate, or let as many clients send them."""
-        load, count = at
-        if clients is None:
-            traffic = at_rate(drawn.first(count), load)
-        else:
-            traffic = drawn.first(count).sent_by(replace(clients, count=int(load)), seed)
-        replay = simulate(self.networks, traffic, self.scheduler)
-        figures = figures_of(replay)
-        requests: dict[str | None, _RequestsRecord] = {None: _RequestsRecord.of(replay)}
-        requests |= {name: _RequestsRecord.of(replay.by_network[k]) for k, name in enumerate(replay.names) if name}
-        values = [float(FIGURES[item.name].of(figures.of(item.network)) or 0.0) for item in self.requirements]
-        return _RunRecord(requests, figures.whole.processing_rate_per_s, values)
-
-
 @dataclass(slots=True)
 class _LoadSearch:
-    """Probes and their cost, with common random numbers.
+    """Probes of the networks of a device under a policy, and their cost, with common random numbers.
 
     ``drawn`` is each seed's traffic at 1 request/s, which every rate rescales, or all at once, for clients to send.
     """
 
-    served: _ProbedService
+    networks: Sequence[ServedNetwork]
+    scheduler: Scheduler
     requirements: Sequence[Requirement]
-    columns: Columns
-    seeds: int
-    count: int
-    max_requests: int
+    options: CapacityOptions
     threads: int | None
     progress: Callable[[int, int], None] | None
-    clients: Clients | None
     drawn: list[DeviceTraffic] = field(default_factory=list)
     longest: int = 0  # requests of those
     probes: list[Probe] = field(default_factory=list)
@@ -274,33 +305,51 @@ class _LoadSearch:
     def _draw(self, count: int) -> None:
         """Draw traffic of this length; it begins with the shorter one, but for noise of steps and predictions."""
         if self.longest < count:
-            traces = [
-                add_columns(poisson(1.0, count, seed) if self.clients is None else offline(count), seed, self.columns)
-                for seed in range(self.seeds)
-            ]
-            self.drawn = [self.served.draw(trace, seed) for seed, trace in enumerate(traces)]
+            self.drawn = [self._traffic(count, seed) for seed in range(self.options.seeds)]
             self.longest = count
 
+    def _traffic(self, count: int, seed: int) -> DeviceTraffic:
+        """The requests of a seed, ready to be served."""
+        options = self.options
+        arrivals = poisson(1.0, count, seed) if options.clients is None else offline(count)
+        requests = Requests(
+            trace=add_columns(arrivals, seed, options.columns), slo_s=options.slo_s, seed=seed,
+            predict_depth=options.predict_depth,
+        )  # fmt: skip
+        return prepare_requests(self.networks, requests, requests.read())
+
     def _run(self, at: tuple[float, int], seed: int) -> _RunRecord:
-        return self.served.run(self.drawn[seed], at, self.clients, seed)
+        """Serve the first requests at a rate, or let as many clients send them."""
+        (load, count), clients = at, self.options.clients
+        traffic = self.drawn[seed].first(count)
+        if clients is None:
+            traffic = at_rate(traffic, load)
+        else:
+            traffic = traffic.sent_by(replace(clients, count=int(load)), seed)
+        replay = simulate(self.networks, traffic, self.scheduler)
+        figures = figures_of(replay)
+        requests: dict[str | None, _RequestsRecord] = {None: _RequestsRecord.of(replay)}
+        requests |= {name: _RequestsRecord.of(replay.by_network[k]) for k, name in enumerate(replay.names) if name}
+        values = [float(FIGURES[item.name].of(figures.of(item.network)) or 0.0) for item in self.requirements]
+        return _RunRecord(requests, figures.whole.processing_rate_per_s, values)
 
     def probe(self, load: float) -> str:
         """Decide a rate or number of clients, with twice the requests as long as an interval holds the bound."""
-        count = self.count
+        count, seeds, most = self.options.count, self.options.seeds, self.options.most
         while True:
             self._draw(count)
-            runs = dict(in_order(Workers(self.threads).map(self._run, (load, count), range(self.seeds))))
-            self.simulated += count * self.seeds
-            found = _estimates(self.requirements, [runs[seed] for seed in range(self.seeds)])
-            sides = [item.side(it.interval) for item, it in zip(self.requirements, found, strict=True)]
+            runs = dict(in_order(Workers(self.threads).map(self._run, (load, count), range(seeds))))
+            self.simulated += count * seeds
+            estimates = _estimates(self.requirements, [runs[seed] for seed in range(seeds)])
+            sides = [item.side(it.interval) for item, it in zip(self.requirements, estimates, strict=True)]
             verdict = NOT_KEPT if False in sides else UNDECIDED if None in sides else KEPT
-            if verdict != UNDECIDED or count >= self.max_requests:
+            if verdict != UNDECIDED or count >= most:
                 break
-            count = min(2 * count, self.max_requests)
+            count = min(2 * count, most)
         broken = self.requirements[sides.index(False)].text if verdict == NOT_KEPT else None
-        served_per_s = float(np.mean([runs[seed].served_per_s for seed in range(self.seeds)]))
-        at = (load, None) if self.clients is None else (served_per_s, int(load))
-        self.probes.append(Probe(at[0], count, verdict, found, broken, at[1]))
+        served_per_s = float(np.mean([runs[seed].served_per_s for seed in range(seeds)]))
+        rate_per_s, clients = (load, None) if self.options.clients is None else (served_per_s, int(load))
+        self.probes.append(Probe(rate_per_s, count, verdict, estimates, broken, clients))
         if self.progress:
             self.progress(len(self.probes), len(self.probes) + 1)
         return verdict
@@ -310,18 +359,8 @@ def find_capacity(
     table: AnyServed,
     policy: AnyPolicy,
     requirements: Sequence[Requirement],
+    options: CapacityOptions | None = None,
     *,
-    slo_s: Objective | None = None,
-    columns: Columns = NO_COLUMNS,
-    predict_depth: float | None = None,
-    seeds: int = 5,
-    count: int = 20_000,
-    max_requests: int | None = None,
-    low_per_s: float | None = None,
-    high_per_s: float | None = None,
-    clients: Clients | None = None,
-    most_clients: int | None = None,
-    tolerance: float = 0.01,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Capacity:
@@ -335,24 +374,8 @@ def find_capacity(
         The policy.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
-    slo_s : float, Distribution or Shares, optional
-        Latency objective in seconds of all requests, or the distribution of their own ones.
-    columns : Columns
-        Of one network, columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
-    predict_depth : float, optional
-        Correlation of predicted with actual exits, or steps.
-    seeds : int
-        Independent runs at each rate, with seeds 0..seeds - 1.
-    count, max_requests : int
-        Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
-    low_per_s, high_per_s : float, optional
-        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
-    clients : Clients, optional
-        Clients that wait, in place of arrivals: the least number of them, and their think time.
-    most_clients : int, optional
-        The largest number; by default a tenth of ``count``.
-    tolerance : float
-        Width at which bisection stops, as a share of the rate; or one client.
+    options : CapacityOptions, optional
+        The loads to try, and the requests of the runs.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -368,31 +391,25 @@ def find_capacity(
     InputError
         If the requirements, the traffic or the bounds do not fit.
     """
-    networks = as_served(table)
+    options, networks = options or CapacityOptions(), as_served(table)
     scheduler, tables = scheduler_on(networks, policy), [network.latency for network in networks]
-    _check_columns(tables, columns)
+    _check_columns(tables, options.columns)
     whole = sum(network.share for network in networks)
     shares: dict[str | None, float] = {network.name: network.share / whole for network in networks} | {None: 1.0}
-    rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max, columns) for table in tables]
+    rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max, options.columns) for table in tables]
     # a device spends the same time on its requests as one with one network does, whose rate is that of the first
     relative = sum(shares[network.name] * (rates[0] / rate) for network, rate in zip(networks, rates, strict=True))
     saturation = rates[0] / relative
-    served = _ProbedService(networks, scheduler, requirements, slo_s, predict_depth)
-    cap = 16 * count if max_requests is None else max_requests
-    if seeds < 2:
-        raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
-    if not 1 <= count <= cap:
-        raise InputError(f"count: expected at least 1 and at most {cap:,}, the most of a run, found {count:,}")
-    if clients is None:
-        low, high = _rates(low_per_s, high_per_s, saturation)
-    elif low_per_s is None and high_per_s is None:
-        low, high = _numbers(clients, most_clients, count)
-    else:
-        raise InputError("rate: expected rates or clients to search, found both; leave out one of the two")
-    check_monotone(requirements, seeds * cap, shares)
+    low, high = options.ends(saturation)
+    check_monotone(requirements, options.seeds * options.most, shares)
     check_stated(requirements, mac_share=all(table.peak_macs_per_s for table in tables) or None)
-    search = _LoadSearch(served, requirements, columns, seeds, count, cap, threads, progress, clients)
-    _bracket(search, low, high, tolerance)
+    search = _LoadSearch(networks, scheduler, requirements, options, threads, progress)
+    _bracket(search, low, high)
+    return _capacity_of(search, saturation, (low, high))
+
+
+def _capacity_of(search: _LoadSearch, saturation_per_s: float, ends: tuple[float, float]) -> Capacity:
+    """The outcome of a search between two loads."""
     probes = sorted(search.probes, key=lambda probe: probe.load)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
     below = failed.load if failed else math.inf
@@ -400,23 +417,20 @@ def find_capacity(
         (probe for probe in probes if probe.verdict == KEPT and probe.load < below), default=None,
         key=lambda probe: probe.load,
     )  # fmt: skip
-    if clients is None:
-        ends_per_s, numbers = (low, high), None
-    else:
+    numbers, ends_per_s = None, ends
+    if search.options.clients is not None:
         ends_per_s = (probes[0].rate_per_s, probes[-1].rate_per_s)
-        numbers = ClientCapacity(
-            kept.clients if kept else None, failed.clients if failed else None, int(low), int(high)
-        )
+        numbers = ClientCapacity(kept.clients if kept else None, failed.clients if failed else None, *map(int, ends))
     return Capacity(
-        policy=scheduler.spec,
+        policy=search.scheduler.spec,
         kept_per_s=kept.rate_per_s if kept else None,
         not_kept_per_s=failed.rate_per_s if failed else None,
         limited_by=failed.broken if failed else None,
-        saturation_per_s=saturation,
+        saturation_per_s=saturation_per_s,
         low_per_s=ends_per_s[0],
         high_per_s=ends_per_s[1],
-        seeds=seeds,
-        max_requests=cap,
+        seeds=search.options.seeds,
+        max_requests=search.options.most,
         requests_simulated=search.simulated,
         probes=probes,
         clients=numbers,
@@ -457,13 +471,14 @@ def _numbers(clients: Clients, most: int | None, count: int) -> tuple[int, int]:
     return low, high
 
 
-def _bracket(search: _LoadSearch, low: float, high: float, tolerance: float) -> None:
+def _bracket(search: _LoadSearch, low: float, high: float) -> None:
     """Find a load that is kept beside one that is not, then bisect: where it is kept no longer, and surely fails.
 
     A rate is halved from the highest on, which is near saturation; a number of clients has no such end, and is doubled.
     """
-    load, least = (high, 0.0) if search.clients is None else (low, 1.0)
-    if search.clients is None:
+    options = search.options
+    load, least = (high, 0.0) if options.clients is None else (low, 1.0)
+    if options.clients is None:
         while search.probe(load) != KEPT and load > low:
             load = max(low, load / 2)
     else:
@@ -472,6 +487,6 @@ def _bracket(search: _LoadSearch, low: float, high: float, tolerance: float) -> 
     for below, above in ((KEPT, (UNDECIDED, NOT_KEPT)), (UNDECIDED, (NOT_KEPT,))):
         left = max((probe.load for probe in search.probes if probe.verdict == below), default=math.inf)
         right = min((probe.load for probe in search.probes if probe.verdict in above), default=-math.inf)
-        while right - left > max(tolerance * right, least):
-            middle = (left + right) / 2 if search.clients is None else (left + right) // 2
+        while right - left > max(options.tolerance * right, least):
+            middle = (left + right) / 2 if options.clients is None else (left + right) // 2
             left, right = (middle, right) if search.probe(middle) == below else (left, middle)

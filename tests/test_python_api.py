@@ -77,6 +77,8 @@ def _replay(record: bool = False):
     return simulate(table, traffic.prepare(trace, [row.rate for row in table.exits], slo_s=1.0), "fluid", record=record)
 
 
+FEW = studies.CapacityOptions(slo_s=1.0, count=80, max_requests=80)
+
 CALLS = {
     "dse.device.tabulate.write_device": lambda: write_device(
         tabulate_device(
@@ -132,10 +134,12 @@ CALLS = {
     ),
     "serving.write_requests": lambda: serving.write_requests(_replay(), "new"),
     "serving.write_timeline": lambda: serving.write_timeline(_replay(record=True), "new"),
-    "studies.adapt.serve_adaptively": lambda: serve_adaptively("nowhere", traffic.read_trace("t.csv"), "s.npz", "pame"),
+    "studies.adapt.serve_adaptively": lambda: serve_adaptively(
+        "nowhere", Requests(trace="t.csv", samples="s.npz"), "pame"
+    ),
     "studies.compare": lambda: studies.compare(studies.load_scenario("duel.toml"), "new", threads=1),
     "studies.find_capacity": lambda: studies.find_capacity(
-        "tiny", "fluid", [serving.parse_requirement("mean <= 1s")], slo_s=1.0, count=80, max_requests=80
+        "tiny", "fluid", [serving.parse_requirement("mean <= 1s")], FEW
     ),
     "studies.load_scenario": lambda: studies.load_scenario("duel.toml"),
     "studies.meet_target": lambda: studies.meet_target("tiny", "s.npz", 1.0),
@@ -190,8 +194,9 @@ def test_clients_and_networks_are_plain_objects():
     asked = [serving.parse_requirement("mean[b] <= 9 s", networks=["a", "b"])]
     calm = [replace(item, admit=None) for item in networks]
     capacity = studies.find_capacity(
-        calm, "fluid", asked, seeds=2, count=400, max_requests=800, clients=requests.clients
-    )
+        calm, "fluid", asked,
+        studies.CapacityOptions(seeds=2, count=400, max_requests=800, clients=requests.clients),
+    )  # fmt: skip
     assert capacity.clients is not None
 
 
@@ -225,7 +230,7 @@ def results(tiny_design, tmp_path_factory) -> list[Any]:
         dse.find_front(design.network, design.platform, options, [dse.Axis.DSP]),
         studies.sweep_thresholds(table, Requests(trace=trace, samples=logged, slo_s=1e-3), "fluid", [0.5, 0.9]),
         studies.find_capacity(
-            table, "fluid", [serving.parse_requirement("mean <= 1s")], slo_s=1.0, count=80, max_requests=80
+            table, "fluid", [serving.parse_requirement("mean <= 1s")], FEW
         ),
         studies.compare(studies.load_scenario(DUEL), threads=1)[0],
     ]  # fmt: skip

@@ -24,25 +24,21 @@ LONGEST_BODY, MOST_PARAMETERS, LONGEST_LINE = 60, 8, 100
 
 LONG_BODIES = {
     "cli/decide/plan.py: command": "to do",
-    "cli/machine/serve_real.py: command": "to do",
-    "cli/machine/validate.py: command": "to do",
-    "cli/serve/serve_sim.py: _text_of_all": "to do",
     "dse/exits/search.py: plan_exits": "to do",
     "dse/npu/schedule.py: choose": "a kernel whose inner loop numba compiles as one",
     "models/rows.py: _chain": "to do",
     "papers/hardware/mlperf.py: hardware_mlperf": "to do",
     "papers/hardware/sheet.py: hardware_nvdla": "to do",
-    "studies/adapt.py: serve_adaptively": "to do",
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 32
+MANY_PARAMETERS = 30
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
-MANY_EXPORTED = {"find_capacity"}
+MANY_EXPORTED: set[str] = set()
 """Exported functions with more parameters; the aim is none."""
 
-NAMED_TWICE = 14
+NAMED_TWICE = 12
 """Names that several classes have, which a reader takes for one another; the aim is none."""
 
 CIRCLES = 1

@@ -188,6 +188,12 @@ def _text_of_all(found: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "scheduler calls": f"{summary.scheduler_calls:,}",
     }
     yield facts(about)
+    yield from _latencies(found)
+
+
+def _latencies(found: ServeResult) -> Iterator[str]:
+    """Tables of latencies with their intervals, and at both ends of the error of a calibrated engine."""
+    summary = found.summary
     average = bounds(summary.mean_interval_s, summary.more_requests_needed, "s")
     rows = [
         ("average", ms(summary.mean_latency_s), average),

@@ -189,6 +189,23 @@ def test_the_simulator_is_held_against_clients_too(made):
         TrialPlan(loads=(0.5,), clients=Clients(1))
 
 
+def test_the_simulator_is_held_against_networks_that_are_served_together(made):
+    """With the times that the runs took on the machine it is the machine; each has its objective and its exits."""
+    network, found, _ = made
+    networks = [
+        ServedNetwork(name="quick", table=found.table, threshold=0.5, share=2),
+        ServedNetwork(name="sure", table=found.table, threshold=0.9, slo_s=0.05),
+    ]
+    plan = TrialPlan(policies=("fluid:between=edf", "serial"), loads=(0.5,), repeats=1, count=80)
+    result = validate_simulator([network, network], plan, networks=networks, b_max=4)
+    assert (len(result.trials), result.answers_wrong, result.slo_s) == (2, 0, None)
+    for trial in result.trials:
+        for name in ("mean_s", "p50_s", "p99_s", "violation_rate"):
+            assert getattr(trial.replayed, name) == pytest.approx(getattr(trial.real, name))
+    with pytest.raises(InputError, match="model: expected one for each network that is served, 2, .*found 1"):
+        validate_simulator([network], plan, networks=networks)
+
+
 def test_networks_side_by_side_answer_as_each_alone(made):
     """Two that leave at other confidences, of which one refuses; never in one batch.
 
@@ -408,7 +425,7 @@ def test_commands_print_records(made, monkeypatch):
     wrong = "--loads", "0.3,0.3", "--repeats", 0, "--count", 1, "--within", 1
     assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4
     (line,) = lines(call_fluidb("validate", "net.onnx,net.onnx", cwd=folder))
-    assert line.startswith("fluidb: model: expected one network, found several with commas between; serve-real serves")
+    assert line.startswith("fluidb: --networks: expected the networks of several models, found none")
     (line,) = lines(call_fluidb("serve-real", "net.onnx", ".", "--trace", "t.csv", cwd=folder))
     assert line == (
         "fluidb: .: expected the folder of a measured device, found no latency.json there; make one with `fluidb "

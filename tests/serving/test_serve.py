@@ -10,7 +10,7 @@ import pytest
 from builders import table_of
 from fluidb.formats import InputError
 from fluidb.serving import Requests, find_policy, parse_requirement, serve, simulate, summarise
-from fluidb.studies import find_capacity, sweep_thresholds
+from fluidb.studies import CapacityOptions, find_capacity, sweep_thresholds
 from fluidb.tables import read_latency
 from fluidb.traffic import Trace, draw_samples, poisson, prepare, read_samples, read_trace, write_trace
 
@@ -47,7 +47,7 @@ def test_files_and_objects_are_the_same_to_every_study(named: Requests, tiny_des
     )
     required, size = [parse_requirement("mean <= 300us")], 80
     capacities = [
-        find_capacity(design, decides, required, slo_s=SLO_S, count=size, max_requests=size)
+        find_capacity(design, decides, required, CapacityOptions(slo_s=SLO_S, count=size, max_requests=size))
         for design, decides in ((tiny_design, policy.spec), (table, policy))
     ]
     assert capacities[0] == capacities[1]

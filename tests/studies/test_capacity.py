@@ -24,7 +24,7 @@ from builders import (
 )
 from fluidb.formats import InputError, write_table
 from fluidb.serving import DeviceTraffic, find_policy, parse_requirement, simulate
-from fluidb.studies import find_capacity
+from fluidb.studies import CapacityOptions, find_capacity
 from fluidb.studies.capacity import at_rate, saturation_rate
 from fluidb.traffic import poisson
 from fluidb.traffic.additions import add_columns, parse_columns
@@ -38,8 +38,9 @@ COUNT = 4000 if COMPILED else 400
 
 def capacity_of(*texts: str, table=None, policy: str = "serial", **options):
     options = {"slo_s": 0.2, "count": COUNT, "tolerance": 0.02} | options
-    requirements = [parse_requirement(text) for text in texts]
-    return find_capacity(table or table_of([[SERVICE_S]]), find_policy(policy), requirements, **options)
+    requirements, threads = [parse_requirement(text) for text in texts], options.pop("threads", None)
+    served = table or table_of([[SERVICE_S]])
+    return find_capacity(served, find_policy(policy), requirements, CapacityOptions(**options), threads=threads)
 
 
 @pytest.mark.parametrize("mean_ms", [60, 75])

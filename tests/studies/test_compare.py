@@ -433,7 +433,7 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
     other = edited_scenario(tmp_path, ("requests = 60", "requests = 50"))
     assert "mine: exists already" in lines(fluidb("compare", DUEL, "-o", "mine"))[0]
     assert "mine.toml: exists already" in lines(fluidb("compare", DUEL, "-o", "mine.toml"))[0]
-    assert "create it first" in lines(fluidb("compare", DUEL, "-o", "no/where"))[0]
+    assert "expected a folder" in lines(fluidb("compare", DUEL, "-o", "mine.toml/where"))[0]
     assert "another scenario" in lines(fluidb("compare", other, "-o", "d"))[0]
     assert files(tmp_path / "d") == files(kept)
     assert fluidb("compare", other, "-o", "d", "--force").returncode == 0
