@@ -46,6 +46,7 @@ def command(
     with its shares of the board and its throughput. With -o it writes design.json and
     fbcb.json, which other commands read. With several networks or boards it searches a
     design for each pair; --scheduler does so on a cluster of computers.
+    --force replaces the whole folder of a design, with the latency table of the old design.
 
     On an accelerator, it finds the SubGraphs of a SuperNet for the persistent buffer, and the
     size of this buffer (SUSHI, `fluidb docs sushi`). With -o it writes subgraphs.json and
