@@ -59,14 +59,14 @@ def command(
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, ends_of, names_of
+    from ...serving.networks import as_served, ends_of, named_in
     from ...studies.capacity import CapacityOptions, find_capacity
 
     picture.check()
     low_per_s, high_per_s = _ends(rate, "rate", float, "5..50")
     closed, most_clients = _clients(clients, think)
+    required = [parse_requirement(text, networks=named_in(directory)) for text in require]
     served = as_served(directory)
-    required = [parse_requirement(text, networks=names_of(served)) for text in require]
     cases: dict[float, tuple[ServedNetwork, ...]] = {1.0: served} | ends_of(served)
     options = CapacityOptions(
         slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),

@@ -56,7 +56,8 @@ def command(
     from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import MAX_SERIES, make_report, report_text
-    from ...serving import parse_requirement, read_networks
+    from ...serving import parse_requirement
+    from ...serving.networks import named_in
     from ...serving.policies import FOR_ONE_NETWORK
     from ...studies.comparison import COMPARE_FILE
     from ...tables.latency import TABLE_FILES
@@ -81,7 +82,7 @@ def command(
         requests = ServiceOptions(
             trace=trace, slo=slo, seed=seed or 0, predict_depth=predict_depth, clients=clients, think=think, count=count
         ).requests
-    networks = [item.name for path in directories if path.suffix == ".toml" for item in read_networks(path)]
+    networks = [name for path in directories for name in named_in(path)]
     required = [parse_requirement(text, networks=networks) for text in require or []]
     report = make_report(directories, requests, specs, required)
     if requests is not None and not report.designs:

@@ -78,7 +78,7 @@ def command(
     from ...machine.serve import read_measured, serve_real
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
-    from ...serving.networks import as_served, names_of
+    from ...serving.networks import as_served, named_in
     from ...traffic import parse_thresholds
 
     models = names(model) or []
@@ -92,8 +92,8 @@ def command(
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
+    required = [parse_requirement(text, networks=named_in(directory)) for text in require or []]
     networks = as_served(read_measured(directory), levels)
-    required = [parse_requirement(text, networks=names_of(networks)) for text in require or []]
     asked = ServiceOptions(
         trace=trace, clients=clients, think=think, count=count, policy=policy, slo=slo, seed=seed,
         on_deadline=on_deadline, admit=admit, between=between,

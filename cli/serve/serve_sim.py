@@ -59,7 +59,7 @@ def command(
     from ...formats import check_free, together
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
-    from ...serving.networks import as_served, names_of
+    from ...serving.networks import named_in
     from ...serving.serve import serve
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
@@ -72,12 +72,11 @@ def command(
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
-    networks = as_served(directory, levels)
-    required = [parse_requirement(text, networks=names_of(networks)) for text in require or []]
+    required = [parse_requirement(text, networks=named_in(directory)) for text in require or []]
     with progress("reading and replaying") as report:
         found = serve(
-            networks, served, simulated.scheduler, until_s=until_s or math.inf, requirements=required,
-            record=timeline is not None, progress=report,
+            directory, served, simulated.scheduler, threshold=levels, until_s=until_s or math.inf,
+            requirements=required, record=timeline is not None, progress=report,
         )  # fmt: skip
     replay, judged = found.replay, found.requirements
     with together():
