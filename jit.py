@@ -45,6 +45,7 @@ SOURCES = (
     "serving/bound.py",
     "serving/event_loop.py",
     "serving/policies/*.py",
+    "serving/state.py",
     "serving/terms.py",
     "serving/turns.py",
     "rules/pad_or_split.py",

@@ -6,11 +6,11 @@ import os
 from itertools import repeat
 from pathlib import Path
 
-from ..formats import AnyPath, Catalogue, InputError, parse_toml, validate
+from ..formats import AnyPath, Catalogue, InputError, parse_toml, shown, validate
 from .foreign import network_of
 from .heads import HEADS
 from .lowering import lower_all
-from .network import Exit, Network, Shape
+from .network import Exit, Network, Shape, stated
 from .schema import Candidates, ExitFile, NetworkFile, Op
 
 NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", (".onnx", ".csv"), network_of)
@@ -75,9 +75,7 @@ def build_network(file: NetworkFile, path: AnyPath) -> Network:
     if faults:
         raise InputError(faults)
     layers = sorted(layers, key=lambda layer: layer.stage)  # the sort is stable: a head comes last in its stage
-    exits = [
-        Exit(name=item.after, rate=item.rate, confidence=item.confidence, entropy=item.entropy) for item in file.exits
-    ]
+    exits = [Exit(name=exit_.after, rate=exit_.rate, **stated(exit_)) for exit_ in file.exits]
     rest = max(0.0, 1.0 - sum(item.rate for item in exits))
     exits.append(Exit(name=file.layers[-1].name, rate=rest, steps=file.steps))
     content = {"name": file.name, "title": file.title, "sources": file.sources, "exits": exits, "layers": layers}
@@ -123,3 +121,12 @@ def load_network(name: AnyPath) -> Network:
     4089184256
     """
     return build_network(*read_network_file(name))
+
+
+def as_network(given: Network | AnyPath) -> Network:
+    """The network, loaded if it was given by its name or file."""
+    if isinstance(given, Network):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"network: expected a network, or its name or file, found {shown(given)}")
+    return load_network(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -14,9 +15,9 @@ from pydantic import Field, model_validator
 
 from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, first_rows, read_table
 from ..models import MAX_WORK, Exit, Layer
-from ..models.network import Words, thresholds_of
+from ..models.network import thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
-from ..traffic.measures import ENTROPY
+from ..traffic.measures import HIGHEST, MeasureName, Threshold
 
 LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
 SUBGRAPHS_FILE, PARTITION_FILE, EXITS_FILE = "subgraphs.json", "partition.json", "exits.json"
@@ -80,15 +81,15 @@ class Reuse(SparseRecord):
             raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
 
 
-Level = Annotated[float, Field(ge=0, le=ENTROPY.values.high)]
-"""A threshold of an exit: a confidence or an entropy."""
+Level = Annotated[float, Field(ge=0, le=HIGHEST)]
+"""A threshold of an exit, of any measure."""
 
 
 class PlannedService(SparseRecord):
     """The batch size and the thresholds that the exits of a network were chosen for; a table is served with them."""
 
     batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    measure: Literal["confidence", "entropy"] = "confidence"
+    measure: MeasureName = "confidence"
     thresholds: list[Level]  # of each exit but the last
 
 
@@ -113,7 +114,7 @@ class LayerUse(SparseRecord):
 
     @property
     def exit(self) -> int:
-        """The exit that causes it: of a head or check that of its stage, of a resume the one before; else 0."""
+        """The exit that causes it: a head or check is of its stage's exit, a resume of the exit before; else 0."""
         return {"backbone": 0, "resume": self.stage - 1}.get(self.role, self.stage)
 
 
@@ -134,8 +135,8 @@ class Segments(NamedTuple):
     @property
     def causes(self) -> list[NDArray[np.float64]]:
         """The four causes, or none."""
-        found = (self.useful_s, self.tile_padding_s, self.batch_padding_s, self.memory_bound_s)
-        return [part for part in found if part is not None]
+        parts = (self.useful_s, self.tile_padding_s, self.batch_padding_s, self.memory_bound_s)
+        return [part for part in parts if part is not None]
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -146,7 +147,7 @@ class Cores(SparseRecord):
 
     names: Annotated[list[str], Field(min_length=1)]  # of the kinds
     of: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=64)]  # kind of each core
-    contention: Share  # of a core's transfers that waits for those of another core at that time
+    contention: Share  # of a core's transfers that waits for transfers of another core at that time
     moving: list[list[list[Share]]]  # share of the time in which words move, by kind, stage and b = 1..b_max
 
     def check(self, stages: int, b_max: int) -> None:
@@ -177,7 +178,7 @@ class LatencyTable(Table, SparseRecord):
         Widths that the network was tabulated for, e.g. lengths of a sequence, the widest first.  A batch runs at one
         width, and serves requests up to it.
     subnets : list of SubNetEntry, optional
-        Networks with shared weights, of which a request is served by one.
+        Networks with shared weights; one of them serves a request.
     states : list of str, optional
         States of the device that change its times, e.g. what its persistent buffer holds; it begins in the first.
     reuse : Reuse, optional
@@ -248,7 +249,7 @@ class LatencyTable(Table, SparseRecord):
                 raise ValueError(f"stage_s: expected {self.variants} variants of {stages} stages")
             if any(len(times_s) != self.b_max for rows in self.stage_s for times_s in rows):
                 raise ValueError(f"stage_s: expected {self.b_max} times each, one for each batch size")
-        if any(item.steps > 1 for item in self.exits[:-1]):
+        if any(exit_.steps > 1 for exit_ in self.exits[:-1]):
             raise ValueError("exits: expected steps of the last exit only, as only the last stage repeats")
         if self.widths is not None and any(a <= b for a, b in pairwise(self.widths)):
             raise ValueError("widths: expected every width once, the widest first")
@@ -309,14 +310,14 @@ class LatencyTable(Table, SparseRecord):
         return self
 
     def slower(self, factor: float) -> LatencyTable:
-        """The table of the same engine if each layer takes so many times as long as predicted."""
+        """The table of the same engine if each layer takes ``factor`` times as long as predicted."""
         layers = [
             layer.model_copy(update={"time_s": [factor * time_s for time_s in layer.time_s]}) for layer in self.layers
         ]
         return self.model_copy(update={"layers": layers, "measured": None})
 
     @property
-    def thresholds(self) -> tuple[Literal["confidence", "entropy"], Sequence[float | Words]] | None:
+    def thresholds(self) -> tuple[str, Sequence[Threshold]] | None:
         """Measure and thresholds by which samples leave: of its plan of exits, else of its network, if one has any."""
         plan = self.planned
         return thresholds_of(self.exits) if plan is None else (plan.measure, plan.thresholds)
@@ -330,7 +331,7 @@ class LatencyTable(Table, SparseRecord):
     def variants(self) -> int:
         """Forms in which a batch can run: every state with every SubNet and every width, in the order of :attr:`axes`.
 
-        Of cores there is one for each kind, of which a core has its own.
+        Cores have one for each kind of core.
         The width varies first: variant v has the places ``np.unravel_index(v, axes)``.  A policy that
         chooses no variant runs the first: the widest, the first SubNet, the first state.
         """
@@ -338,7 +339,7 @@ class LatencyTable(Table, SparseRecord):
 
     @property
     def places(self) -> int:
-        """Places where a sample may leave: the exits, of which the last counts once for each of its steps."""
+        """Places where a sample may leave: the exits; the last counts once for each of its steps."""
         return len(self.exits) - 1 + self.exits[-1].steps
 
     @property
@@ -347,7 +348,7 @@ class LatencyTable(Table, SparseRecord):
         return max(side_by_side / self.slowdown(side_by_side) for side_by_side in range(1, self.lanes + 1))
 
     def slowdown(self, side_by_side: int) -> float:
-        """Least factor by which each of several batches takes longer: that of the batch size that loads least."""
+        """Least factor by which each of several batches takes longer, at the batch size that loads least."""
         if self.load is None or side_by_side == 1:  # cores have no load: they may wait for words, or not
             return 1.0
         return max(1.0, side_by_side * min(self.load[1:]))
@@ -389,10 +390,10 @@ class LatencyTable(Table, SparseRecord):
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Time from each exit (0 is the input) to each later one, by variant and batch size, as columns."""
-        found = self.arrays()
-        variant, begin, end, batch = np.indices(found.shape).reshape(4, -1)
+        times = self.arrays()
+        variant, begin, end, batch = np.indices(times.shape).reshape(4, -1)
         runs = (begin < end) & (batch > 0)
-        columns = {"variant": variant, "from_exit": begin, "to_exit": end, "batch": batch, "time_s": found.ravel()}
+        columns = {"variant": variant, "from_exit": begin, "to_exit": end, "batch": batch, "time_s": times.ravel()}
         return {name: column[runs] for name, column in columns.items() if name != "variant" or self.variants > 1}
 
     def stage_array(self) -> NDArray[np.float64]:
@@ -476,9 +477,9 @@ class LatencyTable(Table, SparseRecord):
 
 def _from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Times with a zero for b = 0 before them."""
-    found = np.zeros((*times_s.shape[:-1], times_s.shape[-1] + 1))
-    found[..., 1:] = times_s
-    return found
+    padded = np.zeros((*times_s.shape[:-1], times_s.shape[-1] + 1))
+    padded[..., 1:] = times_s
+    return padded
 
 
 def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
@@ -493,13 +494,25 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
     yield group
 
 
+def _way_to_a_table(name: str) -> str:
+    """How a latency table is made, for a fault: of a network or a platform that ships, by its name."""
+    from ..models import NETWORKS
+    from ..platforms import PLATFORMS
+
+    if name in NETWORKS.names():
+        return f"{name} is a network: run `fluidb dse {name} BOARD -o DIR`, then `fluidb latency DIR`"
+    if name in PLATFORMS.names():
+        return f"{name} is a platform: run `fluidb dse` or `fluidb latency` with a network and {name}"
+    return "make one with `fluidb latency`"
+
+
 def read_latency(folder: AnyPath) -> LatencyTable:
     """Read the latency table of a folder, of a design or of a device.
 
     Parameters
     ----------
     folder : str or Path
-        A design's folder, or that of a device.
+        The folder of a design or of a device.
 
     Returns
     -------
@@ -511,7 +524,7 @@ def read_latency(folder: AnyPath) -> LatencyTable:
     InputError
         If it is missing or damaged, or if a table in the folder that it was made from has changed.
     """
-    check_folder(folder, "a folder with a latency table", "make one with `fluidb latency`")
+    check_folder(folder, "a folder with a latency table", _way_to_a_table(os.fspath(folder)))
     path = Path(folder, LATENCY_FILE)
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)

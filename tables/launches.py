@@ -44,11 +44,11 @@ def read_launches(path: AnyPath, b_max: int, network: str) -> Launches:
     results = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command)
     if results.network not in (None, network):
         raise InputError(
-            f"{path}: expected the results of a simulation of {network}, found those of {results.network}; "
+            f"{path}: expected the results of a simulation of {network}, found results of {results.network}; "
             "simulate this network"
         )
-    found = launches_of(results.stages)
-    for row in found:
+    launches = launches_of(results.stages)
+    for row in launches:
         if any(row[b_max:]):
             raise InputError(f"{path}: saw batches of more than {b_max}; set b_max to {len(row)} or more")
-    return [row[:b_max] + [0.0] * (b_max - len(row)) for row in found]
+    return [row[:b_max] + [0.0] * (b_max - len(row)) for row in launches]

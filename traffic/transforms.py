@@ -47,10 +47,10 @@ def superpose(traces: Sequence[Trace]) -> Trace:
     for name in sorted(set().union(*columns)):
         holders = [i for i, held in enumerate(columns, 1) if name in held]
         if len(holders) < len(traces):
-            found = ", ".join(map(str, holders))
+            numbers = ", ".join(map(str, holders))
             faults.append(
                 f"traces: expected the column {name} in all {len(traces)} or in none, "
-                f"found it only in number {found}; add it to the others or remove it"
+                f"found it only in number {numbers}; add it to the others or remove it"
             )
     if faults:
         raise InputError(faults)
@@ -92,8 +92,8 @@ def rescale_burstiness(trace: Trace, cv: float) -> Trace:
 
     Every gap is raised to one power, then all are scaled so that the first and the last
     arrival stay.  Long gaps stay longer than short ones.  The coefficient of
-    variation grows with the power, from that of equal gaps (gaps of 0 stay 0)
-    to that of a trace with the longest gap only; the power is found by bisection.
+    variation grows with the power: with equal gaps it is least (gaps of 0 stay 0),
+    with the longest gap only it is greatest; the power is found by bisection.
 
     Parameters
     ----------

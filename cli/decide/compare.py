@@ -113,7 +113,7 @@ def _column(key: str, longest_s: float) -> _Column:
 
 
 def _in_order(standings: list[tuple[PointResult, Standing]]) -> list[str]:
-    """The figures that any contender has, those of all requests first."""
+    """The figures that any contender has; figures of all requests stand first."""
     from ...studies.store import COMPARED
 
     found = dict.fromkeys(key for _, item in standings for key in item.metrics)
