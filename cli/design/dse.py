@@ -45,7 +45,8 @@ def command(
     On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
     with its shares of the board and its throughput; with -o, writes design.json and
     fbcb.json, which the other commands read. Several networks or boards are all
-    combined; --scheduler searches on a cluster of computers.
+    combined; --scheduler searches on a cluster of computers. --force replaces a
+    design's folder whole: its latency table, which is of the old design, goes too.
 
     On an accelerator, finds the SubGraphs of a SuperNet for its persistent buffer, and
     the size of this buffer (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json

@@ -61,10 +61,8 @@ def command(
     elif device is None:
         from ...dse.npu.latency import write_latency
 
-        if output is not None or picture.force or picture.plot is not None:
-            raise InputError(
-                "latency: --output, --force and --plot need a device or --cores; write NETWORK DEVICE -o DIR"
-            )
+        if output is not None or picture.plot is not None:
+            raise InputError("latency: --output and --plot need a device or --cores; write NETWORK DEVICE -o DIR")
         folder = Path(directory)
         made = write_latency(folder)
     else:
