@@ -96,7 +96,8 @@ def command(
     from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import make_report, report_text
-    from ...serving import parse_requirement, read_networks
+    from ...serving import parse_requirement
+    from ...serving.networks import named_in
     from ...studies.comparison import COMPARE_FILE
     from ...tables.latency import TABLE_FILES
 
@@ -105,7 +106,7 @@ def command(
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")
     requests, specs = asked.requests, asked.policies
-    networks = [item.name for path in directories if path.suffix == ".toml" for item in read_networks(path)]
+    networks = [name for path in directories for name in named_in(path)]
     required = [parse_requirement(text, networks=networks) for text in asked.require or []]
     report = make_report(directories, requests, specs, required)
     if requests is not None and not report.designs:
