@@ -37,7 +37,7 @@ MANY_EXPORTED: set[str] = set()
 NAMED_TWICE = 10
 """Names that several classes have, which a reader takes for one another; the aim is none."""
 
-ONE_OR_SEVERAL = 18
+ONE_OR_SEVERAL = 10
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
 LONG_LINES = 36
