@@ -43,7 +43,7 @@ class SearchedOptions:
     ] = None
     clients: Annotated[
         str | None,
-        option("Numbers of clients to search that wait for their answers, in place of rates.", "LOW..HIGH"),
+        option("Search the number of clients that wait for answers, not the rate.", "LOW..HIGH"),
     ] = None
     think: Think = None
     threads: Threads = None

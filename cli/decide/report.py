@@ -39,7 +39,7 @@ FOLDERS = (
 class ReportedRequests:
     """The requests to simulate, with which policies, and what must hold."""
 
-    trace: Annotated[Path | None, option("Requests to simulate; else the designs alone are shown.", "FILE")] = None
+    trace: Annotated[Path | None, option("Requests to simulate; without them only designs are shown.", "FILE")] = None
     policy: Policies = None
     slo: Slo = None
     seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None
@@ -89,8 +89,9 @@ def command(
 ) -> None:
     """Write a search and its simulations as one HTML page.
 
-    The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
-    or --clients also the policies: figures with intervals, distributions, and what ran at the beginning.
+    The page loads nothing from the network. It shows design, resources, utilisation and latency table
+    of every folder; with --trace or --clients also the policies, with figures, intervals,
+    distributions, and what ran at the beginning.
     """
     from ...formats import InputError, write_file
     from ...plots import check_picture

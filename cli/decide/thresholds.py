@@ -61,11 +61,10 @@ def command(
 ) -> None:
     """Sweep the exit threshold, or find thresholds for a latency.
 
-    With a trace or clients, every threshold, the same for all exits, replays the same
-    requests with the same samples. A star marks what no other threshold beats in accuracy,
-    mean latency and violations at once, of those that keep what --require asks for.
-    Of several networks every combination of their thresholds is tried, and those
-    with a star are printed.
+    With a trace or clients, each threshold, the same for all exits, replays the same requests
+    with the same samples. A star marks thresholds that keep --require and that no other
+    beats in accuracy, mean latency and violations at once. With several networks every
+    combination of their thresholds is tried, and combinations with a star are printed.
 
     With --target, shares of the exits come from the mean latency, and thresholds from
     the shares (EdgeSP, Section 3.4, `fluidb docs edgesp`). One half of the samples

@@ -28,7 +28,8 @@ def command(
     ] = None,
     output: Annotated[Path | None, written("With a device or cores: the folder to write.")] = None,
     cores: Annotated[
-        str | None, option("So many cores on one memory; of each design or engine, with commas between.", "N[,N,...]")
+        str | None,
+        option("Number of cores on one memory; for several designs or engines, one number for each.", "N[,N,...]"),
     ] = None,
     *,
     picture: PictureOptions,
