@@ -22,20 +22,18 @@ NOT_SHIPPED = {"benchmarks", "build", "shared", "tests", "website"}
 LONGEST_BODY, MOST_PARAMETERS, LONGEST_LINE = 60, 8, 100
 
 LONG_BODIES = {
-    "dse/exits/search.py: plan_exits": "to do",
     "dse/npu/schedule.py: choose": "a kernel whose inner loop numba compiles as one",
-    "models/rows.py: _chain": "to do",
     "serving/event_loop.py: _run_events": "the order of events stands in one loop",
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 17
+MANY_PARAMETERS = 15
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
 MANY_EXPORTED: set[str] = set()
 """Exported functions with more parameters; the aim is none."""
 
-NAMED_TWICE = 10
+NAMED_TWICE = 8
 """Names that several classes have, which a reader takes for one another; the aim is none."""
 
 ONE_OR_SEVERAL = 18
