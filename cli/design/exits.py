@@ -149,7 +149,7 @@ def _step(step: StepRecord, planned: PlanResult, names: dict[str, str], dense: b
         head, value = f"behind {after}, batches of {step.batch}: {ms(step.limit_s)} to the end", "longest"
     rows = [
         (
-            f"{names[item.numbers]} {item.numbers}",
+            f"{names[item.candidate]} {item.candidate}",
             f"{item.confidence:g}" + (f" by {item.count}" if dense else ""),
             percent(item.exits / plan.samples_chosen, 1),
             percent(item.precision),
