@@ -106,10 +106,7 @@ def _replay(
 ) -> Replay:
     """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = case_of(networks, offered, scheduler)
-    run = play(
-        scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress, terms=case.terms,
-        networks=case.shared,
-    )  # fmt: skip
+    run = play(scheduler, case.work, case.shared, case.terms, until_s=until_s, room=room or (0, 0), progress=progress)
     return case.replay(run, until_s, recorded=room is not None)
 
 

@@ -23,11 +23,10 @@ LONGEST_BODY, MOST_PARAMETERS, LONGEST_LINE = 60, 8, 100
 
 LONG_BODIES = {
     "dse/npu/schedule.py: choose": "a kernel whose inner loop numba compiles as one",
-    "serving/event_loop.py: _run_events": "the order of events stands in one loop",
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 15
+MANY_PARAMETERS = 9
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
 MANY_EXPORTED: set[str] = set()
@@ -36,10 +35,10 @@ MANY_EXPORTED: set[str] = set()
 NAMED_TWICE = 8
 """Names that several classes have, which a reader takes for one another; the aim is none."""
 
-ONE_OR_SEVERAL = 18
+ONE_OR_SEVERAL = 10
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
-LONG_LINES = 36
+LONG_LINES = 32
 """Lines of prose in Markdown files beyond 100 characters; the aim is none."""
 
 

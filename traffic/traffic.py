@@ -66,7 +66,7 @@ class Traffic:
 
 
 def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:
-    """Depth of each request: its exit, of which the last counts once for each step."""
+    """Depth of each request: its exit; the last exit counts once for each step."""
     if isinstance(steps, int) and steps == 1:
         return exits
     return np.asarray(exits + np.where(exits == last, np.subtract(steps, 1), 0))

@@ -25,7 +25,8 @@ PlatformName = Annotated[
 ]
 
 Persistent = Annotated[
-    str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")
+    str | None,
+    option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB); search finds how much.", "QUANTITY|search"),
 ]
 
 BestBy = Annotated[
@@ -46,7 +47,8 @@ class Search(DesignOptions):
     """The same options, and those that define which design is the best."""
 
     weights: Annotated[
-        str | None, option("w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.", "W1,W2,...|FILE")
+        str | None,
+        option("Weights w_b for b = 1..B_max, or results of `serve-sim --json`; all 1 if not given.", "W1,W2,...|FILE"),
     ] = None
     objective: Annotated[
         str | None,
