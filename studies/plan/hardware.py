@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...dse.device.tabulate import tabulate_file
-from ...dse.npu.search import SearchOptions
+from ...dse.npu.options import SearchOptions
 from ...dse.partition.study import study
 from ...dse.partition.tabulate import tabulate_latency
 from ...dse.subgraphs.search import find_subgraphs, latency_table

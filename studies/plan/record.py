@@ -41,15 +41,15 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     item = plan.candidate
     source, setting = problem.sources[item.source], problem.settings[item.setting]
     names = [problem.network.exits[place - 1].name for place in setting.kept]
-    measure, needs = problem.traffic.measure, source.needs(item.row)
+    measure, taken = problem.traffic.measure, source.utilisation(item.row)
     return {
         "rate_per_s": problem.traffic.rate_per_s,
         "platform": source.name,
         **(source.tiles[item.row].by_name if source.tiles else {}),
         "dsps": int(source.dsps[item.row]) if source.tiles else None,
         "dsp_share": float(source.share[item.row]) if source.tiles else None,
-        "lut_share": needs and needs.lut_share,
-        "flip_flop_share": needs and needs.flip_flop_share,
+        "lut_share": taken and taken.lut_share,
+        "flip_flop_share": taken and taken.flip_flop_share,
         "exits": names,
         "thresholds": setting.thresholds,
         "measure": measure and measure.name,
