@@ -1,4 +1,4 @@
-"""The latency table of several cores on one memory (docs/model.md, Cores)."""
+"""The latency table of several cores on one memory (docs/metrics.md, Cores)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..tables.latency import LATENCY_FILE, USES, Cores, LatencyTable
 from .device.engine import needs, tabulate_engine
 from .device.tabulate import DEVICE_FILES
 from .npu.banks import banks_of, place
-from .npu.costs import layer_costs, utilisation_of
+from .npu.costs import board_use_of, layer_costs
 from .npu.design import DesignTable, read_design
 from .npu.latency import tabulate_latency
-from .npu.resources import Utilisation
+from .npu.resources import BoardUse
 
 MOST = 64
 """Cores of a table, at most."""
@@ -64,7 +64,7 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
         stages = range(1, len(design.network.exits) + 1)
         by_stage_s = np.array([moved_s[stage == number].sum(axis=0) for number in stages])
         designs.append(design)
-        taken.append(utilisation_of(design, fbcb))
+        taken.append(board_use_of(design, fbcb))
         found.append(Core(str(design.tile), tabulate_latency(design, fbcb), by_stage_s, 1.0, count))
     _check_board(folders, designs, taken, counts)
     return found
@@ -73,7 +73,7 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
 def _check_board(
     folders: Sequence[AnyPath],
     designs: Sequence[DesignTable],
-    taken: Sequence[Utilisation | None],
+    taken: Sequence[BoardUse | None],
     counts: Sequence[int],
 ) -> None:
     """Refuse designs for several boards, or more than fit one."""
@@ -86,11 +86,11 @@ def _check_board(
             )
     small = "search smaller ones, e.g. with --max-dsp 50% --max-ram 50% --max-lut 50%"
     shares = {"DSPs": [design.dsp_share for design in designs], "on-chip RAM": [design.ram_share for design in designs]}
-    counted = [utilisation for utilisation in taken if utilisation is not None]
+    counted = [board_use for board_use in taken if board_use is not None]
     if len(counted) == len(designs):
         shares |= {
-            "LUTs": [utilisation.lut_share or 0.0 for utilisation in counted],
-            "flip-flops": [utilisation.flip_flop_share or 0.0 for utilisation in counted],
+            "LUTs": [board_use.lut_share or 0.0 for board_use in counted],
+            "flip-flops": [board_use.flip_flop_share or 0.0 for board_use in counted],
         }
     for what, parts in shares.items():
         if (share := 100 * sum(map(mul, counts, parts))) > 100:

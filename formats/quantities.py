@@ -88,9 +88,9 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
     if match is None or not 0 <= number < math.inf or (number == 0 and not zero):
         raise InputError(f'{what}: expected {wanted}, found "{text}"; write e.g. {example}')
     if match[2] not in units:
-        found = f'unit "{match[2]}"' if match[2] else "no unit"
+        unit = f'unit "{match[2]}"' if match[2] else "no unit"
         expected = f"a unit ({known})" if known else "no unit"
-        raise InputError(f'{what}: expected {expected}, found {found} in "{text}"; write e.g. {example}')
+        raise InputError(f'{what}: expected {expected}, found {unit} in "{text}"; write e.g. {example}')
     value = number * units[match[2]]
     if number and not _LEAST <= value <= _MOST:
         raise InputError(

@@ -6,13 +6,23 @@ import csv
 import io
 import json
 import platform
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ..formats import InputError, check_resumable, held, make_folder, read_text, write_file
+from ..formats import (
+    InputError,
+    check_installed,
+    check_resumable,
+    held,
+    is_installed,
+    make_folder,
+    read_text,
+    write_file,
+)
 from ..formats.sources import made_with
 from ..plots import check_picture, save
 from . import PAPERS
@@ -29,13 +39,8 @@ KEPT = ".kept"
 
 def versions(lab: Lab) -> dict[str, str]:
     """Versions that made the results; the digest of our sources stands for the commit, which no file says."""
-    return {
-        **made_with(),
-        "numba": version("numba"),
-        "matplotlib": version("matplotlib"),
-        "python": platform.python_version(),
-        **lab.reduced,
-    }
+    draws = {"matplotlib": version("matplotlib")} if is_installed("matplotlib") else {}  # only a folder has pictures
+    return {**made_with(), "numba": version("numba"), **draws, "python": platform.python_version(), **lab.reduced}
 
 
 def _short(value: float | None) -> float | None:
@@ -89,6 +94,7 @@ def _ours(folder: Path, asked: Paper) -> bool:
 
 def check_results(folder: Path, paper: Paper, names: Sequence[str]) -> Path:
     """Refuse, before any work is done, a folder that is not ours, or whose page would lose other items than these."""
+    check_installed(f"{folder}: a page with pictures", "matplotlib", "plot")
     own = folder / paper.folder
     for place in dict.fromkeys((folder, own)):
         check_resumable(place, "fluidb reproduce", ours=_ours(place, paper))
@@ -170,6 +176,15 @@ def _claims(claims: list[Claim]) -> list[str]:
     return lines
 
 
+def _short_lines(text: str) -> str:
+    """Paragraphs in lines of at most 100 characters; a row of a table, a heading or a picture as it is."""
+    if text.startswith(("|", "#", "![", "[CSV]")):
+        return text
+    later = "  " if text.startswith("- ") else ""
+    fill = textwrap.TextWrapper(100, subsequent_indent=later, break_long_words=False, break_on_hyphens=False).fill
+    return "\n\n".join(map(fill, text.split("\n\n")))
+
+
 def page_text(folder: Path, paper: Paper) -> str:
     """The page of a folder's results."""
     found = _held(folder, paper)
@@ -202,4 +217,4 @@ def page_text(folder: Path, paper: Paper) -> str:
             lines.append("")
         if printed:
             lines += _table(printed)
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(map(_short_lines, lines)).rstrip() + "\n"

@@ -1,4 +1,4 @@
-"""Rows of a file as text, in batches of bounded size, and a count of the rows that were used, blank or bad."""
+"""ImportedRows of a file as text, in batches of bounded size, and a count of the rows that were used, blank or bad."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..formats import InputError, shown, unreadable
+from ..formats import InputError, open_input, shown, unreadable
 
 BATCH = 1024
-"""Rows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
+"""ImportedRows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
 
 MAX_LINE = 2**24
 """The longest line in characters; a file with a longer one is not a list of requests."""
@@ -39,8 +39,7 @@ class Tally:
     skip_blank: bool = True  # whether rows without content are left out; else they are bad
     missing: str = "expected a file to import, found no such file"  # the message if the file does not exist
     content: str = "request"  # kind of thing that a row describes
-    # where the content is, if not at ``path``: that of standard input is kept in a file, since it is read twice
-    held: Path | None = None
+    held: BinaryIO | None = None  # the file, if it is open already
     read: int = 0  # all rows that were read; rows without content; rows that cannot be used
     blank: int = 0
     bad: int = 0
@@ -68,7 +67,7 @@ class Tally:
 
     @property
     def kept(self) -> int:
-        """Rows that are used."""
+        """ImportedRows that are used."""
         return self.read - self.blank - self.bad
 
     def check(self, kept: int) -> None:
@@ -77,8 +76,8 @@ class Tally:
             fault = f"{self.first_bad}{more(self.bad)}; mend it, or let such rows be left out (skip_bad)"
             raise InputError(f"{self.path}: {fault}")
         if not kept:
-            found = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
-            raise InputError(f"{self.path}: expected at least one {self.content}, found {found}")
+            rows = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
+            raise InputError(f"{self.path}: expected at least one {self.content}, found {rows}")
 
     def refuse(self) -> None:
         """Refuse a file with faults, with a line for each kind of fault."""
@@ -91,7 +90,7 @@ _JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 """Keeps numbers as the texts that the file has."""
 
 Cells = Iterator[tuple[int, int, list[str]]]
-"""Rows: the number of each, from 1 and without the header; the line it ends on; its texts."""
+"""ImportedRows: the number of each, from 1 and without the header; the line it ends on; its texts."""
 
 Source = Callable[[Tally, Sequence[str]], Cells]
 """Reads the named columns of a file, and counts rows in the tally."""
@@ -113,12 +112,12 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
     path = tally.path
     try:
         if tally.held is not None:
-            with tally.held.open("rb") as file:
-                yield file
+            tally.held.seek(0)
+            yield tally.held
             return
         if stat.S_ISCHR(path.stat().st_mode):
             raise InputError(f"{path}: expected a file, found a device")
-        with path.open("rb") as file:
+        with open_input(path) as file:
             yield file
     except FileNotFoundError:
         raise InputError(f"{path}: {tally.missing}") from None
@@ -131,11 +130,15 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
 def lines(tally: Tally) -> Generator[str]:
     """Lines of a text file, one after the other."""
     with opened(tally) as file:
-        stream = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        while line := stream.readline(MAX_LINE):
-            if len(line) == MAX_LINE:
-                raise InputError(f"{tally.path}: expected lines of at most {MAX_LINE:,} characters, found a longer one")
-            yield line
+        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        try:
+            while line := text.readline(MAX_LINE):
+                if len(line) == MAX_LINE:
+                    limit = f"expected lines of at most {MAX_LINE:,} characters, found a longer one"
+                    raise InputError(f"{tally.path}: {limit}")
+                yield line
+        finally:
+            text.detach()  # who opened the file closes it
 
 
 @contextlib.contextmanager
@@ -163,8 +166,8 @@ def records(tally: Tally, delimiter: str = ",") -> Iterator[tuple[list[str], Cel
         texts = read()
         first = next(texts, None)
         if first is None or not any(first):
-            found = "an empty file" if first is None else "a blank line"
-            raise InputError(f"{tally.path}: expected a header, found {found}")
+            beginning = "an empty file" if first is None else "a blank line"
+            raise InputError(f"{tally.path}: expected a header, found {beginning}")
         header = [name.strip() for name in first]
         yield header, rows()
 
@@ -175,8 +178,8 @@ def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Cells:
         faults = []
         for name in dict.fromkeys(names):
             if name not in header:
-                found = ", ".join(header)
-                faults.append(f'{tally.path}: header: expected a column "{name}", found {found[:200]}')
+                names_there = ", ".join(header)
+                faults.append(f'{tally.path}: header: expected a column "{name}", found {names_there[:200]}')
             elif header.count(name) > 1:
                 faults.append(f'{tally.path}: header: column "{name}" stands twice')
         if faults:
@@ -185,7 +188,7 @@ def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Cells:
 
 
 def select(rows: Cells, wanted: Sequence[int]) -> Cells:
-    """Rows with some of their texts, by place in the row."""
+    """ImportedRows with some of their texts, by place in the row."""
     return ((row, line, [cells[i] for i in wanted]) for row, line, cells in rows)
 
 
@@ -196,16 +199,16 @@ def objects(tally: Tally, names: Sequence[str]) -> Cells:
         if not line.strip():
             tally.blank += 1
             continue
-        item = parse_object(line)
-        if item is None:
+        record = parse_object(line)
+        if record is None:
             tally.reject(number, number, f"expected a JSON object, found {quoted(line.strip())}")
             continue
-        wrong = next((name for name in names if not isinstance(item.get(name), str)), None)
+        wrong = next((name for name in names if not isinstance(record.get(name), str)), None)
         if wrong is None:
-            yield number, number, [str(item[name]) for name in names]
+            yield number, number, [str(record[name]) for name in names]
         else:
-            found = shown(item[wrong]) if wrong in item else "none"
-            tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {found}')
+            other = shown(record[wrong]) if wrong in record else "none"
+            tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {other}')
 
 
 def bare(tally: Tally, _names: Sequence[str]) -> Cells:
@@ -221,14 +224,14 @@ def bare(tally: Tally, _names: Sequence[str]) -> Cells:
 def parse_object(line: str) -> dict[str, object] | None:
     """A JSON object whose numbers stay texts as they are written; ``None`` if the line is no JSON object."""
     try:
-        item = _JSON.decode(line)
+        content = _JSON.decode(line)
     except (ValueError, RecursionError):
         return None
-    return item if isinstance(item, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def batches(rows: Cells) -> Iterator[tuple[Sequence[int], Sequence[int], Sequence[list[str]]]]:
-    """Rows in batches of bounded size: their numbers, their lines and their texts."""
+    """ImportedRows in batches of bounded size: their numbers, their lines and their texts."""
     while piece := list(itertools.islice(rows, BATCH)):
         numbers, ends, cells = zip(*piece, strict=True)
         yield numbers, ends, cells

@@ -112,7 +112,7 @@ def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str
 
 def _logic(source: Source, row: int) -> str | None:
     """Look-up tables and flip-flops of a design, where they are counted."""
-    taken = source.utilisation(row)
+    taken = source.board_use(row)
     if taken is None or not taken.luts:
         return None
     return (

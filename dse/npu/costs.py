@@ -18,7 +18,7 @@ from .design import DesignTable
 from .fbcb import FbcbTable
 from .layouts import LayerKind, arrange
 from .objectives import dynamic_energy
-from .resources import Utilisation, utilisation
+from .resources import BoardUse, board_use
 from .side_by_side import touched_samples
 from .tiles import stacked
 from .workload import distinct
@@ -97,11 +97,11 @@ def samples_side_by_side(design: DesignTable, fbcb: FbcbTable) -> int:
     return touched_samples(run.gemms, run.tile.transpose(1, 2, 0), run.layouts)
 
 
-def utilisation_of(design: DesignTable, fbcb: FbcbTable) -> Utilisation | None:
+def board_use_of(design: DesignTable, fbcb: FbcbTable) -> BoardUse | None:
     """What a design takes of its board; ``None`` if the board's file states no blocks, or memory is counted in bits."""
     if not design.options.placed or design.platform.block_rams is None:
         return None
-    return utilisation(design.platform, design.tile, samples_side_by_side(design, fbcb), fbcb.entries)
+    return board_use(design.platform, design.tile, samples_side_by_side(design, fbcb), fbcb.entries)
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:

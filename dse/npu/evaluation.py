@@ -25,7 +25,7 @@ STEPS = {Overlap.PAPER: 20, Overlap.IDEAL: 20, Overlap.TILES: 400}
 """How many times as long designs take one by one as by vectors, about."""
 
 MARGIN = 1 - 1e-9
-"""Every bound is lowered by this factor, far more than rounding could raise it (docs/model.md, Pruning)."""
+"""Every bound is lowered by this factor, far more than rounding could raise it (docs/search.md, Pruning)."""
 
 Progress = Callable[[int, int], None]
 
@@ -133,7 +133,7 @@ class Evaluator:
     def least(self, tiles: Tiles, *, traffic: bool) -> NDArray[np.float64]:
         """Cycles, and words and accesses, that no design goes below, nor one with smaller T_R, T_P or T_C.
 
-        See docs/model.md, Pruning. Shapes: returns (3 or 1, D, stages, b_max).
+        See docs/search.md, Pruning. Shapes: returns (3 or 1, D, stages, b_max).
         """
         shape = len(self.work.memory_words), self._options.b_max, tiles.shape[1]
         least = np.empty((3 if traffic else 1, *shape))

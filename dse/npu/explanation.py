@@ -14,10 +14,10 @@ from ...formats import InputError, brief, did_you_mean, first_rows
 from ...models import Layer
 from . import kernels, schedule
 from .choices import Batching, Overlap
-from .costs import Cause, layer_costs, utilisation_of
+from .costs import Cause, board_use_of, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
-from .resources import Utilisation
+from .resources import BoardUse
 from .tiles import stacked
 from .workload import distinct
 
@@ -57,7 +57,7 @@ class Explanation:
     fixed: list[FixedConfiguration]
     mean_gop_s: float  # as configured
     block_rows: NDArray[np.int64] | None  # (L, b_max), rows of a block, 0 for a memory-only layer; none if ideal
-    utilisation: Utilisation | None  # what the design takes of its board
+    board_use: BoardUse | None  # what the design takes of its board
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -201,5 +201,5 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         fixed=fixed,
         mean_gop_s=_mean_gop_s(design, costs.time_s.sum(axis=0)),
         block_rows=None if costs.block_rows is None else costs.block_rows[takes_time],
-        utilisation=utilisation_of(design, fbcb),
+        board_use=board_use_of(design, fbcb),
     )

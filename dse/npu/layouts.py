@@ -56,7 +56,7 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _layouts(batching: Batching, b: int, kind: LayerKind, *, every: bool) -> list[tuple[int, int, int, int]]:
-    """Layouts that may be the best: with every B_R, or the smallest with each B_P (docs/model.md, Pruning)."""
+    """Layouts that may be the best: with every B_R, or the smallest with each B_P (docs/search.md, Pruning)."""
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
     if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
         rows = range(b, b + 1)
@@ -69,9 +69,9 @@ def _layouts(batching: Batching, b: int, kind: LayerKind, *, every: bool) -> lis
 @cache
 def make_plan(batching: Batching, b_max: int, *, stacking: bool = True, every: bool = False) -> LayoutPlan:
     """Choices of each layer, for every batch size; ``every``: with every B_R, which counts if V > 1."""
-    found = [[_layouts(batching, b, kind, every=every) for b in range(1, b_max + 1)] for kind in LayerKind]
-    ends = np.cumsum([[len(layouts) for layouts in batches] for batches in found]).reshape(-1, b_max)
+    by_kind = [[_layouts(batching, b, kind, every=every) for b in range(1, b_max + 1)] for kind in LayerKind]
+    ends = np.cumsum([[len(layouts) for layouts in batches] for batches in by_kind]).reshape(-1, b_max)
     fewest_rows = np.append(0, ends)[:-1].reshape(ends.shape)
-    layouts = np.array([layout for batches in found for layouts in batches for layout in layouts], dtype=np.int64)
+    layouts = np.array([layout for batches in by_kind for layouts in batches for layout in layouts], dtype=np.int64)
     starts = np.append(0, ends[:, -1])
     return LayoutPlan(layouts, starts, K_CODES if stacking else 1, batching is Batching.EQ1, fewest_rows)

@@ -237,7 +237,7 @@ def most_rows(board: Board, tiles: Tiles) -> Ints:
     return 2 * low
 
 
-class Utilisation(NamedTuple):
+class BoardUse(NamedTuple):
     """What one design takes of a board, and whether it can be placed."""
 
     block_rams: dict[str, float]  # by buffer, of 36 Kb; a half is one of 18 Kb
@@ -290,7 +290,7 @@ class Utilisation(NamedTuple):
         return {"beside" if name == "samples" else name: value for name, value in self._asdict().items()}
 
 
-def utilisation(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_ENTRIES) -> Utilisation | None:
+def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_ENTRIES) -> BoardUse | None:
     """What a design takes of a board in blocks, look-up tables and flip-flops.
 
     Parameters
@@ -306,7 +306,7 @@ def utilisation(board: Board, tile: Tile, samples: int = 1, entries: Entries = N
 
     Returns
     -------
-    Utilisation or None
+    BoardUse or None
         Blocks by buffer, the others by part; ``None`` if the board's file states no block RAMs.
     """
     if board.block_rams is None:
@@ -321,7 +321,7 @@ def utilisation(board: Board, tile: Tile, samples: int = 1, entries: Entries = N
             for part in (counted.luts | {"small tables": counted.small_luts}, counted.flip_flops)
         )
     unlimited = with_rows(tile.array, np.iinfo(np.int64).max)
-    return Utilisation(
+    return BoardUse(
         block_rams={name: float(count) / 2 for name, count in demand.placed.halves.items()},
         ultra_rams={name: int(count) for name, count in demand.placed.ultra_rams.items()},
         lutram_luts=int(banks.small(demand.banks)[0]),

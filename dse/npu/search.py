@@ -88,7 +88,7 @@ class SearchResult(NamedTuple):
 def rank(tiles: Tiles, losses: NDArray[np.float64]) -> NDArray[np.int64]:
     """Sort designs, best first; on a tie more DSPs, then the larger T_R, then the smaller T_P, then the smaller V.
 
-    docs/model.md, Ties.
+    docs/search.md, Ties.
     """
     T_R, T_P, _, V = tiles
     return np.lexsort((V, T_P, -T_R, -macs_of(tiles), losses))
@@ -108,7 +108,7 @@ def search(
     Designs are bounded in boxes of nearly equal T_P and T_C, and the boxes with the best
     bounds are evaluated first.  The search ends when the bounds of all others are worse
     than the last design of the ranking: the answer is then the same as if all were
-    evaluated, ties included (docs/model.md, Pruning).
+    evaluated, ties included (docs/search.md, Pruning).
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
-from .resources import COUNTS, GROWING, LOGIC, Demand, Resource, Supply, most_rows, utilisation
+from .resources import COUNTS, GROWING, LOGIC, Demand, Resource, Supply, board_use, most_rows
 from .side_by_side import by_banks
 from .tiles import Tile, Tiles, with_rows
 
@@ -49,7 +49,7 @@ def _fault(supply: Supply, tile: Tile, demand: Demand, resource: Resource) -> st
         return f"at most {board.on_chip_mbit:g} Mb on chip of {name}, found {mbit:.3f} Mb of double buffers; lower T_R"
     if resource is Resource.FITTED_LUTS:
         return f"at most {supply.most[resource]:,} LUTs of {name}, found {COUNTS[resource](demand):,.0f}"
-    taken = utilisation(board, tile, int(supply.needed.by(tile)), supply.entries)
+    taken = board_use(board, tile, int(supply.needed.by(tile)), supply.entries)
     assert taken is not None
     if resource is Resource.BLOCK_RAMS:
         blocks = f"{taken.total_block_rams:,g} of {taken.block_rams_of_board:,} block RAMs"

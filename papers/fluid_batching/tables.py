@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dse.npu.design import DesignTable
-from ...dse.npu.resources import utilisation
+from ...dse.npu.resources import board_use
 from ...models import load_network
 from ...platforms import load_platform
 from ..lab import Lab, by_seed, design, paper_options, row
@@ -24,15 +24,15 @@ def _shares(of: str, at: str, found: DesignTable, line: dict[str, float]) -> lis
 
 def _blocks(at: str, found: DesignTable) -> str:
     """What a design would need of its board."""
-    taken = utilisation(found.platform, found.tile)
+    taken = board_use(found.platform, found.tile)
     assert taken is not None
     blocks = f"{taken.total_block_rams:,g} block RAMs of {taken.block_rams_of_board:,}"
     if taken.ultra_rams_of_board:
         blocks += f" beside {taken.total_ultra_rams} UltraRAMs of {taken.ultra_rams_of_board}"
     _, T_P, T_C, _ = found.tile
     return (
-        f"{at}: placed as the engine of `fluidb hardware`, {found.tile} needs {blocks}; with <T_P,T_C> = <{T_P},{T_C}> "
-        f"T_R can be at most {taken.largest_T_R:,}."
+        f"{at}: placed as the engine of `fluidb hardware`, {found.tile} needs {blocks}; with `<T_P,T_C>` = "
+        f"<{T_P},{T_C}> T_R can be at most {taken.largest_T_R:,}."
     )
 
 

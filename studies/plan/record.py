@@ -41,7 +41,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     item = plan.candidate
     source, setting = problem.sources[item.source], problem.settings[item.setting]
     names = [problem.network.exits[place - 1].name for place in setting.kept]
-    measure, taken = problem.traffic.measure, source.utilisation(item.row)
+    measure, taken = problem.traffic.measure, source.board_use(item.row)
     return {
         "rate_per_s": problem.traffic.rate_per_s,
         "platform": source.name,

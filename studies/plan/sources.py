@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from ...dse.exits.stage_times import keep_exits
 from ...dse.npu.choices import Objective, Overlap
-from ...dse.npu.costs import utilisation_of
+from ...dse.npu.costs import board_use_of
 from ...dse.npu.design import DesignTable, tabulate_design
 from ...dse.npu.evaluation import MARGIN, Evaluator
 from ...dse.npu.fbcb import FbcbTable
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.objectives import dynamic_energy
 from ...dse.npu.options import SearchOptions
-from ...dse.npu.resources import Utilisation
+from ...dse.npu.resources import BoardUse
 from ...dse.npu.search import RankedDesign, SearchResult
 from ...dse.npu.space import designs
 from ...dse.npu.tiles import Tile, Tiles, tiles_of
@@ -65,7 +65,7 @@ class Source(ABC):
     def energy_j(self) -> NDArray[np.float64]:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
 
-    def utilisation(self, row: int) -> Utilisation | None:
+    def board_use(self, row: int) -> BoardUse | None:
         """What a row takes of a board, where that is counted."""
         del row  # of no board
         return None
@@ -116,10 +116,10 @@ class BoardSource(Source):
         assert self.tiles is not None
         return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row])))
 
-    def utilisation(self, row: int) -> Utilisation | None:
+    def board_use(self, row: int) -> BoardUse | None:
         """What a row takes of the board, where that is counted."""
         assert self.tiles is not None
-        return utilisation_of(*design_of(self.network, self.board, self.options, self.tiles[row]))
+        return board_use_of(*design_of(self.network, self.board, self.options, self.tiles[row]))
 
 
 def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile) -> tuple[DesignTable, FbcbTable]:

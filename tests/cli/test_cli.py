@@ -479,7 +479,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["trace", "poisson", "--rate", "1", "--count", "1", "--seed", "-1", "-o", "n.csv"],
         ["seed: expected"],
     ),
-    "output nowhere": (["dse", TINY, POCKET, "-o", "no/where"], ["expected the folder", "create it first"]),
+    "output nowhere": (
+        ["dse", TINY, POCKET, "-o", "t.csv/where"],
+        ["t.csv/where: expected a folder", "something else"],
+    ),
     "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: output folder exists already", "--force"]),
     "force spares strangers": (["dse", TINY, POCKET, "-o", "mine", "--force"], ["holds no design.json"]),
     "trace in the way": (["trace", "poisson", "--rate", "1", "--count", "1", "-o", "t.csv"], ["exists already"]),
@@ -948,6 +951,14 @@ def test_version(installed: Run) -> None:
     assert installed("--version").stdout == "fluidb 0.2.0\n"
     done = subprocess.run([sys.executable, "-m", "fluidb", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == "fluidb 0.2.0\n"
+
+
+def test_help_and_version_have_short_forms(fluidb: Run) -> None:
+    assert fluidb("-V").stdout == fluidb("--version").stdout
+    for command in ([], ["dse"], ["trace", "poisson"]):
+        page = fluidb(*command, "--help").stdout
+        assert page.startswith(f"Usage: {' '.join(['fluidb', *command])} ")
+        assert fluidb(*command, "-h").stdout == fluidb("help", *command).stdout == page
 
 
 GROUPS = ["", "trace", "models", "platforms"]

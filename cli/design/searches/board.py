@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ....dse.npu.design import DesignTable
     from ....dse.npu.fbcb import FbcbTable
     from ....dse.npu.persistent import Sizes
-    from ....dse.npu.resources import Utilisation
+    from ....dse.npu.resources import BoardUse
     from ....models import Network
 
 
@@ -104,13 +104,13 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
 
 def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     from ....dse import OBJECTIVES, Objective
-    from ....dse.npu.costs import utilisation_of
+    from ....dse.npu.costs import board_use_of
 
     board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
     peak = 2e-9 * design.peak_macs_per_s
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
     rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
-    taken, luts = utilisation_of(design, fbcb), f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
+    taken, luts = board_use_of(design, fbcb), f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
     found = {
         "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
         "board": board_of(board),
@@ -140,7 +140,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     yield from ranking(design)
 
 
-def blocks(taken: Utilisation | None) -> dict[str, str]:
+def blocks(taken: BoardUse | None) -> dict[str, str]:
     """Lines on the blocks, LUTs and flip-flops of an FPGA that a design takes, and whether it can be placed."""
     if taken is None:
         return {}

@@ -19,7 +19,7 @@ from fluidb.dse.npu.fbcb import entry_bits
 from fluidb.dse.npu.layouts import LayerKind, arrange
 from fluidb.dse.npu.logic import NO_ENTRIES
 from fluidb.dse.npu.objectives import OBJECTIVES
-from fluidb.dse.npu.resources import Demand, counts_logic, most_rows, utilisation
+from fluidb.dse.npu.resources import Demand, board_use, counts_logic, most_rows
 from fluidb.dse.npu.search import rank
 from fluidb.dse.npu.side_by_side import NONE_NEEDED, Needed
 from fluidb.dse.npu.space import DesignSpace, designs
@@ -246,7 +246,7 @@ def test_what_takes_too_many_look_up_tables_is_refused(fluidb):
 def test_a_limit_is_of_the_engine_and_with_the_paper_of_its_fit():
     network, limits = load_network("alexnet"), Limits(max_luts=80_000)
     found = search(network, ZC706, SearchOptions(b_max=2, limits=limits)).best.tile
-    taken = utilisation(ZC706, found)
+    taken = board_use(ZC706, found)
     assert taken is not None
     assert taken.luts is not None
     assert taken.total_luts <= 80_000
@@ -258,10 +258,10 @@ def test_a_limit_is_of_the_engine_and_with_the_paper_of_its_fit():
 def test_boards_whose_words_the_engine_has_not_are_counted_without_it():
     for board in (ZC706.in_int8(), ZC706.model_copy(update={"flip_flops": None}), load_platform("nvdla")):
         assert not counts_logic(board)
-    found = utilisation(ZC706.in_int8(), Tile(1024, 7, 128))
+    found = board_use(ZC706.in_int8(), Tile(1024, 7, 128))
     assert found is not None
     assert (found.luts, found.flip_flops, found.lut_share, found.flip_flop_share) == (None, None, None, None)
-    counted = utilisation(ZC706, Tile(1024, 7, 64))
+    counted = board_use(ZC706, Tile(1024, 7, 64))
     assert counted is not None
     assert counted.lut_share is not None
     assert math.isclose(counted.lut_share, counted.total_luts / 218_600)

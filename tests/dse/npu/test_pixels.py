@@ -14,7 +14,7 @@ from fluidb.dse.npu import schedule
 from fluidb.dse.npu.banks import banks_of
 from fluidb.dse.npu.costs import layer_costs, samples_side_by_side
 from fluidb.dse.npu.evaluation import Evaluator
-from fluidb.dse.npu.resources import Demand, utilisation
+from fluidb.dse.npu.resources import Demand, board_use
 from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.dse.npu.space import DesignSpace, check_fit, designs
 from fluidb.dse.npu.tiles import stacked
@@ -74,7 +74,7 @@ def test_pixels_share_the_weights_and_divide_the_rows():
     assert all_.flip_flops["sums"] == pytest.approx(4 * alone.flip_flops["sums"], rel=0.05)
     for one_part, all_parts in ((alone.luts, all_.luts), (alone.flip_flops, all_.flip_flops)):
         assert one_part["weights"] == all_parts["weights"]
-    taken = utilisation(ZCU104, Tile(512, 6, 48, 4))
+    taken = board_use(ZCU104, Tile(512, 6, 48, 4))
     assert taken is not None
     assert taken.largest_T_R >= 512
 

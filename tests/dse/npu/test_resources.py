@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fluidb.dse import Limits, Overlap, SearchOptions, Tile, search
 from fluidb.dse.npu.banks import Bank, halves, place
-from fluidb.dse.npu.resources import Resource, Supply, Utilisation, most_rows, utilisation
+from fluidb.dse.npu.resources import BoardUse, Resource, Supply, board_use, most_rows
 from fluidb.dse.npu.space import DesignSpace, check_fit, designs
 from fluidb.dse.npu.tiles import tiles_of, with_rows
 from fluidb.formats import InputError
@@ -16,8 +16,8 @@ from fluidb.platforms import Board, load_platform
 ZC706, ZCU104 = load_platform("zc706"), load_platform("zcu104")
 
 
-def utilised(board: Board, tile: Tile) -> Utilisation:
-    taken = utilisation(board, tile)
+def utilised(board: Board, tile: Tile) -> BoardUse:
+    taken = board_use(board, tile)
     assert taken is not None
     return taken
 
@@ -116,4 +116,4 @@ def test_figures_of_blocks():
     assert (found.total_block_rams, found.placed, found.largest_T_R) == (1778.5, False, 1024)
     at_most = utilised(ZC706, Tile(1024, 7, 128))
     assert (at_most.total_block_rams, at_most.lutram_luts, at_most.placed) == (386.5, 8064, True)
-    assert utilisation(load_platform("nvdla"), Tile(1024, 4, 4)) is None
+    assert board_use(load_platform("nvdla"), Tile(1024, 4, 4)) is None
