@@ -177,7 +177,7 @@ class Evaluator:
         samples: NDArray[np.int64] | None = None,
     ) -> NDArray[np.float64]:
         """Values of designs, on all threads. Shapes: ``tiles`` (4, D), returns (D, objectives)."""
-        goals, count = [OBJECTIVES[name] for name in objectives], tiles.shape[1]
+        goals, count = [OBJECTIVES[name] for name in objectives], int(tiles.shape[1])
         traffic = any(goal.needs for goal in goals)
         values = np.empty((count, len(goals)))
         layouts = count * len(self.work.gemms) * self.plan.codes * len(self.plan.layouts)

@@ -19,7 +19,8 @@ from pydantic import Field
 from ...formats import Strict
 from ...platforms import LUT_KEYS, Board
 from ...platforms.board import ONE_PIXEL
-from . import banks, logic
+from . import logic
+from .banks import Bank, Placed, banks_of, place, small
 from .logic import NO_ENTRIES, Entries, Logic
 from .side_by_side import NONE_NEEDED, Needed, most_samples, power_of_two
 from .tiles import Tile, Tiles, buffer_bits, macs_of, with_rows
@@ -110,14 +111,14 @@ class Demand:
         return dsps
 
     @cached_property
-    def banks(self) -> dict[str, banks.Bank]:
+    def banks(self) -> dict[str, Bank]:
         """The memories, by buffer."""
-        return banks.banks_of(self.board, self.tiles)
+        return banks_of(self.board, self.tiles)
 
     @cached_property
-    def placed(self) -> banks.Placed:
+    def placed(self) -> Placed:
         """Blocks of each buffer."""
-        return banks.place(self.board, self.banks)
+        return place(self.board, self.banks)
 
     @cached_property
     def parts(self) -> Logic:
@@ -127,7 +128,7 @@ class Demand:
     @cached_property
     def logic(self) -> Logic:
         """Look-up tables and flip-flops of all parts."""
-        of_cells, of_choosers, flip_flops = (each.astype(np.float64) for each in banks.small(self.banks))
+        of_cells, of_choosers, flip_flops = (each.astype(np.float64) for each in small(self.banks))
         luts = self.parts.luts | {"small banks": of_cells + of_choosers}
         return self.parts._replace(luts=luts, flip_flops=self.parts.flip_flops | {"small banks": flip_flops})
 
@@ -234,7 +235,8 @@ def most_rows(board: Board, tiles: Tiles) -> Ints:
         middle = (low + high) // 2
         fits = Demand(board, with_rows(tiles, 2 * middle)).within(most)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    return 2 * low
+    rows: Ints = 2 * low
+    return rows
 
 
 class BoardUse(NamedTuple):
@@ -324,7 +326,7 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
     return BoardUse(
         block_rams={name: float(count) / 2 for name, count in demand.placed.halves.items()},
         ultra_rams={name: int(count) for name, count in demand.placed.ultra_rams.items()},
-        lutram_luts=int(banks.small(demand.banks)[0]),
+        lutram_luts=int(small(demand.banks)[0]),
         block_rams_of_board=board.block_rams,
         ultra_rams_of_board=board.ultra_rams or 0,
         samples=samples,
