@@ -131,10 +131,10 @@ def in_our_words(message: str) -> str:
 _MESSAGES = {
     "missing": "expected this key, found none",
     "union_tag_not_found": "expected the key {discriminator}, found none",
-    "too_long": "expected a length of at most {max_length}, found {actual_length}",
-    "too_short": "expected a length of at least {min_length}, found {actual_length}",
-    "string_too_long": "expected a length of at most {max_length}, found {found}",
-    "string_too_short": "expected a length of at least {min_length}, found {found}",
+    "too_long": "expected at most {max_length} entries, found {actual_length}",
+    "too_short": "expected at least {min_length} entries, found {actual_length}",
+    "string_too_long": "expected at most {max_length} characters, found {found}",
+    "string_too_short": "expected at least {min_length} characters, found {found}",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected a table of keys, found {found}"),
 }
 """Our messages where more than words differ, by pydantic's type of fault."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from ..formats import AnyPath, InputError, Strict, brief, parse_duration, read_toml
 from ..tables.latency import LatencyTable
@@ -99,6 +99,11 @@ class ServedNetwork:
         return [f'network "{self.name}": {fault}' if self.name else fault for fault in faults]
 
 
+def _as_text(value: object) -> object:
+    """A number as an option has it; anything else as it is."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
 class NetworkKeys(Strict):
     """A network in the file of several: :class:`ServedNetwork`, with durations and thresholds as options have them."""
 
@@ -106,7 +111,7 @@ class NetworkKeys(Strict):
     table: str
     slo: str | None = None
     samples: str | None = None
-    threshold: str | None = None
+    threshold: Annotated[str | None, BeforeValidator(_as_text)] = None
     share: Annotated[float, Field(ge=0)] = 1.0
     weight: Annotated[float, Field(gt=0)] = 1.0
     switch: str | None = None
@@ -182,6 +187,11 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
     except InputError as error:
         raise InputError([f"{path}: {fault}" for fault in error.faults]) from None
     return networks
+
+
+def named_in(path: AnyPath) -> list[str]:
+    """The names of the networks of a file, before their tables are read; none of the folder of a table."""
+    return [keys.name for keys in read_toml(NetworksFile, path).networks] if Path(path).suffix == ".toml" else []
 
 
 AnyServed = AnyTable | Sequence[ServedNetwork]

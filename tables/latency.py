@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -113,7 +114,7 @@ class LayerUse(SparseRecord):
 
     @property
     def exit(self) -> int:
-        """The exit that causes it: of a head or check that of its stage, of a resume the one before; else 0."""
+        """The exit that causes it: a head or check is of its stage's exit, a resume of the exit before; else 0."""
         return {"backbone": 0, "resume": self.stage - 1}.get(self.role, self.stage)
 
 
@@ -146,7 +147,7 @@ class Cores(SparseRecord):
 
     names: Annotated[list[str], Field(min_length=1)]  # of the kinds
     of: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=64)]  # kind of each core
-    contention: Share  # of a core's transfers that waits for those of another core at that time
+    contention: Share  # of a core's transfers that waits for transfers of another core at that time
     moving: list[list[list[Share]]]  # share of the time in which words move, by kind, stage and b = 1..b_max
 
     def check(self, stages: int, b_max: int) -> None:
@@ -177,7 +178,7 @@ class LatencyTable(Table, SparseRecord):
         Widths that the network was tabulated for, e.g. lengths of a sequence, the widest first.  A batch runs at one
         width, and serves requests up to it.
     subnets : list of SubNetEntry, optional
-        Networks with shared weights, of which a request is served by one.
+        Networks with shared weights; one of them serves a request.
     states : list of str, optional
         States of the device that change its times, e.g. what its persistent buffer holds; it begins in the first.
     reuse : Reuse, optional
@@ -309,7 +310,7 @@ class LatencyTable(Table, SparseRecord):
         return self
 
     def slower(self, factor: float) -> LatencyTable:
-        """The table of the same engine if each layer takes so many times as long as predicted."""
+        """The table of the same engine if each layer takes ``factor`` times as long as predicted."""
         layers = [
             layer.model_copy(update={"time_s": [factor * time_s for time_s in layer.time_s]}) for layer in self.layers
         ]
@@ -330,7 +331,7 @@ class LatencyTable(Table, SparseRecord):
     def variants(self) -> int:
         """Forms in which a batch can run: every state with every SubNet and every width, in the order of :attr:`axes`.
 
-        Of cores there is one for each kind, of which a core has its own.
+        Cores have one for each kind of core.
         The width varies first: variant v has the places ``np.unravel_index(v, axes)``.  A policy that
         chooses no variant runs the first: the widest, the first SubNet, the first state.
         """
@@ -338,7 +339,7 @@ class LatencyTable(Table, SparseRecord):
 
     @property
     def places(self) -> int:
-        """Places where a sample may leave: the exits, of which the last counts once for each of its steps."""
+        """Places where a sample may leave: the exits; the last counts once for each of its steps."""
         return len(self.exits) - 1 + self.exits[-1].steps
 
     @property
@@ -347,7 +348,7 @@ class LatencyTable(Table, SparseRecord):
         return max(side_by_side / self.slowdown(side_by_side) for side_by_side in range(1, self.lanes + 1))
 
     def slowdown(self, side_by_side: int) -> float:
-        """Least factor by which each of several batches takes longer: that of the batch size that loads least."""
+        """Least factor by which each of several batches takes longer, at the batch size that loads least."""
         if self.load is None or side_by_side == 1:  # cores have no load: they may wait for words, or not
             return 1.0
         return max(1.0, side_by_side * min(self.load[1:]))
@@ -493,13 +494,25 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
     yield group
 
 
+def _way_to_a_table(name: str) -> str:
+    """How a latency table is made, for a fault: of a network or a platform that ships, by its name."""
+    from ..models import NETWORKS
+    from ..platforms import PLATFORMS
+
+    if name in NETWORKS.names():
+        return f"{name} is a network: run `fluidb dse {name} BOARD -o DIR`, then `fluidb latency DIR`"
+    if name in PLATFORMS.names():
+        return f"{name} is a platform: run `fluidb dse` or `fluidb latency` with a network and {name}"
+    return "make one with `fluidb latency`"
+
+
 def read_latency(folder: AnyPath) -> LatencyTable:
     """Read the latency table of a folder, of a design or of a device.
 
     Parameters
     ----------
     folder : str or Path
-        A design's folder, or that of a device.
+        The folder of a design or of a device.
 
     Returns
     -------
@@ -511,7 +524,7 @@ def read_latency(folder: AnyPath) -> LatencyTable:
     InputError
         If it is missing or damaged, or if a table in the folder that it was made from has changed.
     """
-    check_folder(folder, "a folder with a latency table", "make one with `fluidb latency`")
+    check_folder(folder, "a folder with a latency table", _way_to_a_table(os.fspath(folder)))
     path = Path(folder, LATENCY_FILE)
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)

@@ -122,7 +122,7 @@ def parse_think(text: str, what: str = "think", folder: Path | None = None) -> t
         raise InputError(
             f'{what}: expected a duration, exponential:DURATION or {RECORDED}FILE, found "{text}"; e.g. 50ms'
         )
-    return (0.0 if mean.strip() == "0" else parse_duration(mean, what)), bool(form)
+    return (0.0 if mean.strip() == "0" else parse_duration(mean, what, zero=True)), bool(form)
 
 
 def _recorded(path: Path) -> tuple[float, ...]:

@@ -7,10 +7,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import SparseRecord, brief, first_rows
-from ...models import Network
+from ...formats import AnyPath, SparseRecord, brief, first_rows
+from ...models import Network, as_network
 from ...models.network import Count
-from ...platforms import Board
+from ...platforms import Board, as_board
 from .choices import Objective
 from .evaluation import Evaluator, LayoutChoice, Progress
 from .objectives import OBJECTIVES, check_objectives
@@ -95,8 +95,8 @@ def rank(tiles: Tiles, losses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def search(
-    network: Network,
-    platform: Board,
+    network: Network | AnyPath,
+    platform: Board | AnyPath,
     options: SearchOptions | None = None,
     *,
     top: int = TOP,
@@ -112,10 +112,10 @@ def search(
 
     Parameters
     ----------
-    network : Network
-        The network, heads included.
-    platform : Board
-        The board.
+    network : Network, str or Path
+        The network, heads included, or its name or file.
+    platform : Board, str or Path
+        The board, or its name or file.
     options : SearchOptions, optional
         Engine, batch sizes, objective; by default Fluid Batching with Stackable PEs up to 8.
     top : int
@@ -138,12 +138,10 @@ def search(
 
     Examples
     --------
-    >>> from fluidb.models import load_network
-    >>> from fluidb.platforms import load_platform
-    >>> str(search(load_network("resnet50"), load_platform("zc706")).best.tile)
+    >>> str(search("resnet50", "zc706").best.tile)
     '<1024,7,128>'
     """
-    options = options or SearchOptions()
+    network, platform, options = as_network(network), as_board(platform), options or SearchOptions()
     check_objectives(platform, [options.objective])
     supply, goal = options.supply(network, platform), OBJECTIVES[options.objective]
     if options.tile is None:
@@ -225,7 +223,9 @@ class _BoundedSearch:
                 self._rate(tiles[:, at], samples[at])
 
 
-def configure(network: Network, platform: Board, tile: Tile, options: SearchOptions) -> LayoutChoice:
+def configure(
+    network: Network | AnyPath, platform: Board | AnyPath, tile: Tile, options: SearchOptions
+) -> LayoutChoice:
     """Find the best (k, B_R) of each layer and batch on a given design.
 
     On equal cycles fewer words win, then k = 1 before 2 before 1/2, then the smaller B_R, then fewer blocks.
@@ -244,4 +244,4 @@ def configure(network: Network, platform: Board, tile: Tile, options: SearchOpti
     LayoutChoice
         One row for each GEMM, in execution order.
     """
-    return Evaluator(network, platform, options).choose(tile)
+    return Evaluator(as_network(network), as_board(platform), options).choose(tile)

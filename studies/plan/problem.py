@@ -68,7 +68,7 @@ class PlanTraffic:
         return range(self.seed + 1, self.seed + 1 + self.seeds)
 
     def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> Traffic:
-        """The requests of a run; ``faster``: so many times as many in a second."""
+        """The requests of a run; ``faster``: the factor by which more arrive in a second."""
         trace = self.trace if self.rate_per_s is None else poisson(self.rate_per_s, self.count, seed)
         assert trace is not None
         trace = replace(trace, arrival_s=trace.arrival_s / faster)
@@ -110,33 +110,33 @@ class PlanProblem:
 
     def settings_of(self, source: Source) -> list[int]:
         """Settings that hardware can have: all exits must be kept where its times are not known by layer."""
-        found = [at for at, item in enumerate(self.settings) if source.drops or item.keeps_all(self.network)]
-        if not found:
+        numbers = [at for at, item in enumerate(self.settings) if source.drops or item.keeps_all(self.network)]
+        if not numbers:
             raise InputError(
                 f"{source.name}: expected times by layer, so that exits can be left out, or a threshold with which "
                 "samples leave at every exit, found neither; try lower thresholds"
             )
-        return found
+        return numbers
 
     def drawn(self, setting: int, seed: int) -> Traffic:
         """The requests of a run with a setting."""
-        found = self._drawn.get((setting, seed))
-        if found is None:
-            found = self.traffic.draw(self.settings[setting], seed)
+        traffic = self._drawn.get((setting, seed))
+        if traffic is None:
+            traffic = self.traffic.draw(self.settings[setting], seed)
             if len(self._drawn) * self.traffic.requests > KEPT:
                 self._drawn.clear()
-            self._drawn[setting, seed] = found
-        return found
+            self._drawn[setting, seed] = traffic
+        return traffic
 
     def by_fate(self) -> dict[Fate, list[int]]:
         """The numbers of the policies, by what they may do with a request."""
-        found: dict[Fate, list[int]] = {}
+        numbers: dict[Fate, list[int]] = {}
         for number, policy in enumerate(self.policies):
-            found.setdefault(fate_of(policy), []).append(number)
-        return found
+            numbers.setdefault(fate_of(policy), []).append(number)
+        return numbers
 
     def most_accuracy(self, source: int, setting: int, *, early: bool = False) -> float:
-        """Accuracy of a setting on some hardware: of its samples, or at most that of its SubNets; 0 if not known.
+        """Accuracy of a setting on some hardware: of its samples, or at most of its SubNets; 0 if not known.
 
         ``early``: at most, where requests may return with the answer of any exit before their own.
         """
@@ -150,8 +150,8 @@ class PlanProblem:
 
     def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
         """The latency table of hardware with the exits of a setting."""
-        found = self.settings[setting]
-        return with_setting(whole, found, found.exits(self.network, self.traffic.measure))
+        chosen = self.settings[setting]
+        return with_setting(whole, chosen, chosen.exits(self.network, self.traffic.measure))
 
 
 def problem_of(
@@ -199,7 +199,7 @@ def problem_of(
         f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1
     ]
     faults += [
-        f"{item.name}: expected times of {len(network.exits)} exits, those of {network.name}, found {item.stages}"
+        f"{item.name}: expected times of {len(network.exits)} exits, which {network.name} has, found {item.stages}"
         for item in sources
         if item.stages != len(network.exits)
     ]

@@ -37,6 +37,7 @@ class Source(ABC):
     """Hardware of one kind, in rows: designs, or one table."""
 
     name: str  # of the board or the folder
+    counted: str  # what its cost counts: DSPs, devices, or nothing where hardware is given
     tiles: list[Tile] | None  # the design of each row
     dsps: NDArray[np.int64]  # (N,), that each row takes, or devices of a cluster; 0 where hardware is given
     share: NDArray[np.float64]  # (N,), of the board's DSPs
@@ -45,7 +46,7 @@ class Source(ABC):
     drops: bool  # whether exits can be left out: its times are known by layer
     accuracy: float | None = None  # of its SubNet, or of the most accurate of several, if it is known
     subnet: SubNetEntry | None = None  # that it runs
-    several_subnets: bool = False  # of which a policy may choose one for each request
+    several_subnets: bool = False  # a policy may choose one for each request
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the least times and energies, which are large: a worker that is sent a source makes tables only."""
@@ -78,8 +79,8 @@ class Source(ABC):
     @property
     def work_s(self) -> NDArray[np.float64]:
         """Least time of the hardware for a sample that passes all exits, by row."""
-        found: NDArray[np.float64] = work_of(self.parts_s).sum(axis=(1, 2))
-        return found
+        work_s: NDArray[np.float64] = work_of(self.parts_s).sum(axis=(1, 2))
+        return work_s
 
     @abstractmethod
     def table(self, row: int) -> LatencyTable:
@@ -89,7 +90,7 @@ class Source(ABC):
 class BoardSource(Source):
     """Every design that fits a board."""
 
-    drops, speedup = True, 1.0
+    drops, speedup, counted = True, 1.0, "DSPs"
 
     def __init__(
         self, network: Network, board: Board, options: SearchOptions, subnet: SubNetEntry | None = None
@@ -124,8 +125,8 @@ class BoardSource(Source):
 
 def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile) -> tuple[DesignTable, FbcbTable]:
     """A design that was chosen elsewhere."""
-    found = SearchResult([RankedDesign.of(tile, 0.0)], 1)
-    return tabulate_design(network, board, options.model_copy(update={"tile": tile}), found)
+    result = SearchResult([RankedDesign.of(tile, 0.0)], 1)
+    return tabulate_design(network, board, options.model_copy(update={"tile": tile}), result)
 
 
 class TableSource(Source):
@@ -142,6 +143,7 @@ class TableSource(Source):
         self._choose(subnet)
         self._table = table = self.labelled(table)
         self.dsps, self.share = np.array([len(partition.devices) if partition else 0]), np.ones(1)
+        self.counted = "devices" if partition else "nothing"
         self.drops = bool(table.layers) and table.variants == 1
         self.parts_s = parts_of(table, "time_s")[None]
         accuracies = [item.accuracy for item in table.subnets or []]
@@ -182,31 +184,31 @@ def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
     """
     assert table.subnets is not None
     assert table.stage_s is not None
-    found: list[Source] = []
+    sources: list[Source] = []
     states, subnets, _ = table.axes
     for number, subnet in enumerate(table.subnets):
         here = [table.stage_s[state * subnets + number] for state in range(states)]
         fastest = min(here, key=lambda stages: sum(times_s[0] for times_s in stages))
         alone = table.model_copy(update={"states": None, "reuse": None, "stage_s": [fastest]})
-        found.append(TableSource(name, alone, subnet=subnet))
-    return [*found, TableSource(f"{name}: all SubNets", table)]
+        sources.append(TableSource(name, alone, subnet=subnet))
+    return [*sources, TableSource(f"{name}: all SubNets", table)]
 
 
 def work_of(parts_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Least time of the hardware for a sample, by part: with the best batch size. Shapes: (..., B) to (...)."""
-    found: NDArray[np.float64] = (parts_s / np.arange(1, parts_s.shape[-1] + 1)).min(axis=-1)
-    return found
+    least: NDArray[np.float64] = (parts_s / np.arange(1, parts_s.shape[-1] + 1)).min(axis=-1)
+    return least
 
 
 def least_parts(network: Network, board: Board, options: SearchOptions, tiles: Tiles) -> NDArray[np.float64]:
     """Times that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2, B)."""
     places, evaluator = _by_part(network, board, options)
     bound = options.overlap is Overlap.TILES
-    found = np.zeros((tiles.shape[1], len(network.exits), 2, options.b_max))
+    times_s = np.zeros((tiles.shape[1], len(network.exits), 2, options.b_max))
     for start in range(0, tiles.shape[1], BLOCK):
         cycles = MARGIN * evaluator.account(tiles[:, start : start + BLOCK], bound=bound)[0][0]
-        found[(slice(start, start + BLOCK), *places)] = cycles / board.clock_hz
-    return found
+        times_s[(slice(start, start + BLOCK), *places)] = cycles / board.clock_hz
+    return times_s
 
 
 def least_energies(network: Network, board: Board, options: SearchOptions, tiles: Tiles) -> NDArray[np.float64]:
@@ -215,12 +217,12 @@ def least_energies(network: Network, board: Board, options: SearchOptions, tiles
     macs = np.zeros((len(network.exits), 2))
     for layer in network.layers:
         macs[layer.stage - 1, int(layer.in_head)] += layer.gemm.macs if layer.gemm else 0
-    batch, found = np.arange(1, options.b_max + 1), np.zeros((tiles.shape[1], *macs.shape))
+    batch, least_j = np.arange(1, options.b_max + 1), np.zeros((tiles.shape[1], *macs.shape))
     for start in range(0, tiles.shape[1], BLOCK):
         _, words, accesses = evaluator.least(tiles[:, start : start + BLOCK], traffic=True)
         energy_j = dynamic_energy(board, np.outer(macs[places], batch), words, accesses)
-        found[(slice(start, start + BLOCK), *places)] = work_of(energy_j)
-    return found
+        least_j[(slice(start, start + BLOCK), *places)] = work_of(energy_j)
+    return least_j
 
 
 def _by_part(
@@ -244,13 +246,13 @@ def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDAr
 
     Shapes: returns (E, 2, B).
     """
-    found = np.zeros((len(table.exits), 2, table.b_max))
+    parts = np.zeros((len(table.exits), 2, table.b_max))
     if not table.layers or table.variants > 1:
-        found[:, 0] = table.stage_array()[:, :, 1:].min(axis=0)
-        return found
+        parts[:, 0] = table.stage_array()[:, :, 1:].min(axis=0)
+        return parts
     for layer in table.layers:
-        found[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += getattr(layer, column)
-    return found
+        parts[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += getattr(layer, column)
+    return parts
 
 
 def with_setting(table: LatencyTable, setting: ExitSetting, exits: list[Exit]) -> LatencyTable:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import resource
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -34,12 +35,14 @@ from fluidb.serving.metrics import Summary
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import find_policy
 from fluidb.serving.statistics import Interval, mean_interval
+from fluidb.studies.plan import ask
 from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.problem import Fate, PlanProblem, PlanTraffic, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
+from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
 from fluidb.studies.plan.search import STEP, Cost, find_plans
@@ -211,13 +214,13 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     assert len(found.front) == len(wanted)
     (source,) = problem.sources
     for plan, (_, right, plans) in zip(found.front, wanted, strict=True):
-        setting = problem.settings[plan.candidate.setting]
+        setting = problem.settings[plan.numbers.setting]
         assert plan.accuracy == right
         assert source.tiles is not None
         assert setting.thresholds is not None
         at = setting.thresholds[0] if setting.thresholds else None
-        policy = problem.policies[plan.candidate.policy].spec
-        assert (tuple(source.tiles[plan.candidate.row]), setting.kept, at, policy) in plans
+        policy = problem.policies[plan.numbers.policy].spec
+        assert (tuple(source.tiles[plan.numbers.row]), setting.kept, at, policy) in plans
     assert sum(number for name, number in found.counts.items() if name != "all") == found.counts["all"]
     assert found.least_cost is None or not wanted or found.least_cost <= wanted[0][0]
     assert (found.nearest is None) == bool(found.front)
@@ -287,15 +290,59 @@ def test_a_file_of_simulations_that_is_another_or_in_use(tmp_path: Path) -> None
     path = tmp_path / "runs"
     with kept_races(path), pytest.raises(InputError, match="another search uses it"), kept_races(path):
         pass
-    path.write_text(f'{path.read_text()}["a", []]\n[[\n')
-    with pytest.raises(InputError, match="line 3 is damaged"), kept_races(path):
-        pass
     path.write_text("a: 1\n")
     with pytest.raises(InputError, match="found another file"), kept_races(path):
         pass
     assert path.read_text() == "a: 1\n"
     with pytest.raises(InputError, match="could not be opened"), kept_races(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: b"[1]\n",
+        lambda line: b'{"a": 1}\n',
+        lambda line: b"\xff\n",
+        lambda line: b"\n",
+        lambda line: line.partition(b" ")[2],  # without its seal
+        lambda line: line.replace(b", ", b",", 1),
+        lambda line: line.replace(b"0]", b"9]"),  # one more run that was simulated whole
+    ],
+)
+def test_a_damaged_simulation_is_dropped_and_runs_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "runs"
+    with kept_races(path) as kept:
+        whole = find_plans(random_problem(2), kept=kept)
+    made = path.read_bytes()
+    first, *lines = made.splitlines(keepends=True)
+    changed = next(at for at, line in enumerate(lines) if damage(line) != line)
+    path.write_bytes(b"".join([first, *lines[:changed], damage(lines[changed]), *lines[changed + 1 :]]))
+
+    with kept_races(path) as kept:
+        assert kept.notes == [f"{path}: damaged lines that were dropped: 1; their simulations run again"]
+        again = find_plans(random_problem(2), kept=kept)
+        assert kept.reused == len(lines) - 1
+
+    assert (again.counts, again.front) == (whole.counts, whole.front)
+    assert sorted(path.read_bytes().splitlines()) == sorted(made.splitlines())
+    with kept_races(path) as kept:
+        assert kept.notes == []
+
+
+def test_a_full_disk_is_a_fault_of_the_file_of_simulations(tmp_path: Path) -> None:
+    path, limits = tmp_path / "runs", resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60, limits[1]))
+        with (
+            pytest.raises(InputError, match=r"runs: could not be written \(File too large\)"),
+            kept_races(path) as kept,
+        ):
+            find_plans(random_problem(2), kept=kept)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with kept_races(path) as kept:  # what is whole stays
+        find_plans(random_problem(2), kept=kept)
 
 
 def at_times(arrival_s: list[float], slo_s: float) -> Traffic:
@@ -364,7 +411,7 @@ def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch
 
 def dsps_of(problem: PlanProblem) -> list[int]:
     """DSPs of the plans on the front."""
-    found = [plan.candidate for plan in find_plans(problem).front]
+    found = [plan.numbers for plan in find_plans(problem).front]
     return [int(problem.sources[item.source].dsps[item.row]) for item in found]
 
 
@@ -459,7 +506,8 @@ def test_the_fewest_devices_of_a_cluster(asking: Run, tmp_path: Path) -> None:
     assert fewest[0] == "edgesp-a: 1 of 10 devices"
     assert fewest[1].endswith(" of 10 devices")
     assert fewest[1] != fewest[0]
-    assert asking(*asked, "--rate", 5, "-o", "p").returncode == 0
+    done = asking(*asked, "--rate", 5, "-o", "p")
+    assert "bound     1 devices: no plan can cost less; proved for the requests of seed 0\n" in done.stdout
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "partition.json", "plan.json"}
     assert asking("explain", "p").returncode == 0
 
@@ -472,6 +520,8 @@ def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_
     found = json.loads(asking(*asked, *LIMITS, "-o", "p", "--json").stdout)
     best = found["front"][0]
     assert (best["platform"], best["dsps"]) == ("mine", None)
+    text = asking(*asked, *LIMITS).stdout
+    assert "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out" in text
     assert "T_R" not in best
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "plan.json", "samples.npz"}
     assert asking("serve-sim", "p", "--trace", "t.csv", "--samples", "p/samples.npz", "--slo", "2ms").returncode == 0
@@ -502,7 +552,7 @@ def test_early_answers_keep_a_limit_that_nothing_else_keeps() -> None:
     )
     problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
     found = find_plans(problem)
-    assert [problem.policies[plan.candidate.policy].spec for plan in found.front] == texts[2:]
+    assert [problem.policies[plan.numbers.policy].spec for plan in found.front] == texts[2:]
     assert found.counts["latency of one sample"] == 2
 
 
@@ -518,7 +568,7 @@ def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
     source = TableSource("one", table_of([[1.0]]))
     problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
     found = find_plans(problem)
-    assert [problem.policies[plan.candidate.policy].spec for plan in found.front] == texts[1:]
+    assert [problem.policies[plan.numbers.policy].spec for plan in found.front] == texts[1:]
     assert found.counts["accuracy"] == 1
     of_all = problem_of(network, [source], problem.policies, [parse_requirement("accuracy_of_all >= 60 %")], traffic)
     assert find_plans(of_all).counts["accuracy"] == 2
@@ -565,8 +615,8 @@ def test_early_answers_may_be_right_more_often_than_later_ones() -> None:
     problem = problem_of(network, [source], [find_policy("serial:on_deadline=answer")], required, traffic, [0.5])
     (plan,) = find_plans(problem).front
     assert plan.accuracy == pytest.approx(1.0)
-    assert problem.most_accuracy(0, plan.candidate.setting, early=True) == pytest.approx(1.0)
-    assert problem.most_accuracy(0, plan.candidate.setting) < 0.2
+    assert problem.most_accuracy(0, plan.numbers.setting, early=True) == pytest.approx(1.0)
+    assert problem.most_accuracy(0, plan.numbers.setting) < 0.2
 
 
 def test_subnets_are_not_accurate_on_requests_that_they_drop() -> None:
@@ -650,6 +700,10 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
         del found["samples"], found["output"]
     assert by_file == by_options
     assert (tmp_path / "f.svg").exists()
+    answer = ask.plan(tmp_path / "asked" / "q.toml")
+    records = [plan_record(item.search.problem, item.plan) for item in answer.front]
+    assert json.loads(json.dumps(records)) == by_file["front"]
+    assert [step.change for step in answer.steps] == [step["change"] for step in by_file["steps"]]
     (fault,) = lines(asking("plan", "asked/q.toml", "--rate", 5))
     assert fault == "fluidb: --rate: expected it in asked/q.toml, which states the question, found it beside; move it"
     (tmp_path / "asked" / "q.toml").write_text(text.replace("slo =", "slow ="))
@@ -757,6 +811,9 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith('fluidb: no plan keeps "p99 <= 1us"; the nearest has ')
     assert "too slow for one sample" in line
+    parts_s = BoardSource(load_network(TINY), load_platform(POCKET), SearchOptions(b_max=2)).parts_s.min(axis=3)
+    fastest_s = (parts_s[:, :, 0].cumsum(axis=1) + parts_s[:, :, 1]).min()  # to an exit that is the first
+    assert f"no hardware answers a sample in less than {1e3 * fastest_s:.3g} ms" in line
     assert not (tmp_path / "p").exists()
     right = asking(*ASKED, "--require", "accuracy >= 99 %", "--samples", "s.npz", "--json")
     assert right.returncode == 1
@@ -791,7 +848,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     ),
     "other samples": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "two.npz"],
-        "two.npz: expected answers at 3 exits, those of the network, found 2",
+        "two.npz: expected answers at 3 exits, which the network has, found 2",
     ),
     "no board": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--max-dsp", "0.1%"],
