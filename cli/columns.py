@@ -14,7 +14,7 @@ _typed: Any = Annotated
 
 def _with_declared(options: Any) -> Any:
     """The options with one more for each column that has none yet."""
-    own = {item.name for item in fields(options)}
+    own = {stated.name for stated in fields(options)}
     more: list[Any] = [
         (column.key, _typed[column.kind | None, option(column.help, column.metavar)], field(default=None))
         for column in REQUEST_COLUMNS

@@ -62,9 +62,9 @@ def plain(value: Any) -> Any:
     elif hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float) else str(value)
@@ -102,9 +102,9 @@ def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:
     return {name: f"correlation {value:g}" if isinstance(value, float) else value for name, value in stated.items()}
 
 
-def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:
+def facts(lines: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:
     """Names and values, aligned; a fact whose value is ``None`` is left out."""
-    given = found.items() if isinstance(found, Mapping) else found
+    given = lines.items() if isinstance(lines, Mapping) else lines
     pairs = [(name, value) for name, value in given if value is not None]
     width = max(len(name) for name, _ in pairs)
     return "\n".join(f"{printable(name):<{width}}  {printable(value)}" for name, value in pairs)
@@ -159,15 +159,23 @@ def _table(cells: Sequence[Sequence[str]], *, text: bool) -> str:
     return str(tabulate(cells[1:], cells[0], tablefmt="simple", colalign=align, disable_numparse=True))
 
 
-def outcomes(texts: Sequence[str], found: Sequence[RequirementVerdict]) -> str:
+def outcomes(texts: Sequence[str], verdicts: Sequence[RequirementVerdict]) -> str:
     """A table of requirements: the value found, by how much each holds or fails, and how certain that is."""
     rows = []
-    for text, item in zip(texts, found, strict=True):
-        by = f"{100 * abs(item.margin):.2f} points" if item.unit == "share" else quantity(abs(item.margin), item.unit)
-        sure = bounds(item.interval, item.more_requests_needed, item.unit)
-        if item.interval is not None:
-            sure = "beyond doubt at 95 %" if item.certain else f"within the interval {sure}: more requests would tell"
-        rows.append((text, quantity(item.value, item.unit), f"{'holds' if item.holds else 'FAILS'} by {by}", sure))
+    for text, verdict in zip(texts, verdicts, strict=True):
+        by = (
+            f"{100 * abs(verdict.margin):.2f} points"
+            if verdict.unit == "share"
+            else quantity(abs(verdict.margin), verdict.unit)
+        )
+        sure = bounds(verdict.interval, verdict.more_requests_needed, verdict.unit)
+        if verdict.interval is not None:
+            sure = (
+                "beyond doubt at 95 %" if verdict.certain else f"within the interval {sure}: more requests would tell"
+            )
+        rows.append(
+            (text, quantity(verdict.value, verdict.unit), f"{'holds' if verdict.holds else 'FAILS'} by {by}", sure)
+        )
     return table(["requirement", "found", "", ""], rows, text=True)
 
 
