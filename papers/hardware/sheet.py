@@ -61,19 +61,19 @@ class SheetLayer(NamedTuple):
 
 def sheet_layers(engine: Engine) -> list[SheetLayer]:
     """The layers of the sheet."""
-    found = []
+    layers = []
     with SHEET.open(newline="", encoding="utf-8") as file:
         for cells in csv.DictReader(file):
             work = _work(cells)
             (our_bytes,) = needs_of([work._replace(words=0)], engine).bytes
             seconds = float(cells["max_cycles"]) / engine.clock_hz
-            found.append(
+            layers.append(
                 SheetLayer(
                     cells["network"], work, cells["winograd"] == "yes", float(cells["mac_cycles"]), seconds,
                     KB * float(cells["weight_kb"]), product_cycles(work, engine), float(our_bytes),
                 )
             )  # fmt: skip
-    return found
+    return layers
 
 
 def _work(cells: dict[str, str]) -> LayerWork:
