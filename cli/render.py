@@ -124,14 +124,14 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: boo
 
 
 def spread(items: Sequence[_Item]) -> list[_Item]:
-    """All items of a few; of many some, evenly spread from the first to the last."""
+    """All items if there are few; else some, evenly spread from the first to the last."""
     if len(items) <= 2 * _FOLDED:
         return list(items)
     return [items[round(k * (len(items) - 1) / (_FOLDED - 1))] for k in range(_FOLDED)]
 
 
 def folded_table(headers: Sequence[str], rows: Sequence[Sequence[object]], where: str, total: int | None = None) -> str:
-    """A table that a screen holds, and where all rows are if it has not all of them."""
+    """A table that fits on a screen; if it leaves rows out, a line says where all of them are."""
     shown, total = spread(rows), total or len(rows)
     return table(headers, shown) + (f"\n{len(shown)} of {total:,} rows; {where} has all" if len(shown) < total else "")
 
@@ -147,7 +147,7 @@ _GAP = "  "
 """The gap that tabulate puts between columns."""
 
 _FOLDED = 12
-"""Rows that stand for many; twice as many are shown as they are."""
+"""The number of rows that stand for many; up to twice as many rows are all shown."""
 
 _Item = TypeVar("_Item")
 

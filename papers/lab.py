@@ -49,7 +49,7 @@ class Lab:
     """Settings of the experiments."""
 
     folder: Path | None = None  # keeps designs and finished runs, so that an interrupted reproduction goes on
-    requests: int | None = None  # of a run, in place of the scenarios' own: a reduced form for a quick check
+    requests: int | None = None  # requests of a run, fewer than the scenarios have, for a quick check
     seeds: int | None = None  # most seeds of each scenario
 
     @property

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...dse.device.calibration import Calibration, RowFit
 
 FAST = 0.8
-"""Measured times of less than this share of what products or transfers alone take are no noise."""
+"""A measured time below this share of what products or transfers alone take is a mistake, and no noise."""
 
 FAR = 5
 """Layers that are named because they are the farthest off."""
@@ -126,7 +126,7 @@ def _group(names: list[str]) -> str:
 
 
 def _nearer(calibration: Calibration, other: Alternative) -> str:
-    """Properties with which the fitted rows are nearer, and what that does to the rows held out."""
+    """Properties that bring the fitted rows nearer, and how they change the error of the rows held out."""
     changes = ", ".join(f"{name} = {value}" for name, value in other.changes.items())
     means = [
         f"{word} {percent(_figures(other.calibration, held_out=held_out)['mean'], 1)} in place of "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _MANY_PAIRS = 36
-"""Most pairs of exits that are shown: as many as eight exits have."""
+"""The largest number of pairs of exits that is shown: eight exits have that many."""
 
 
 def command(
@@ -138,7 +138,7 @@ def _rows(made: LatencyTable) -> Iterator[dict[str, Any]]:
 
 
 def _times(made: LatencyTable) -> str:
-    """Times from exit to exit; of a table with many exits those from the input, of several variants whole passes."""
+    """Times from exit to exit; only from the input if there are many exits, only whole passes of several variants."""
     from ...tables.latency import LATENCY_FILE
 
     names, last = ["input", *(row.name for row in made.exits)], len(made.exits)

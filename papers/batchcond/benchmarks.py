@@ -49,7 +49,7 @@ class Benchmark:
     predictor: str = "0"  # time of a prediction
     widths: str | None = None  # a distribution (fluidb.traffic.widths), as are the steps
     steps: str | None = None
-    # correlation of predictions; of transformers only to compare batches alike in depth and in width
+    # correlation of predictions; transformers have one only to compare batches alike in depth and in width
     predict_depth: float | None = None
     predict_width: float | None = None  # a length is known and needs none
 

@@ -13,8 +13,8 @@ from . import PUBLISHED
 from .cluster import cluster, network, over_devices
 
 ACCURACY = (76.6, 78.5, 79.2)
-"""Of AlexNet's exits, in %. The paper prints the first and the last, where all samples leave there; nothing depends on
-the one between, as no sample leaves there."""
+"""Accuracy of each exit of AlexNet, in %. The paper prints the first and the last one, for all samples leaving there.
+Nothing depends on the second one, as no sample leaves there."""
 
 TARGETS_MS = np.arange(10, 91, 2.5)
 

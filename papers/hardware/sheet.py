@@ -27,7 +27,7 @@ SHIPPED = {"alexnet": "alexnet", "resnet50": "resnet50_caffe"}
 """Networks of the sheet that ship, by their names there."""
 
 BATCH = {"alexnet": 16}
-"""Samples for which the sheet reads the weights of fully connected layers once; one of other networks."""
+"""Samples for which the sheet reads the weights of fully connected layers once; it is one in other networks."""
 
 KB = 1024
 

@@ -79,8 +79,8 @@ def times_of(table: LatencyTable) -> Floats:
 def with_constraints(table: LatencyTable, trace: Trace, seed: int, slack: float = 1.0) -> Traffic:
     """Queries whose constraints can be met with nothing resident, so that each SubNet is asked for.
 
-    Accuracies are those of the SubNets.  Uniform ones between the lowest and the highest would never ask for the
-    smallest SubNet, and times up to the longest would never allow the largest one: times go one step further.
+    Each accuracy is the accuracy of a SubNet.  Uniform ones between the lowest and the highest would never ask for
+    the smallest SubNet, and times up to the longest would never allow the largest one: times go one step further.
     """
     empty_s = slack * times_of(table)[0]
     low_s, high_s = float(empty_s.min()), float(empty_s.max())
@@ -266,7 +266,7 @@ def sushi_fig18(lab: Lab) -> Item:
 
 
 LITTLE = 0.1
-"""Points of latency that count as none in Table 5, whose own steps are ten times as large."""
+"""A difference in latency, in points, that counts as none in Table 5, whose own steps are ten times as large."""
 
 
 def sushi_table5(lab: Lab) -> Item:
