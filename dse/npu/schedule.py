@@ -8,6 +8,7 @@ row to that of the next).  Times are cycles, float64 that hold whole numbers.
 
 import numpy as np
 
+from ..engine import DRAIN, IN_FLIGHT, START
 from .kernels import (
     fewest_blocks,
     formula,
@@ -24,20 +25,11 @@ AS_BUILT, IDEAL, BOUND = 0, 1, 2
 """Modes of :func:`run_designs`: cycles as built, of transfers that all overlap, or a bound of those as built."""
 
 
-START = 2
-"""Cycles from the last word of a tile to its first product, beside the latency."""
-
-IN_FLIGHT = 3
-"""Cycles from reading a partial sum to writing it: a tile takes at least as many, with rows side by side too."""
-
 CODES = 64
 """Codes of the blocks, at most."""
 
 FEWEST_ROWS = 64
 """A block has as many rows at least, unless no more fit."""
-
-DRAIN = 13
-"""Cycles from the last product to the first word stored, beside those of the tree of adders."""
 
 
 @formula
