@@ -184,7 +184,7 @@ def tables(run: dict[str, Any]) -> str:
     ]
     lengths = [f"{FIGURES[name].heading}, {length:,}" for length in run["lengths"] for name in SHORT]
     return (
-        f"Measured with {run['seeds']} seeds by `{run['command']}`, {run['version']}.\n\n"
+        f"Measured with {run['seeds']} seeds by\n`{run['command']}`, {run['version']}.\n\n"
         f"**Share of intervals that contain the truth: median (least) over networks and loads**\n\n"
         f"{_rows(['interval of', 'requests each', *names], held)}"
         f"\n**Share of single runs that are too short for an interval, of the network with more of them**\n\n"

@@ -96,13 +96,15 @@ class _Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError
+        from ..formats.files import keep_pipes
         from .names import check_places
         from .options import check_printed
 
         check_printed(ctx)
         check_places(ctx)
         try:
-            return super().invoke(ctx)
+            with keep_pipes():
+                return super().invoke(ctx)
         except InputError as error:
             raise type(error)(_with_options(error.faults, ctx.command.params)) from None
 
@@ -159,6 +161,10 @@ class _Group(TyperGroup):
         super().__init__(**settings)
         self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read ``help dse`` as ``dse --help``."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
     def format_commands(self, _: Any, formatter: Any) -> None:
         """Write the commands under the questions of their groups."""
         for question, (_, commands) in GROUPS.items():
@@ -213,6 +219,7 @@ def _version(value: bool) -> None:
 app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit it
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -221,7 +228,7 @@ app = typer.Typer(
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
     """Design an edge NPU and its serving scheduler together, for early-exit networks."""

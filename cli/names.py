@@ -72,12 +72,13 @@ def named(kind: Kind) -> dict[str, Any]:
 def check_places(ctx: typer.Context) -> None:
     """Refuse a network in the place of a platform, and the other way round."""
     from ..formats.errors import InputError
+    from ..formats.files import is_input
 
     strangers = {}
     for place, kind, text in ctx.meta.get(_GIVEN, []):
         other = NETWORK_OR_SUPERNET if kind.command == PLATFORM.command else PLATFORM
         for name in text.split(","):
-            file = Path(name).is_file() or ("DIR" in place and Path(name).is_dir())
+            file = is_input(name) or ("DIR" in place and Path(name).is_dir())
             if name in other.names() and name not in kind.names() and not file:
                 strangers[place] = (text, kind, name, other)
     if len(strangers) == 2:

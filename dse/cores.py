@@ -1,4 +1,4 @@
-"""The latency table of several cores on one memory (docs/model.md, Cores)."""
+"""The latency table of several cores on one memory (docs/metrics.md, Cores)."""
 
 from __future__ import annotations
 

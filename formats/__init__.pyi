@@ -8,6 +8,9 @@ from .near import did_you_mean as did_you_mean
 from .files import (
     AnyPath as AnyPath,
     check_folder as check_folder,
+    is_input as is_input,
+    keep_pipes as keep_pipes,
+    open_input as open_input,
     read_bytes as read_bytes,
     read_text as read_text,
     unreadable as unreadable,

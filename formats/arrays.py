@@ -8,14 +8,14 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .errors import InputError
-from .files import AnyPath, unreadable
+from .files import AnyPath, open_input, unreadable
 
 
 class Arrays:
@@ -110,19 +110,27 @@ def open_arrays(path: AnyPath, missing: str = "") -> Iterator[Arrays]:
         If it cannot be read or is no whole ``.npz`` file.
     """
     try:
-        with Path(path).open("rb") as file, warnings.catch_warnings():
+        with open_input(path) as file, arrays_in(file, path) as arrays:
+            yield arrays
+    except OSError as error:
+        if missing and isinstance(error, FileNotFoundError):
+            raise InputError(f"{path}: {missing}") from None
+        raise unreadable(path, error) from error
+
+
+@contextmanager
+def arrays_in(file: BinaryIO, path: AnyPath) -> Iterator[Arrays]:
+    """The arrays of an open ``.npz`` file, as :func:`open_arrays` gives them; errors of the system stay as they are."""
+    try:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
             if not zipfile.is_zipfile(file):
                 raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 yield Arrays(Path(path), archive)
-    except InputError:
+    except (InputError, OSError):
         raise
-    except OSError as error:
-        if missing and isinstance(error, FileNotFoundError):
-            raise InputError(f"{path}: {missing}") from None
-        raise unreadable(path, error) from error
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InputError
-from .files import AnyPath
+from .files import AnyPath, is_input
 from .near import did_you_mean
 
 
@@ -62,14 +62,14 @@ class Catalogue:
         if name in self.names():
             return self.folder / f"{name}.toml"
         path = Path(name)
-        if path.suffix in self.imported and path.is_file():
+        if path.suffix in self.imported and is_input(path):
             raise InputError(
                 f"{name}: expected the TOML file of a {self.kind}; make it with "
                 f"`{self.command} import {name} -o {path.stem}.toml`"
             )
         if (found := self.foreign(path)) is not None:
             raise InputError(f"{name}: expected the TOML file of a {self.kind}, found {found}")
-        if path.is_file():
+        if is_input(path):
             return path
         if path.is_dir():
             raise InputError(

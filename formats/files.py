@@ -1,9 +1,16 @@
-"""Reading files, whole and up to a bound."""
+"""Reading files, and pipes in their place."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO
 
 from .errors import InputError
 
@@ -21,13 +28,94 @@ def unreadable(path: AnyPath, error: OSError) -> InputError:
     return InputError(f"{path}: could not be read ({error.strerror or error})")
 
 
+class _Copies(ExitStack):
+    """Copies of pipes, by device and inode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_pipe: dict[tuple[int, int], BinaryIO] = {}
+
+
+_KEPT: ContextVar[_Copies | None] = ContextVar("copies of the pipes that a command has read", default=None)
+
+
+@contextmanager
+def keep_pipes() -> Iterator[None]:
+    """Keep what pipes hold until the end of the block.
+
+    A pipe can be read only once.  Inside the block it can be opened again, as a file can: a command may look into a
+    file before it reads it.
+    """
+    with _Copies() as copies:
+        before = _KEPT.set(copies)
+        try:
+            yield
+        finally:
+            _KEPT.reset(before)
+
+
+@contextmanager
+def open_input(path: AnyPath, max_bytes: int | None = None) -> Iterator[BinaryIO]:
+    """Open a file to read, also from its start again; what a pipe holds is copied first.
+
+    Parameters
+    ----------
+    path : str or Path
+        An existing file or pipe.
+    max_bytes : int, optional
+        Most bytes that are copied of a pipe; by default all.
+
+    Yields
+    ------
+    binary file
+        At its start.
+
+    Raises
+    ------
+    OSError
+        If the system refuses.
+    """
+    status = Path(path).stat()
+    if not stat.S_ISFIFO(status.st_mode):
+        with Path(path).open("rb") as file:
+            yield file
+        return
+    kept, pipe = _KEPT.get(), (status.st_dev, status.st_ino)
+    with ExitStack() as own:
+        if kept is not None and pipe in kept.by_pipe:
+            copy = kept.by_pipe[pipe]
+        else:
+            copy = (own if kept is None else kept).enter_context(_copied(path, max_bytes))
+            if kept is not None:
+                kept.by_pipe[pipe] = copy
+        copy.seek(0)
+        yield copy
+
+
+def _copied(path: AnyPath, max_bytes: int | None) -> BinaryIO:
+    """A file without a name that holds what a pipe held."""
+    with Path(path).open("rb") as pipe, ExitStack() as undo:
+        copy: BinaryIO = undo.enter_context(TemporaryFile(prefix="fluidb-"))
+        if max_bytes is None:
+            shutil.copyfileobj(pipe, copy)
+        else:
+            copy.write(pipe.read(max_bytes))
+        undo.pop_all()
+        return copy
+
+
+def is_input(path: AnyPath) -> bool:
+    """Whether a path is that of a file, or of a pipe in the place of one."""
+    return Path(path).is_file() or Path(path).is_fifo()
+
+
 def read_bytes(path: AnyPath, max_bytes: int, hint: str = "", missing: str = "") -> bytes:
     """A file, whole.
 
     Parameters
     ----------
     path : str or Path
-        An existing file.
+        An existing file or pipe.
     max_bytes : int
         Most bytes to read; a larger file is refused.
     hint : str
@@ -46,8 +134,8 @@ def read_bytes(path: AnyPath, max_bytes: int, hint: str = "", missing: str = "")
         If it cannot be read or is too large.
     """
     try:
-        with Path(path).open("rb") as stream:
-            raw = stream.read(max_bytes + 1)
+        with open_input(path, max_bytes + 1) as file:
+            raw = file.read(max_bytes + 1)
     except OSError as error:
         if missing and isinstance(error, FileNotFoundError):
             raise InputError(f"{path}: {missing}") from None

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from ..formats import SparseRecord, Strict, memoized
 
 MAX_WORK = 2**43
-"""Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/model.md, Arithmetic)."""
+"""Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/search.md, Arithmetic)."""
 
 Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
 

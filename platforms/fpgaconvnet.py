@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from ..formats import AnyPath, InputError, Strict, read_toml, validate
+from ..formats import AnyPath, InputError, Strict, is_input, read_toml, validate
 from .board import Board
 from .platform import NAME, plain_name
 
@@ -58,7 +58,7 @@ def import_platform(
 ) -> Board:
     """Make a board from fpgaConvNet's description of it."""
     path = Path(path)
-    if not path.is_file():
+    if not is_input(path):
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     if name is not None:
         NAME.check(name, where="name: ")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from ..formats import InputError, Strict, read_text, validate
+from ..formats import InputError, Strict, is_input, read_text, validate
 from .by_stage import TimedDevice, Width
 from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
 from .platform import plain_name
@@ -105,7 +105,7 @@ def import_times(
 def _beside(path: Path, key: str, table: str) -> Path:
     """A CSV file that a device's file names."""
     file = path.parent / table
-    if not file.is_file():
+    if not is_input(file):
         raise InputError(f"{path}: {key}: expected a CSV file of measured times, found none at {file}")
     return file
 

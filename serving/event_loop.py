@@ -292,7 +292,7 @@ def give_way(merges, clock, lane, batches, members, requests):
 
 @compiled(inline="always")
 def share_memory(lanes, contention, running):
-    """Find how much longer each running lane moves words, beside others that move theirs (docs/model.md, Cores).
+    """Find how much longer each running lane moves words, beside others that move theirs (docs/metrics.md, Cores).
 
     The factors fall from above to a fixed point, so that no round lets the memory move more words than it can.
     """

@@ -1,4 +1,4 @@
-"""The figures of a replay: one list for requirements, comparisons and tables (``docs/model.md``, Metrics)."""
+"""The figures of a replay: one list for requirements, comparisons and tables (``docs/metrics.md``, Metrics)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a simulation: latency, violations, rates, utilisation (``docs/model.md``, Metrics)."""
+"""The figures of a simulation: latency, violations, rates, utilisation (``docs/metrics.md``, Metrics)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class DeadlineSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Figures of a replay (``docs/model.md``, Metrics, defines each).
+    """Figures of a replay (``docs/metrics.md``, Metrics, defines each).
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from .metrics import Summary
 from .statistics import Interval
 
 METRICS: dict[str, str] = {item.name: item.unit for item in FIGURES.values() if item is not UNAVOIDABLE}
-"""The figures that can be required, with their units in the library and in JSON (``docs/model.md``, Metrics)."""
+"""The figures that can be required, with their units in the library and in JSON (``docs/metrics.md``, Metrics)."""
 
 _UNITS: dict[str, tuple[dict[str, float], str]] = {
     "s": ({"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}, "200ms"),

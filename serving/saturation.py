@@ -1,4 +1,4 @@
-"""The saturation of a run: whether its queue drains, lasts or grows (``docs/model.md``, Saturation)."""
+"""The saturation of a run: whether its queue drains, lasts or grows (``docs/metrics.md``, Saturation)."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ def with_parameter(spec: str, key: str, value: object) -> str:
 def _from_file(path: Path, name: str) -> Policy:
     """A policy of a user, from a Python file outside of the package."""
     if not path.is_file():
-        raise InputError(f"policy: {path}: expected a Python file, found none")
+        other = "a pipe" if path.is_fifo() else "none"
+        raise InputError(f"policy: {path}: expected a Python file, found {other}; give the path of a regular file")
     spec = importlib.util.spec_from_file_location(f"fluidb_policy_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -16,7 +16,17 @@ from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_
 from ..dse.npu.choices import GOALS
 from ..dse.npu.search import SearchOptions
 from ..dse.npu.space import Tile, check_fit
-from ..formats import AnyPath, Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml, shown
+from ..formats import (
+    AnyPath,
+    Catalogue,
+    InputError,
+    Strict,
+    open_input,
+    parse_bandwidth,
+    parse_duration,
+    read_toml,
+    shown,
+)
 from ..models import NETWORKS, Exit, Network, load_network
 from ..platforms import PLATFORMS, Board, load_platform
 from ..serving.inputs import Requests, as_table
@@ -463,8 +473,8 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
         trace = faults.catch(f"{where}.trace", lambda: read_trace(file))
         if trace is None:
             return None
-        with file.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        with open_input(file) as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
         if trace.slo_s is not None and keys.slos is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
         if trace.slo_s is None and keys.slos is None and keys.slo is None and not keys.several:

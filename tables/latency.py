@@ -142,7 +142,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Cores(SparseRecord):
-    """Cores on one memory: kinds with times of their own, and what they take from each other (docs/model.md, Cores)."""
+    """Cores on one memory: kinds with times of their own, and how they slow each other (docs/metrics.md, Cores)."""
 
     names: Annotated[list[str], Field(min_length=1)]  # of the kinds
     of: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=64)]  # kind of each core

@@ -7,6 +7,7 @@ finds the row of a fault.
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import sys
@@ -14,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -81,10 +82,9 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
     path = Path(path)
     if path != STANDARD_INPUT:
         return _trace(Tally(path, skip_blank=False, missing=missing), progress)
-    with NamedTemporaryFile(prefix="fluidb-") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-        file.flush()
-        return _trace(Tally(Path("standard input"), skip_blank=False, held=Path(file.name)), progress)
+    with TemporaryFile(prefix="fluidb-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        return _trace(Tally(Path("standard input"), skip_blank=False, held=copy), progress)
 
 
 def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
@@ -122,20 +122,22 @@ def read_columns(
     needed: Sequence[str],
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Read all columns of a CSV file with a header."""
-    with records(tally) as (header, rows):
-        members = _members(tally.path, header, known, needed)
+    """Read all columns of a CSV file with a header.  It is opened once, as a pipe has its rows only once."""
+    with opened(tally) as tally.held:
+        with records(tally) as (header, _):
+            members = _members(tally.path, header, known, needed)
         numbers = {name: known[kept] for kept, names in members.items() for name in names}
         typed = {name: kind for name in header if isinstance(kind := numbers[name], Number)}
         plain = _read_plain(tally, typed, progress) if len(typed) == len(header) else None
         if plain is None:
-            columns = [Column(name, number.expected, number.parse) for name, number in numbers.items()]
-            found, _, _ = collect(select(rows, [header.index(name) for name in numbers]), columns, tally)
+            with records(tally) as (_, rows):
+                columns = [Column(name, number.expected, number.parse) for name, number in numbers.items()]
+                pieces, _, _ = collect(select(rows, [header.index(name) for name in numbers]), columns, tally)
         else:
-            found = [[piece[name] for piece in plain] for name in numbers]
+            pieces = [[piece[name] for piece in plain] for name in numbers]
     if not tally.faults:
-        tally.check(sum(map(len, found[0])))
-    values = {name: np.concatenate(parts or [np.zeros(0)]) for name, parts in zip(numbers, found, strict=True)}
+        tally.check(sum(map(len, pieces[0])))
+    values = {name: np.concatenate(parts or [np.zeros(0)]) for name, parts in zip(numbers, pieces, strict=True)}
     return {
         kept: np.column_stack([values.pop(name) for name in names]) if kept in FAMILIES else values[kept]
         for kept, names in members.items()
@@ -182,8 +184,8 @@ def _read_plain(
     """Pieces of a file of plain numbers without a fault; ``None`` if the file has anything else in it."""
     row = np.dtype([(name, number.kind) for name, number in numbers.items()])
     pieces: list[NDArray[Any]] = []
-    size = (tally.held or tally.path).stat().st_size
     with opened(tally) as file:
+        size = os.fstat(file.fileno()).st_size
         if not _HEADER.fullmatch(file.readline()):
             return None
         while piece := file.read(PIECE_BYTES) + file.readline():

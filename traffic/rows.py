@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..formats import InputError, shown, unreadable
+from ..formats import InputError, open_input, shown, unreadable
 
 BATCH = 1024
 """Rows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
@@ -39,8 +39,7 @@ class Tally:
     skip_blank: bool = True  # whether rows without content are left out; else they are bad
     missing: str = "expected a file to import, found no such file"  # the message if the file does not exist
     content: str = "request"  # kind of thing that a row describes
-    # where the content is, if not at ``path``: that of standard input is kept in a file, since it is read twice
-    held: Path | None = None
+    held: BinaryIO | None = None  # the file, if it is open already
     read: int = 0  # all rows that were read; rows without content; rows that cannot be used
     blank: int = 0
     bad: int = 0
@@ -113,12 +112,12 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
     path = tally.path
     try:
         if tally.held is not None:
-            with tally.held.open("rb") as file:
-                yield file
+            tally.held.seek(0)
+            yield tally.held
             return
         if stat.S_ISCHR(path.stat().st_mode):
             raise InputError(f"{path}: expected a file, found a device")
-        with path.open("rb") as file:
+        with open_input(path) as file:
             yield file
     except FileNotFoundError:
         raise InputError(f"{path}: {tally.missing}") from None
@@ -131,11 +130,15 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
 def lines(tally: Tally) -> Generator[str]:
     """Lines of a text file, one after the other."""
     with opened(tally) as file:
-        stream = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        while line := stream.readline(MAX_LINE):
-            if len(line) == MAX_LINE:
-                raise InputError(f"{tally.path}: expected lines of at most {MAX_LINE:,} characters, found a longer one")
-            yield line
+        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        try:
+            while line := text.readline(MAX_LINE):
+                if len(line) == MAX_LINE:
+                    limit = f"expected lines of at most {MAX_LINE:,} characters, found a longer one"
+                    raise InputError(f"{tally.path}: {limit}")
+                yield line
+        finally:
+            text.detach()  # who opened the file closes it
 
 
 @contextlib.contextmanager

@@ -7,17 +7,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import AnyPath, InputError, brief, open_arrays, write_file
+from ..formats import AnyPath, InputError, brief, write_file
+from ..formats.arrays import arrays_in
 from .columns import Number
 from .measures import CONFIDENCE, MEASURES, Measure
 from .randomness import SAMPLES, stream
 from .reading import COLUMNS, CORRECT, FAMILIES, measured, read_columns
-from .rows import Tally
+from .rows import Tally, opened
 from .trace import Trace
 
 MAX_VALUES = 2**25
@@ -154,10 +155,12 @@ def read_samples(path: AnyPath) -> Samples:
         If it cannot be read, arrays or columns do not fit each other, or a
         value is out of range; each fault names its row.
     """
-    path = Path(path)
-    numpys = path.suffix.lower() in (".npz", ".npy")  # one array alone is refused, as such
-    read = _read_npz if numpys else _read_csv
-    confidences, correct, measure, more = read(path)
+    tally = Tally(Path(path), skip_blank=False, missing=_MISSING, content="sample")
+    path = tally.path
+    with opened(tally) as tally.held:
+        # one array alone is refused, as such; the name of a pipe says nothing
+        numpys = path.suffix.lower() in (".npz", ".npy") or tally.held.read(2) == b"PK"
+        confidences, correct, measure, more = _read_npz(tally.held, path) if numpys else _read_csv(tally)
     if len(confidences) != len(correct) or not len(correct):
         raise InputError(
             f"{path}: expected {measure.name} and correct of the same samples, at least one, "
@@ -175,8 +178,7 @@ def read_samples(path: AnyPath) -> Samples:
 _Read = tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], Measure, dict[str, NDArray[np.float64]]]
 
 
-def _read_csv(path: Path) -> _Read:
-    tally = Tally(path, skip_blank=False, missing=_MISSING, content="sample")
+def _read_csv(tally: Tally) -> _Read:
     found = read_columns(tally, FAMILIES | MORE, ("correct_1",))
     tally.refuse()
     confidences, measure = measured(found)
@@ -186,8 +188,8 @@ def _read_csv(path: Path) -> _Read:
     return confidences, correct, measure, {name: found[name] for name in MORE if name in found}
 
 
-def _read_npz(path: Path) -> _Read:
-    with open_arrays(path, _MISSING) as file:
+def _read_npz(archive: BinaryIO, path: Path) -> _Read:
+    with arrays_in(archive, path) as file:
         pairs = [[measure, answers] for measure in MEASURES for answers in ("correct", "score")]
         if [name for name in file.names if name not in MORE] not in map(sorted, pairs):
             found = ", ".join(" ".join(name.split())[:40] for name in file.names[:5]) or "none"

@@ -28,7 +28,9 @@ def page() -> str:
 
 def _help(name: str, command: Any) -> Iterator[str]:
     """The help of a command, then that of each of its own commands."""
-    context = typer.Context(command, info_name=name, terminal_width=100, max_content_width=100)
+    context = typer.Context(
+        command, info_name=name, terminal_width=100, max_content_width=100, help_option_names=["-h", "--help"]
+    )
     yield f"## {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
     for below, its in getattr(command, "commands", {}).items():
         yield from _help(f"{name} {below}", its)

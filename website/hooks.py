@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 PLACES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "CHANGELOG.md": "CHANGELOG.md",
     "CITATION.cff": "CITATION.cff",
     "benchmarks/README.md": "benchmarks.md",
 }

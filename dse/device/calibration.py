@@ -1,4 +1,4 @@
-"""Constants of an engine from measured times (docs/model.md, Engines of fixed shape)."""
+"""Constants of an engine from measured times (docs/search.md, Engines of fixed shape)."""
 
 from __future__ import annotations
 

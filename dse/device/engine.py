@@ -1,4 +1,4 @@
-"""The latency table of an engine of fixed shape (docs/model.md, Engines of fixed shape)."""
+"""The latency table of an engine of fixed shape (docs/search.md, Engines of fixed shape)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The kernels compile the formulas of cycles, words and accesses; the bound of the search, the energy and the explanation
 call the same formulas with arrays.  Quantities are float64 that hold whole numbers, exact below 2**52, so that a
-division that is rounded up is exact too (``docs/model.md``, Arithmetic).
+division that is rounded up is exact too (``docs/search.md``, Arithmetic).
 
 Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its stacked ``tile`` is
 (T_R, T_P, T_C, V), with V rows side by side.
@@ -249,7 +249,7 @@ def count_tile_words(gemm, tiles, layouts, fetched):
 
 @kernel
 def bound_designs(tiles, work, plan, words_per_cycle, least):
-    """Fill in figures that no layout goes below, each of them apart from the others (docs/model.md, Pruning).
+    """Fill in figures that no layout goes below, each of them apart from the others (docs/search.md, Pruning).
 
     Shapes: ``tiles`` (4, codes, D); ``least`` (figures, S, B_max, D): cycles, or cycles, words and accesses.
     """

@@ -42,7 +42,7 @@ TOP = 5
 """Designs of a ranking."""
 
 MARGIN = 1 - 1e-9
-"""Every bound is lowered by this factor, far more than rounding could raise it (docs/model.md, Pruning)."""
+"""Every bound is lowered by this factor, far more than rounding could raise it (docs/search.md, Pruning)."""
 
 Progress = Callable[[int, int], None]
 
@@ -406,7 +406,7 @@ class Evaluator:
     def least(self, space: NDArray[np.int64], *, traffic: bool) -> NDArray[np.float64]:
         """Cycles, and words and accesses, that no design goes below, nor one with smaller T_R, T_P or T_C.
 
-        See docs/model.md, Pruning. Shapes: returns (3 or 1, D, stages, b_max).
+        See docs/search.md, Pruning. Shapes: returns (3 or 1, D, stages, b_max).
         """
         least = np.empty((3 if traffic else 1, len(self.work.memory_words), self._options.b_max, len(space)))
         self._kernels.bound_designs(self._tiles(space), self.work, self.plan, self._platform.words_per_cycle, least)
@@ -488,7 +488,7 @@ def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int
 def rank(space: NDArray[np.int64], losses: NDArray[np.float64]) -> NDArray[np.int64]:
     """Sort designs, best first; on a tie more DSPs, then the larger T_R, then the smaller T_P, then the smaller V.
 
-    docs/model.md, Ties.
+    docs/search.md, Ties.
     """
     return np.lexsort((space[:, 3], space[:, 1], -space[:, 0], -space[:, 1:].prod(axis=1), losses))
 
@@ -507,7 +507,7 @@ def search(
     Designs are bounded in boxes of nearly equal T_P and T_C, and the boxes with the best
     bounds are evaluated first.  The search ends when the bounds of all others are worse
     than the last design of the ranking: the answer is then the same as if all were
-    evaluated, ties included (docs/model.md, Pruning).
+    evaluated, ties included (docs/search.md, Pruning).
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _layouts(batching: Batching, b: int, kind: LayerKind, *, every: bool) -> list[tuple[int, int, int, int]]:
-    """Layouts that may be the best: with every B_R, or the smallest with each B_P (docs/model.md, Pruning)."""
+    """Layouts that may be the best: with every B_R, or the smallest with each B_P (docs/search.md, Pruning)."""
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
     if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
         rows = range(b, b + 1)

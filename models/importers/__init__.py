@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import AnyPath, InputError, check_installed
+from ...formats import AnyPath, InputError, check_installed, is_input
 from ..foreign import network_of
 from ..schema import NAME, NetworkFile
 from . import scalesim
@@ -99,7 +99,7 @@ def import_network(
         raise InputError(f'format: expected {", ".join(IMPORTERS)}, found "{format_name}"')
     if name is not None:
         NAME.check(name, where="name: ")
-    if not path.is_file():
+    if not is_input(path):
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})
     file = made.file

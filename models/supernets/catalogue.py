@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import AnyPath, Catalogue, InputError, parse_toml, read_toml, validate
+from ...formats import AnyPath, Catalogue, InputError, is_input, parse_toml, read_toml, validate
 from ..schema import NetworkFile
 from .layout import subnet_file
 from .schema import Accuracies, SubNet, SubNetsFile, SuperNetFile
@@ -138,7 +138,7 @@ def is_family(name: AnyPath) -> bool:
     if os.fspath(name) in SUPERNETS.names():
         return True
     path = Path(name)
-    return path.suffix == ".toml" and path.is_file() and parse_toml(path).get("schema") in FAMILIES
+    return path.suffix == ".toml" and is_input(path) and parse_toml(path).get("schema") in FAMILIES
 
 
 def not_a_network(name: str) -> InputError:
@@ -151,7 +151,7 @@ def not_a_network(name: str) -> InputError:
 def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:
     """The network of a name such as ``ofa_resnet50:A``, and its SuperNet's file; ``None`` if that names no SubNet."""
     family, colon, text = name.partition(":")
-    if Path(name).is_file() or not (colon or family in SUPERNETS.names()):
+    if is_input(name) or not (colon or family in SUPERNETS.names()):
         return None
     if not colon:
         raise not_a_network(name)

@@ -31,8 +31,8 @@ def _blocks(at: str, found: DesignTable) -> str:
         blocks += f" beside {taken.total_ultra_rams} UltraRAMs of {taken.ultra_rams_of_board}"
     _, T_P, T_C, _ = found.tile
     return (
-        f"{at}: placed as the engine of `fluidb hardware`, {found.tile} needs {blocks}; with <T_P,T_C> = <{T_P},{T_C}> "
-        f"T_R can be at most {taken.largest_T_R:,}."
+        f"{at}: placed as the engine of `fluidb hardware`, {found.tile} needs {blocks}; with `<T_P,T_C>` = "
+        f"<{T_P},{T_C}> T_R can be at most {taken.largest_T_R:,}."
     )
 
 

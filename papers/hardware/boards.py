@@ -179,8 +179,8 @@ def hardware_pixels(_: Lab) -> Item:
     notes = [
         (
             "*Paper* is the best design with one pixel, as the paper's engine has; *ours* the best of all, which "
-            "stands behind the network. *Latency* is the time of one sample as built, of designs <T_R,T_P,T_C,V> whose "
-            "memories and logic fit the board (`fluidb dse NETWORK BOARD --b-max 1 --objective latency --pixels "
+            "stands behind the network. *Latency* is the time of one sample as built, of designs `<T_R,T_P,T_C,V>` "
+            "whose memories and logic fit the board (`fluidb dse NETWORK BOARD --b-max 1 --objective latency --pixels "
             f"{','.join(map(str, PIXELS))}` of a network without exits). *Ideal latency* moves every word once, beside "
             "the products, and counts multipliers only."
         ),

@@ -50,7 +50,7 @@ class Measured(NamedTuple):
 
 
 def slowdown(moving: float, contention: float, cores: int) -> float:
-    """Factor by which alike cores slow each other: the fixed point of docs/model.md, Cores, solved."""
+    """Factor by which alike cores slow each other: the fixed point of docs/metrics.md, Cores, solved."""
     waits = contention * (cores - 1)
     linear = 1.0 - (2.0 + waits) * moving
     stretch = (math.sqrt(linear**2 + 4.0 * moving * (1.0 - moving)) - linear) / (2.0 * moving)

@@ -74,6 +74,8 @@ def kept_races(path: AnyPath) -> Iterator[KeptRaces]:
         If it is another file, is damaged, cannot be written, or another search uses it.
     """
     path = Path(path)
+    if path.is_fifo():
+        raise InputError(f"{path}: expected a regular file, which is read and then written, found a pipe")
     try:
         stream = path.open("r+b" if path.exists() else "x+b")
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ...dse.npu.choices import MAX_DESIGN_BATCH
-from ...formats import AnyPath, Strict, parse_toml, read_toml
+from ...formats import AnyPath, Strict, is_input, parse_toml, read_toml
 from ...models import NETWORKS
 from ...platforms import PLATFORMS
 from ..scenario import beside
@@ -70,7 +70,7 @@ class PlanScenario(Strict):
 def is_plan_scenario(name: AnyPath) -> bool:
     """Whether a name is that of a scenario's file."""
     path = Path(name)
-    return path.suffix == ".toml" and path.is_file() and parse_toml(path).get("schema") == SCHEMA
+    return path.suffix == ".toml" and is_input(path) and parse_toml(path).get("schema") == SCHEMA
 
 
 def read_plan_scenario(name: AnyPath) -> PlanScenario:

@@ -950,6 +950,14 @@ def test_version(installed: Run) -> None:
     assert done.stdout == "fluidb 0.2.0\n"
 
 
+def test_help_and_version_have_short_forms(fluidb: Run) -> None:
+    assert fluidb("-V").stdout == fluidb("--version").stdout
+    for command in ([], ["dse"], ["trace", "poisson"]):
+        page = fluidb(*command, "--help").stdout
+        assert page.startswith(f"Usage: {' '.join(['fluidb', *command])} ")
+        assert fluidb(*command, "-h").stdout == fluidb("help", *command).stdout == page
+
+
 GROUPS = ["", "trace", "models", "platforms"]
 
 

@@ -28,7 +28,7 @@ def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
 
 
 def test_resnet50_on_zc706_at_15_requests_a_second():
-    """Paper: 121 ms, 10.33 %; a careful model of it: 126 ms, 11.5 % (docs/model.md, Table II)."""
+    """Paper: 121 ms, 10.33 %; a careful model of it: 126 ms, 11.5 % (docs/model.md, Time of a layer)."""
     found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
     design, fbcb = tabulate_design(load_network("resnet50"), load_platform("zc706"), paper_options(), found)
     table = tabulate_latency(design, fbcb)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def names(text: str, what: str) -> list[str]:
     """Names separated by commas; the path of a file is one name, and so is ``ofa_resnet50:d=0,e=0.2``."""
-    from ....formats import InputError
+    from ....formats import InputError, is_input
 
-    if Path(text).is_file():
+    if is_input(text):
         return [text]
     found: list[str] = []
     for name in text.split(","):

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, external_data_helper, helper, numpy_helper, shape_inference
 
-from ....formats import InputError, did_you_mean
+from ....formats import InputError, did_you_mean, is_input
 from .decisions import Decided, write_out
 from .graph import inline_functions, load_model
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
@@ -46,7 +46,7 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
 
     If the model decides about its exits, these are the default.
     """
-    if not path.is_file():
+    if not is_input(path):
         raise InputError(f"{path}: expected an ONNX model, found {'a folder' if path.is_dir() else 'no such file'}")
     model = load_model(path)
     try:

@@ -159,7 +159,7 @@ def test_row_batching_is_fluid_batching_with_all_samples_down_the_rows(gemm, til
 
 
 def test_division_is_exact_up_to_two_to_the_52():
-    """Rounding up a float quotient equals rounding up the true one (docs/model.md, Arithmetic)."""
+    """Rounding up a float quotient equals rounding up the true one (docs/search.md, Arithmetic)."""
     for numerator in (2**52 - 1, 2**52 - 2**20, 3 * 2**49 + 1):
         for divisor in (3, 7, 1000, 12_287):
             expected = -(-numerator // divisor)
