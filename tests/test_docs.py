@@ -315,10 +315,12 @@ def test_the_ten_questions_are_answered_by_the_source():
     page = (ROOT / "docs" / "architecture.md").read_text()
     answers = page[page.index("## The ten questions") : page.index("## Where something new goes")]
     assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 10
-    places = re.findall(r"`([\w/]+\.py)`: `(\w+)`", answers)
+    places = re.findall(r"`([\w/]+\.py)`: `(\w+)`", page)
     assert len(places) >= 10
     for file, name in places:
         assert re.search(rf"^(?:(?:def|class) )?{name}\b", (ROOT / file).read_text(), re.MULTILINE), f"{file}: {name}"
+    for file in re.findall(r"`(dse/[\w/]+\.(?:sv|in|hpp\.in))`", page):
+        assert (ROOT / file).is_file(), file
 
 
 def test_every_row_is_part_of_a_table():

@@ -297,8 +297,10 @@ module engine (
   localparam logic [FLIGHT_BITS:0] IN_PORT = 1 << FLIGHT_BITS;
   localparam logic [1:0] HALVES = 2;
   logic busy;
+  logic signed [PASS_BITS-1:0] pass_beyond;  // beyond the pass that is stored
   logic [FLIGHT_BITS:0] in_flight;
   engine_pkg::words_t was_job;
+  assign pass_beyond = pass - stored_pass;
 
   always @(posedge clk) begin
     busy      <= !rst && (start || (busy && !done));
@@ -309,6 +311,7 @@ module engine (
       assert (!take || in_flight < IN_PORT) else $fatal(1, "more beats are in flight than their notes are held");
       assert (!read_valid || in_flight != 0) else $fatal(1, "words come that no beat asked for");
       assert (!loaded[START-1] || waiting < HALVES) else $fatal(1, "more tiles wait than halves");
+      assert (!starts || !computing.last || pass_beyond <= ONE) else $fatal(1, "the half of the store buffer is not free");
       assert (!starts || (computing.height != 0 && computing.height <= of.rows)) else $fatal(1, "rows of a tile");
     end
     if (start && !rst) begin

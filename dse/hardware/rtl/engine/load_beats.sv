@@ -194,7 +194,8 @@ module load_beats (
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
   logic active;  // beats of the tile are left
-  engine_pkg::number_t first_word, end_of_slot;
+  engine_pkg::number_t first_word, words_held, end_of_slot;
+  assign words_held  = (job.runs - 1) * job.x_run + job.B_P * job.x_column;
   assign first_word  = one ? job.x_base : job.x_base + job.pad_y * job.width + job.pad_x;
   assign end_of_slot = (of.has_last && of.slots == slot + 1) ? of.last_height : of.height;
 
@@ -213,7 +214,7 @@ module load_beats (
         assert (slot < of.loaded && row + (one ? 1 : count) <= end_of_slot) else $fatal(1, "rows beyond the tile");
         for (int i = 0; i < engine_pkg::W; i++) begin
           assert (i >= count || !beat.on_map[i]
-              || address + i * (one ? 1 : job.stride_x) - first_word < job.runs * job.x_run)
+              || address + i * (one ? 1 : job.stride_x) - first_word < words_held)
             else $fatal(1, "an address beyond the maps");
         end
       end

@@ -114,7 +114,7 @@ module store_beats (
       assert (count != 0 && count <= W) else $fatal(1, "words of a beat");
       assert (column + (one ? count : 1) <= of.stored) else $fatal(1, "columns beyond the tile");
       assert (row + (one ? 1 : count) <= height) else $fatal(1, "rows beyond the tile");
-      assert (address - job.y_base + count <= job.runs * job.y_run) else $fatal(1, "an address beyond the outputs");
+      assert (address - job.y_base + count <= (job.runs - 1) * job.y_run + job.B_P * job.y_column) else $fatal(1, "an address beyond the outputs");
     end
   end
 `endif
