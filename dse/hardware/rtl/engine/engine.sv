@@ -58,7 +58,7 @@ module engine (
   logic signed [PASS_BITS-1:0] stored_pass, pass, stored_beyond;
   logic [DRAIN-1:0] drains;
 
-  port program_ (
+  port memory_port (
       .clk,
       .rst,
       .start,

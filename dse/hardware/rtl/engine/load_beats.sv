@@ -11,7 +11,7 @@ module load_beats (
     // verilator lint_on UNUSEDSIGNAL
     input  wire  engine_pkg::tile_t tile,     // at `start`
     input  wire                     half,     // of the buffers
-    output engine_pkg::number_t address,
+    output       engine_pkg::number_t address,
     output       engine_pkg::load_t beat
 );
 

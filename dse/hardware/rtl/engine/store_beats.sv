@@ -11,7 +11,7 @@ module store_beats (
     // verilator lint_on UNUSEDSIGNAL
     input  wire  engine_pkg::tile_t  tile,     // at `start`
     input  wire                      half,     // of the buffer
-    output engine_pkg::number_t address,
+    output       engine_pkg::number_t address,
     output       engine_pkg::store_t beat,
     output logic                     last
 );
