@@ -21,8 +21,8 @@ import mlperf_loadgen
 import numpy as np
 from fluidb.machine.clock import LiveClock
 from fluidb.machine.network import RealNetwork
-from fluidb.machine.serve import MachineResult, serve_traffic
-from fluidb.serving import find_policy
+from fluidb.machine.serve import MachineResult, ServedHere, serve_traffic
+from fluidb.serving import DeviceTraffic, ServedNetwork, find_policy
 from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import prepare
 from fluidb.traffic.trace import Trace
@@ -112,7 +112,8 @@ def drive(
     clock, last = LiveClock(count, Event()), len(latency.exits)
     client = Client(len(network), count, clock)
     trace = Trace(np.arange(count), np.zeros(count), confidences=np.zeros((count, last)))
-    traffic = prepare(trace, [row.rate for row in latency.exits], slo_s=slo_s)
+    traffic = DeviceTraffic.of(prepare(trace, [row.rate for row in latency.exits], slo_s=slo_s))
+    here = ServedHere(network, ServedNetwork(table=latency), client.rows)
     with tempfile.TemporaryDirectory() as folder:
 
         def send() -> None:
@@ -123,9 +124,7 @@ def drive(
         sending = Thread(target=send)
         sending.start()
         try:
-            served = serve_traffic(
-                network, latency, traffic, client.rows, find_policy(policy), None, clock, returned=client.complete
-            )
+            served = serve_traffic([here], traffic, find_policy(policy), clock, returned=client.complete)
         finally:
             clock.stop.set()
             clock.begun.set()

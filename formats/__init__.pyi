@@ -3,6 +3,7 @@ from .catalogue import Catalogue as Catalogue
 from .display import brief as brief, first_rows as first_rows
 from .errors import InputError as InputError
 from .extras import check_installed as check_installed
+from .extras import is_installed as is_installed
 from .forms import Form as Form
 from .near import did_you_mean as did_you_mean
 from .files import (

@@ -7,6 +7,11 @@ from importlib.util import find_spec
 from .errors import InputError
 
 
+def is_installed(library: str) -> bool:
+    """True if a library that only some commands need is there."""
+    return find_spec(library) is not None
+
+
 def check_installed(user: str, library: str, extras: str) -> None:
     """Refuse work whose library is not installed.
 
@@ -24,6 +29,6 @@ def check_installed(user: str, library: str, extras: str) -> None:
     InputError
         If the library is missing.
     """
-    if find_spec(library) is None:
+    if not is_installed(library):
         how = f"run pip install '.[{extras}]' in the folder of fluidb's sources"
         raise InputError(f"{user} needs {library}, which is not installed; {how}")

@@ -76,7 +76,8 @@ def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Itera
     ------
     InputError
         If ``path`` exists and ``force`` is false, if it is neither a regular file
-        nor a folder, if it is one of ``apart``, or if its parent is no writable folder.
+        nor a folder, if it is one of ``apart``, or if the nearest folder above it that
+        exists is not writable; folders that do not exist are made with the output.
     """
     path, place = Path(path), place_of(path)
     if path == STANDARD_OUTPUT:
@@ -91,10 +92,11 @@ def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Itera
         raise InputError(f"{path}: {what} exists already; choose another name or add --force to replace it")
     if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
         raise InputError(f"{path}: expected a file or folder to replace, found a link or a device")
-    if not parent.is_dir():
-        raise InputError(f"{path}: expected the folder {parent} to exist, found none; create it first")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: the folder {parent} is not writable; choose another place")
+    there = next(folder for folder in (parent, *parent.parents) if os.path.lexists(folder))
+    if not there.is_dir():
+        raise InputError(f"{path}: expected a folder {there}, found something else; choose another place")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: the folder {there} is not writable; choose another place")
 
 
 def check_named(folder: AnyPath) -> None:
@@ -233,6 +235,12 @@ class _Waiting:
         self.unfinished = unfinished
         self.names: list[tuple[Path, Callable[[], None]]] = []
 
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder, and those above it; what stays empty is removed at the end."""
+        for new in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+            new.mkdir(exist_ok=True)
+            self.unfinished.callback(_remove_empty, new)
+
     def put(self) -> None:
         """Give all outputs their names."""
         changed = None
@@ -240,6 +248,11 @@ class _Waiting:
             with _faults_of(path, changed):
                 put()
             changed = path
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # it holds an output
+        folder.rmdir()
 
 
 _waiting: ContextVar[_Waiting | None] = ContextVar("_waiting", default=None)
@@ -366,6 +379,7 @@ def write_file(path: AnyPath, content: str | bytes | Iterable[str | bytes], *, r
         _sync(place.parent)
 
     with together() as waiting, _faults_of(path):
+        waiting.make_folder(place.parent)
         partial, descriptor = waiting.unfinished.enter_context(_unfinished(place.parent))
         _write(descriptor, content)
         waiting.names.append((path, put))
@@ -412,6 +426,7 @@ def write_directory(path: AnyPath, files: Mapping[str, str | bytes], *, replace:
         _sync(place.parent)
 
     with together() as waiting, _faults_of(path):
+        waiting.make_folder(place.parent)
         partial, _ = waiting.unfinished.enter_context(_unfinished(place.parent, directory=True))
         new = partial / _NEW
         new.mkdir()

@@ -86,8 +86,8 @@ class MapEngine:
         return tensors, range(len(padding), launch.places)
 
 
-class NetworksEngine:
-    """The engines of several networks, given which network each request is for."""
+class DeviceEngine:
+    """The engines of the networks of a device, given which network each request is for."""
 
     def __init__(self, engines: Sequence[MapEngine], network: NDArray[np.int64]) -> None:
         self.engines, self.network = engines, network

@@ -52,7 +52,7 @@ class StageTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class MeasuredTimes:
     """The measured times of a network on this machine."""
 
     device: MeasuredDevice  # this machine as a device; sources say how each number was measured
@@ -83,7 +83,7 @@ def measure(
     seed: int = 0,
     warm_up: int = WARM_UP,
     progress: Callable[[int, int], None] | None = None,
-) -> Measurement:
+) -> MeasuredTimes:
     """Measure a network on this machine, by :func:`.protocol.run_protocol`."""
     if not 1 <= b_max <= MAX_BATCH:
         raise InputError(f"b_max: expected 1 to {MAX_BATCH}, found {b_max}")
@@ -124,7 +124,7 @@ def measure(
         network=network.name, platform=device.name, exits=exits, b_max=b_max,
         stage_s=device.times_s, gather_s=device.gathers_s(len(exits)), wake_up_s=wake_s,
     )  # fmt: skip
-    return Measurement(device, table, cells, relative, drift, noisy)
+    return MeasuredTimes(device, table, cells, relative, drift, noisy)
 
 
 def _half_width(values: Floats) -> float:
@@ -182,7 +182,7 @@ def check_measured_folder(folder: AnyPath, replace: bool) -> None:
     check_own_folder(folder, replace, "a measured device", DEVICE_FILE, MEASURED_FILES)
 
 
-def write_measurement(network: RealNetwork, found: Measurement, folder: AnyPath, *, replace: bool = False) -> None:
+def write_measurement(network: RealNetwork, found: MeasuredTimes, folder: AnyPath, *, replace: bool = False) -> None:
     """Write the device, its times, its latency table, and the answers to the samples, whole or not at all."""
     check_measured_folder(folder, replace)
     rows = io.StringIO()

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..models import Exit
+from ..serving.case import case_of
+from ..serving.networks import DeviceTraffic, as_served
 from ..serving.policies.given_batches import POLICY
-from ..serving.replay import case_of
 from ..serving.scheduler import Scheduler
 from ..tables.latency import LatencyTable
 from ..traffic.trace import Trace
@@ -157,7 +158,8 @@ def _serve(
     sizes = requests.batch.astype(np.float64)
     trace = Trace(np.arange(count), requests.arrival_s, exits=requests.exits, predicted_depth=sizes)
     traffic = Traffic(trace, requests.exits, np.full(count, np.inf), None, "drawn")
-    case = case_of(blank_table(network, b_max), traffic, Scheduler("given-batches", POLICY, {}))
+    served = as_served(blank_table(network, b_max))
+    case = case_of(served, DeviceTraffic.of(traffic), Scheduler("given-batches", POLICY, {}))
     clock = WallClock(trace.arrival_s, threading.Event())
     engine = network.engine(random.integers(len(network), size=count))
     with clock.running(), pinned(network.cores):
@@ -168,7 +170,7 @@ def _serve(
 
 
 def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max: int, rounds: int) -> Floats:
-    runs, sums, counts = outcome.alone.runs, *np.zeros((2, rounds, stages, b_max + 1))
+    runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
     assert runs is not None
     first = _first(outcome)
     busy = requests.part[first] == BUSY
@@ -181,7 +183,7 @@ def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max:
 
 def _first(outcome: RunnerResult) -> Integers:
     """The first request of each run."""
-    runs = outcome.alone.runs
+    runs = outcome.replay.runs
     assert runs is not None
     found: Integers = runs.members[np.cumsum(runs.batch) - runs.batch]
     return found

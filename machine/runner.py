@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..serving.case import Case
 from ..serving.event_loop import FAULTS, NO_PROGRESS, Record, RequestArrays, begin
-from ..serving.networks_replay import NetworksCase, NetworksReplay
-from ..serving.outcome import Replay
-from ..serving.replay import Case, LoopRun, stepper
+from ..serving.outcome import DeviceUse, Replay
+from ..serving.play import LoopRun, stepper
 from ..serving.terms import next_deadline
 from .clock import Clock
 
@@ -39,7 +39,7 @@ class Launch(NamedTuple):
     network: int = 0  # of several
 
 
-class Engine(Protocol):
+class SegmentEngine(Protocol):
     """An engine that runs segments."""
 
     def run(self, launch: Launch) -> NDArray[np.float64] | None:
@@ -69,24 +69,18 @@ class TableEngine:
 class RunnerResult:
     """The outcome of all requests."""
 
-    replay: Replay | NetworksReplay  # what happened to each, with every run
+    replay: Replay  # what happened to each, with every run
     # time of each run: from the end of the one before it, or from what an idle device waited for, to its own end
     took_s: NDArray[np.float64]
     # how much later than what an idle device waited for each run began; 0 if the device was busy
     woke_s: NDArray[np.float64]
     failure: str = ""  # why serving ended early, if the device failed
 
-    @property
-    def alone(self) -> Replay:
-        """The replay, of one network."""
-        assert isinstance(self.replay, Replay)
-        return self.replay
-
 
 def serve_in_steps(
-    case: Case | NetworksCase,
+    case: Case,
     clock: Clock,
-    engine: Engine,
+    engine: SegmentEngine,
     *,
     levels: Sequence[NDArray[np.float64]] | None = None,
     stopped: Callable[[], bool] = lambda: False,
@@ -128,21 +122,17 @@ class _Service:
     """A replay that goes forward from instant to instant."""
 
     def __init__(
-        self, case: Case | NetworksCase, clock: Clock, engine: Engine, levels: Sequence[NDArray[np.float64]] | None
+        self, case: Case, clock: Clock, engine: SegmentEngine, levels: Sequence[NDArray[np.float64]] | None
     ) -> None:
         self.case, self.clock, self.engine, self.levels, self.terms = case, clock, engine, levels, case.terms
-        if isinstance(case, NetworksCase):
-            cases, self.traffic, network, shared = case.cases, case.offered.whole, case.offered.network, case.shared
-            shape: tuple[int, ...] = (1, 1, shared.time_s.size)
-        else:
-            cases, self.traffic, network, shared = (case,), case.traffic, np.zeros(len(case.traffic), np.int64), None
-            shape = case.device.time_s.shape
-        self.network, self.devices, self.set_by_policy = network, [item.device for item in cases], cases[0].levels > 0
+        self.traffic, shared = case.offered.whole, case.shared
+        shape = case.device.time_s.shape if shared is None else (1, 1, shared.time_s.size)
+        self.devices, self.set_by_policy = [network.device for network in case.networks], case.levels > 0
         work, count = case.work, len(case.work.exit_of)
         places = max(device.segment_at.size for device in self.devices)
         exit_of, arrival_s = work.exit_of.copy(), work.requests.arrival_s
         if levels is not None and not self.set_by_policy:
-            exit_of = np.array([device.stage_after[-1] for device in self.devices])[network]
+            exit_of = np.array([device.stage_after[-1] for device in self.devices])[case.offered.network]
         if not self.traffic.clients:
             arrival_s = np.full(count, math.inf)  # the event loop sees no request that has not arrived
         self.requests: Any = work.requests._replace(arrival_s=arrival_s)
@@ -248,47 +238,43 @@ class _Service:
         record = self.record._replace(run_s=self.record.run_s[:runs], runs=self.record.runs[:runs])
         woke_s = self.woke_s[:runs]
         took_s = record.run_s[:, 1] - record.run_s[:, 0] + woke_s
-        exit_of = self.work.exit_of
-        if self.terms is not None:  # requests without an answer have the exit that was expected
-            exit_of = np.where(self.requests.finish_s < math.inf, exit_of, self.case.work.exit_of)
+        # requests without an answer have the exit that was expected
+        exit_of = np.where(self.requests.finish_s < math.inf, self.work.exit_of, self.case.work.exit_of)
         whole = LoopRun(clock, self.state, self.work._replace(exit_of=exit_of), record)
-        if isinstance(self.case, NetworksCase):
-            networks = self.case.replay(whole, until_s, recorded=True)
-            sizes = record.runs[:, 1]
-            network = self.network[record.members[np.cumsum(sizes) - sizes]]
-            parts = [_lasting(part, took_s[network == number]) for number, part in enumerate(networks.parts)]
-            return RunnerResult(replace(networks, parts=tuple(parts)), took_s, woke_s, failure)
-        traffic = self.traffic.first(arrived)
-        traffic = replace(traffic, trace=replace(traffic.trace, arrival_s=self.requests.arrival_s[:arrived]))
-        if self.terms is None and self.levels is not None and not self.set_by_policy:
-            last, returned = len(self.case.table.exits), self.requests.finish_s[:arrived] < math.inf
-            traffic = replace(traffic, exits=np.where(returned, np.minimum(self.work.exit_of[:arrived], last), last))
-        requests = self.requests._make(column[:arrived] for column in self.requests)
-        work = RequestArrays(requests, exit_of[:arrived], self.work.confidences[:arrived])
-        replay = replace(self.case, traffic=traffic).replay(whole._replace(work=work), until_s, recorded=True)
-        return RunnerResult(_lasting(replay, took_s), took_s, woke_s, failure)
+        replay = self.case.replay(whole, until_s, recorded=True)
+        network = _network_of_runs(replay)
+        uses = (_lasting(use, took_s[network == number]) for number, use in enumerate(replay.uses))
+        return RunnerResult(replace(replay, uses=tuple(uses)), took_s, woke_s, failure)
 
 
-def _lasting(replay: Replay, took_s: NDArray[np.float64]) -> Replay:
-    """A replay whose runs took so long."""
-    return replace(replay, overhead_s=float(took_s.sum() - (replay.ran * replay.segments.time_s).sum()))
+def _network_of_runs(replay: Replay) -> NDArray[np.int64]:
+    """The network of each run."""
+    runs = replay.runs
+    assert runs is not None
+    return np.asarray(replay.network[runs.members[np.cumsum(runs.batch) - runs.batch]])
+
+
+def _lasting(use: DeviceUse, took_s: NDArray[np.float64]) -> DeviceUse:
+    """The use of the device by runs that took so long."""
+    return replace(use, overhead_s=float(took_s.sum() - (use.ran * use.segments.time_s).sum()))
 
 
 def as_measured(outcome: RunnerResult) -> Callable[[Launch], float]:
-    """Measured times of launches, in the order of those of one stage and batch size, for :class:`TableEngine`.
+    """Measured times of launches for :class:`TableEngine`: of each network, stage and batch size in their order.
 
     A launch that the device did not make takes the time of the table, scaled by the mean ratio of the others.
     """
-    replay = outcome.alone
-    runs = replay.runs
+    replay = outcome.replay
+    runs, network = replay.runs, _network_of_runs(replay)
     assert runs is not None
-    slower = float(outcome.took_s.sum() / (replay.ran * replay.segments.time_s).sum())
-    left: dict[tuple[int, int], list[float]] = {}
-    for segment, batch, took_s in zip(runs.segment[::-1], runs.batch[::-1], outcome.took_s[::-1], strict=True):
-        left.setdefault((int(segment), int(batch)), []).append(float(took_s))
+    slower = float(outcome.took_s.sum() / sum((use.ran * use.segments.time_s).sum() for use in replay.uses))
+    left: dict[tuple[int, int, int], list[float]] = {}
+    columns = (network, runs.segment, runs.batch, outcome.took_s)
+    for number, segment, batch, took_s in zip(*(column[::-1].tolist() for column in columns), strict=True):
+        left.setdefault((number, segment, batch), []).append(took_s)
 
     def taken(launch: Launch) -> float:
-        seen = left.get((launch.segment, len(launch.members)))
+        seen = left.get((launch.network, launch.segment, len(launch.members)))
         return seen.pop() if seen else slower * (launch.end_s - launch.now_s)
 
     return taken

@@ -20,7 +20,7 @@ def start(model: Any, threads: int, cores: Sequence[int] = ()) -> Any:
     """A model ready to run on this machine's processor."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # its faults come as exceptions
     if len(cores) > 1:
         pool = ";".join(str(core + 1) for core in cores[1:])  # it counts processors from 1
         options.add_session_config_entry("session.intra_op_thread_affinities", pool)

@@ -7,27 +7,29 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
 from ..formats import InputError
+from ..serving.case import case_of
+from ..serving.inputs import Requests
 from ..serving.metrics import summarise
+from ..serving.networks import DeviceTraffic, ServedNetwork
 from ..serving.outcome import Replay
-from ..serving.replay import case_of, simulate
+from ..serving.replay import simulate
 from ..serving.scheduler import Scheduler, find_policy
 from ..serving.statistics import welch_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import offline, poisson
 from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
-from ..traffic.measures import Threshold
-from ..traffic.samples import draw_samples
-from ..traffic.traffic import Traffic, prepare
 from .clock import VirtualClock, WallClock
-from .measurement import Measurement, measure
+from .measurement import MeasuredTimes, measure
 from .network import RealNetwork
-from .runner import RunnerResult, TableEngine, as_measured, serve_in_steps
-from .serve import serve_traffic
+from .protocol import blank_table
+from .runner import TableEngine, as_measured, serve_in_steps
+from .serve import MachineResult, check_models, prepare_here, serve_traffic
 
 DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
 
@@ -42,8 +44,8 @@ CALIBRATION = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Figures of a replay that are compared."""
+class TrialFigures:
+    """TrialFigures of a replay that are compared."""
 
     mean_s: float
     p50_s: float
@@ -52,7 +54,7 @@ class Figures:
     violation_rate: float
 
     @classmethod
-    def of(cls, replay: Replay) -> Figures:
+    def of(cls, replay: Replay) -> TrialFigures:
         """The figures of a replay."""
         found = summarise(replay)
         p50_s, p95_s, p99_s = (found.percentile(name).latency_s for name in ("p50", "p95", "p99"))
@@ -68,9 +70,9 @@ class Trial:
     repeat: int  # repetition, from 0; it is the seed of the trace
     # on the machine; by the simulator with the table measured just before and after the run; and by the simulator
     # with the time that each run took on the machine
-    real: Figures
-    simulated: Figures
-    replayed: Figures
+    real: TrialFigures
+    simulated: TrialFigures
+    replayed: TrialFigures
     drift: float  # share by which the table after the run is slower than the one before it
     # half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
     # measurements before and after the run
@@ -83,7 +85,7 @@ class Trial:
 class Error:
     """Error of a figure of the simulator, over the repeats: a share of the real figure, or of all requests."""
 
-    figure: str  # name of the field of :class:`Figures`
+    figure: str  # name of the field of :class:`TrialFigures`
     # of the simulation, with its sign. The median of all repeats lies between the least and the most of n with a
     # confidence of 1 - 2 ** (1 - n)
     median: float
@@ -142,95 +144,167 @@ class Validation:
         return not self.answers_wrong and all(verdict.says == "within" for verdict in self.verdicts)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialPlan:
+    """The runs of a validation.
+
+    Attributes
+    ----------
+    policies : tuple of str
+        The policies, with their parameters.
+    loads : tuple of float
+        Arrival rates, as shares of what the device serves one by one; with ``clients`` numbers of them.
+    repeats : int
+        Traces of each policy at each load.
+    count : int
+        Requests of each trace.
+    within : float
+        Largest relative error of the mean latency that passes.
+    clients : Clients or None
+        Clients that wait for their answers, in place of arrivals; their number is a load.
+    seed : int
+        Seed of the order of the runs.
+
+    Raises
+    ------
+    InputError
+        If a number is out of bounds, or a policy leaves requests without an answer.
+    """
+
+    policies: tuple[str, ...] = DEFAULT_POLICIES
+    loads: tuple[float, ...] = (0.3, 0.6)
+    repeats: int = 11
+    count: int = 400
+    within: float = 0.05
+    clients: Clients | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        faults, loads = [], self.loads
+        stated, distinct = ", ".join(f"{load:g}" for load in loads) or "none", len(set(loads)) == len(loads)
+        if self.clients is not None:
+            if not (loads and distinct and all(load == int(load) >= 1 for load in loads)):
+                faults.append(f"clients: expected different whole numbers >= 1, found {stated}")
+        elif not (loads and distinct and all(0 < load <= 10 for load in loads)):
+            faults.append(f"loads: expected different shares above 0, up to 10, found {stated}")
+        if self.repeats < 1:
+            faults.append(f"repeats: expected at least 1, found {self.repeats}")
+        if self.count < 2:
+            faults.append(f"count: expected at least 2, found {self.count}")
+        if not 0 < self.within < 1:
+            faults.append(f"within: expected a share between 0 and 1, found {self.within:g}")
+        if faults:
+            raise InputError(faults)
+        for policy, scheduler in self.schedulers.items():
+            if scheduler.on_deadline or scheduler.admit:
+                raise InputError(
+                    f"policy {policy}: expected on_deadline=serve and no admit, as latencies are compared, found "
+                    "another; serve-real and serve-sim take it"
+                )
+
+    @property
+    def schedulers(self) -> dict[str, Scheduler]:
+        """The policies by their text."""
+        return {policy: find_policy(policy) for policy in self.policies}
+
+    def requests(self, point: TrialPoint, one_by_one: float) -> Requests:
+        """The requests of a run, given the rate at which the device serves them one by one."""
+        if self.clients is None:
+            return Requests(trace=poisson(point.load * one_by_one, self.count, point.repeat), seed=point.repeat)
+        clients = replace(self.clients, count=int(point.load))
+        return Requests(trace=offline(self.count), seed=point.repeat, clients=clients)
+
+
 def validate_simulator(
-    network: RealNetwork,
-    policies: Sequence[str] = DEFAULT_POLICIES,
-    loads: Sequence[float] = (0.3, 0.6),
+    models: Sequence[RealNetwork],
+    plan: TrialPlan,
     *,
-    repeats: int = 11,
-    count: int = 400,
-    within: float = 0.05,
+    networks: Sequence[ServedNetwork] | None = None,
     b_max: int = 8,
     slo_s: Objective | None = None,
-    threshold: Threshold | Sequence[Threshold] | None = None,
-    clients: Clients | None = None,
-    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Validation:
     """Serve the same traffic on this machine and in the simulator, and compare.
 
-    The repeats of all policies and loads are in one random order, so that drift favours none.  Before
-    and after each, the machine is measured anew.  With ``clients`` that wait, loads are numbers of them.
+    The repeats of all policies and loads are in one random order, so that drift favours none.  Before and after each,
+    the machine is measured anew.  Several models need ``networks``, which say what each is served with beside its
+    times; an objective that neither they nor ``slo_s`` states is :data:`SLO_PASSES` passes.
     """
-    faults = []
-    if clients is not None:
-        if not loads or not all(load == int(load) >= 1 for load in loads) or len(set(loads)) < len(loads):
-            stated = ", ".join(f"{load:g}" for load in loads) or "none"
-            faults.append(f"clients: expected different whole numbers >= 1, found {stated}")
-    elif not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):
-        faults.append(
-            f"loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
-        )
-    if repeats < 1:
-        faults.append(f"repeats: expected at least 1, found {repeats}")
-    if count < 2:
-        faults.append(f"count: expected at least 2, found {count}")
-    if not 0 < within < 1:
-        faults.append(f"within: expected a share between 0 and 1, found {within:g}")
-    if faults:
-        raise InputError(faults)
-    schedulers = {policy: find_policy(policy) for policy in policies}
-    for policy, scheduler in schedulers.items():
-        if scheduler.on_deadline or scheduler.admit:
-            raise InputError(
-                f"policy {policy}: expected on_deadline=serve and no admit, as latencies are compared, found another; "
-                "serve-real and serve-sim take it"
-            )
-    random = np.random.default_rng(seed)
+    if networks is None and len(models) > 1:
+        raise InputError("networks: expected the networks of several models, found none; state their file")
+    stated = networks or (ServedNetwork(table=blank_table(models[0], b_max)),)
+    check_models(models, stated)
+    random = np.random.default_rng(plan.seed)
 
-    def calibrate() -> Measurement:
-        return measure(network, b_max=b_max, repeats=CALIBRATION, warm_up=1, seed=int(random.integers(2**31)))
+    def calibrate() -> list[MeasuredTimes]:
+        return [
+            measure(model, b_max=b_max, repeats=CALIBRATION, warm_up=1, seed=int(random.integers(2**31)))
+            for model in models
+        ]
 
     before = calibrate()
-    alone_s = before.table.array()[0, 1:, 1]
-    slo_s = SLO_PASSES * float(alone_s[-1]) if slo_s is None else slo_s
-    rates = [row.rate for row in before.table.exits]
-    one_by_one = 1.0 / float(alone_s @ np.array(rates))
-    points = [(load, policy, repeat) for repeat in range(repeats) for load in loads for policy in schedulers]
-    samples, trials = network.samples(), []
-    for number, place in enumerate(random.permutation(len(points)).tolist()):
-        load, policy, repeat = points[place]
-        arrivals = poisson(load * one_by_one, count, repeat) if clients is None else offline(count)
-        trace = draw_samples(arrivals, samples, repeat)
-        traffic = prepare(trace, rates, slo_s=slo_s, threshold=network.thresholds if threshold is None else threshold)
-        if clients is not None:
-            traffic = replace(clients, count=int(load)).send(traffic, repeat)
-        rows = samples.drawn(count, repeat)
-        clock = WallClock(traffic.trace.arrival_s, threading.Event())
-        found = serve_traffic(network, before.table, traffic, rows, schedulers[policy], threshold, clock)
-        if found.outcome.failure:
-            raise InputError(f"{network.path}: {found.outcome.failure}")
-        after = calibrate()
-        trials.append(
-            _trial(load, policy, repeat, schedulers[policy], traffic, found.outcome, before, after, found.answers_wrong)
+    alone_s = [here.table.array()[0, 1:, 1] for here in before]
+    named = [
+        replace(
+            network,
+            slo_s=next(slo for slo in (network.slo_s, slo_s, SLO_PASSES * float(own_s[-1])) if slo is not None),
+            threshold=model.thresholds if network.threshold is None else network.threshold,
         )
+        for network, model, own_s in zip(stated, models, alone_s, strict=True)
+    ]
+    rates = [np.array([row.rate for row in here.table.exits]) for here in before]
+    whole = sum(network.share for network in named)
+    pairs = zip(named, alone_s, rates, strict=True)
+    one_by_one = 1.0 / sum(network.share / whole * float(own_s @ own) for network, own_s, own in pairs)
+    schedulers = plan.schedulers
+    points = [(load, policy, repeat) for repeat in range(plan.repeats) for load in plan.loads for policy in schedulers]
+    trials: list[Trial] = []
+    for number, place in enumerate(random.permutation(len(points)).tolist()):
+        point = TrialPoint(*points[place])
+        there = with_tables(named, [here.table for here in before])
+        traffic, served = prepare_here(models, there, plan.requests(point, one_by_one))
+        clock = WallClock(traffic.whole.trace.arrival_s, threading.Event())
+        done = serve_traffic(served, traffic, schedulers[point.policy], clock)
+        if done.outcome.failure:
+            raise InputError(f"{', '.join(str(model.path) for model in models)}: {done.outcome.failure}")
+        after = calibrate()
+        trials.append(_trial(point, there, traffic, done, (before, after)))
         before = after
         if progress is not None:
             progress(number + 1, len(points))
+    shared = {network.slo_s for network in named if isinstance(network.slo_s, float)}
     return Validation(
-        slo_s if isinstance(slo_s, float) else None,
-        [load * one_by_one for load in loads] if clients is None else [],
+        shared.pop() if len(shared) == 1 and all(isinstance(network.slo_s, float) for network in named) else None,
+        [load * one_by_one for load in plan.loads] if plan.clients is None else [],
         trials,
-        [judge_point(here, within) for load in loads for policy in schedulers if (here := _at(trials, load, policy))],
-        [_order(trials, load, list(schedulers)) for load in loads],
+        [
+            judge_point(here, plan.within)
+            for load in plan.loads
+            for policy in schedulers
+            if (here := _at(trials, load, policy))
+        ],
+        [_order(trials, load, list(schedulers)) for load in plan.loads],
     )
+
+
+class TrialPoint(NamedTuple):
+    """A run: its load, its policy, and its repetition from 0."""
+
+    load: float
+    policy: str
+    repeat: int
+
+
+def with_tables(networks: Sequence[ServedNetwork], tables: Sequence[LatencyTable]) -> tuple[ServedNetwork, ...]:
+    """The networks with these latency tables."""
+    return tuple(replace(network, table=table) for network, table in zip(networks, tables, strict=True))
 
 
 def _at(trials: Sequence[Trial], load: float, policy: str) -> list[Trial]:
     return [trial for trial in trials if (trial.load, trial.policy) == (load, policy)]
 
 
-def between(before: Measurement, after: Measurement) -> LatencyTable:
+def between(before: MeasuredTimes, after: MeasuredTimes) -> LatencyTable:
     """The latency table of a run, from the measurements before and after it."""
     one, other = before.table, after.table
     stage_s = (np.array(before.device.times_s[0]) + np.array(after.device.times_s[0])) / 2
@@ -240,7 +314,7 @@ def between(before: Measurement, after: Measurement) -> LatencyTable:
     return one.model_copy(update=given)
 
 
-def half_width(before: Measurement, after: Measurement) -> float:
+def half_width(before: MeasuredTimes, after: MeasuredTimes) -> float:
     """Half-width of the 95 % interval of the times of :func:`between`, as a share of them."""
     apart = welch_interval(before.round_times, after.round_times)
     assert apart is not None, "a measurement has several rounds"
@@ -256,27 +330,29 @@ def slower(table: LatencyTable, share: float) -> LatencyTable:
 
 
 def _trial(
-    load: float,
-    policy: str,
-    repeat: int,
-    scheduler: Scheduler,
-    traffic: Traffic,
-    outcome: RunnerResult,
-    before: Measurement,
-    after: Measurement,
-    answers_wrong: int,
-) -> Trial:
-    table = between(before, after)
-    simulated = Figures.of(simulate(table, traffic, scheduler))
-    clock = VirtualClock(traffic.trace.arrival_s)
-    engine = TableEngine(clock, as_measured(outcome))
-    # the policy knew the table of the measurement before
-    replayed = serve_in_steps(case_of(before.table, traffic, scheduler), clock, engine).alone
-    moved_s = Figures.of(simulate(slower(table, STEP), traffic, scheduler)).mean_s
-    drift = float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
+    point: TrialPoint, networks: Sequence[ServedNetwork], traffic: DeviceTraffic, done: MachineResult,
+    measured: tuple[Sequence[MeasuredTimes], Sequence[MeasuredTimes]],
+) -> Trial:  # fmt: skip
+    """A run on the machine, and the simulations of it, given the measurements of each network before and after it."""
+    scheduler, pairs = find_policy(point.policy), list(zip(*measured, strict=True))
+    tables = [between(*pair) for pair in pairs]
+    simulated = TrialFigures.of(simulate(with_tables(networks, tables), traffic, scheduler))
+    clock = VirtualClock(traffic.whole.trace.arrival_s)
+    engine = TableEngine(clock, as_measured(done.outcome))
+    # the policy knew the tables of the measurement before
+    replayed = serve_in_steps(case_of(networks, traffic, scheduler), clock, engine).replay
+    longer = with_tables(networks, [slower(table, STEP) for table in tables])
+    moved_s = TrialFigures.of(simulate(longer, traffic, scheduler)).mean_s
+    # of several networks the worst, as an error of one delays all
+    drifts = [
+        float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
+        for before, after in pairs
+    ]
+    real = TrialFigures.of(done.outcome.replay)
     return Trial(
-        policy, load, repeat, Figures.of(outcome.alone), simulated, Figures.of(replayed), drift,
-        half_width(before, after), (moved_s / simulated.mean_s - 1.0) / STEP, answers_wrong,
+        point.policy, point.load, point.repeat, real, simulated, TrialFigures.of(replayed),
+        max(drifts, key=abs), max(half_width(*pair) for pair in pairs), (moved_s / simulated.mean_s - 1.0) / STEP,
+        done.answers_wrong,
     )  # fmt: skip
 
 
@@ -287,7 +363,7 @@ def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
     calibrations, which their interval bounds.
     """
     errors = []
-    for item in fields(Figures):
+    for item in fields(TrialFigures):
         off = [_off(item.name, trial.simulated, trial.real) for trial in trials]
         again = [abs(_off(item.name, trial.replayed, trial.real)) for trial in trials]
         errors.append(Error(item.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
@@ -296,7 +372,7 @@ def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
     return LoadVerdict(trials[0].policy, trials[0].load, errors, doubt, says)
 
 
-def _off(figure: str, found: Figures, real: Figures) -> float:
+def _off(figure: str, found: TrialFigures, real: TrialFigures) -> float:
     """The error of a figure: a share of the real one; for violations, a difference of shares."""
     value, expected = float(getattr(found, figure)), float(getattr(real, figure))
     return value - expected if figure == "violation_rate" else value / expected - 1.0

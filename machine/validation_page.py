@@ -9,7 +9,7 @@ from dataclasses import fields
 
 from ..formats import AnyPath, check_own_folder, write_directory
 from ..formats.sources import made_with
-from .validation import Figures, Trial, Validation
+from .validation import Trial, TrialFigures, Validation
 
 PAGE, PICTURE, RUNS = "README.md", "validation.svg", "runs.csv"
 
@@ -48,8 +48,9 @@ def write_validation(
 
 
 def runs_text(trials: Iterable[Trial]) -> str:
-    """Every run as CSV: the figures of :class:`Figures` on the machine, simulated, and with measured runs."""
-    figures, rest = [item.name for item in fields(Figures)], ("drift", "half_width", "sensitivity", "answers_wrong")
+    """Every run as CSV: the figures of :class:`TrialFigures` on the machine, simulated, and with measured runs."""
+    figures = [field.name for field in fields(TrialFigures)]
+    rest = ("drift", "half_width", "sensitivity", "answers_wrong")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["load", "policy", "repeat", *(f"{kind}_{name}" for kind in KINDS for name in figures), *rest])

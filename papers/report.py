@@ -12,7 +12,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ..formats import InputError, check_resumable, held, make_folder, read_text, write_file
+from ..formats import (
+    InputError,
+    check_installed,
+    check_resumable,
+    held,
+    is_installed,
+    make_folder,
+    read_text,
+    write_file,
+)
 from ..formats.sources import made_with
 from ..plots import check_picture, save
 from . import PAPERS
@@ -29,13 +38,8 @@ KEPT = ".kept"
 
 def versions(lab: Lab) -> dict[str, str]:
     """Versions that made the results; the digest of our sources stands for the commit, which no file says."""
-    return {
-        **made_with(),
-        "numba": version("numba"),
-        "matplotlib": version("matplotlib"),
-        "python": platform.python_version(),
-        **lab.reduced,
-    }
+    draws = {"matplotlib": version("matplotlib")} if is_installed("matplotlib") else {}  # only a folder has pictures
+    return {**made_with(), "numba": version("numba"), **draws, "python": platform.python_version(), **lab.reduced}
 
 
 def _short(value: float | None) -> float | None:
@@ -89,6 +93,7 @@ def _ours(folder: Path, asked: Paper) -> bool:
 
 def check_results(folder: Path, paper: Paper, names: Sequence[str]) -> Path:
     """Refuse, before any work is done, a folder that is not ours, or whose page would lose other items than these."""
+    check_installed(f"{folder}: a page with pictures", "matplotlib", "plot")
     own = folder / paper.folder
     for place in dict.fromkeys((folder, own)):
         check_resumable(place, "fluidb reproduce", ours=_ours(place, paper))

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..serving.metrics import QUANTILES
-from ..serving.networks_replay import NetworksReplay
 from ..serving.one_run import nearest_rank
-from ..serving.outcome import Outcome, Replay
+from ..serving.outcome import Replay
 from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
 
 if TYPE_CHECKING:
@@ -24,14 +23,14 @@ SPELLS = 200
 """Intervals of equal length into which time is divided."""
 
 
-def draw_replay(replay: Replay | NetworksReplay, title: str = "") -> Figure:
+def draw_replay(replay: Replay, title: str = "") -> Figure:
     """Draw the shares of requests beyond each latency, and latency and queue over time."""
     with canvas(10.0, 4.4) as figure:
         left, right = figure.subfigures(1, 2, squeeze=False)[0]
         _tail(left.subplots(), replay)
         above, below = right.subplots(2, 1, sharex=True)
         _over_time(above, below, replay)
-        tables = [part.table for part in replay.by_network]
+        tables = [use.table for use in replay.uses]
         heading = f"{', '.join(legible(table.network) for table in tables)} on {legible(tables[0].platform)}"
         latency_s, violations = np.sort(replay.latency_s), float(replay.violated.mean())
         p50, p99 = (nearest_rank(latency_s, QUANTILES[name]) for name in ("p50", "p99"))
@@ -51,7 +50,7 @@ def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     return finite[ranks], 1 - (ranks + 1) / count
 
 
-def waiting(replay: Outcome) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Times at which the queue changes, rising, and its length from each on."""
     left_s = replay.left_queue_s[np.isfinite(replay.left_queue_s)]
     at_s = np.concatenate([replay.traffic.trace.arrival_s, left_s])
@@ -62,15 +61,15 @@ def waiting(replay: Outcome) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return at_s[last], queue[last]
 
 
-def _kinds(replay: Replay | NetworksReplay) -> list[tuple[str, NDArray[np.bool_]]]:
-    """The requests of each exit, or of each of several networks."""
-    if isinstance(replay, NetworksReplay):
+def _kinds(replay: Replay) -> list[tuple[str, NDArray[np.bool_]]]:
+    """The requests of each network that has a name, or else of each exit."""
+    if all(replay.names):
         return [(legible(name), replay.network == number) for number, name in enumerate(replay.names)]
     exits = replay.traffic.exits
     return [(f"exit {index} {legible(row.name)}", exits == index) for index, row in enumerate(replay.table.exits, 1)]
 
 
-def _tail(axes: Axes, replay: Replay | NetworksReplay) -> None:
+def _tail(axes: Axes, replay: Replay) -> None:
     latency_s = replay.latency_s
     finite = latency_s[np.isfinite(latency_s)]
     unit, per_s = durations(float(finite.max(initial=0.0)))
@@ -94,7 +93,7 @@ def _tail(axes: Axes, replay: Replay | NetworksReplay) -> None:
     axes.legend()
 
 
-def _over_time(above: Axes, below: Axes, replay: Outcome) -> None:
+def _over_time(above: Axes, below: Axes, replay: Replay) -> None:
     arrival_s, latency_s = replay.traffic.trace.arrival_s, replay.latency_s
     begin_s = float(arrival_s[0])
     edges_s = np.linspace(begin_s, max(float(arrival_s[-1]), begin_s + 1e-6), SPELLS + 1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..studies.thresholds import NetworksPoint, NetworksSweep, Sweep, ThresholdPoint
+from ..studies.thresholds import Sweep, ThresholdPoint
 from .canvas import COLOURS, canvas, describe, durations
 
 if TYPE_CHECKING:
@@ -17,19 +17,18 @@ NAMED = 12
 """Most combinations of several networks' thresholds that are named."""
 
 
-def _name(point: ThresholdPoint | NetworksPoint) -> str:
+def _name(point: ThresholdPoint) -> str:
     """The thresholds of a point."""
-    tried = [point.threshold] if isinstance(point, ThresholdPoint) else [item.threshold for item in point.networks]
-    return ", ".join(f"{threshold:g}" for threshold in tried if threshold is not None)
+    return ", ".join(f"{network.threshold:g}" for network in point.networks if network.threshold is not None)
 
 
-def draw_thresholds(found: Sweep | NetworksSweep) -> Figure:
+def draw_thresholds(found: Sweep) -> Figure:
     """Draw accuracy over mean latency and over violations; Pareto points are filled and named.
 
     Of several networks they are named only if they are few.
     """
-    points: list[ThresholdPoint | NetworksPoint] = [*found.points]
-    few = isinstance(found, Sweep) or sum(point.pareto for point in points) <= NAMED
+    points, one = found.points, sum(network.measure is not None for network in found.networks) == 1
+    few = one or sum(point.pareto for point in points) <= NAMED
     kept = [bool(point.kept) for point in points if point.kept is not None]
     filled, empty = "no other threshold beats it", "beaten by another"
     if kept:
@@ -43,7 +42,7 @@ def draw_thresholds(found: Sweep | NetworksSweep) -> Figure:
         panels = figure.subplots(1, 2, sharey=True)
         costs = (per_s * latency_s, f"mean latency, {unit}"), (violations, "violations, %")
         for axes, (cost, label) in zip(panels, costs, strict=True):
-            if isinstance(found, Sweep):
+            if one:
                 axes.plot(cost, accuracy, color=COLOURS[0], linewidth=0.8, alpha=0.5)
             axes.plot(cost[best], accuracy[best], "o", color=COLOURS[0], label=filled)
             axes.plot(cost[~best], accuracy[~best], "o", color=COLOURS[0], fillstyle="none", label=empty)
@@ -54,7 +53,7 @@ def draw_thresholds(found: Sweep | NetworksSweep) -> Figure:
             axes.set_xlim(left=0)
         panels[0].set_ylabel("accuracy, %")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        what = "thresholds" if isinstance(found, Sweep) else "combinations of thresholds"
+        what = "thresholds" if one else "combinations of thresholds"
         said = (
             f"{len(points)} {what}; accuracy from {accuracy.min():.2f} % to {accuracy.max():.2f} %, mean "
             f"latency from {per_s * latency_s.min():.4g} to {per_s * latency_s.max():.4g} {unit}. "

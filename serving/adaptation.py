@@ -16,10 +16,11 @@ import numpy as np
 
 from ..formats import InputError
 from ..rules.exit_choice import NEARLY, ExitGoal, Floats, Ints, Log
+from .case import requests_of
 from .event_loop import DeviceArrays, RequestArrays, Rules
 from .judgement import Cause, Exits, Judge, precision_of
+from .play import play
 from .policies.interface import VARIANT
-from .replay import play, requests_of
 from .scheduler import Scheduler
 
 EVENTS = 256

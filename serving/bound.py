@@ -160,6 +160,8 @@ def least_tardy_at_once(due_s: NDArray[np.float64], work_s: NDArray[np.float64])
 def least_violations(replay: Replay) -> int:
     """Violations that no scheduler on this NPU can prevent, for the traffic of a replay.
 
+    Of several networks, each has at least those that it would have alone.
+
     Parameters
     ----------
     replay : Replay
@@ -172,11 +174,14 @@ def least_violations(replay: Replay) -> int:
         A lower bound, also for a scheduler that knows all arrivals and exits
         beforehand, and may batch and preempt at layers at no cost.
     """
-    traffic = replay.traffic
-    if replay.on_deadline == "answer":  # then the first exit is enough
-        one = np.ones_like(traffic.exits)
-        traffic = replace(traffic, trace=replace(traffic.trace, steps=one), exits=one)
-    return least_late(replay.table, traffic, traffic.slo_s, replay.until_s)
+    late = 0
+    for part in replay.by_network:
+        traffic = part.traffic
+        if replay.on_deadline == "answer":  # then the first exit is enough
+            one = np.ones_like(traffic.exits)
+            traffic = replace(traffic, trace=replace(traffic.trace, steps=one), exits=one)
+        late += least_late(part.table, traffic, traffic.slo_s, replay.until_s)
+    return late
 
 
 def least_late(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..formats import AnyPath, InputError, is_input
@@ -14,9 +14,7 @@ from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.measures import MEASURES, Threshold
 from ..traffic.reading import read_trace
-from ..traffic.samples import draw_samples, read_samples
 from ..traffic.trace import Trace
-from ..traffic.traffic import Traffic, prepare
 from .scheduler import Scheduler, find_policy
 
 AnyTable = LatencyTable | AnyPath
@@ -96,7 +94,7 @@ class Requests:
         return self.trace.source if isinstance(self.trace, Trace) else Path(self.trace)
 
     def read(self, progress: Callable[[int, int], None] | None = None) -> Trace:
-        """The trace, with the samples that its requests drew.
+        """The trace, without the samples that its requests draw.
 
         Parameters
         ----------
@@ -111,38 +109,6 @@ class Requests:
         Raises
         ------
         InputError
-            If a file cannot be read, or the trace needs no samples.
+            If the file cannot be read.
         """
-        trace = self.trace if isinstance(self.trace, Trace) else read_trace(self.trace, progress)
-        return trace if self.samples is None else draw_samples(trace, read_samples(self.samples), self.seed)
-
-    def traffic(
-        self, trace: Trace, rates: Sequence[float], threshold: Threshold | Sequence[Threshold] | None = None
-    ) -> Traffic:
-        """The requests that were read, ready to be served.
-
-        Parameters
-        ----------
-        trace : Trace
-            The result of :meth:`read`, which can serve several networks or thresholds.
-        rates : sequence of float
-            The network's exit rates.
-        threshold : Threshold or sequence of Threshold, optional
-            As :func:`fluidb.traffic.prepare` takes it.
-
-        Returns
-        -------
-        Traffic
-            The requests with their exits and objectives.
-
-        Raises
-        ------
-        InputError
-            As :func:`fluidb.traffic.prepare` does.
-        """
-        found = prepare(
-            trace, rates, slo_s=self.slo_s, seed=self.seed, threshold=threshold, predict_depth=self.predict_depth
-        )
-        drawn = "" if self.samples is None else f" of {self.samples}, seed {self.seed}"
-        found = replace(found, origin=f"{found.origin}{drawn}")
-        return found if self.clients is None else self.clients.send(found, self.seed)
+        return self.trace if isinstance(self.trace, Trace) else read_trace(self.trace, progress)

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import brief
 from .one_run import OneRun, nearest_rank
-from .outcome import Outcome, Replay
+from .outcome import DeviceUse, Replay
 from .saturation import Saturation, saturation_of
 from .statistics import Interval, warm_up
 from .subnets import SubNetSummary, summarise_subnets
-
-if TYPE_CHECKING:
-    from .networks_replay import NetworksReplay
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 """The percentiles that are reported."""
@@ -173,8 +170,8 @@ class Summary:
         Energy of the NPU for each request that returned, its static power over the span included; ``None`` if the
         latency table states no energies.
     fairness : float or None
-        Of several networks, Jain's index of their shares of requests in time: from 1/K to 1, which K equal shares have;
-        ``None`` of one network.
+        Of K networks with names, Jain's index of their shares of requests in time: from 1/K to 1, which equal shares
+        have.
     """
 
     requests: int
@@ -225,28 +222,27 @@ class Summary:
         return next(item for item in self.percentiles if item.name == name)
 
 
-def _utilisation(replays: Sequence[Replay], span_s: float) -> Utilisation | None:
+def _utilisation(uses: Sequence[DeviceUse], span_s: float) -> Utilisation | None:
     """Shares of the span of all lanes, from the causes in the latency tables; ``None`` if one has none."""
-    span_s *= replays[0].lanes
-    sums = [[float((replay.ran * part).sum()) / span_s for part in replay.segments.causes] for replay in replays]
+    sums = [[float((use.ran * part).sum()) / span_s for part in use.segments.causes] for use in uses]
     if not all(sums):
         return None
     made, tile, batch, memory = (sum(column) for column in zip(*sums, strict=True))
-    scheduler = sum(replay.scheduler_s for replay in replays) / span_s
+    scheduler = sum(use.scheduler_s for use in uses) / span_s
     # where a policy delays nothing, the overhead of cores is that they wait for each other's words
-    memory += sum(replay.overhead_s for replay in replays if replay.table.cores is not None) / span_s
+    memory += sum(use.overhead_s for use in uses if use.table.cores is not None) / span_s
     idle = _share(1.0 - made - tile - batch - memory - scheduler)
     return Utilisation(made, idle, scheduler, memory, tile, batch)
 
 
-def _energy(replays: Sequence[Replay], span_s: float) -> float | None:
+def _energy(uses: Sequence[DeviceUse], span_s: float) -> float | None:
     """Energy of all runs, with the static power over the span; ``None`` if a latency table states none."""
-    found = span_s * max(replay.table.static_w or 0.0 for replay in replays)
-    for replay in replays:
-        if replay.segments.energy_j is None:
+    energy_j = span_s * max(use.table.static_w or 0.0 for use in uses)
+    for use in uses:
+        if use.segments.energy_j is None:
             return None
-        found += float((replay.ran * replay.segments.energy_j).sum())
-    return found
+        energy_j += float((use.ran * use.segments.energy_j).sum())
+    return energy_j
 
 
 def _share(value: float) -> float:
@@ -256,7 +252,7 @@ def _share(value: float) -> float:
 
 
 def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float) -> StageSummary:
-    here = replay.segments.stage == stage
+    here = replay.use.segments.stage == stage
     by_batch = replay.launches[:, here].sum(axis=(0, 1))
     runs = int(by_batch.sum())
     mean = float(by_batch @ np.arange(len(by_batch))) / runs if runs else 0.0
@@ -275,7 +271,7 @@ def _exit(
     return ExitSummary(number, count, float(ordered.sum()) / count, nearest_rank(ordered, 0.99), accuracy)
 
 
-def _deadlines(replay: Outcome, right: NDArray[Any] | None) -> DeadlineSummary | None:
+def _deadlines(replay: Replay, right: NDArray[Any] | None) -> DeadlineSummary | None:
     """What became of requests that may go without an answer, given whether answers are right."""
     if replay.left_s is None:
         return None
@@ -300,6 +296,17 @@ def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
     return float((squares / np.maximum(sizes, 1))[sizes > 0].mean())
 
 
+class Figures(NamedTuple):
+    """The figures of all requests together, and those of each network that has a name, over the span of all."""
+
+    whole: Summary
+    networks: dict[str, Summary]
+
+    def of(self, network: str | None) -> Summary:
+        """The figures of a network, or of all requests."""
+        return self.whole if network is None else self.networks[network]
+
+
 def summarise(replay: Replay) -> Summary:
     """Compute the figures of a replay.
 
@@ -311,28 +318,31 @@ def summarise(replay: Replay) -> Summary:
     Returns
     -------
     Summary
-        The figures.
+        The figures of all requests.
     """
-    return _summary(replay, float(replay.traffic.trace.arrival_s[0]), replay.end_s)
+    return figures_of(replay).whole
 
 
-def summarise_networks(replay: NetworksReplay) -> tuple[Summary, list[Summary]]:
-    """Compute the figures of a replay of several networks.
+def figures_of(replay: Replay) -> Figures:
+    """Compute the figures of a replay, and those of each of its networks.
 
     Parameters
     ----------
-    replay : NetworksReplay
+    replay : Replay
         The simulation.
 
     Returns
     -------
-    tuple of Summary and list of Summary
-        The figures of all requests together, and those of each network, over the span of all.
+    Figures
+        The figures of all requests, and of the requests of each network that has a name.
     """
     span = float(replay.traffic.trace.arrival_s[0]), replay.end_s
-    parts = [_summary(part, *span) for part in replay.parts]
-    in_time = [1.0 - part.violation_rate for part in parts]
-    return replace(_summary(replay, *span), fairness=jain(in_time)), parts
+    parts = [_summary(part, *span) for part in replay.by_network]
+    whole = parts[0] if len(parts) == 1 else _summary(replay, *span)
+    networks = {name: part for name, part in zip(replay.names, parts, strict=True) if name}
+    if not networks:
+        return Figures(whole, networks)
+    return Figures(replace(whole, fairness=jain([1.0 - part.violation_rate for part in parts])), networks)
 
 
 def jain(values: Sequence[float]) -> float:
@@ -345,10 +355,10 @@ def jain(values: Sequence[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
-def _summary(replay: Outcome, begin_s: float, end_s: float) -> Summary:
+def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
     """The figures of requests, and of the networks that served them."""
-    parts, traffic, trace, count = replay.by_network, replay.traffic, replay.traffic.trace, len(replay.traffic)
-    alone, span_s = parts[0] if len(parts) == 1 else None, end_s - begin_s
+    uses, traffic, trace, count = replay.uses, replay.traffic, replay.traffic.trace, len(replay.traffic)
+    alone, span_s = replay if len(uses) == 1 else None, end_s - begin_s
     latency_s, violated = replay.latency_s, replay.violated
     run = OneRun(latency_s, replay.fresh, at_once=trace.at_once)
     ordered = run.ordered_s
@@ -359,12 +369,12 @@ def _summary(replay: Outcome, begin_s: float, end_s: float) -> Summary:
     refused = None if replay.refused is None else int(replay.refused.sum())
     violations, unfinished = int(violated.sum()), int(np.isinf(replay.gone_s).sum())
     right = replay.right
-    run_s = [part.ran * part.segments.time_s for part in parts]
+    run_s = [use.ran * use.segments.time_s for use in uses]
     ran_s = sum(float(time_s.sum()) for time_s in run_s)
     sample_s = sum(float((time_s * np.arange(time_s.shape[2])).sum()) for time_s in run_s)
-    overhead_s = sum(part.overhead_s for part in parts)
+    overhead_s = replay.overhead_s
     numbers = range(1, 1 if alone is None else len(alone.table.exits) + 1)
-    energy_j = _energy(parts, span_s)
+    energy_j = _energy(uses, span_s)
     return Summary(
         requests=count,
         unfinished=unfinished,
@@ -387,10 +397,10 @@ def _summary(replay: Outcome, begin_s: float, end_s: float) -> Summary:
         width_variance=None if trace.width is None else variance_within(replay.batch, trace.width),
         warm_up_requests=0 if trace.at_once else warm_up(latency_s),
         busy_share=_share((ran_s + overhead_s) / replay.lanes / span_s),
-        utilisation=_utilisation(parts, span_s),
+        utilisation=_utilisation(uses, span_s * replay.lanes),
         mean_batch=sample_s / ran_s if ran_s else 0.0,
-        preemptions=sum(part.preemptions for part in parts),
-        scheduler_calls=sum(part.scheduler_calls for part in parts),
+        preemptions=replay.preemptions,
+        scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
         accuracy=None if right is None or not answered else float(right[returned].sum()) / answered,
         stages=[] if alone is None else [_stage(alone, stage, run_s[0], span_s) for stage in numbers],

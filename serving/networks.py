@@ -1,4 +1,4 @@
-"""Several networks on one device: their file, their requests, and the replay of all together."""
+"""The networks that a device serves, one or several: their file, and their requests."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from ..traffic.request_columns import parse_slo
 from ..traffic.rows import more
 from ..traffic.samples import Samples, draw_samples, read_samples
 from ..traffic.trace import Trace
-from ..traffic.traffic import Traffic
+from ..traffic.traffic import Traffic, prepare
 from .admission import Admission, parse_admission
-from .inputs import AnyTable, AnyThresholds, Requests, as_table, as_thresholds
+from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
+from .scheduler import Scheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedNetwork:
-    """One of several networks that a device serves.
+    """A network that a device serves.
 
     Attributes
     ----------
     name : str
-        Its name, as the column ``network`` of a trace has it.
+        Its name, as the column ``network`` of a trace has it; empty of the only network of a device, which needs none.
     table : LatencyTable, str or Path
         Its times on the device, or the folder that holds them.
     slo_s : float, Distribution or Shares, optional
@@ -62,7 +63,7 @@ class ServedNetwork:
         If the name is none, or a number is out of bounds.
     """
 
-    name: str
+    name: str = ""
     table: AnyTable
     slo_s: Objective | None = None
     samples: Samples | AnyPath | None = None
@@ -74,7 +75,7 @@ class ServedNetwork:
     cores: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        if not Name().fits(self.name):
+        if self.name and not Name().fits(self.name):
             raise InputError(f'networks: name: expected {Name().expected}, found "{self.name}"')
         for key, least, given in (("share", 0, self.share), ("switch_s", 0, self.switch_s)):
             if not least <= given < math.inf:
@@ -88,11 +89,20 @@ class ServedNetwork:
         """The rule of ``admit``."""
         return parse_admission(self.admit, "admit") if isinstance(self.admit, str) else self.admit
 
+    @property
+    def latency(self) -> LatencyTable:
+        """Its latency table."""
+        return as_table(self.table)
+
+    def about(self, faults: Sequence[str]) -> list[str]:
+        """Faults, with its name if it has one."""
+        return [f'network "{self.name}": {fault}' if self.name else fault for fault in faults]
+
 
 class NetworkKeys(Strict):
     """A network in the file of several: :class:`ServedNetwork`, with durations and thresholds as options have them."""
 
-    name: str
+    name: Annotated[str, Field(min_length=1)]
     table: str
     slo: str | None = None
     samples: str | None = None
@@ -127,14 +137,16 @@ class NetworksFile(Strict):
 
 
 def check_networks(networks: Sequence[ServedNetwork]) -> None:
-    """Refuse no network, two of one name, and shares that say nothing."""
-    names = [item.name for item in networks]
+    """Refuse no network, two of one name, several without, and shares that say nothing."""
+    names = [network.name for network in networks]
     if not names:
         raise InputError("networks: expected at least one, found none")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f'networks: expected every name once, found "{twice}" twice')
-    if not 0 < sum(item.share for item in networks) < math.inf:
+    if len(names) > 1 and "" in names:
+        raise InputError("networks: expected a name of each where there are several, found one without")
+    if not 0 < sum(network.share for network in networks) < math.inf:
         raise InputError("networks: share: expected shares of which one is above 0, found a sum of 0; state e.g. 1")
 
 
@@ -156,52 +168,59 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
     InputError
         If the file or a table cannot be read, or a name stands twice; every fault has a line with its key.
     """
-    file, found, faults = read_toml(NetworksFile, path), [], []
+    file, networks, faults = read_toml(NetworksFile, path), [], []
     for index, keys in enumerate(file.networks):
         try:
             network = keys.network(Path(path).parent)
-            found.append(replace(network, table=as_table(network.table)))
+            networks.append(replace(network, table=network.latency))
         except InputError as error:
             faults += [f'{path}: networks[{index}] ("{keys.name}"): {fault}' for fault in error.faults]
     if faults:
         raise InputError(faults)
     try:
-        check_networks(found)
+        check_networks(networks)
     except InputError as error:
         raise InputError([f"{path}: {fault}" for fault in error.faults]) from None
-    return found
+    return networks
 
 
 AnyServed = AnyTable | Sequence[ServedNetwork]
-"""A latency table, several networks, or the folder or file of either."""
+"""A latency table, which serves one network, or the networks of a device; or the folder or file of either."""
 
 
-def as_served(given: AnyServed) -> LatencyTable | tuple[ServedNetwork, ...]:
-    """The latency table or the networks, read if they were given by a path."""
-    if isinstance(given, LatencyTable):
-        return given
-    if isinstance(given, str | PathLike):
-        return tuple(read_networks(given)) if Path(given).suffix == ".toml" else as_table(given)
+def as_served(given: AnyServed, threshold: AnyThresholds = None) -> tuple[ServedNetwork, ...]:
+    """The networks of a device, with their tables read; ``threshold`` is that of a table's network."""
+    if isinstance(given, str | PathLike) and Path(given).suffix == ".toml":
+        given = read_networks(given)
+    if isinstance(given, LatencyTable | str | PathLike):
+        return (ServedNetwork(name="", table=as_table(given), threshold=threshold),)
+    if threshold is not None:
+        raise InputError("threshold: expected one network, found a file of several; state the threshold of each there")
     check_networks(given)
-    return tuple(replace(item, table=as_table(item.table)) for item in given)
+    return tuple(replace(network, table=network.latency) for network in given)
 
 
-def names_of(served: LatencyTable | Sequence[ServedNetwork]) -> list[str]:
-    """The names of several networks; none of a latency table."""
-    return [] if isinstance(served, LatencyTable) else [item.name for item in served]
+def names_of(networks: Sequence[ServedNetwork]) -> list[str]:
+    """The names of networks; none of one that has none."""
+    return [network.name for network in networks if network.name]
+
+
+def scheduler_on(networks: Sequence[ServedNetwork], policy: AnyPolicy) -> Scheduler:
+    """The policy of a device: of a network without a name with the batch size of its plan of exits."""
+    return as_scheduler(policy, None if networks[0].name else networks[0].latency)
 
 
 def ends_of(networks: Sequence[ServedNetwork]) -> dict[float, tuple[ServedNetwork, ...]]:
     """The networks where the times of a calibrated engine are at each end of its error, by their factor."""
     return {
-        factor: tuple(replace(item, table=as_table(item.table).slower(factor)) for item in networks)
-        for factor in as_table(networks[0].table).measured or ()
+        factor: tuple(replace(network, table=network.latency.slower(factor)) for network in networks)
+        for factor in networks[0].latency.measured or ()
     }
 
 
 @dataclass(frozen=True, slots=True)
-class NetworksTraffic:
-    """Requests of several networks, ready to be served.
+class DeviceTraffic:
+    """Requests of the networks of a device, ready to be served.
 
     Attributes
     ----------
@@ -225,42 +244,66 @@ class NetworksTraffic:
 
     __repr__ = brief
 
-    def first(self, count: int) -> NetworksTraffic:
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    @classmethod
+    def of(cls, traffic: Traffic | DeviceTraffic, name: str = "", seed: int = 0) -> DeviceTraffic:
+        """The requests of one network, or of several as they are."""
+        if isinstance(traffic, DeviceTraffic):
+            return traffic
+        return cls((name,), np.zeros(len(traffic), np.int64), (traffic,), traffic, (seed,))
+
+    def first(self, count: int) -> DeviceTraffic:
         """The first requests; each network must have one."""
         network = self.network[:count]
         numbers = np.bincount(network, minlength=len(self.names)).tolist()
         parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
         return replace(self, network=network, parts=parts, whole=self.whole.first(count))
 
-    def sent_by(self, clients: Clients, seed: int) -> NetworksTraffic:
+    def part(self, number: int) -> DeviceTraffic:
+        """The requests of one network."""
+        return DeviceTraffic.of(self.parts[number], self.names[number])
+
+    def sent_by(self, clients: Clients, seed: int) -> DeviceTraffic:
         """The requests, sent by clients in their order: each may be for any network."""
         later = [replace(part.trace, arrival_s=np.full(len(part), np.inf)) for part in self.parts]
         parts = tuple(replace(part, trace=trace) for part, trace in zip(self.parts, later, strict=True))
         return replace(self, parts=parts, whole=clients.send(self.whole, seed))
 
+    def served_at(self, arrival_s: NDArray[np.float64], exits: NDArray[np.int64]) -> DeviceTraffic:
+        """The requests with the arrivals and the exits that came about."""
+
+        def came(traffic: Traffic, arrival_s: NDArray[np.float64], exits: NDArray[np.int64]) -> Traffic:
+            return replace(traffic, trace=replace(traffic.trace, arrival_s=arrival_s), exits=exits)
+
+        masks = [self.network == number for number in range(len(self.parts))] if len(self.parts) > 1 else [...]
+        parts = (came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
+        return replace(self, parts=tuple(parts), whole=came(self.whole, arrival_s, exits))
+
 
 def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:
     """The network of each request, counted from 0: the one that it states, or drawn by shares."""
     if trace.network is None:
-        shares = np.array([item.share for item in networks])
+        shares = np.array([network.share for network in networks])
         below = np.cumsum(shares / shares.sum())[:-1]
         return np.searchsorted(below, random.random(len(trace)), side="right").astype(np.int64)
-    found = np.full(len(trace), -1)
-    for number, item in enumerate(networks):
-        found[trace.network == item.name] = number
-    if (wrong := np.flatnonzero(found < 0)).size:
-        known = ", ".join(item.name for item in networks)
+    numbers = np.full(len(trace), -1)
+    for number, network in enumerate(networks):
+        numbers[trace.network == network.name] = number
+    if (wrong := np.flatnonzero(numbers < 0)).size:
+        known = ", ".join(network.name for network in networks)
         raise InputError(
             f"{trace.source or 'trace'}: row {wrong[0] + 1}: network: expected one of {known}, found "
             f'"{trace.network[wrong[0]]}"{more(wrong.size)}'
         )
-    return found
+    return numbers
 
 
-def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trace: Trace) -> NetworksTraffic:
-    """Make requests ready to be served by several networks.
+def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trace: Trace) -> DeviceTraffic:
+    """Make requests ready to be served by the networks of a device.
 
-    Each network draws its exits, samples and objectives from random streams of its own.
+    Each of several networks draws its exits, samples and objectives from random streams of its own.
 
     Parameters
     ----------
@@ -269,11 +312,11 @@ def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trac
     requests : Requests
         What requests are given beside what their networks state.
     trace : Trace
-        The requests that were read.
+        The requests that were read, without samples.
 
     Returns
     -------
-    NetworksTraffic
+    DeviceTraffic
         The requests.
 
     Raises
@@ -282,49 +325,58 @@ def prepare_networks(networks: Sequence[ServedNetwork], requests: Requests, trac
         If a request states a network that there is not, a network has no request, or a part does not fit its network.
     """
     check_networks(networks)
+    if not networks[0].name:  # what the only network draws has the seed of the study
+        alone = _own_traffic(networks[0], requests, trace, requests.seed)
+        if requests.clients is not None:
+            alone = requests.clients.send(alone, requests.seed)
+        return DeviceTraffic.of(alone, seed=requests.seed)
     random = stream(requests.seed, NETWORKS)
     seeds = random.integers(10**9, size=len(networks)).tolist()
-    network, parts, faults = network_of(trace, networks, random), [], []
-    for number, item in enumerate(networks):
-        here = np.flatnonzero(network == number)
+    number_of, parts, faults = network_of(trace, networks, random), [], []
+    for number, network in enumerate(networks):
+        here = np.flatnonzero(number_of == number)
         if not here.size:
-            faults.append(f'networks: expected a request of every network, found none of "{item.name}"')
+            faults.append(f'networks: expected a request of every network, found none of "{network.name}"')
             continue
         try:
-            parts.append(_own_traffic(item, requests, replace(trace.at(here), network=None), seeds[number]))
+            parts.append(_own_traffic(network, requests, replace(trace.at(here), network=None), seeds[number]))
         except InputError as error:
-            faults += [f'network "{item.name}": {fault}' for fault in error.faults]
+            faults += network.about(error.faults)
     if faults:
         raise InputError(faults)
 
     def joined(pick: Callable[[Traffic], Any]) -> NDArray[Any]:
-        return merged(network, [pick(part) for part in parts])
+        return merged(number_of, [pick(part) for part in parts])
 
-    names = tuple(item.name for item in networks)
+    names = tuple(network.name for network in networks)
     origin = "; ".join(f"{name}: {part.origin}" for name, part in zip(names, parts, strict=True))
-    named = replace(trace, network=np.array(names)[network])
+    named = replace(trace, network=np.array(names)[number_of])
     whole = Traffic(named, joined(lambda part: part.exits), joined(lambda part: part.slo_s), None, origin)
-    found = NetworksTraffic(names, network, tuple(parts), whole, tuple(seeds))
-    return found if requests.clients is None else found.sent_by(requests.clients, requests.seed)
+    traffic = DeviceTraffic(names, number_of, tuple(parts), whole, tuple(seeds))
+    return traffic if requests.clients is None else traffic.sent_by(requests.clients, requests.seed)
 
 
-def _own_traffic(item: ServedNetwork, requests: Requests, trace: Trace, seed: int) -> Traffic:
+def _own_traffic(network: ServedNetwork, requests: Requests, trace: Trace, seed: int) -> Traffic:
     """The requests of one network, ready to be served."""
-    table, drawn = as_table(item.table), ""
-    given = requests.samples if item.samples is None else item.samples
+    table, drawn = network.latency, ""
+    given = requests.samples if network.samples is None else network.samples
     if given is not None:
         samples = given if isinstance(given, Samples) else read_samples(given)
         trace = draw_samples(trace, samples, seed)
         drawn = f" of {samples.source or 'samples'}, seed {seed}"
-    slo_s = requests.slo_s if item.slo_s is None else item.slo_s
-    own = replace(requests, trace=trace, samples=None, slo_s=slo_s, seed=seed, clients=None)
-    found = own.traffic(trace, [row.rate for row in table.exits], as_thresholds(item.threshold, table, trace))
-    return replace(found, origin=f"{found.origin}{drawn}")
+    traffic = prepare(
+        trace, [exit_.rate for exit_ in table.exits],
+        slo_s=requests.slo_s if network.slo_s is None else network.slo_s, seed=seed,
+        threshold=as_thresholds(network.threshold, table, trace), predict_depth=requests.predict_depth,
+    )  # fmt: skip
+    return replace(traffic, origin=f"{traffic.origin}{drawn}")
 
 
 def merged(network: NDArray[np.int64], values: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Values of the requests of each network, in the order of all requests."""
-    found = np.empty(len(network), np.result_type(*values))
+    if len(values) == 1:
+        return values[0]
+    joined = np.empty(len(network), np.result_type(*values))
     for number, own in enumerate(values):
-        found[network == number] = own
-    return found
+        joined[network == number] = own
+    return joined

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..formats import brief, first_rows
 from ..tables.latency import LatencyTable, Segments
 from ..traffic.request_columns import REQUEST_COLUMNS
 from ..traffic.traffic import Traffic, places
+from .networks import DeviceTraffic, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,42 +32,212 @@ class Runs:
     lane: NDArray[np.int64]
     members: NDArray[np.int64]  # (sum of batch,): the requests of each run, by index, one run after the other
 
+    def of(self, network: NDArray[np.int64], number: int) -> Runs:
+        """The runs of one network; their members are counted among its own requests."""
+        mine = network[self.members] == number
+        here = mine[np.cumsum(self.batch) - self.batch]  # all members of a batch are of one network
+        members = (np.cumsum(network == number) - 1)[self.members[mine]]
+        return Runs(
+            self.begin_s[here], self.end_s[here], self.segment[here], self.batch[here], self.level[here],
+            self.flags[here], self.lane[here], members,
+        )  # fmt: skip
 
-class Outcome(ABC):
-    """What follows for every request from its arrival, its return and its deadline."""
 
-    __slots__ = ()
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """The use of the device by the runs of a network.
 
-    traffic: Traffic
+    Attributes
+    ----------
+    table : LatencyTable
+        Latency table of the network.
+    segments : Segments
+        The units in which it ran: stages, or layers.
+    launches : (V, S, b_max + 1) ndarray of int64
+        Runs of each segment, by variant and batch size.
+    cut : (V, S, b_max + 1) ndarray of float64
+        The share that is missing of those runs that were not done when the simulation was stopped.
+    preemptions : int
+        Preemptions of running batches.
+    scheduler_calls : int
+        Calls of the policy while samples were on the NPU.
+    scheduler_s : float
+        Time of those calls.
+    overhead_s : float
+        Busy time of the lanes that no segment accounts for: gathers, delays, slowdown by other lanes.
+    """
+
+    table: LatencyTable
+    segments: Segments
+    launches: NDArray[np.int64]
+    cut: NDArray[np.float64]
+    preemptions: int
+    scheduler_calls: int
+    scheduler_s: float
+    overhead_s: float = 0.0
+
+    @property
+    def ran(self) -> NDArray[np.float64]:
+        """Number of runs of each segment by variant and batch size; a run that was cut off counts as the share done."""
+        return self.launches - self.cut
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Outcome of a simulation for every request of the networks of a device.
+
+    Attributes
+    ----------
+    arrived : DeviceTraffic
+        The requests that arrived, with their networks, exits and objectives.
+    offered : DeviceTraffic
+        The same before they were served: ``arrived`` has the arrivals of clients that came about, and the exits whose
+        answers were given.
+    uses : tuple of DeviceUse
+        The use of the device by each network.
+    start_s, finish_s : (N,) ndarray of float64
+        Entry into the NPU, and return; infinite if the simulation was stopped before.
+    stalled_s : (N,) ndarray of float64
+        Time for which each was preempted.
+    preempted : (N,) ndarray of int32
+        Preemptions of each.
+    variant : (N,) ndarray of int64
+        The variant of its network that served each; 0 if it has not started.
+    batch : (N,) ndarray of int64
+        The batch with which each entered the NPU, counted from 1; 0 if it has not.
+    until_s : float
+        When the simulation was stopped; infinity if it served every request.
+    lanes : int
+        Lanes of the device that were used.
+    between : str
+        The rule between networks: ``fcfs``, ``edf`` or ``shares``.
+    runs : Runs or None
+        Every run, if recorded.
+    on_deadline : str
+        What happened to requests at their deadline: ``serve``, ``drop`` or ``answer``.
+    left_s : (N,) ndarray of float64 or None
+        When each request left the queue or the NPU for good, if it may be refused, or deadlines drop or answer it;
+        infinite if the simulation was stopped before.
+    refused : (N,) ndarray of bool or None
+        Which requests were refused at their arrival; ``None`` if the policy admits all.
+    """
+
+    arrived: DeviceTraffic
+    offered: DeviceTraffic
+    uses: tuple[DeviceUse, ...]
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
     stalled_s: NDArray[np.float64]
+    preempted: NDArray[np.int32]
+    variant: NDArray[np.int64]
     batch: NDArray[np.int64]
     until_s: float
-    lanes: int
-    offered: Traffic | None
-    on_deadline: str
-    left_s: NDArray[np.float64] | None
-    refused: NDArray[np.bool_] | None
+    lanes: int = 1
+    between: str = "fcfs"
+    runs: Runs | None = None
+    on_deadline: str = "serve"
+    left_s: NDArray[np.float64] | None = None
+    refused: NDArray[np.bool_] | None = None
+
+    __repr__ = brief
+    _repr_html_ = first_rows
 
     @property
-    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The networks."""
+        return self.arrived.names
+
+    @property
+    def network(self) -> NDArray[np.int64]:
+        """The network of each request, counted from 0."""
+        return self.arrived.network
+
+    @property
+    def traffic(self) -> Traffic:
+        """All requests that arrived, whatever their network."""
+        return self.arrived.whole
+
+    @cached_property
     def by_network(self) -> Sequence[Replay]:
-        """The replay of each network, of which there may be one."""
+        """The replay of the requests of each network; of one network the replay itself."""
+        return (self,) if len(self.uses) == 1 else [self._of(number) for number in range(len(self.uses))]
+
+    def _of(self, number: int) -> Replay:
+        """The replay of the requests of one of several networks."""
+        here = np.flatnonzero(self.network == number)
+        columns: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[here]
+            for name in ("start_s", "finish_s", "stalled_s", "preempted", "variant", "batch", "left_s", "refused")
+        }
+        return replace(
+            self,
+            arrived=self.arrived.part(number),
+            offered=self.offered.part(number),
+            uses=(self.uses[number],),
+            runs=None if self.runs is None else self.runs.of(self.network, number),
+            **columns,
+        )
 
     @property
-    @abstractmethod
+    def use(self) -> DeviceUse:
+        """The use of the device by the only network."""
+        (alone,) = self.uses
+        return alone
+
+    @property
+    def table(self) -> LatencyTable:
+        """The latency table of the only network."""
+        return self.use.table
+
+    @property
+    def launches(self) -> NDArray[np.int64]:
+        """Runs of each segment of the only network, by variant and batch size."""
+        return self.use.launches
+
+    @property
+    def preemptions(self) -> int:
+        """Preemptions of running batches."""
+        return sum(use.preemptions for use in self.uses)
+
+    @property
+    def scheduler_calls(self) -> int:
+        """Calls of the policy while samples were on the NPU."""
+        return sum(use.scheduler_calls for use in self.uses)
+
+    @property
+    def overhead_s(self) -> float:
+        """Busy time of the lanes that no segment accounts for: gathers, delays, slowdown by other lanes."""
+        return sum(use.overhead_s for use in self.uses)
+
+    @property
+    def subnet(self) -> NDArray[np.int64]:
+        """The SubNet that served each request of the only network; 0 if there is none, or it has not started."""
+        return np.unravel_index(self.variant, self.table.axes)[1]
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """The state of the device in which each request of the only network was served."""
+        return np.unravel_index(self.variant, self.table.axes)[0]
+
+    @property
     def right(self) -> NDArray[Any] | None:
-        """Whether the answer of each request is right, or its score; ``None`` if that is not known."""
+        """Whether the answer of each request is right, or its score; ``None`` if that is not known of a network."""
+        known = []
+        for part in self.by_network:
+            correct, exits = part.traffic.trace.correct, part.traffic.exits
+            if correct is None:
+                return None
+            known.append(correct[np.arange(len(exits)), exits - 1])
+        return merged(self.network, known)
 
     @property
-    @abstractmethod
     def depths(self) -> NDArray[np.int64]:
-        """Depth of each request: its exit, of which the last counts once for each step."""
-
-    @abstractmethod
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """Outcome of every request as columns; times that never came are infinite."""
+        """Depth of each request in its network: its exit, of which the last counts once for each step."""
+        depths = []
+        for part in self.by_network:
+            exits, steps = part.table.exits, part.traffic.trace.steps
+            depths.append(places(part.traffic.exits, exits[-1].steps if steps is None else steps, len(exits)))
+        return merged(self.network, depths)
 
     @property
     def latency_s(self) -> NDArray[np.float64]:
@@ -104,9 +275,9 @@ class Outcome(ABC):
     @property
     def early(self) -> NDArray[np.bool_]:
         """True for each request that returned at its deadline, with the answer of an exit before its own."""
-        if self.offered is None or self.on_deadline != "answer":
+        if self.on_deadline != "answer":
             return np.zeros(len(self.finish_s), dtype=np.bool_)
-        return np.isfinite(self.finish_s) & (self.traffic.exits < self.offered.exits)
+        return np.isfinite(self.finish_s) & (self.traffic.exits < self.offered.whole.exits)
 
     @property
     def violated(self) -> NDArray[np.bool_]:
@@ -119,140 +290,38 @@ class Outcome(ABC):
         last_s = float(self.gone_s.max())
         return last_s if math.isfinite(last_s) else self.until_s
 
-
-@dataclass(frozen=True, slots=True)
-class Replay(Outcome):
-    """Outcome of a simulation for every request.
-
-    Attributes
-    ----------
-    traffic : Traffic
-        The requests that arrived, with their exits and objectives.
-    table : LatencyTable
-        Latency table of the design that served them.
-    start_s, finish_s : (N,) ndarray of float64
-        Entry into the NPU, and return; infinite if the simulation was stopped before.
-    stalled_s : (N,) ndarray of float64
-        Time for which each was preempted.
-    preempted : (N,) ndarray of int32
-        Preemptions of each.
-    segments : Segments
-        The units in which the network ran: stages, or layers.
-    variant : (N,) ndarray of int64
-        The variant of the network that served each; 0 if it has not started.
-    batch : (N,) ndarray of int64
-        The batch with which each entered the NPU, counted from 1; 0 if it has not.
-    launches : (V, S, b_max + 1) ndarray of int64
-        Runs of each segment, by variant and batch size.
-    cut : (V, S, b_max + 1) ndarray of float64
-        The share that is missing of those runs that were not done when the simulation was stopped.
-    preemptions : int
-        Preemptions of running batches.
-    scheduler_calls : int
-        Calls of the policy while samples were on the NPU.
-    scheduler_s : float
-        Time of those calls.
-    until_s : float
-        When the simulation was stopped; infinity if it served every request.
-    lanes : int
-        Lanes of the device that were used.
-    overhead_s : float
-        Busy time of the lanes that no segment accounts for: gathers, delays, slowdown by other lanes.
-    runs : Runs or None
-        Every run, if recorded.
-    offered : Traffic or None
-        With clients or deadlines, the traffic as it was before: ``traffic`` has the arrivals that came about, and the
-        exits whose answers were given.
-    on_deadline : str
-        What happened to requests at their deadline: ``serve``, ``drop`` or ``answer``.
-    left_s : (N,) ndarray of float64 or None
-        When each request left the queue or the NPU for good, if it may be refused, or deadlines drop or answer it;
-        infinite if the simulation was stopped before.
-    refused : (N,) ndarray of bool or None
-        Which requests were refused at their arrival; ``None`` if the policy admits all.
-    """
-
-    traffic: Traffic
-    table: LatencyTable
-    start_s: NDArray[np.float64]
-    finish_s: NDArray[np.float64]
-    stalled_s: NDArray[np.float64]
-    preempted: NDArray[np.int32]
-    segments: Segments
-    variant: NDArray[np.int64]
-    batch: NDArray[np.int64]
-    launches: NDArray[np.int64]
-    cut: NDArray[np.float64]
-    preemptions: int
-    scheduler_calls: int
-    scheduler_s: float
-    until_s: float
-    lanes: int = 1
-    overhead_s: float = 0.0
-    runs: Runs | None = None
-    offered: Traffic | None = None
-    on_deadline: str = "serve"
-    left_s: NDArray[np.float64] | None = None
-    refused: NDArray[np.bool_] | None = None
-
-    __repr__ = brief
-    _repr_html_ = first_rows
-
-    @property
-    def by_network(self) -> Sequence[Replay]:
-        """The replay itself: it is of one network."""
-        return (self,)
-
-    @property
-    def subnet(self) -> NDArray[np.int64]:
-        """The SubNet that served each request; 0 if the latency table has none, or it has not started."""
-        return np.unravel_index(self.variant, self.table.axes)[1]
-
-    @property
-    def state(self) -> NDArray[np.int64]:
-        """The state of the device in which each request was served."""
-        return np.unravel_index(self.variant, self.table.axes)[0]
-
-    @property
-    def right(self) -> NDArray[Any] | None:
-        """Whether the answer of each request is right, or its score; ``None`` if that is not known."""
-        correct, exits = self.traffic.trace.correct, self.traffic.exits
-        return None if correct is None else correct[np.arange(len(exits)), exits - 1]
-
-    @property
-    def depths(self) -> NDArray[np.int64]:
-        """Depth of each request: its exit, of which the last counts once for each step."""
-        steps = self.traffic.trace.steps
-        return places(self.traffic.exits, self.table.exits[-1].steps if steps is None else steps, len(self.table.exits))
-
     def columns(self) -> dict[str, NDArray[Any]]:
         """Outcome of every request as columns; times that never came are infinite.
 
         Returns
         -------
         dict of str to (N,) ndarray
-            In the order of ``serve-sim --requests``; ``pandas.DataFrame`` takes it as it is.
+            In the order of ``serve-sim --requests``, as far as all networks have them, and the name of the network
+            where they have names; ``pandas.DataFrame`` takes it as it is.
         """
-        trace = self.traffic.trace
-        happened = {
-            "request_id": trace.request_id,
-            "arrival_s": trace.arrival_s,
-            "start_s": self.start_s,
-            "finish_s": self.finish_s,
-            "latency_s": self.latency_s,
-            "slo_s": self.traffic.slo_s,
-            "violated": self.violated,
-            **({"refused": self.refused} if self.refused is not None else {}),
-            **({"dropped": self.dropped} if self.on_deadline != "serve" else {}),
-            "exit": self.traffic.exits,
-            "preempted": self.preempted,
-            "stalled_s": self.stalled_s,
-            **({} if self.table.subnets is None else {"subnet": self.subnet, "state": self.state}),
-        }
-        reported = {column.name: getattr(trace, column.name) for column in REQUEST_COLUMNS if column.reported}
-        return happened | {name: values for name, values in reported.items() if values is not None}
+        own = [_columns(part) for part in self.by_network]
+        shared = [name for name in own[0] if all(name in columns for columns in own)]
+        columns = {name: merged(self.network, [columns[name] for columns in own]) for name in shared}
+        return columns | ({"network": np.array(self.names)[self.network]} if all(self.names) else {})
 
-    @property
-    def ran(self) -> NDArray[np.float64]:
-        """Number of runs of each segment by variant and batch size; a run that was cut off counts as the share done."""
-        return self.launches - self.cut
+
+def _columns(replay: Replay) -> dict[str, NDArray[Any]]:
+    """Outcome of every request of a network as columns."""
+    trace = replay.traffic.trace
+    happened = {
+        "request_id": trace.request_id,
+        "arrival_s": trace.arrival_s,
+        "start_s": replay.start_s,
+        "finish_s": replay.finish_s,
+        "latency_s": replay.latency_s,
+        "slo_s": replay.traffic.slo_s,
+        "violated": replay.violated,
+        **({"refused": replay.refused} if replay.refused is not None else {}),
+        **({"dropped": replay.dropped} if replay.on_deadline != "serve" else {}),
+        "exit": replay.traffic.exits,
+        "preempted": replay.preempted,
+        "stalled_s": replay.stalled_s,
+        **({} if replay.table.subnets is None else {"subnet": replay.subnet, "state": replay.state}),
+    }
+    reported = {column.name: getattr(trace, column.name) for column in REQUEST_COLUMNS if column.reported}
+    return happened | {name: values for name, values in reported.items() if values is not None}

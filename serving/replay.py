@@ -1,72 +1,43 @@
-"""Replaying a trace on a design, under a policy."""
+"""Replaying requests on a device, under a policy."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
-from operator import index
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numba.extending import is_jitted
-from numpy.typing import NDArray
 
-from ..formats import AnyPath, InputError, memoized
-from ..jit import FunctionAddress, compile_for
-from ..tables.latency import LatencyTable, Segments, SubNetEntry
-from ..traffic.rows import more
-from ..traffic.trace import Trace, write_columns
-from ..traffic.traffic import Traffic, places
-from .event_loop import (
-    FAULTS,
-    OK,
-    WITH_NETWORKS,
-    WITH_TERMS,
-    DeviceArrays,
-    Record,
-    RequestArrays,
-    Rules,
-    State,
-    begin,
-    run_events,
-    run_networks,
-    run_on_terms,
-)
-from .inputs import AnyPolicy, as_scheduler
-from .outcome import Outcome, Replay, Runs
-from .policies import Decide, Decision, LaneView, Policy, compile_policy
-from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
+from ..formats import AnyPath, InputError
+from ..traffic.trace import write_columns
+from ..traffic.traffic import Traffic
+from .case import case_of
+from .inputs import AnyPolicy
+from .networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, scheduler_on
+from .outcome import Replay
+from .play import play
 from .scheduler import Scheduler
-from .terms import ON_DEADLINE, Terms, terms_of
-from .turns import FCFS, KIND, SHARED, Networks, networks_of
-
-OUR_POLICIES = Policy.__module__.rpartition(".")[0]
-"""The package of the policies that ship."""
-
-EVENTS = 2**20
-"""Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
 
 
 def simulate(
-    table: LatencyTable,
-    traffic: Traffic,
+    table: AnyServed,
+    traffic: Traffic | DeviceTraffic,
     scheduler: AnyPolicy,
     *,
     until_s: float = math.inf,
     record: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """Serve traffic with a policy.
+    """Serve requests with a policy.
+
+    Of several networks, the policy serves the queue of each, and its rule ``between``, ``fcfs`` if it states none, says
+    whose turn it is.
 
     Parameters
     ----------
-    table : LatencyTable
-        Times of the design that serves it.
-    traffic : Traffic
-        Requests with their exits and objectives; see :func:`fluidb.traffic.prepare`.
+    table : LatencyTable, sequence of ServedNetwork, str or Path
+        Times of the design that serves one network; or the networks of a device.
+    traffic : Traffic or DeviceTraffic
+        Requests with their exits and objectives; see :func:`fluidb.traffic.prepare` and :func:`prepare_requests`.
     scheduler : Scheduler or str
         The policy, e.g. ``"fluid"``.
     until_s : float
@@ -84,417 +55,65 @@ def simulate(
     Raises
     ------
     InputError
-        If nothing arrives in time, or the policy broke its contract.
+        If a network has no request in time, tables are of several devices, or the policy broke its contract.
     """
-    scheduler = as_scheduler(scheduler)
-    arrival_s = traffic.trace.arrival_s if traffic.think_s is None else np.sort(traffic.think_s[: traffic.clients])
-    arrived = int(np.searchsorted(arrival_s, until_s, side="left"))
-    if arrived == 0:
-        raise InputError(f"until: expected a time after the first arrival at {arrival_s[0]:g} s, found {until_s:g} s")
-    offered = traffic.first(arrived) if traffic.think_s is None else traffic
-    replay = _replay(table, offered, scheduler, until_s, None, progress)
-    return record_runs(replay, scheduler) if record else replay
+    networks = as_served(table)
+    offered, policy = DeviceTraffic.of(traffic, networks[0].name), scheduler_on(networks, scheduler)
+    if len(offered.parts) != len(networks):
+        raise InputError(
+            f"traffic: expected requests of {len(networks)} networks, found some of {len(offered.parts)}; make them "
+            "with prepare_requests"
+        )
+    _check_end(offered, until_s)
+    if offered.whole.think_s is None:
+        offered = offered.first(int(np.searchsorted(offered.whole.trace.arrival_s, until_s, side="left")))
+    replay = _replay(networks, offered, policy, until_s, None, progress)
+    return record_runs(replay, networks, policy) if record else replay
 
 
-def record_runs(replay: Replay, scheduler: Scheduler) -> Replay:
+def _check_end(offered: DeviceTraffic, until_s: float) -> None:
+    """Refuse an end before the first request of each network; with clients, before the first request."""
+    think_s, clients = offered.whole.think_s, offered.whole.clients
+    for name, part in zip(offered.names, offered.parts, strict=True):
+        first_s = float(part.trace.arrival_s[0] if think_s is None else think_s[:clients].min())
+        if first_s >= until_s:
+            of = f' of "{name}"' if name else ""
+            raise InputError(
+                f"until: expected a time after the first arrival{of} at {first_s:g} s, found {until_s:g} s"
+            )
+
+
+def record_runs(replay: Replay, networks: Sequence[ServedNetwork], scheduler: Scheduler) -> Replay:
     """Replay again and keep every run, for a timeline; the first replay knows their number."""
-    launches = replay.launches
-    room = int(launches.sum()), int(launches.sum(axis=(0, 1)) @ np.arange(launches.shape[2]))
-    return _replay(replay.table, replay.offered or replay.traffic, scheduler, replay.until_s, room)
+    launches = [use.launches for use in replay.uses]
+    members = sum(int(runs.sum(axis=(0, 1)) @ np.arange(runs.shape[2])) for runs in launches)
+    room = sum(int(runs.sum()) for runs in launches), members
+    return _replay(networks, replay.offered, scheduler, replay.until_s, room)
 
 
 def _replay(
-    table: LatencyTable,
-    traffic: Traffic,
+    networks: Sequence[ServedNetwork],
+    offered: DeviceTraffic,
     scheduler: Scheduler,
     until_s: float,
     room: tuple[int, int] | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
     """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
-    case = case_of(table, traffic, scheduler)
+    case = case_of(networks, offered, scheduler)
     run = play(
         scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress, terms=case.terms,
-        networks=case.alone,
+        networks=case.shared,
     )  # fmt: skip
     return case.replay(run, until_s, recorded=room is not None)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Case:
-    """Traffic on a table under a policy, as the event loop takes it."""
-
-    table: LatencyTable  # its origin
-    traffic: Traffic
-    scheduler: Scheduler
-    segments: Segments  # that run between two decisions
-    work: RequestArrays  # input of the event loop
-    device: DeviceArrays
-    rules: Rules
-    lanes: int  # lanes that are used
-    levels: int  # thresholds that the policy sets
-    terms: Terms | None  # those of clients that wait, of deadlines and of admission
-    alone: Networks | None = None  # the network as the only one of several, where each core has its times or its queue
-
-    def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
-        """The replay of these runs."""
-        (clock, state, (served, exit_of, _), ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
-        launches = ran.launches.reshape(self.device.time_s.shape)
-        network, kind_of = (-1, None) if self.alone is None else (0, self.alone.lanes[KIND])
-        cut = cut_off(state, served, self.device, until_s, network, kind_of)
-        last, offered, left_s, refused, rule = len(self.table.exits), None, None, None, self.scheduler.on_deadline
-        if self.terms is not None:
-            sent = int(clock.arrived)
-            offered = traffic.first(sent)
-            refused = self.terms.refused[:sent] if self.scheduler.admit else None
-            left_s = self.terms.left_s[:sent] if rule or refused is not None else None
-            served, exit_of = served._make(column[:sent] for column in served), exit_of[:sent]
-            trace = dataclasses.replace(offered.trace, arrival_s=served.arrival_s)
-            traffic = dataclasses.replace(offered, trace=trace, exits=np.minimum(exit_of, last))
-        elif self.levels:
-            traffic = dataclasses.replace(traffic, exits=np.minimum(exit_of, last))
-        return Replay(
-            traffic, self.table, served.start_s, served.finish_s, served.stalled_s, served.preempted, self.segments,
-            served.variant, served.batch, launches, cut.launches, int(clock.preemptions), int(clock.calls),
-            int(clock.calls) * calls_s - cut.call_s, until_s, self.lanes, float(clock.overhead_s) - cut.overhead_s,
-            runs_of(ran, int(clock.run_members)) if recorded else None, offered, ON_DEADLINE[rule],
-            left_s, refused,
-        )  # fmt: skip
-
-
-def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case:
-    """Traffic on a table under a policy, after a check that they fit each other."""
-    policy = scheduler.policy
-    if scheduler.between is not None:
-        raise InputError(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")
-    if scheduler.dispatch is not None and table.cores is None:
-        raise InputError(
-            f"policy {scheduler.spec}: dispatch: expected a latency table of several cores, found one of "
-            f"{table.platform}; make one with `fluidb latency --cores`, or leave dispatch out"
-        )
-    segments, device = _device(table, by_layer=policy.by_layer)
-    last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, :, 1].min())
-    if np.spacing(last_s) > 1e-3 * least_s:
-        raise InputError(
-            f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
-            "start the trace near 0"
-        )
-    b_max, cores = scheduler.b_max or table.b_max, table.cores
-    lanes = scheduler.lanes if cores is None else check_cores(scheduler, table)
-    for key, asked, most in (("lanes", lanes, table.lanes), ("b_max", b_max, table.b_max)):
-        if asked > most:
-            raise InputError(
-                f"policy {scheduler.spec}: {key}: expected at most {most} on {table.platform}, found {asked}"
-            )
-    settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
-    if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
-        raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
-    kept = policy.memory + policy.memory_by_subnet * table.axes[1]
-    memory = np.zeros(levels * table.variants + kept)
-    rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
-    _check_columns(table, traffic.trace)
-    work = work_of(traffic, len(table.exits), table.exits[-1].steps, levels)
-    if table.widths is not None and traffic.trace.width is None:
-        work.requests.width[:] = table.widths[0]  # a request that states no width may have the widest
-    terms = None
-    dispatch = scheduler.dispatch or SHARED
-    apart = cores is not None and (dispatch != SHARED or len(cores.names) > 1)
-    if traffic.think_s is not None or scheduler.on_deadline or scheduler.admit or apart:
-        work = work._replace(exit_of=work.exit_of.copy())  # it may be the traffic's own, and early answers change it
-        admission = () if scheduler.admit is None else (scheduler.admit,)
-        terms = terms_of(work.requests, traffic.slo_s, traffic.think_s, scheduler.on_deadline, admission, b_max)
-    alone = None
-    if apart and cores is not None:
-        network_of = np.zeros(len(traffic), dtype=np.int64)
-        one = [device], [rules], [1.0], [0.0], cores.of, [[True] * lanes]
-        alone = networks_of(FCFS, dispatch, network_of, *one)
-    return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels, terms, alone)
-
-
-def check_cores(scheduler: Scheduler, table: LatencyTable) -> int:
-    """The number of a table's cores, all of which serve; refuse what they cannot have."""
-    if scheduler.lanes > 1:
-        raise InputError(
-            f"policy {scheduler.spec}: lanes: expected none on {table.platform}, whose {table.lanes} cores all serve, "
-            "found some; leave it out"
-        )
-    if scheduler.policy.thresholds:
-        raise InputError(f"policy {scheduler.spec}: expected one that sets no thresholds on cores; choose e.g. fluid")
-    return table.lanes
-
-
-def runs_of(record: Record, members: int) -> Runs:
-    """Every run that was recorded, a column for each thing known of it, and the samples in them."""
-    begin_s, end_s = record.run_s.T
-    segment, batch, level, flags, lane = record.runs.T
-    return Runs(begin_s, end_s, segment, batch, level, flags, lane, record.members[:members])
-
-
-class LoopRun(NamedTuple):
-    """Result of the event loop: its clock and lanes, the requests as they were served, and what ran."""
-
-    clock: Any
-    state: State
-    work: RequestArrays
-    record: Record
-
-
-def play(
-    scheduler: Scheduler,
-    work: RequestArrays,
-    device: DeviceArrays,
-    rules: Rules,
-    lanes: int = 1,
-    until_s: float = math.inf,
-    room: tuple[int, int] = (0, 0),
-    progress: Callable[[int, int], None] | None = None,
-    control: Callable[[int], None] | None = None,
-    events: int = EVENTS,
-    terms: Terms | None = None,
-    networks: Networks | None = None,
-) -> LoopRun:
-    """Run the event loop to its end.
-
-    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change the
-    arrays that policies read; ``progress`` only reports.
-    """
-    count, (runs, members) = len(work.exit_of), room
-    queues = 1 if networks is None else len(networks.queues) // len(networks.records)
-    state = begin(count * queues, lanes, rules.b_max)
-    shape = device.time_s.shape if networks is None else (1, 1, networks.time_s.size)
-    record = Record(
-        np.zeros(shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
-        np.zeros(members, dtype=np.int64),
-    )  # fmt: skip
-    clock = state.clock[0]
-    advance = stepper(scheduler, work, device, rules, state, record, terms=terms, networks=networks)
-    while clock.returned < count and clock.now_s < until_s:
-        advance(until_s, events)
-        if control is not None:
-            control(int(clock.returned))
-        if progress is not None:
-            progress(int(clock.returned), count)
-    return LoopRun(clock, state, work, record)
-
-
-def stepper(
-    scheduler: Scheduler,
-    work: RequestArrays,
-    device: DeviceArrays,
-    rules: Rules,
-    state: State,
-    record: Record,
-    *,
-    short: bool = False,
-    terms: Terms | None = None,
-    networks: Networks | None = None,
-) -> Callable[[float, int], None]:
-    """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
-
-    Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins in
-    a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
-    """
-    several = None if networks is None else WITH_NETWORKS
-    decide, loop = _compiled(scheduler.policy.decide, several or (None if terms is None else WITH_TERMS))
-    by_address = short and is_jitted(decide) and _ours(decide)
-    policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
-
-    def advance(until_s: float, events: int) -> None:
-        try:
-            status = loop(policy, work, device, rules, state, record, until_s, events, terms, networks)
-        except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
-            raise InputError(
-                f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
-            ) from error
-        if status != OK:
-            raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs extend`")
-
-    return advance
-
-
-class CutOff(NamedTuple):
-    """Work that had begun and was not done when a simulation was stopped."""
-
-    # (V, S, B + 1): the share that is missing of each run, by variant, segment and batch size
-    launches: NDArray[np.float64]
-    overhead_s: float  # missing time of gathers, delays and slowdowns, and of scheduler calls
-    call_s: float
-
-
-def cut_off(
-    state: State, requests: Any, device: DeviceArrays, until_s: float, network: int = -1,
-    kind_of: NDArray[np.int64] | None = None,
-) -> CutOff:  # fmt: skip
-    """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then.
-
-    Of several networks, only those lanes count that run this one.
-    """
-    launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
-    lanes: Any = state.lanes
-    batches: Any = state.batches
-    for k in np.flatnonzero(lanes.network == network):
-        lane, kind = lanes[k], 0 if kind_of is None else kind_of[k]
-        below = batches[lane.offset : lane.offset + max(0, lane.depth - 1)]
-        for batch, next_first in zip(below, [*below.first[1:], lane.first], strict=False):
-            stalled = state.members[lane.offset + batch.first : lane.offset + next_first]
-            requests.stalled_s[stalled] += until_s - batch.paused_s
-        if not lane.running:
-            continue
-        run = kind * device.variants.size + lane.variant, device.segment_at[lane.segment], lane.places
-        missing = (lane.end_s - max(lane.begin_s, until_s)) / (lane.end_s - lane.begin_s)
-        late_s = max(0.0, lane.begin_s - until_s)  # by which gathers and delays, and before them the call, end later
-        launches[run] += missing
-        overhead_s += missing * (lane.end_s - lane.begin_s - device.time_s[run]) + min(late_s, lane.wait_s)
-        call_s += max(0.0, late_s - lane.wait_s)
-    return CutOff(launches, overhead_s, call_s)
-
-
-def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
-    """Number of thresholds that a policy sets while it runs: one for each exit but the last, or none."""
-    if not policy.thresholds:
-        return 0
-    if traffic.trace.confidences is None:
-        raise InputError("policy: expected traffic with confidences, which its thresholds decide by, found none")
-    return exits - 1
-
-
-def _check_columns(table: LatencyTable, trace: Trace) -> None:
-    """Refuse values out of bounds, more steps or a greater width than the table has, and predictions of no steps."""
-    most, where, faults = table.exits[-1].steps, trace.source or "trace", []
-    limits: list[tuple[str, NDArray[Any] | None, float, str]]
-    limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
-    if table.widths is not None:
-        limits.append(("width", trace.width, table.widths[0], f"at most {table.widths[0]:g}, the widest of the table"))
-    for name, values, limit, expected in limits:
-        if values is not None and (wrong := np.flatnonzero(values > limit)).size:
-            row, found = wrong[0], values[wrong[0]]
-            faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {found:g}{more(wrong.size)}")
-    if most > 1 and trace.predicted_depth is not None and trace.steps is None:
-        faults.append(
-            f"{where}: predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, "
-            "found none; draw them with `fluidb trace add`"
-        )
-    for column in CARRIED:
-        stated: NDArray[Any] | None = getattr(trace, column.name)
-        if stated is not None and (wrong := np.flatnonzero(column.values.outside(stated))).size:
-            row, expected = wrong[0], f"{column.name}: expected {column.values.expected}"
-            faults.append(f"{where}: row {row + 1}: {expected}, found {stated[row]:g}{more(wrong.size)}")
-    if faults:
-        raise InputError(faults)
-
-
-def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | float, **stated: NDArray[Any]) -> Any:
-    """Requests that have not begun, with what they state, as :data:`Requests`; no memory for what stays 0."""
-    count = len(arrival_s)
-    known = {name: np.require(values, float, ["C", "W"]) for name, values in {**stated, "arrival_s": arrival_s}.items()}
-    known["due_s"] = arrival_s + slo_s
-    known |= {name: np.full(count, math.inf) for name in ("start_s", "finish_s")}
-    return Requests(*(known[name] if name in known else np.zeros(count, kind) for name, kind in COLUMNS.items()))
-
-
-def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:
-    """Traffic as the event loop takes it; if the policy sets thresholds, its ``levels``, these decide the exits."""
-    trace = traffic.trace
-    stated = {column.name: getattr(trace, column.name) for column in CARRIED}
-    if trace.predicted_width is None:
-        stated["predicted_width"] = trace.width  # of a text, say, it is known
-    stated = {name: values for name, values in stated.items() if values is not None}
-    confidences, exits = np.zeros((0, 0)), traffic.exits
-    if levels and trace.confidences is not None:
-        confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
-    arrival_s = trace.arrival_s if traffic.think_s is None else trace.arrival_s.copy()  # it is written
-    return RequestArrays(
-        requests_of(arrival_s, traffic.slo_s, **stated),
-        np.require(places(exits, steps if trace.steps is None else trace.steps, last), np.int64, ["C", "W"]),
-        confidences,
-    )
-
-
-@memoized
-def _device(table: LatencyTable, *, by_layer: bool) -> tuple[Segments, DeviceArrays]:
-    """A table as the event loop takes it: studies replay many short traces on one."""
-    segments = table.segments(by_layer=by_layer)
-    return segments, device_of(table, segments)
-
-
-def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
-    """A latency table as the event loop takes it."""
-    last, steps = len(table.exits), table.exits[-1].steps
-    segment, repeated = np.arange(len(segments.stage)), np.flatnonzero(segments.stage == last)
-    segment_at = np.concatenate([segment, np.tile(repeated, steps - 1)])
-    step = np.repeat(np.arange(steps), [len(segment), *[len(repeated)] * (steps - 1)])
-    stage = segments.stage[segment_at] + step
-    ends_stage = np.append(stage[1:] != stage[:-1], True)
-    moving, cores = np.zeros(0), table.cores
-    if cores is not None:
-        moving = cores.moving_array()[:, segments.stage - 1].ravel()
-    return DeviceArrays(
-        time_s=segments.time_s,
-        latency_s=table.arrays(),
-        segment_at=segment_at,
-        stage_after=stage - ~ends_stage,
-        gather_s=table.gather_array(),
-        load=np.zeros(table.b_max + 1) if table.load is None else np.array(table.load),
-        variants=variants_of(table),
-        wake_up_s=table.wake_up_s or 0.0,
-        moving=moving,
-        contention=-1.0 if cores is None else cores.contention,
-    )
-
-
-def variants_of(table: LatencyTable) -> NDArray[np.void]:
-    """Properties of each variant of a table that policies read, as records of ``VARIANT``."""
-    found = np.zeros(math.prod(table.axes), VARIANT).view(np.recarray)
-    widths = np.array(table.widths or [math.inf])
-    known = [net.accuracy for net in table.subnets or [SubNetEntry(name="")]]
-    accuracy = np.array([math.nan if value is None else value for value in known])
-    found.state, found.subnet, width = np.unravel_index(np.arange(len(found)), table.axes)
-    found.width = widths[width]
-    found.accuracy = accuracy[found.subnet]
-    if table.reuse is not None:
-        found.refill_s = np.array(table.reuse.refill_s)[found.state]
-        if table.reuse.overlap is not None:
-            found.overlap = np.array(table.reuse.overlap)[found.state, found.subnet]
-            found.content = np.array(table.reuse.content)[found.state]
-    return found
-
-
-def _ours(decide: Decide) -> bool:
-    return decide.__module__.startswith(OUR_POLICIES)
-
-
-@cache
-def _compiled(decide: Decide, more: Any) -> tuple[Decide, Any]:
-    """A decision and the event loop that runs it, with what is ``more``: compiled, or plain Python if numba cannot."""
-    loop: Any = {WITH_TERMS: run_on_terms, WITH_NETWORKS: run_networks}.get(more, run_events)
-    if more is not None and is_jitted(loop):
-        compile_for(more, loop)
-    if is_jitted(decide):
-        if _ours(decide):
-            compile_for(DECIDE, decide)
-        return decide, loop
-    if is_jitted(loop):
-        with suppress(Exception):  # numba raises many kinds
-            return compile_policy(decide), loop
-    return _whole_numbers(decide), getattr(loop, "py_func", loop)
-
-
-def _whole_numbers(decide: Decide) -> Decide:
-    """The decision with the types that compiled code gives it; a number that is not whole raises ``TypeError``."""
-
-    def checked(view: LaneView, data: Data) -> Decision:
-        admit, skip, run, wake_s, compact, variant, delay_s = decide(view, data)
-        return Decision(index(admit), index(skip), index(run), wake_s, compact, index(variant), delay_s)
-
-    return checked
-
-
-def write_requests(result: Outcome, path: AnyPath, *, replace: bool = True) -> None:
+def write_requests(result: Replay, path: AnyPath, *, replace: bool = True) -> None:
     """Write the outcome of every request as CSV, whole or not at all; times that never came are empty.
 
     Parameters
     ----------
-    result : Replay or NetworksReplay
+    result : Replay
         The replay.
     path : str or Path
         Destination.

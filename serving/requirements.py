@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..formats import InputError, did_you_mean, parse_quantity
 from .figures import FIGURES, UNAVOIDABLE
-from .metrics import Summary
+from .metrics import Figures, Summary
 from .statistics import Interval
 
 METRICS: dict[str, str] = {item.name: item.unit for item in FIGURES.values() if item is not UNAVOIDABLE}
@@ -159,16 +159,14 @@ def parse_requirement(text: str, what: str = "require", networks: Sequence[str] 
 
 def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
     """Refuse a requirement on a figure that the inputs do not state, before anything is simulated."""
-    for item in requirements:
-        if item.name in stated and stated[item.name] is None:
-            raise InputError(f'require: "{item.text}": {_UNKNOWN[item.name]}')
+    for requirement in requirements:
+        if requirement.name in stated and stated[requirement.name] is None:
+            raise InputError(f'require: "{requirement.text}": {_UNKNOWN[requirement.name]}')
 
 
-def judge_networks(
-    requirements: Iterable[Requirement], summary: Summary, parts: Mapping[str, Summary]
-) -> list[RequirementVerdict]:
-    """Check requirements on the figures of all requests, or of those of the network that a requirement names."""
-    return [judge(item, summary if item.network is None else parts[item.network]) for item in requirements]
+def judge_all(requirements: Iterable[Requirement], figures: Figures) -> list[RequirementVerdict]:
+    """Check requirements on the figures of all requests, or on those of the network that a requirement names."""
+    return [judge(requirement, figures.of(requirement.network)) for requirement in requirements]
 
 
 def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .one_run import LEAST, PARTS
-from .outcome import Outcome, Replay
+from .outcome import Replay
 from .statistics import Interval, mean_interval
 
 STABLE, BACKLOGGED, OVERLOADED = "stable", "backlogged", "overloaded"
@@ -40,7 +40,7 @@ class Saturation:
     drained_parts: int
 
 
-def saturation_of(replay: Outcome) -> Saturation | None:
+def saturation_of(replay: Replay) -> Saturation | None:
     """The saturation of a replay.
 
     It is ``None`` with fewer than :data:`.one_run.LEAST` requests, or with all at once.

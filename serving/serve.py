@@ -1,21 +1,20 @@
-"""One simulation: requests on a design under a policy, with its figures and the requirements on them."""
+"""One simulation: requests on a device under a policy, with its figures and the requirements on them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..formats import brief
 from .bound import least_violations
-from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
-from .metrics import Summary, summarise, summarise_networks
-from .networks import ServedNetwork, ends_of, prepare_networks
-from .networks_replay import NetworksReplay, record_networks_runs, simulate_networks
+from .inputs import AnyPolicy, AnyThresholds, Requests
+from .metrics import Summary, figures_of
+from .networks import AnyServed, ServedNetwork, as_served, ends_of, prepare_requests, scheduler_on
 from .outcome import Replay
 from .replay import record_runs, simulate
-from .requirements import Requirement, RequirementVerdict, check_stated, judge, judge_networks
+from .requirements import Requirement, RequirementVerdict, check_stated, judge_all
 from .scheduler import losses_of
 from .subnets import stated_of
 from .timeline import check_timeline_size
@@ -29,6 +28,14 @@ class MeasuredEnd(NamedTuple):
     requirements: list[RequirementVerdict]
 
 
+class NetworkFigures(NamedTuple):
+    """Figures of a network that has a name."""
+
+    name: str
+    summary: Summary  # over the span of all requests
+    unavoidable_violations: int | None  # if it had the device to itself
+
+
 @dataclass(frozen=True, slots=True)
 class ServeResult:
     """Result of a simulation.
@@ -36,13 +43,16 @@ class ServeResult:
     Attributes
     ----------
     policy : str
-        The policy with its parameters, and with the batch size of a plan of exits.
+        The policy with its parameters, and of a table's network with the batch size of its plan of exits.
     replay : Replay
         The outcome of every request.
     summary : Summary
-        Its figures.
+        The figures of all requests.
+    networks : tuple of NetworkFigures
+        The figures of each network that has a name.
     unavoidable_violations : int or None
-        Violations that no scheduler prevents; ``None`` with clients that wait, who send other requests under another.
+        Violations that no scheduler prevents: of several networks those that each has even alone; ``None`` with clients
+        that wait, who send other requests under another.
     requirements : list of RequirementVerdict
         Whether each requirement holds, in their order.
     ends : tuple of MeasuredEnd
@@ -52,26 +62,37 @@ class ServeResult:
     policy: str
     replay: Replay
     summary: Summary
+    networks: tuple[NetworkFigures, ...]
     unavoidable_violations: int | None
     requirements: list[RequirementVerdict]
     ends: tuple[MeasuredEnd, ...] = ()
 
     __repr__ = brief
 
+    @classmethod
+    def of(cls, policy: str, replay: Replay, requirements: Sequence[Requirement]) -> ServeResult:
+        """The figures of a replay, and the verdicts on requirements."""
+        figures = figures_of(replay)
+        bounds = [None if replay.traffic.clients else least_violations(part) for part in replay.by_network]
+        unavoidable = None if None in bounds else sum(filter(None, bounds))
+        networks = tuple(
+            NetworkFigures(name, figures.networks[name], bound)
+            for name, bound in zip(replay.names, bounds, strict=True)
+            if name
+        )
+        return cls(policy, replay, figures.whole, networks, unavoidable, judge_all(requirements, figures))
+
     @property
     def undecided(self) -> list[bool]:
         """Whether each requirement holds at one end of the error and fails at the other."""
-        return _undecided(self.requirements, self.ends)
-
-
-def _undecided(verdicts: Sequence[RequirementVerdict], ends: Sequence[MeasuredEnd]) -> list[bool]:
-    return [
-        len({verdict.holds, *(end.requirements[at].holds for end in ends)}) > 1 for at, verdict in enumerate(verdicts)
-    ]
+        return [
+            len({verdict.holds, *(end.requirements[at].holds for end in self.ends)}) > 1
+            for at, verdict in enumerate(self.requirements)
+        ]
 
 
 def serve(
-    table: AnyTable,
+    table: AnyServed,
     requests: Requests,
     policy: AnyPolicy,
     *,
@@ -85,15 +106,17 @@ def serve(
 
     Parameters
     ----------
-    table : LatencyTable, str or Path
-        Times of the design, or its folder.
+    table : LatencyTable, sequence of ServedNetwork, str or Path
+        Times of the design that serves one network, or its folder; or the networks of a device, or their file. What
+        networks state goes before what ``requests`` state.
     requests : Requests
-        The requests.
+        The requests: each is for the network that its trace names, or that is drawn by shares.
     policy : Scheduler or str
-        The policy, with its parameters.
+        The policy, with its parameters: it serves the queue of each network, and its rule ``between``, as in
+        ``"fluid:between=edf"``, says whose turn it is.
     threshold : Threshold or sequence of Threshold, optional
-        Confidence or entropy at which a sample leaves: one for all exits, or one for each but the last; by default
-        those of a plan of exits.
+        Confidence or entropy at which a sample of a table's network leaves: one for all exits, or one for each but the
+        last; by default those of a plan of exits.
     until_s : float
         Stop then; unfinished requests are violations.
     requirements : sequence of Requirement
@@ -114,144 +137,40 @@ def serve(
         If an input cannot be read or does not fit the others, a required figure is not known, the policy breaks its
         contract, or the timeline would be too long.
     """
-    latency = as_table(table)
-    scheduler = as_scheduler(policy, latency)
-    counted = latency.segments(by_layer=False).energy_j
-    check_stated(requirements, mac_share=latency.peak_macs_per_s, energy=counted, **stated_of(latency))
-    check_stated(requirements, **losses_of(scheduler))
-    trace = requests.read(progress)
-    check_stated(
-        requirements, accuracy=trace.correct, accuracy_of_all=trace.correct, accuracy_misses=trace.min_accuracy,
-        width_variance=trace.width,
-    )  # fmt: skip
-    traffic = requests.traffic(trace, [row.rate for row in latency.exits], as_thresholds(threshold, latency, trace))
-    replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=progress)
+    networks = as_served(table, threshold)
+    scheduler = scheduler_on(networks, policy)
+    _check_known(requirements, {network.name: _stated(network) for network in networks})
+    check_stated(requirements, **losses_of(scheduler, *(network.admit for network in networks if network.admit)))
+    traffic = prepare_requests(networks, requests, requests.read(progress))
+    answers = {
+        name: {
+            "accuracy": part.trace.correct, "accuracy_of_all": part.trace.correct,
+            "accuracy_misses": part.trace.min_accuracy, "width_variance": part.trace.width,
+        }
+        for name, part in zip(traffic.names, traffic.parts, strict=True)
+    }  # fmt: skip
+    _check_known(requirements, answers)
+    replay = simulate(networks, traffic, scheduler, until_s=until_s, progress=progress)
     if record:
         check_timeline_size(replay)
-        replay = record_runs(replay, scheduler)
-    summary = summarise(replay)
-    verdicts = [judge(item, summary) for item in requirements]
-    unavoidable = None if traffic.clients else least_violations(replay)
+        replay = record_runs(replay, networks, scheduler)
     ends = []
-    for factor in latency.measured or ():
-        there = summarise(simulate(latency.slower(factor), traffic, scheduler, until_s=until_s))
-        ends.append(MeasuredEnd(factor, there, [judge(item, there) for item in requirements]))
-    return ServeResult(scheduler.spec, replay, summary, unavoidable, verdicts, tuple(ends))
-
-
-class NetworkFigures(NamedTuple):
-    """Figures of one of several networks."""
-
-    name: str
-    summary: Summary  # over the span of all requests
-    unavoidable_violations: int | None  # if it had the device to itself
-
-
-@dataclass(frozen=True, slots=True)
-class NetworksResult:
-    """Result of a simulation of several networks.
-
-    Attributes
-    ----------
-    policy : str
-        The policy with its parameters.
-    replay : NetworksReplay
-        The outcome of every request.
-    summary : Summary
-        The figures of all requests together.
-    networks : tuple of NetworkFigures
-        Those of each network.
-    requirements : list of RequirementVerdict
-        Whether each requirement holds, in their order.
-    ends : tuple of MeasuredEnd
-        As in :class:`ServeResult`.
-    """
-
-    policy: str
-    replay: NetworksReplay
-    summary: Summary
-    networks: tuple[NetworkFigures, ...]
-    requirements: list[RequirementVerdict]
-    ends: tuple[MeasuredEnd, ...] = ()
-
-    __repr__ = brief
-
-    @property
-    def undecided(self) -> list[bool]:
-        """Whether each requirement holds at one end of the error and fails at the other."""
-        return _undecided(self.requirements, self.ends)
-
-    @property
-    def unavoidable_violations(self) -> int | None:
-        """Violations that no scheduler prevents: those that each network has even alone; ``None`` with clients."""
-        known = [item.unavoidable_violations for item in self.networks]
-        return None if None in known else sum(filter(None, known))
-
-
-def serve_networks(
-    networks: Sequence[ServedNetwork],
-    requests: Requests,
-    policy: AnyPolicy,
-    *,
-    until_s: float = math.inf,
-    requirements: Sequence[Requirement] = (),
-    record: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> NetworksResult:
-    """Serve the requests of several networks on one device, and compute the figures of the service.
-
-    Parameters
-    ----------
-    networks : sequence of ServedNetwork
-        The networks; what they state goes before what ``requests`` state.
-    requests : Requests
-        The requests: each is for the network that its trace names, or that is drawn by shares.
-    policy : Scheduler or str
-        The policy that serves each queue, and the rule between networks, e.g. ``"fluid:between=edf"``.
-    until_s : float
-        Stop then; unfinished requests are violations.
-    requirements : sequence of Requirement
-        Requirements that must hold.
-    record : bool
-        Keep every run, for :func:`fluidb.serving.write_timeline`.
-    progress : callable, optional
-        Called with (bytes read so far, bytes), then with (requests served so far, requests).
-
-    Returns
-    -------
-    NetworksResult
-        The replay, its figures and the outcome.
-
-    Raises
-    ------
-    InputError
-        If an input cannot be read or does not fit the others, a required figure is not known, the policy breaks its
-        contract, or the timeline would be too long.
-    """
-    scheduler = as_scheduler(policy)
-    limits = [item.admit for item in networks if item.admit is not None]
-    check_stated(requirements, **losses_of(scheduler, *limits))
-    traffic = prepare_networks(networks, requests, replace(requests, samples=None).read(progress))
-    replay = simulate_networks(networks, traffic, scheduler, until_s=until_s, progress=progress)
-    if record:
-        check_timeline_size(replay)
-        replay = record_networks_runs(replay, networks, scheduler)
-    found, ends = networks_result(scheduler.spec, replay, requirements), []
     for factor, slower in ends_of(networks).items():
-        there = simulate_networks(slower, traffic, scheduler, until_s=until_s)
-        whole, own = summarise_networks(there)
-        ends.append(
-            MeasuredEnd(factor, whole, judge_networks(requirements, whole, dict(zip(replay.names, own, strict=True))))
-        )
-    return replace(found, ends=tuple(ends))
+        there = figures_of(simulate(slower, traffic, scheduler, until_s=until_s))
+        ends.append(MeasuredEnd(factor, there.whole, judge_all(requirements, there)))
+    return replace(ServeResult.of(scheduler.spec, replay, requirements), ends=tuple(ends))
 
 
-def networks_result(policy: str, replay: NetworksReplay, requirements: Sequence[Requirement]) -> NetworksResult:
-    """The figures of a replay of several networks, and the verdicts on requirements."""
-    summary, parts = summarise_networks(replay)
-    found = tuple(
-        NetworkFigures(name, part, None if replay.traffic.clients else least_violations(own))
-        for name, part, own in zip(replay.names, parts, replay.parts, strict=True)
-    )
-    verdicts = judge_networks(requirements, summary, dict(zip(replay.names, parts, strict=True)))
-    return NetworksResult(policy, replay, summary, found, verdicts)
+def _stated(network: ServedNetwork) -> dict[str, object]:
+    """Inputs of figures, as far as the latency table of a network states them."""
+    table = network.latency
+    energy_j = table.segments(by_layer=False).energy_j
+    return {"mac_share": table.peak_macs_per_s, "energy": energy_j, **stated_of(table)}
+
+
+def _check_known(requirements: Sequence[Requirement], known: Mapping[str, Mapping[str, object]]) -> None:
+    """Refuse a requirement on a figure for which a network lacks an input, given what each network states."""
+    for requirement in requirements:
+        for name, stated in known.items():
+            if requirement.network in (None, name):
+                check_stated([requirement], **stated)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from ..formats import AnyPath, InputError, write_file
 from ..formats.trace_events import PROCESS, Event, microseconds, slice_event, timeline_text, track_names
 from .event_loop import MERGES, PREEMPTS
-from .networks_replay import NetworksReplay
-from .outcome import Outcome, Replay, Runs
+from .outcome import Replay, Runs
 from .subnets import swaps_of
 
 SCHEMA = "fluidb.timeline/1"
@@ -24,7 +23,7 @@ QUEUE = 0
 """The track of the queue.  Those of the stages follow, lane by lane."""
 
 
-def check_timeline_size(replay: Outcome) -> None:
+def check_timeline_size(replay: Replay) -> None:
     """Refuse, before it is recorded, a timeline that is too long for viewers."""
     # a slice for each run; arrival, exit and at most four changes of counters for each request;
     # one event and at most one merge for each preemption; a swap for each change of state
@@ -44,7 +43,7 @@ def _instant(name: str, at_s: float, track: int, args: Event) -> Event:
     return {"name": name, "ph": "i", "s": "t", "ts": microseconds(at_s), "pid": PROCESS, "tid": track, "args": args}
 
 
-def _metadata(replay: Outcome, names: Sequence[str]) -> Iterator[Event]:
+def _metadata(replay: Replay, names: Sequence[str]) -> Iterator[Event]:
     """Names of the process and its tracks, from the queue down to the last stage of the last lane."""
     stages = [
         f"{name}stage {number}: {row.name}"
@@ -61,7 +60,7 @@ def _runs(replay: Replay, runs: Runs, lane: int, first: int) -> Iterator[Event]:
 
     The network's stages have the tracks after ``first``.
     """
-    stages = replay.segments.stage.tolist()
+    stages = replay.use.segments.stage.tolist()
     by_layer = len(stages) > len(replay.table.exits)
     names = [layer.name for layer in replay.table.layers] if by_layer else [f"stage {number}" for number in stages]
     ids = replay.traffic.trace.request_id
@@ -116,10 +115,10 @@ def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np
         before = value
 
 
-def timeline_events(replay: Replay | NetworksReplay) -> Iterator[Event]:
+def timeline_events(replay: Replay) -> Iterator[Event]:
     """Events of a replay, in order of time."""
     ran = []
-    names = [f"{name}, " for name in replay.names] if isinstance(replay, NetworksReplay) else [""]
+    names = [f"{name}, " if name else "" for name in replay.names]
     stages = np.cumsum([QUEUE, *(len(part.table.exits) for part in replay.by_network)]).tolist()
     for part, first in zip(replay.by_network, stages[:-1], strict=True):
         if part.runs is None:
@@ -135,12 +134,12 @@ def timeline_events(replay: Replay | NetworksReplay) -> Iterator[Event]:
     yield from heapq.merge(arrivals, *ran, queue, in_flight, key=lambda event: float(event["ts"]))
 
 
-def write_timeline(replay: Replay | NetworksReplay, path: AnyPath, *, replace: bool = True) -> None:
+def write_timeline(replay: Replay, path: AnyPath, *, replace: bool = True) -> None:
     """Write a timeline (``docs/file-formats.md``), whole or not at all.
 
     Parameters
     ----------
-    replay : Replay or NetworksReplay
+    replay : Replay
         The simulation, with every run: ``record=True``.
     path : str or Path
         Destination.
@@ -153,6 +152,5 @@ def write_timeline(replay: Replay | NetworksReplay, path: AnyPath, *, replace: b
         If it is too long, the runs were not recorded, the file system refuses, or the file exists.
     """
     check_timeline_size(replay)
-    preemptions = sum(part.preemptions for part in replay.by_network)
-    header = {"schema": SCHEMA, "requests": len(replay.traffic), "preemptions": preemptions}
+    header = {"schema": SCHEMA, "requests": len(replay.traffic), "preemptions": replay.preemptions}
     write_file(path, timeline_text(header, timeline_events(replay)), replace=replace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +13,12 @@ from ..dse.exits.tabulate import goal_of
 from ..formats import AnyPath, InputError, read_table
 from ..rules.exit_choice import Log, log_of
 from ..serving.adaptation import AdaptiveRun, Hardware, Observation, adapt
-from ..serving.inputs import AnyPolicy, as_scheduler
+from ..serving.inputs import AnyPolicy, Requests, as_scheduler
 from ..serving.judgement import Exits
 from ..serving.policies import POLICIES
+from ..serving.scheduler import Scheduler
 from ..tables.exit_plan import TIMES_FILE, ExitPlan, InferenceTime, read_plan
-from ..tables.latency import read_latency
-from ..traffic.distributions import Objective
+from ..tables.latency import LatencyTable, read_latency
 from ..traffic.measures import MEASURES, Measure
 from ..traffic.samples import Samples, read_samples
 from ..traffic.trace import Trace
@@ -36,32 +37,94 @@ class AdaptationResult:
     arrival_s: np.ndarray  # of each request
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadChange:
+    """A change of the load or the hardware during a run.
+
+    Attributes
+    ----------
+    from_s : float
+        When it comes.
+    until_s : float, optional
+        When all is again as it was.
+    samples : str or Path, optional
+        From then on, requests draw from these samples.
+    times : str or Path, optional
+        From then on, the hardware takes these inference times.
+
+    Raises
+    ------
+    InputError
+        If it ends before it begins, or nothing changes.
+    """
+
+    from_s: float = math.inf
+    until_s: float | None = None
+    samples: AnyPath | None = None
+    times: AnyPath | None = None
+
+    def __post_init__(self) -> None:
+        if self.until_s is not None and not self.until_s > self.from_s:
+            raise InputError(f"until: expected a time after that of from, found {self.until_s:g} s")
+        if math.isinf(self.from_s) or (self.samples is None and self.times is None):
+            raise InputError(
+                "from: expected a time, and samples or inference times that hold from then on, found only one of them"
+            )
+
+
 def serve_adaptively(
-    folder: AnyPath,
-    trace: Trace,
-    samples: AnyPath,
-    policy: AnyPolicy,
-    *,
-    window: int = 100,
-    slo_s: Objective | None = None,
-    seed: int = 0,
-    from_s: float | None = None,
-    until_s: float | None = None,
-    then_samples: AnyPath | None = None,
-    then_times: AnyPath | None = None,
+    folder: AnyPath, requests: Requests, policy: AnyPolicy, *, window: int = 100, change: LoadChange | None = None
 ) -> AdaptationResult:
-    """Serve a trace with a plan, and let exits and thresholds follow."""
-    if until_s is not None and not until_s > (math.inf if from_s is None else from_s):
-        raise InputError(f"until: expected a time after that of from, found {until_s:g} s")
-    if (from_s is None) != (then_samples is None and then_times is None):
-        raise InputError(
-            "from: expected a time, and samples or inference times that hold from then on, found only one of them"
-        )
-    scheduler = as_scheduler(policy)
+    """Serve requests, which draw from the log of a plan, and let exits and thresholds follow.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The plan of exits.
+    requests : Requests
+        The requests, with the log that the plan was chosen by as their samples.
+    policy : Scheduler or str
+        PAME, with its parameters.
+    window : int
+        Fewest batches that exits are chosen from; 0 adapts nothing.
+    change : LoadChange, optional
+        What changes during the run.
+
+    Returns
+    -------
+    AdaptationResult
+        Every request, and every change of exits.
+
+    Raises
+    ------
+    InputError
+        If an input cannot be read or does not fit the plan.
+    """
+    plan, table = read_plan(folder), read_latency(folder)
+    scheduler = _checked(as_scheduler(policy), plan, table)
+    times, measure, trace = read_table(InferenceTime, Path(folder, TIMES_FILE)), MEASURES[plan.measure], requests.read()
+    if requests.samples is None:
+        raise InputError("samples: expected the log that the plan was chosen by, found none")
+    logged = _fitting(requests.samples, times, measure)
+    log = log_of(_drawn(logged, trace, requests.seed, change, lambda path: _fitting(path, times, measure)))
+    stage_s, counts = times.array()[..., : plan.batch + 1], log.counts.tolist()
+    exits = Exits(
+        tuple(item.place for item in plan.exits),
+        tuple(measure.to_array(item.confidence) for item in plan.exits),
+        tuple(counts.index(item.count) for item in plan.exits),
+    )
+    served = adapt(
+        log, trace.arrival_s, stage_s, goal_of(plan), exits, log_of(logged), scheduler,
+        window=window, slo_s=objectives(requests.slo_s, len(trace), requests.seed),
+        hardware=_hardware(change, plan, times), load=table.load, wake_up_s=table.wake_up_s or 0.0,
+    )  # fmt: skip
+    return AdaptationResult(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
+
+
+def _checked(scheduler: Scheduler, plan: ExitPlan, table: LatencyTable) -> Scheduler:
+    """The policy, which must be PAME as the plan has it."""
     if scheduler.policy is not POLICIES["pame"]:
         raise InputError(f"policy: expected pame, whose exits are adapted, found {scheduler.spec}")
-    plan, table = read_plan(folder), read_latency(folder)
-    times = read_table(InferenceTime, Path(folder, TIMES_FILE))
     if scheduler.on_deadline or scheduler.admit:
         name = "on_deadline" if scheduler.on_deadline else "admit"
         raise InputError(
@@ -74,46 +137,44 @@ def serve_adaptively(
             f"policy: b_max: expected {plan.batch}, the batch that the exits were chosen for, found "
             f"{scheduler.b_max}; leave it out, or choose exits for it with `fluidb exits --batch {scheduler.b_max}`"
         )
-    measure = MEASURES[plan.measure]
-    logged = _fitting(samples, times, measure)
-    changed, back = np.searchsorted(trace.arrival_s, [np.inf if at is None else at for at in (from_s, until_s)])
+    return scheduler
+
+
+def _drawn(
+    logged: Samples, trace: Trace, seed: int, change: LoadChange | None, read: Callable[[AnyPath], Samples]
+) -> Samples:
+    """The answers that each request draws: from the log, and during a change from its samples."""
     first = logged.draw(len(trace), seed)
-    other = logged if then_samples is None else _fitting(then_samples, times, measure)
+    if change is None:
+        return first
+    ends_s = change.from_s, math.inf if change.until_s is None else change.until_s
+    changed, back = np.searchsorted(trace.arrival_s, ends_s)
+    other = logged if change.samples is None else read(change.samples)
     if other.values != first.values:
-        raise InputError(f"{then_samples}: expected {first.values} values of an answer as before, found {other.values}")
-    then = other.draw(back - changed, seed)
-    parts = first[slice(0, changed)], then, first[slice(back, None)]
-    log = log_of(
-        Samples(
-            np.concatenate([part.confidences[:, : part.exits - 1] for part in parts]),
-            np.concatenate([part.correct for part in parts]),
+        raise InputError(
+            f"{change.samples}: expected {first.values} values of an answer as before, found {other.values}"
         )
+    parts = first[slice(0, changed)], other.draw(back - changed, seed), first[slice(back, None)]
+    return Samples(
+        np.concatenate([part.confidences[:, : part.exits - 1] for part in parts]),
+        np.concatenate([part.correct for part in parts]),
     )
-    hardware, stage_s = [], times.array()[..., : plan.batch + 1]
-    if then_times is not None:
-        assert from_s is not None
-        changed_times = read_table(InferenceTime, then_times)
-        if (changed_times.candidates, changed_times.b_max >= plan.batch) != (times.candidates, True):
-            raise InputError(
-                f"{then_times}: expected times at the {len(times.candidates)} candidates of {times.network} up to a "
-                f"batch of {plan.batch}, found {len(changed_times.candidates)} of {changed_times.network} up "
-                f"to {changed_times.b_max}"
-            )
-        hardware.append(Hardware(from_s, changed_times.array()[..., : plan.batch + 1]))
-        if until_s is not None:
-            hardware.append(Hardware(until_s, stage_s))
-    counts = log.counts.tolist()
-    exits = Exits(
-        tuple(item.place for item in plan.exits),
-        tuple(measure.to_array(item.confidence) for item in plan.exits),
-        tuple(counts.index(item.count) for item in plan.exits),
-    )
-    served = adapt(
-        log, trace.arrival_s, stage_s, goal_of(plan), exits, log_of(logged), scheduler,
-        window=window, slo_s=objectives(slo_s, len(trace), seed), hardware=hardware, load=table.load,
-        wake_up_s=table.wake_up_s or 0.0,
-    )  # fmt: skip
-    return AdaptationResult(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
+
+
+def _hardware(change: LoadChange | None, plan: ExitPlan, times: InferenceTime) -> list[Hardware]:
+    """The hardware of a change, and after it that of the plan again."""
+    if change is None or change.times is None:
+        return []
+    changed = read_table(InferenceTime, change.times)
+    if (changed.candidates, changed.b_max >= plan.batch) != (times.candidates, True):
+        raise InputError(
+            f"{change.times}: expected times at the {len(times.candidates)} candidates of {times.network} up to a "
+            f"batch of {plan.batch}, found {len(changed.candidates)} of {changed.network} up to {changed.b_max}"
+        )
+    hardware = [Hardware(change.from_s, changed.array()[..., : plan.batch + 1])]
+    if change.until_s is not None:
+        hardware.append(Hardware(change.until_s, times.array()[..., : plan.batch + 1]))
+    return hardware
 
 
 def _fitting(path: AnyPath, times: InferenceTime, measure: Measure) -> Samples:

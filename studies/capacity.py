@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
-from ..serving.inputs import AnyPolicy, Requests, as_scheduler, as_table
-from ..serving.metrics import QUANTILES, Summary, summarise, summarise_networks
-from ..serving.networks import AnyServed, NetworksTraffic, ServedNetwork, as_served, prepare_networks
-from ..serving.networks_replay import simulate_networks
+from ..serving.inputs import AnyPolicy, Requests, as_scheduler
+from ..serving.metrics import QUANTILES, figures_of
+from ..serving.networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, prepare_requests, scheduler_on
 from ..serving.one_run import LEAST, OneRun, nearest_rank, requests_for
-from ..serving.outcome import Outcome
+from ..serving.outcome import Replay
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
@@ -29,8 +28,7 @@ from ..traffic.arrivals import offline, poisson
 from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.request_columns import Columns
-from ..traffic.trace import Trace
-from ..traffic.traffic import Traffic, prepare
+from ..traffic.traffic import Traffic
 from .workers import Workers, in_order
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
@@ -51,6 +49,71 @@ _SAMPLE = 2**16
 
 NO_COLUMNS: Columns = MappingProxyType({})
 """Requests that state nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapacityOptions:
+    """The loads that a search for capacity tries, and the requests of its runs.
+
+    Attributes
+    ----------
+    slo_s : float, Distribution or Shares, optional
+        Latency objective in seconds of all requests, or the distribution of their own ones.
+    columns : Columns
+        Columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
+    predict_depth : float, optional
+        Correlation of predicted with actual exits, or steps.
+    seeds : int
+        Independent runs at each rate, with seeds 0..seeds - 1.
+    count, max_requests : int
+        Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
+    low_per_s, high_per_s : float, optional
+        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+    clients : Clients, optional
+        Clients that wait, in place of arrivals: the least number of them, and their think time.
+    most_clients : int, optional
+        The largest number; by default a tenth of ``count``.
+    tolerance : float
+        Width at which bisection stops, as a share of the rate; or one client.
+
+    Raises
+    ------
+    InputError
+        If a number is out of bounds, or rates stand beside clients.
+    """
+
+    slo_s: Objective | None = None
+    columns: Columns = field(default_factory=lambda: NO_COLUMNS)
+    predict_depth: float | None = None
+    seeds: int = 5
+    count: int = 20_000
+    max_requests: int | None = None
+    low_per_s: float | None = None
+    high_per_s: float | None = None
+    clients: Clients | None = None
+    most_clients: int | None = None
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.seeds < 2:
+            raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {self.seeds}")
+        if not 1 <= self.count <= self.most:
+            raise InputError(
+                f"count: expected at least 1 and at most {self.most:,}, the most of a run, found {self.count:,}"
+            )
+        if self.clients is not None and (self.low_per_s, self.high_per_s) != (None, None):
+            raise InputError("rate: expected rates or clients to search, found both; leave out one of the two")
+
+    @property
+    def most(self) -> int:
+        """Requests of a run at which a rate is left undecided."""
+        return 16 * self.count if self.max_requests is None else self.max_requests
+
+    def ends(self, saturation_per_s: float) -> tuple[float, float]:
+        """The least and the largest load to search: rates, or numbers of clients."""
+        if self.clients is not None:
+            return _numbers(self.clients, self.most_clients, self.count)
+        return _rates(self.low_per_s, self.high_per_s, saturation_per_s)
 
 
 class FigureEstimate(NamedTuple):
@@ -156,13 +219,13 @@ def check_monotone(requirements: Sequence[Requirement], requests: int, shares: M
         raise InputError(faults)
 
 
-def at_rate(unit: Traffic, rate_per_s: float, count: int) -> Traffic:
-    """The first requests of traffic at 1 request/s, rescaled to another rate."""
-    return _rescaled(unit.first(count), rate_per_s)
+def at_rate(unit: DeviceTraffic, rate_per_s: float) -> DeviceTraffic:
+    """Requests at 1 request/s, rescaled to another rate."""
 
+    def rescaled(traffic: Traffic) -> Traffic:
+        return replace(traffic, trace=replace(traffic.trace, arrival_s=traffic.trace.arrival_s / rate_per_s))
 
-def _rescaled(unit: Traffic, rate_per_s: float) -> Traffic:
-    return replace(unit, trace=replace(unit.trace, arrival_s=unit.trace.arrival_s / rate_per_s))
+    return replace(unit, whole=rescaled(unit.whole), parts=tuple(map(rescaled, unit.parts)))
 
 
 def _needed(name: str) -> int:
@@ -178,7 +241,7 @@ class _RequestsRecord(NamedTuple):
     violated: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, replay: Outcome) -> _RequestsRecord:
+    def of(cls, replay: Replay) -> _RequestsRecord:
         return cls(replay.latency_s, replay.fresh, replay.violated)
 
 
@@ -221,88 +284,20 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _OneNetwork:
-    """Runs of one network."""
-
-    table: LatencyTable
-    scheduler: Scheduler
-    requirements: Sequence[Requirement]
-    slo_s: Objective | None
-    predict_depth: float | None
-
-    def draw(self, trace: Trace, seed: int) -> Traffic:
-        """The requests of a trace, ready to be served."""
-        rates = [row.rate for row in self.table.exits]
-        return prepare(trace, rates, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
-
-    def run(self, drawn: Traffic, at: tuple[float, int], clients: Clients | None, seed: int) -> _RunRecord:
-        """Serve the first requests at a rate, or let as many clients send them."""
-        (load, count), sent = at, None
-        if clients is not None:
-            sent = replace(clients, count=int(load)).send(drawn.first(count), seed)
-        replay = simulate(self.table, sent or at_rate(drawn, load, count), self.scheduler)
-        summary = summarise(replay)
-        figures = [_figure(item, summary) for item in self.requirements]
-        return _RunRecord({None: _RequestsRecord.of(replay)}, summary.processing_rate_per_s, figures)
-
-
-@dataclass(frozen=True, slots=True)
-class _Several:
-    """Runs of several networks, likewise."""
-
-    networks: Sequence[ServedNetwork]
-    scheduler: Scheduler
-    requirements: Sequence[Requirement]
-    slo_s: Objective | None
-    predict_depth: float | None
-
-    def draw(self, trace: Trace, seed: int) -> NetworksTraffic:
-        """The requests of a trace, ready to be served."""
-        requests = Requests(trace=trace, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
-        return prepare_networks(self.networks, requests, trace)
-
-    def run(self, drawn: NetworksTraffic, at: tuple[float, int], clients: Clients | None, seed: int) -> _RunRecord:
-        """Serve the first requests at a rate, or let as many clients send them."""
-        load, count = at
-        traffic = drawn.first(count)
-        if clients is None:
-            parts = tuple(_rescaled(part, load) for part in traffic.parts)
-            traffic = replace(traffic, whole=_rescaled(traffic.whole, load), parts=parts)
-        else:
-            traffic = traffic.sent_by(replace(clients, count=int(load)), seed)
-        replay = simulate_networks(self.networks, traffic, self.scheduler)
-        whole, own = summarise_networks(replay)
-        names: list[str | None] = [None, *replay.names]
-        summaries = dict(zip(names, [whole, *own], strict=True))
-        requests = {name: _RequestsRecord.of(item) for name, item in zip(names, [replay, *replay.parts], strict=True)}
-        return _RunRecord(
-            requests, whole.processing_rate_per_s,
-            [_figure(item, summaries[item.network]) for item in self.requirements],
-        )  # fmt: skip
-
-
-def _figure(item: Requirement, summary: Summary) -> float:
-    return float(FIGURES[item.name].of(summary) or 0.0)
-
-
 @dataclass(slots=True)
 class _LoadSearch:
-    """Probes and their cost, with common random numbers.
+    """Probes of the networks of a device under a policy, and their cost, with common random numbers.
 
     ``drawn`` is each seed's traffic at 1 request/s, which every rate rescales, or all at once, for clients to send.
     """
 
-    served: Any  # a :class:`_OneNetwork` or :class:`_Several`, whose traffic is its own
+    networks: Sequence[ServedNetwork]
+    scheduler: Scheduler
     requirements: Sequence[Requirement]
-    columns: Columns
-    seeds: int
-    count: int
-    max_requests: int
+    options: CapacityOptions
     threads: int | None
     progress: Callable[[int, int], None] | None
-    clients: Clients | None
-    drawn: list[Any] = field(default_factory=list)
+    drawn: list[DeviceTraffic] = field(default_factory=list)
     longest: int = 0  # requests of those
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
@@ -310,34 +305,51 @@ class _LoadSearch:
     def _draw(self, count: int) -> None:
         """Draw traffic of this length; it begins with the shorter one, but for noise of steps and predictions."""
         if self.longest < count:
-            traces = [
-                add_columns(poisson(1.0, count, seed) if self.clients is None else offline(count), seed, self.columns)
-                for seed in range(self.seeds)
-            ]
-            self.drawn = [self.served.draw(trace, seed) for seed, trace in enumerate(traces)]
+            self.drawn = [self._traffic(count, seed) for seed in range(self.options.seeds)]
             self.longest = count
 
+    def _traffic(self, count: int, seed: int) -> DeviceTraffic:
+        """The requests of a seed, ready to be served."""
+        options = self.options
+        arrivals = poisson(1.0, count, seed) if options.clients is None else offline(count)
+        requests = Requests(
+            trace=add_columns(arrivals, seed, options.columns), slo_s=options.slo_s, seed=seed,
+            predict_depth=options.predict_depth,
+        )  # fmt: skip
+        return prepare_requests(self.networks, requests, requests.read())
+
     def _run(self, at: tuple[float, int], seed: int) -> _RunRecord:
-        found: _RunRecord = self.served.run(self.drawn[seed], at, self.clients, seed)
-        return found
+        """Serve the first requests at a rate, or let as many clients send them."""
+        (load, count), clients = at, self.options.clients
+        traffic = self.drawn[seed].first(count)
+        if clients is None:
+            traffic = at_rate(traffic, load)
+        else:
+            traffic = traffic.sent_by(replace(clients, count=int(load)), seed)
+        replay = simulate(self.networks, traffic, self.scheduler)
+        figures = figures_of(replay)
+        requests: dict[str | None, _RequestsRecord] = {None: _RequestsRecord.of(replay)}
+        requests |= {name: _RequestsRecord.of(replay.by_network[k]) for k, name in enumerate(replay.names) if name}
+        values = [float(FIGURES[item.name].of(figures.of(item.network)) or 0.0) for item in self.requirements]
+        return _RunRecord(requests, figures.whole.processing_rate_per_s, values)
 
     def probe(self, load: float) -> str:
         """Decide a rate or number of clients, with twice the requests as long as an interval holds the bound."""
-        count = self.count
+        count, seeds, most = self.options.count, self.options.seeds, self.options.most
         while True:
             self._draw(count)
-            runs = dict(in_order(Workers(self.threads).map(self._run, (load, count), range(self.seeds))))
-            self.simulated += count * self.seeds
-            found = _estimates(self.requirements, [runs[seed] for seed in range(self.seeds)])
-            sides = [item.side(it.interval) for item, it in zip(self.requirements, found, strict=True)]
+            runs = dict(in_order(Workers(self.threads).map(self._run, (load, count), range(seeds))))
+            self.simulated += count * seeds
+            estimates = _estimates(self.requirements, [runs[seed] for seed in range(seeds)])
+            sides = [item.side(it.interval) for item, it in zip(self.requirements, estimates, strict=True)]
             verdict = NOT_KEPT if False in sides else UNDECIDED if None in sides else KEPT
-            if verdict != UNDECIDED or count >= self.max_requests:
+            if verdict != UNDECIDED or count >= most:
                 break
-            count = min(2 * count, self.max_requests)
+            count = min(2 * count, most)
         broken = self.requirements[sides.index(False)].text if verdict == NOT_KEPT else None
-        served_per_s = float(np.mean([runs[seed].served_per_s for seed in range(self.seeds)]))
-        at = (load, None) if self.clients is None else (served_per_s, int(load))
-        self.probes.append(Probe(at[0], count, verdict, found, broken, at[1]))
+        served_per_s = float(np.mean([runs[seed].served_per_s for seed in range(seeds)]))
+        rate_per_s, clients = (load, None) if self.options.clients is None else (served_per_s, int(load))
+        self.probes.append(Probe(rate_per_s, count, verdict, estimates, broken, clients))
         if self.progress:
             self.progress(len(self.probes), len(self.probes) + 1)
         return verdict
@@ -347,18 +359,8 @@ def find_capacity(
     table: AnyServed,
     policy: AnyPolicy,
     requirements: Sequence[Requirement],
+    options: CapacityOptions | None = None,
     *,
-    slo_s: Objective | None = None,
-    columns: Columns = NO_COLUMNS,
-    predict_depth: float | None = None,
-    seeds: int = 5,
-    count: int = 20_000,
-    max_requests: int | None = None,
-    low_per_s: float | None = None,
-    high_per_s: float | None = None,
-    clients: Clients | None = None,
-    most_clients: int | None = None,
-    tolerance: float = 0.01,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Capacity:
@@ -372,24 +374,8 @@ def find_capacity(
         The policy.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
-    slo_s : float, Distribution or Shares, optional
-        Latency objective in seconds of all requests, or the distribution of their own ones.
-    columns : Columns
-        Of one network, columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
-    predict_depth : float, optional
-        Correlation of predicted with actual exits, or steps.
-    seeds : int
-        Independent runs at each rate, with seeds 0..seeds - 1.
-    count, max_requests : int
-        Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
-    low_per_s, high_per_s : float, optional
-        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
-    clients : Clients, optional
-        Clients that wait, in place of arrivals: the least number of them, and their think time.
-    most_clients : int, optional
-        The largest number; by default a tenth of ``count``.
-    tolerance : float
-        Width at which bisection stops, as a share of the rate; or one client.
+    options : CapacityOptions, optional
+        The loads to try, and the requests of the runs.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -405,43 +391,25 @@ def find_capacity(
     InputError
         If the requirements, the traffic or the bounds do not fit.
     """
-    on = as_served(table)
-    served: _OneNetwork | _Several
-    shares: dict[str | None, float] = {None: 1.0}
-    if isinstance(on, LatencyTable):
-        idle = useless(columns, widths=on.widths, steps=on.exits[-1].steps, subnets=on.subnets)
-        if idle:
-            raise InputError(idle)
-        scheduler, tables = as_scheduler(policy, on), [on]
-        saturation = saturation_rate(on, scheduler.b_max, columns)
-        served = _OneNetwork(on, scheduler, requirements, slo_s, predict_depth)
-    else:
-        if columns:
-            raise InputError(
-                f"{next(iter(columns))}: expected no columns of requests beside several networks, found one; leave it "
-                "out, or serve a trace that has it (serve-sim)"
-            )
-        scheduler, tables = as_scheduler(policy), [as_table(item.table) for item in on]
-        whole = sum(item.share for item in on)
-        shares |= {item.name: item.share / whole for item in on}
-        rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max) for table in tables]
-        saturation = 1.0 / sum(shares[item.name] / rate for item, rate in zip(on, rates, strict=True))
-        served = _Several(on, scheduler, requirements, slo_s, predict_depth)
-    cap = 16 * count if max_requests is None else max_requests
-    if seeds < 2:
-        raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
-    if not 1 <= count <= cap:
-        raise InputError(f"count: expected at least 1 and at most {cap:,}, the most of a run, found {count:,}")
-    if clients is None:
-        low, high = _rates(low_per_s, high_per_s, saturation)
-    elif low_per_s is None and high_per_s is None:
-        low, high = _numbers(clients, most_clients, count)
-    else:
-        raise InputError("rate: expected rates or clients to search, found both; leave out one of the two")
-    check_monotone(requirements, seeds * cap, shares)
+    options, networks = options or CapacityOptions(), as_served(table)
+    scheduler, tables = scheduler_on(networks, policy), [network.latency for network in networks]
+    _check_columns(tables, options.columns)
+    whole = sum(network.share for network in networks)
+    shares: dict[str | None, float] = {network.name: network.share / whole for network in networks} | {None: 1.0}
+    rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max, options.columns) for table in tables]
+    # a device spends the same time on its requests as one with one network does, whose rate is that of the first
+    relative = sum(shares[network.name] * (rates[0] / rate) for network, rate in zip(networks, rates, strict=True))
+    saturation = rates[0] / relative
+    low, high = options.ends(saturation)
+    check_monotone(requirements, options.seeds * options.most, shares)
     check_stated(requirements, mac_share=all(table.peak_macs_per_s for table in tables) or None)
-    search = _LoadSearch(served, requirements, columns, seeds, count, cap, threads, progress, clients)
-    _bracket(search, low, high, tolerance)
+    search = _LoadSearch(networks, scheduler, requirements, options, threads, progress)
+    _bracket(search, low, high)
+    return _capacity_of(search, saturation, (low, high))
+
+
+def _capacity_of(search: _LoadSearch, saturation_per_s: float, ends: tuple[float, float]) -> Capacity:
+    """The outcome of a search between two loads."""
     probes = sorted(search.probes, key=lambda probe: probe.load)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
     below = failed.load if failed else math.inf
@@ -449,27 +417,33 @@ def find_capacity(
         (probe for probe in probes if probe.verdict == KEPT and probe.load < below), default=None,
         key=lambda probe: probe.load,
     )  # fmt: skip
-    if clients is None:
-        ends_per_s, numbers = (low, high), None
-    else:
+    numbers, ends_per_s = None, ends
+    if search.options.clients is not None:
         ends_per_s = (probes[0].rate_per_s, probes[-1].rate_per_s)
-        numbers = ClientCapacity(
-            kept.clients if kept else None, failed.clients if failed else None, int(low), int(high)
-        )
+        numbers = ClientCapacity(kept.clients if kept else None, failed.clients if failed else None, *map(int, ends))
     return Capacity(
-        policy=scheduler.spec,
+        policy=search.scheduler.spec,
         kept_per_s=kept.rate_per_s if kept else None,
         not_kept_per_s=failed.rate_per_s if failed else None,
         limited_by=failed.broken if failed else None,
-        saturation_per_s=saturation,
+        saturation_per_s=saturation_per_s,
         low_per_s=ends_per_s[0],
         high_per_s=ends_per_s[1],
-        seeds=seeds,
-        max_requests=cap,
+        seeds=search.options.seeds,
+        max_requests=search.options.most,
         requests_simulated=search.simulated,
         probes=probes,
         clients=numbers,
     )
+
+
+def _check_columns(tables: Sequence[LatencyTable], columns: Columns) -> None:
+    """Refuse columns that change nothing of any network."""
+    idle = [
+        useless(columns, widths=table.widths, steps=table.exits[-1].steps, subnets=table.subnets) for table in tables
+    ]
+    if faults := [fault for fault in idle[0] if all(fault in others for others in idle)]:
+        raise InputError(faults)
 
 
 def _rates(low_per_s: float | None, high_per_s: float | None, saturation: float) -> tuple[float, float]:
@@ -497,13 +471,14 @@ def _numbers(clients: Clients, most: int | None, count: int) -> tuple[int, int]:
     return low, high
 
 
-def _bracket(search: _LoadSearch, low: float, high: float, tolerance: float) -> None:
+def _bracket(search: _LoadSearch, low: float, high: float) -> None:
     """Find a load that is kept beside one that is not, then bisect: where it is kept no longer, and surely fails.
 
     A rate is halved from the highest on, which is near saturation; a number of clients has no such end, and is doubled.
     """
-    load, least = (high, 0.0) if search.clients is None else (low, 1.0)
-    if search.clients is None:
+    options = search.options
+    load, least = (high, 0.0) if options.clients is None else (low, 1.0)
+    if options.clients is None:
         while search.probe(load) != KEPT and load > low:
             load = max(low, load / 2)
     else:
@@ -512,6 +487,6 @@ def _bracket(search: _LoadSearch, low: float, high: float, tolerance: float) -> 
     for below, above in ((KEPT, (UNDECIDED, NOT_KEPT)), (UNDECIDED, (NOT_KEPT,))):
         left = max((probe.load for probe in search.probes if probe.verdict == below), default=math.inf)
         right = min((probe.load for probe in search.probes if probe.verdict in above), default=-math.inf)
-        while right - left > max(tolerance * right, least):
-            middle = (left + right) / 2 if search.clients is None else (left + right) // 2
+        while right - left > max(options.tolerance * right, least):
+            middle = (left + right) / 2 if options.clients is None else (left + right) // 2
             left, right = (middle, right) if search.probe(middle) == below else (left, middle)

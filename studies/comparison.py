@@ -19,7 +19,7 @@ from ..dse.npu.space import Tile
 from ..formats import AnyPath, InputError, JsonRecord, check_resumable, first_rows, read_printed, write_file
 from .designs import DesignRequest
 from .estimates import Difference, Estimate
-from .scenario import DRAWN, Contender, GridPoint, Npu, Scenario, Shared, with_columns
+from .scenario import DRAWN, Contender, GridPoint, Npu, Scenario, with_columns
 from .store import (
     COMPARED,
     DESIGNS,
@@ -232,12 +232,8 @@ def compare(
     """
     seeds, store = scenario.file.seeds, Store(None if folder is None else Path(folder))
     grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
-    tables = {point.site.keys.label: point.site.on for point in scenario.points}
-    given = {
-        label: ServingTable.of_several(on) if isinstance(on, Shared) else ServingTable.of(on)
-        for label, on in tables.items()
-        if not isinstance(on, Npu)
-    }
+    sites = {point.site.keys.label: point.site.on for point in scenario.points}
+    given = {label: ServingTable.of(on.networks) for label, on in sites.items() if not isinstance(on, Npu)}
     asked = {_npu(*cell): _asked(*cell) for cell in grid if cell[0].site.keys.label not in given}  # each search once
     total = len(asked) + len(grid) * len(seeds)
     report = progress or (lambda _done, _total: None)
@@ -289,7 +285,7 @@ def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]
     made = ((run.engine.tile, tables[index]) for index, run in enumerate(runs))
     for point in scenario.points:
         tiles, metrics = {}, {}
-        each = [key_of(item, name) for name in point.site.networks for item in OF_EACH]
+        each = [key_of(item, name) for name in point.site.names for item in OF_EACH]
         for contender in scenario.contenders:
             own = list(itertools.islice(made, len(seeds)))
             tiles[contender.name] = own[0][0]
@@ -321,8 +317,8 @@ def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
     if isinstance(on, Npu):
         network, platform, bandwidth_gb_s = on.network.name, on.platform.name, on.platform.bandwidth_gb_s
     else:
-        tables = on.tables if isinstance(on, Shared) else [on]
-        network, platform, bandwidth_gb_s = ", ".join(item.network for item in tables), tables[0].platform, None
+        tables = [network.latency for network in on.networks]
+        network, platform, bandwidth_gb_s = ", ".join(table.network for table in tables), tables[0].platform, None
     return PointResult(
         case=site.keys.label,
         network=network,

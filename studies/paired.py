@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from ..serving.one_run import OneRun
-from ..serving.outcome import Outcome
+from ..serving.outcome import Replay
 from .estimates import Difference
 
 
-def differences(replay: Outcome, other: Outcome) -> dict[str, Difference | None]:
+def differences(replay: Replay, other: Replay) -> dict[str, Difference | None]:
     """The violation rate and the mean latency of a replay, less those of another one.
 
     They are ``None`` with clients that wait, whose requests arrive at other times in another replay; and a mean latency

@@ -29,10 +29,9 @@ from ..formats import (
 )
 from ..models import NETWORKS, Exit, Network, load_network
 from ..platforms import PLATFORMS, Board, load_platform
-from ..serving.inputs import Requests, as_table
-from ..serving.networks import ServedNetwork, prepare_networks, read_networks
+from ..serving.inputs import Requests
+from ..serving.networks import ServedNetwork, as_served, names_of, prepare_requests
 from ..serving.scheduler import Scheduler, find_policy
-from ..tables.latency import LatencyTable, read_latency
 from ..traffic.additions import add_columns, parse_columns, useless
 from ..traffic.arrivals import offline
 from ..traffic.arrivals.renewal import CVS
@@ -319,31 +318,30 @@ class Npu(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """Several networks on one device, with their latency tables."""
+class Served:
+    """The networks of a device, with their latency tables."""
 
     networks: tuple[ServedNetwork, ...]
-    tables: tuple[LatencyTable, ...]
-    key: list[list[object]]  # all that their service depends on beside the tables
+    key: list[list[object]]  # all that the service of networks with names depends on beside the tables
 
     @classmethod
-    def of(cls, networks: Sequence[ServedNetwork]) -> Shared:
+    def of(cls, networks: Sequence[ServedNetwork]) -> Served:
         """The networks, as they were read."""
         key: list[list[object]] = []
-        for item in networks:
-            drawn = None
-            if isinstance(item.samples, Samples):
-                drawn = hashlib.sha256(item.samples.confidences.tobytes() + item.samples.correct.tobytes()).hexdigest()
+        for network in networks:
+            drawn, samples = None, network.samples
+            if isinstance(samples, Samples):
+                drawn = hashlib.sha256(samples.confidences.tobytes() + samples.correct.tobytes()).hexdigest()
             key.append([
-                item.name, repr(item.slo_s), drawn, repr(item.threshold), item.share, item.weight, item.switch_s,
-                *([] if item.limit is None else [repr(item.limit)]),
+                network.name, repr(network.slo_s), drawn, repr(network.threshold), network.share, network.weight,
+                network.switch_s, *([] if network.limit is None else [repr(network.limit)]),
             ])  # fmt: skip
-        return cls(tuple(networks), tuple(as_table(item.table) for item in networks), key)
+        return cls(tuple(networks), key if names_of(networks) else [])
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the networks."""
-        return tuple(item.name for item in self.networks)
+    def names(self) -> list[str]:
+        """The names of networks that have one."""
+        return names_of(self.networks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +349,7 @@ class Site:
     """A case of the file (``keys``) with its network and board, or its table, and its trace if there is one."""
 
     keys: CaseKeys
-    on: Npu | LatencyTable | Shared
+    on: Npu | Served
     trace: Trace | None
     trace_sha256: str | None
     think: tuple[float | tuple[float, ...], bool]  # of clients, as ``Clients`` takes it
@@ -368,14 +366,13 @@ class Site:
 
     @property
     def exits(self) -> list[Exit]:
-        """The exits of its network."""
-        assert not isinstance(self.on, Shared)
-        return self.on.network.exits if isinstance(self.on, Npu) else self.on.exits
+        """The exits of its network, or of the first."""
+        return self.on.network.exits if isinstance(self.on, Npu) else self.on.networks[0].latency.exits
 
     @property
-    def networks(self) -> tuple[str, ...]:
-        """Names of the networks, if there are several."""
-        return self.on.names if isinstance(self.on, Shared) else ()
+    def names(self) -> list[str]:
+        """Names of the networks that a file of them has."""
+        return [] if isinstance(self.on, Npu) else self.on.names
 
     def options(self, contender: Contender) -> SearchOptions:
         """The search for the NPU of a contender here."""
@@ -450,12 +447,10 @@ def _policy(folder: Path, spec: str) -> Scheduler:
     return found
 
 
-def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | LatencyTable | Shared | None:
+def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | Served | None:
     """The site that a case runs on; ``None`` if that has faults."""
-    if keys.several:
-        return faults.catch(f"{where}.table", lambda: Shared.of(read_networks(folder / str(keys.table))))
     if keys.network is None or keys.platform is None:
-        return faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
+        return faults.catch(f"{where}.table", lambda: Served.of(as_served(folder / str(keys.table))))
     named, board = beside(folder, keys.network, NETWORKS), beside(folder, keys.platform, PLATFORMS)
     bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
     network = faults.catch(f"{where}.network", lambda: load_network(named))
@@ -484,12 +479,13 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     if on is None or think is None:
         return None
     site = Site(keys, on, trace, digest, think)
-    if isinstance(on, Shared):
+    if isinstance(on, Served) and on.names:
         # a request of each network shows whether all is stated
         served = replace(offline(len(on.names)), network=np.array(on.names)) if trace is None else trace
-        faults.catch(where, lambda: prepare_networks(on.networks, Requests(trace=served), served))
+        faults.catch(where, lambda: prepare_requests(on.networks, Requests(trace=served), served))
         return site
-    widths, subnets = (on.widths, on.subnets) if isinstance(on, LatencyTable) else (None, None)  # an NPU has neither
+    table = on.networks[0].latency if isinstance(on, Served) else None  # an NPU has neither widths nor SubNets
+    widths, subnets = (None, None) if table is None else (table.widths, table.subnets)
     idle = useless(keys.columns, widths=widths, steps=site.exits[-1].steps, subnets=subnets)
     faults += [f"{where}.{fault}" for fault in idle]
     if trace is not None:

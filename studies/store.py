@@ -17,10 +17,9 @@ from ..formats import Form, InputError, Table, make_folder, read_table, tidy, wr
 from ..formats.sources import made_with
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES, Figure
-from ..serving.inputs import Requests, as_scheduler, as_thresholds
-from ..serving.metrics import Summary, summarise, summarise_networks
-from ..serving.networks import prepare_networks
-from ..serving.networks_replay import simulate_networks
+from ..serving.inputs import Requests
+from ..serving.metrics import figures_of
+from ..serving.networks import DeviceTraffic, ServedNetwork, as_served, prepare_requests
 from ..serving.replay import simulate
 from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
@@ -28,9 +27,8 @@ from ..traffic.additions import add_columns
 from ..traffic.arrivals import gamma, offline, poisson
 from ..traffic.clients import Clients
 from ..traffic.trace import Trace
-from ..traffic.traffic import Traffic, prepare
 from .designs import DesignRequest, FoundDesign, find_each
-from .scenario import Contender, GridPoint, Shared
+from .scenario import Contender, GridPoint, Served
 from .workers import Workers, in_order
 
 RUNS, DESIGNS = "runs", "designs"
@@ -62,7 +60,7 @@ COMPARED = tuple(
 """The figures of a run that are kept and compared, where table and traffic have their inputs."""
 
 OF_EACH = tuple(FIGURES[name] for name in ("mean", "p99", "violation_rate", "refused", "dropped"))
-"""Those that several networks have each."""
+"""The figures that each network with a name has."""
 
 
 def key_of(figure: Figure, network: str) -> str:
@@ -142,29 +140,31 @@ def _design_key(asked: DesignRequest) -> object:
 
 
 class ServingTable(NamedTuple):
-    """A server: its latency table, the digest of that table as runs name it, and the design if an NPU was searched."""
+    """A server: its networks, the digests of their tables as runs name them, and the design if an NPU was searched."""
 
-    table: LatencyTable
+    networks: tuple[ServedNetwork, ...]
     inputs: dict[str, str]
     tile: Tile | None
 
     @classmethod
-    def of(cls, table: LatencyTable, tile: Tile | None = None) -> ServingTable:
-        """The server of a latency table."""
-        return cls(table, {table.schema_name: table.digest()}, tile)
+    def of(cls, networks: Sequence[ServedNetwork], tile: Tile | None = None) -> ServingTable:
+        """The server of networks."""
+        inputs = {}
+        for network in networks:
+            table = network.latency
+            inputs[f"{table.schema_name} of {network.name}".removesuffix(" of ")] = table.digest()
+        return cls(tuple(networks), inputs, tile)
 
-    @classmethod
-    def of_several(cls, shared: Shared) -> ServingTable:
-        """The server of several networks; its table is that of the first."""
-        pairs = zip(shared.names, shared.tables, strict=True)
-        inputs = {f"{table.schema_name} of {name}": table.digest() for name, table in pairs}
-        return cls(shared.tables[0], inputs, None)
+    @property
+    def table(self) -> LatencyTable:
+        """The latency table of the first network."""
+        return self.networks[0].latency
 
 
 def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> Iterator[tuple[int, ServingTable]]:
     """Search NPUs, or take what earlier searches kept."""
     for index, found in in_order(find_each(asked, store.read_design, store.keep_design, at)):
-        yield index, ServingTable.of(tabulate_latency(found.design, found.fbcb), found.design.tile)
+        yield index, ServingTable.of(as_served(tabulate_latency(found.design, found.fbcb)), found.design.tile)
 
 
 def _arrivals(point: GridPoint, seed: int) -> Trace:
@@ -181,17 +181,14 @@ def _arrivals(point: GridPoint, seed: int) -> Trace:
     return add_columns(trace, seed, site.keys.columns)
 
 
-def _clients(point: GridPoint) -> Clients | None:
-    return None if point.clients is None else Clients(point.clients, *point.site.think)
-
-
-def traffic(point: GridPoint, seed: int) -> Traffic:
-    """The traffic of a run: it depends on point and seed, and not on the contender."""
-    site, trace, clients = point.site, _arrivals(point, seed), _clients(point)
-    rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
-    threshold = as_thresholds(None, site.on if isinstance(site.on, LatencyTable) else site.exits, trace)
-    found = prepare(trace, rates, slo_s=point.slo_s, seed=seed, threshold=threshold, predict_depth=rho)
-    return found if clients is None else clients.send(found, seed)
+def traffic(point: GridPoint, networks: Sequence[ServedNetwork], seed: int) -> DeviceTraffic:
+    """The requests of a run: they depend on point and seed, and not on the contender."""
+    clients = None if point.clients is None else Clients(point.clients, *point.site.think)
+    requests = Requests(
+        trace=_arrivals(point, seed), slo_s=point.slo_s, seed=seed, predict_depth=point.site.keys.predict_depth,
+        clients=clients,
+    )  # fmt: skip
+    return prepare_requests(networks, requests, requests.read())
 
 
 class GridRun(NamedTuple):
@@ -211,7 +208,7 @@ class GridRun(NamedTuple):
             "rate_per_s": self.point.rate_per_s,
             **self.point.site.keys.drawn,
             **self.point.closed,
-            **({"networks": on.key} if isinstance(on := self.point.site.on, Shared) else {}),
+            **({"networks": on.key} if isinstance(on := self.point.site.on, Served) and on.key else {}),
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,
@@ -221,41 +218,28 @@ class GridRun(NamedTuple):
     def table(self) -> RunTable:
         """Simulate it; this touches no file."""
         try:
-            served, summary, unavoidable, more = self._several() if self.point.site.networks else self._one()
+            served = traffic(self.point, self.engine.networks, self.seed)
+            replay = simulate(self.engine.networks, served, self.contender.policy)
         except InputError as error:
             where = f'case "{self.point.site.keys.label}", contender "{self.contender.name}"'
             raise InputError([f"{where}: {fault}" for fault in error.faults]) from None
-        taken = {item.key: (item.of(summary), item.interval_of(summary).interval) for item in COMPARED}
+        figures = figures_of(replay)
+        taken = {item.key: (item.of(figures.whole), item.interval_of(figures.whole).interval) for item in COMPARED}
         taken |= {
-            key_of(item, name): (item.of(own), item.interval_of(own).interval) for name, own in more for item in OF_EACH
+            key_of(item, name): (item.of(own), item.interval_of(own).interval)
+            for name, own in figures.networks.items()
+            for item in OF_EACH
         }
-        if unavoidable is not None:
-            taken["unavoidable_rate"] = unavoidable / summary.requests, None
+        if not replay.traffic.clients:
+            taken["unavoidable_rate"] = least_violations(replay) / figures.whole.requests, None
         # a latency is infinite where requests were dropped or refused
-        figures = {key: value for key, (value, _) in taken.items() if value is not None and isfinite(value)}
-        intervals = {key: found for key, (_, found) in taken.items() if found}
-        arrivals = served.trace.arrival_s if served.think_s is None else served.think_s
-        digest = hashlib.sha256(arrivals.tobytes() + served.exits.tobytes()).hexdigest()
+        stated = {key: value for key, (value, _) in taken.items() if value is not None and isfinite(value)}
+        intervals = {key: interval for key, (_, interval) in taken.items() if interval}
+        arrivals = served.whole.trace.arrival_s if served.whole.think_s is None else served.whole.think_s
+        digest = hashlib.sha256(arrivals.tobytes() + served.whole.exits.tobytes()).hexdigest()
         return RunTable(
-            inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures, intervals=intervals
+            inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=stated, intervals=intervals
         )
-
-    def _one(self) -> tuple[Traffic, Summary, int | None, list[tuple[str, Summary]]]:
-        """Traffic, figures and unavoidable violations of one network."""
-        served = traffic(self.point, self.seed)
-        replay = simulate(self.engine.table, served, as_scheduler(self.contender.policy, self.engine.table))
-        return served, summarise(replay), None if served.clients else least_violations(replay), []
-
-    def _several(self) -> tuple[Traffic, Summary, int | None, list[tuple[str, Summary]]]:
-        """The same of several networks, and the figures of each."""
-        shared = self.point.site.on
-        assert isinstance(shared, Shared)
-        requests = Requests(trace=_arrivals(self.point, self.seed), seed=self.seed, clients=_clients(self.point))
-        served = prepare_networks(shared.networks, requests, requests.read())
-        replay = simulate_networks(shared.networks, served, self.contender.policy)
-        summary, parts = summarise_networks(replay)
-        unavoidable = None if requests.clients else sum(map(least_violations, replay.parts))
-        return served.whole, summary, unavoidable, list(zip(shared.names, parts, strict=True))
 
 
 def run_each(runs: Sequence[GridRun], store: Store, at: Workers) -> Iterator[tuple[int, RunTable, bool]]:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
-from ..serving.inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
-from ..serving.metrics import Summary, summarise, summarise_networks
-from ..serving.networks import ServedNetwork, check_networks, prepare_networks
-from ..serving.networks_replay import simulate_networks
+from ..serving.inputs import AnyPolicy, Requests
+from ..serving.metrics import Figures, Summary, figures_of
+from ..serving.networks import AnyServed, ServedNetwork, as_served, prepare_requests, scheduler_on
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
-from ..tables.latency import LatencyTable
 from ..traffic.exits import check_tried
 from ..traffic.measures import CONFIDENCE
 from ..traffic.samples import Samples, read_samples
@@ -33,36 +31,80 @@ CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdPoint:
-    """One threshold for all exits, and the figures with it."""
+class SweptNetwork:
+    """A network in a sweep."""
 
-    threshold: float  # confidence or entropy from which a sample leaves
+    name: str  # empty of the only network of a device
+    measure: str | None  # of the thresholds that are tried: confidence or entropy; ``None`` if none are
+    exits: list[str]  # names of its exits
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPoint:
+    """A threshold for all exits of a network, and the figures of its requests, as in :class:`ThresholdPoint`."""
+
+    name: str
+    threshold: (
+        float | None
+    )  # confidence or entropy from which a sample leaves; ``None`` if exits are as they are stated
     exit_shares: list[float]  # of the requests that leave at each exit
-    accuracy: float  # share of the requests answered rightly; one without an answer counts as wrong
+    accuracy: float | None  # ``None`` if it is not known which answers are right
+    mean_latency_s: float
+    p99_latency_s: float
+    violation_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPoint:
+    """A threshold of each network, and the figures of all requests with them."""
+
+    accuracy: float  # share of requests answered rightly, where that is known; one without an answer counts as wrong
     mean_latency_s: float  # from arrival, of those with an answer
     p99_latency_s: float  # of all requests; infinite if too many have no answer
     violation_rate: float  # share of the requests later than their latency objective
     pareto: bool  # of those that keep the requirements no other beats it (see :func:`pareto`)
-    kept: bool | None = None  # whether all requirements hold; ``None`` if there are none
+    kept: bool | None  # whether all requirements hold; ``None`` if there are none
+    networks: list[NetworkPoint]
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold of the only network."""
+        return self._alone.threshold
+
+    @property
+    def exit_shares(self) -> list[float]:
+        """The share of the requests that leave at each exit of the only network."""
+        return self._alone.exit_shares
+
+    @property
+    def _alone(self) -> NetworkPoint:
+        (alone,) = self.networks
+        return alone
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """A sweep of thresholds."""
 
-    policy: str  # with its parameters, and with the batch size of a plan of exits
+    policy: str  # with its parameters, and of a table's network with the batch size of its plan of exits
     requests: int  # requests that every point serves
-    exits: list[str]  # names of the network's exits
-    points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
-    measure: str = "confidence"  # of the thresholds: confidence or entropy
+    networks: list[SweptNetwork]
+    points: list[ThresholdPoint]  # one for each combination of thresholds, those of the last network changing first
 
     __repr__ = brief
     _repr_html_ = first_rows
 
-    def columns(self) -> dict[str, list[float]]:
-        """The figures of each threshold as columns."""
-        names = ("threshold", "accuracy", "mean_latency_s", "p99_latency_s", "violation_rate", "kept", "pareto")
-        return {name: [getattr(point, name) for point in self.points] for name in names}
+    def columns(self) -> dict[str, list[Any]]:
+        """The figures of each combination as columns: of each network that has a name, then of all."""
+        names = ("accuracy", "mean_latency_s", "p99_latency_s", "violation_rate")
+        own = {
+            f"{key}[{network.name}]" if network.name else key: [
+                getattr(point.networks[number], key) for point in self.points
+            ]
+            for number, network in enumerate(self.networks)
+            for key in ("threshold", *(names if network.name else ()))
+        }
+        return own | {name: [getattr(point, name) for point in self.points] for name in (*names, "kept", "pareto")}
 
 
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -75,85 +117,11 @@ def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
     return ~np.array(beaten, dtype=bool)
 
 
-@dataclass(frozen=True, slots=True)
-class SweptNetwork:
-    """One of several networks in a sweep."""
-
-    name: str
-    measure: str | None  # of the thresholds that are tried: confidence or entropy; ``None`` if none are
-    exits: list[str]  # names of its exits
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkPoint:
-    """Figures of the requests of one of several networks, as in :class:`ThresholdPoint`."""
-
-    name: str
-    threshold: float | None  # that is tried; ``None`` if its exits are as they are stated
-    exit_shares: list[float]
-    accuracy: float | None  # ``None`` if it is not known which answers are right
-    mean_latency_s: float
-    p99_latency_s: float
-    violation_rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class NetworksPoint:
-    """A threshold of each network, and the figures of all requests with them, as in :class:`ThresholdPoint`."""
-
-    accuracy: float  # of the requests of networks whose right answers are known
-    mean_latency_s: float
-    p99_latency_s: float
-    violation_rate: float
-    pareto: bool
-    kept: bool | None
-    networks: list[NetworkPoint]
-
-
-@dataclass(frozen=True, slots=True)
-class NetworksSweep:
-    """A sweep of the thresholds of several networks."""
-
-    policy: str  # with its parameters
-    requests: int  # requests that every point serves
-    networks: list[SweptNetwork]
-    points: list[NetworksPoint]  # one for each combination of thresholds, those of the last network changing first
-
-    __repr__ = brief
-    _repr_html_ = first_rows
-
-    def columns(self) -> dict[str, list[Any]]:
-        """The figures of each combination as columns: of each network, then of all."""
-        found = {
-            f"{key}[{network.name}]": [getattr(point.networks[number], key) for point in self.points]
-            for number, network in enumerate(self.networks)
-            for key in ("threshold", "accuracy", "mean_latency_s", "p99_latency_s", "violation_rate")
-        }
-        names = ("accuracy", "mean_latency_s", "p99_latency_s", "violation_rate", "kept", "pareto")
-        return found | {name: [getattr(point, name) for point in self.points] for name in names}
-
-
-_Tried = TypeVar("_Tried")
-
-
-class _Found(NamedTuple):
-    """Figures with what was tried: of all requests, and of those of each of several networks."""
-
-    whole: Summary
-    networks: Mapping[str, Summary]
-
-    @property
-    def accuracy(self) -> float:
-        """Share of right answers of the requests whose right answers are known."""
-        if not self.networks:
-            return _accuracy(self.whole) or 0.0
-        known = [(part.requests, right) for part in self.networks.values() if (right := _accuracy(part)) is not None]
-        return sum(count * right for count, right in known) / sum(count for count, _ in known)
-
-    def value(self, requirement: Requirement) -> float | None:
-        """The figure that is required; ``None`` if it is not known."""
-        summary = self.whole if requirement.network is None else self.networks[requirement.network]
-        return FIGURES[requirement.name].of(summary)
+def accuracy_of(parts: Sequence[Summary]) -> float:
+    """Share of right answers of the requests of those networks whose right answers are known."""
+    known = [(part.requests, right) for part in parts if (right := _accuracy(part)) is not None]
+    count = sum(requests for requests, _ in known)
+    return sum(requests / count * right for requests, right in known)
 
 
 def _accuracy(summary: Summary) -> float | None:
@@ -169,7 +137,7 @@ def _mean_s(summary: Summary) -> float:
     return math.inf if answered_s is None else answered_s
 
 
-def _figures(summary: Summary) -> dict[str, Any]:
+def _shown(summary: Summary) -> dict[str, Any]:
     """Figures that are stated of all requests, and of those of each network."""
     return {
         "mean_latency_s": _mean_s(summary),
@@ -178,55 +146,25 @@ def _figures(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _shares(summary: Summary) -> list[float]:
-    return [item.requests / summary.requests for item in summary.exits]
+def _kept(requirement: Requirement, served: Sequence[Figures]) -> list[bool]:
+    """Whether each run keeps a requirement."""
+    values = [FIGURES[requirement.name].of(figures.of(requirement.network)) for figures in served]
+    known = next((value for value in values if value is not None), None)
+    check_stated([requirement], **{requirement.name: known})
+    # with some thresholds there may be no answer, and then no accuracy that could suffice
+    return [value is not None and requirement.allows(value) for value in values]
 
 
-class _Mark(NamedTuple):
-    """What is said of a point."""
-
-    pareto: bool
-    kept: bool | None
-
-
-def _try_all(
-    tried: Sequence[_Tried],
-    serve: Callable[[_Tried], tuple[Summary, Mapping[str, Summary]]],
-    requirements: Sequence[Requirement],
-    progress: Callable[[int, int], None] | None,
-) -> list[tuple[_Tried, _Found, _Mark]]:
-    """Serve with each: its figures, and whether no other that keeps the requirements beats it."""
-    found = []
-    for done, item in enumerate(tried, 1):
-        found.append(_Found(*serve(item)))
-        if progress is not None:
-            progress(done, len(tried))
-    kept = np.ones(len(found), dtype=bool)
-    for requirement in requirements:
-        values = [item.value(requirement) for item in found]
-        known = next((value for value in values if value is not None), None)
-        check_stated([requirement], **{requirement.name: known})
-        # with some thresholds there may be no answer, and then no accuracy that could suffice
-        kept &= [value is not None and requirement.allows(value) for value in values]
-    costs = np.array([(-item.accuracy, _mean_s(item.whole), item.whole.violation_rate) for item in found])
-    best = kept.copy()
-    best[kept] = pareto(costs[kept])
-    marks = [
-        _Mark(*pair) for pair in zip(best.tolist(), kept.tolist() if requirements else [None] * len(found), strict=True)
-    ]
-    return list(zip(tried, found, marks, strict=True))
-
-
-def _usual(table: LatencyTable, answers: Trace | Samples) -> list[float]:
+def _usual(network: ServedNetwork, answers: Trace | Samples) -> list[float]:
     """The thresholds that are tried if none are stated: the usual ones of the measure, and those of a plan."""
     usual = CONFIDENCES if answers.measure is CONFIDENCE else answers.measure.usual
-    measure, own = table.thresholds or (answers.measure.name, [])
-    more = [item for item in own if isinstance(item, float) and measure == answers.measure.name]
-    return sorted({*usual, *more}, key=answers.measure.to_array)
+    measure, own = network.latency.thresholds or (answers.measure.name, [])
+    planned = [threshold for threshold in own if isinstance(threshold, float) and measure == answers.measure.name]
+    return sorted({*usual, *planned}, key=answers.measure.to_array)
 
 
 def sweep_thresholds(
-    table: AnyTable,
+    table: AnyServed,
     requests: Requests,
     policy: AnyPolicy,
     thresholds: Sequence[float] | None = None,
@@ -234,83 +172,21 @@ def sweep_thresholds(
     requirements: Sequence[Requirement] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Sweep:
-    """Replay requests with one threshold after the other; the sweep has a point for each.
-
-    Parameters
-    ----------
-    table : LatencyTable, str or Path
-        Times of the design that serves them, or its folder.
-    requests : Requests
-        The requests, with confidences and answers.
-    policy : Scheduler or str
-        The policy.
-    thresholds : sequence of float, optional
-        Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies, and those of a plan.
-    requirements : sequence of Requirement
-        Requirements that are to hold.
-    progress : callable, optional
-        Called with thresholds done and in all.
-
-    Returns
-    -------
-    Sweep
-        A point for each threshold.
-
-    Raises
-    ------
-    InputError
-        If requests have no confidences and answers, or an input does not fit the others.
-    """
-    latency, trace = as_table(table), requests.read()
-    scheduler = as_scheduler(policy, latency)
-    if trace.confidences is None or trace.correct is None or trace.exits is not None:
-        raise InputError(
-            f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, "
-            "of requests or samples (or entropy_1, ...); add samples"
-        )
-    tried = _usual(latency, trace) if thresholds is None else thresholds
-    check_tried(tried, trace.measure)
-    rates = [row.rate for row in latency.exits]
-
-    def serve(threshold: float) -> tuple[Summary, Mapping[str, Summary]]:
-        return summarise(simulate(latency, requests.traffic(trace, rates, threshold), scheduler)), {}
-
-    points = [
-        ThresholdPoint(
-            threshold=threshold,
-            exit_shares=_shares(found.whole),
-            accuracy=found.accuracy,
-            **_figures(found.whole),
-            **mark._asdict(),
-        )
-        for threshold, found, mark in _try_all(tried, serve, requirements, progress)
-    ]
-    return Sweep(scheduler.spec, len(trace), [row.name for row in latency.exits], points, trace.measure.name)
-
-
-def sweep_networks(
-    networks: Sequence[ServedNetwork],
-    requests: Requests,
-    policy: AnyPolicy,
-    thresholds: Sequence[float] | None = None,
-    *,
-    requirements: Sequence[Requirement] = (),
-    progress: Callable[[int, int], None] | None = None,
-) -> NetworksSweep:
-    """Replay requests of several networks with every combination of their thresholds.
+    """Replay requests with one threshold after the other, or with every combination of those of several networks.
 
     Thresholds are tried of each network that has several exits, and confidences and answers, and that states none.
 
     Parameters
     ----------
-    networks : sequence of ServedNetwork
-        The networks.
+    table : LatencyTable, sequence of ServedNetwork, str or Path
+        Times of the design that serves them, or its folder; or the networks of a device, or their file.
     requests : Requests
-        The requests, as :func:`fluidb.serving.serve_networks` takes them.
+        The requests, with confidences and answers.
     policy : Scheduler or str
         The policy.
     thresholds : sequence of float, optional
-        Tried of each network, each for all its exits; by default as :func:`sweep_thresholds` does.
+        Tried of each network, each for all its exits; by default ten confidences from 0.5 to 0.95, or the usual
+        entropies, and those of a plan.
     requirements : sequence of Requirement
         Requirements that are to hold, of all requests or of those of a network.
     progress : callable, optional
@@ -318,78 +194,117 @@ def sweep_networks(
 
     Returns
     -------
-    NetworksSweep
-        A point for each combination.
+    Sweep
+        A point for each threshold, or combination of them.
 
     Raises
     ------
     InputError
         If there is no threshold to try, or there are too many combinations, or an input does not fit the others.
     """
-    check_networks(networks)
-    scheduler, trace = as_scheduler(policy), replace(requests, samples=None).read()
+    networks, trace = as_served(table), requests.read()
+    scheduler = scheduler_on(networks, policy)
     shared = None if requests.samples is None else read_samples(requests.samples)
-    served: list[ServedNetwork] = []
-    tried: list[Sequence[float | None]] = []
-    swept: list[SweptNetwork] = []
-    for item in networks:
-        table, samples = as_table(item.table), shared if item.samples is None else item.samples
-        if not (samples is None or isinstance(samples, Samples)):
-            samples = read_samples(samples)  # once for all replays
-        served.append(replace(item, table=table, samples=samples))
-        answers = trace if samples is None else samples
-        own = _tried_of(item, table, answers, thresholds)
-        tried.append(own or [None])
-        swept.append(SweptNetwork(item.name, answers.measure.name if own else None, [row.name for row in table.exits]))
-    if not any(item.measure for item in swept):
-        raise InputError(
-            "networks: expected one with several exits and with samples that states no threshold, found none; add "
-            "samples, or leave out its threshold"
+    samples = [_samples_of(network, shared) for network in networks]
+    served = [replace(network, samples=own) for network, own in zip(networks, samples, strict=True)]
+    answers = [trace if own is None else own for own in samples]
+    tried = [_tried_of(network, own, thresholds) for network, own in zip(served, answers, strict=True)]
+    _check_count(tried, trace)
+    given = replace(requests, samples=None)
+    chosen: list[tuple[float | None, ...]] = list(product(*(own or (None,) for own in tried)))
+    runs: list[Figures] = []
+    for done, levels in enumerate(chosen, 1):
+        there = [
+            network if level is None else replace(network, threshold=level)
+            for network, level in zip(served, levels, strict=True)
+        ]
+        runs.append(figures_of(simulate(there, prepare_requests(there, given, trace), scheduler)))
+        if progress is not None:
+            progress(done, len(chosen))
+    swept = [
+        SweptNetwork(network.name, own.measure.name if levels else None, [row.name for row in network.latency.exits])
+        for network, own, levels in zip(served, answers, tried, strict=True)
+    ]
+    return Sweep(scheduler.spec, len(trace), swept, _points(chosen, runs, requirements))
+
+
+def _points(
+    chosen: Sequence[tuple[float | None, ...]], runs: Sequence[Figures], requirements: Sequence[Requirement]
+) -> list[ThresholdPoint]:
+    """The points of runs: whether each keeps the requirements, and no other that does beats it."""
+    kept = np.ones(len(runs), dtype=bool)
+    for requirement in requirements:
+        kept &= _kept(requirement, runs)
+    accuracies = [accuracy_of(_parts(figures)) for figures in runs]
+    costs = np.array([
+        (-accuracy, _mean_s(figures.whole), figures.whole.violation_rate)
+        for accuracy, figures in zip(accuracies, runs, strict=True)
+    ])  # fmt: skip
+    best = kept.copy()
+    best[kept] = pareto(costs[kept])
+    return [
+        ThresholdPoint(
+            accuracy=accuracy,
+            **_shown(figures.whole),
+            pareto=bool(best[at]),
+            kept=bool(kept[at]) if requirements else None,
+            networks=[
+                NetworkPoint(
+                    name=name,
+                    threshold=level,
+                    accuracy=_accuracy(part),
+                    **_shown(part),
+                    exit_shares=[there.requests / part.requests for there in part.exits],
+                )
+                for name, part, level in zip(figures.networks or [""], _parts(figures), levels, strict=True)
+            ],
         )
-    count = math.prod(map(len, tried))
+        for at, (levels, figures, accuracy) in enumerate(zip(chosen, runs, accuracies, strict=True))
+    ]
+
+
+def _parts(figures: Figures) -> list[Summary]:
+    """The figures of each network."""
+    return list(figures.networks.values()) or [figures.whole]
+
+
+def _samples_of(network: ServedNetwork, shared: Samples | None) -> Samples | None:
+    """The samples of a network, or else of all, read once for all replays."""
+    samples = shared if network.samples is None else network.samples
+    return samples if samples is None or isinstance(samples, Samples) else read_samples(samples)
+
+
+def _nothing_to_try(answers: Trace | Samples) -> str:
+    return (
+        f"{answers.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit (or entropy_1, ...), "
+        "of requests or samples, for a network with several exits that states no threshold, found none; add samples, "
+        "or leave out its threshold"
+    )
+
+
+def _check_count(tried: Sequence[Sequence[float]], trace: Trace) -> None:
+    """Refuse to try no threshold, or too many combinations."""
+    count = math.prod(max(1, len(own)) for own in tried)
+    if not any(tried):
+        raise InputError(_nothing_to_try(trace))
     if count > MOST:
         raise InputError(
             f"thresholds: expected at most {MOST:,} combinations of the networks' thresholds, found {count:,}; try "
             "fewer, or state the threshold of a network in their file"
         )
 
-    def serve(chosen: tuple[float | None, ...]) -> tuple[Summary, Mapping[str, Summary]]:
-        there = [
-            item if value is None else replace(item, threshold=value)
-            for item, value in zip(served, chosen, strict=True)
-        ]
-        whole, parts = summarise_networks(simulate_networks(there, prepare_networks(there, requests, trace), scheduler))
-        return whole, dict(zip((item.name for item in there), parts, strict=True))
 
-    points = [
-        NetworksPoint(
-            accuracy=found.accuracy,
-            **_figures(found.whole),
-            **mark._asdict(),
-            networks=[
-                NetworkPoint(
-                    name=name, threshold=value, exit_shares=_shares(part), accuracy=_accuracy(part), **_figures(part)
-                )
-                for (name, part), value in zip(found.networks.items(), chosen, strict=True)
-            ],
-        )
-        for chosen, found, mark in _try_all(list(product(*tried)), serve, requirements, progress)
-    ]
-    return NetworksSweep(scheduler.spec, len(trace), swept, points)
-
-
-def _tried_of(
-    item: ServedNetwork, table: LatencyTable, answers: Trace | Samples, thresholds: Sequence[float] | None
-) -> Sequence[float]:
-    """The thresholds that are tried of one of several networks; none if its exits are as they are stated."""
+def _tried_of(network: ServedNetwork, answers: Trace | Samples, thresholds: Sequence[float] | None) -> Sequence[float]:
+    """The thresholds that are tried of a network; none if its exits are as they are stated."""
     stated = answers.confidences is None or (isinstance(answers, Trace) and answers.exits is not None)
-    if stated or item.threshold is not None or len(table.exits) == 1:
+    if stated or network.threshold is not None or len(network.latency.exits) == 1:
         return []
     if answers.correct is None:
-        raise InputError(f'network "{item.name}": expected correct_1, ... beside its confidences, found none')
-    tried = _usual(table, answers) if thresholds is None else thresholds
+        raise InputError(network.about([_nothing_to_try(answers)]))
+    tried = _usual(network, answers) if thresholds is None else thresholds
     try:
         check_tried(tried, answers.measure)
     except InputError as error:
-        raise InputError([f'{fault}, for network "{item.name}"' for fault in error.faults]) from None
+        of = f', for network "{network.name}"' if network.name else ""
+        raise InputError([f"{fault}{of}" for fault in error.faults]) from None
     return tried

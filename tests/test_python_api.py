@@ -77,6 +77,8 @@ def _replay(record: bool = False):
     return simulate(table, traffic.prepare(trace, [row.rate for row in table.exits], slo_s=1.0), "fluid", record=record)
 
 
+FEW = studies.CapacityOptions(slo_s=1.0, count=80, max_requests=80)
+
 CALLS = {
     "dse.device.tabulate.write_device": lambda: write_device(
         tabulate_device(
@@ -124,15 +126,20 @@ CALLS = {
     "plots.check_picture": lambda: plots.check_picture("new.svg", replace=False, apart=["t.csv"]),
     "plots.report.make_report": lambda: make_report(["tiny"]),
     "plots.save": lambda: plots.save(import_module("matplotlib.figure").Figure(), "new.svg", replace=False),
-    "serving.Requests": lambda: Requests(trace="t.csv", samples="s.npz", slo_s=1.0).read(),
+    "serving.Requests": lambda: serve("tiny", Requests(trace="t.csv", samples="s.npz", slo_s=1.0), "fluid"),
     "serving.read_networks": lambda: serving.read_networks("nowhere"),
     "serving.serve": lambda: serve("tiny", Requests(trace="t.csv", slo_s=1.0), "fluid"),
+    "serving.simulate": lambda: serving.simulate(
+        "tiny", traffic.prepare(traffic.read_trace("t.csv"), [0.25, 0.35, 0.4], slo_s=1.0), "fluid"
+    ),
     "serving.write_requests": lambda: serving.write_requests(_replay(), "new"),
     "serving.write_timeline": lambda: serving.write_timeline(_replay(record=True), "new"),
-    "studies.adapt.serve_adaptively": lambda: serve_adaptively("nowhere", traffic.read_trace("t.csv"), "s.npz", "pame"),
+    "studies.adapt.serve_adaptively": lambda: serve_adaptively(
+        "nowhere", Requests(trace="t.csv", samples="s.npz"), "pame"
+    ),
     "studies.compare": lambda: studies.compare(studies.load_scenario("duel.toml"), "new", threads=1),
     "studies.find_capacity": lambda: studies.find_capacity(
-        "tiny", "fluid", [serving.parse_requirement("mean <= 1s")], slo_s=1.0, count=80, max_requests=80
+        "tiny", "fluid", [serving.parse_requirement("mean <= 1s")], FEW
     ),
     "studies.load_scenario": lambda: studies.load_scenario("duel.toml"),
     "studies.meet_target": lambda: studies.meet_target("tiny", "s.npz", 1.0),
@@ -173,22 +180,23 @@ def test_clients_and_networks_are_plain_objects():
     ]
     requests = Requests(trace=traffic.offline(400), clients=traffic.Clients(6, 0.5, exponential=True))
     required = [serving.parse_requirement("violation_rate[a] <= 90 %", networks=["a", "b"])]
-    found = serving.serve_networks(
+    found = serving.serve(
         networks, requests, "fluid:between=edf,on_deadline=answer", requirements=required, record=True
     )
-    sent = serving.prepare_networks(networks, requests, requests.read())
-    replay = serving.simulate_networks(networks, sent, "fluid:between=edf,on_deadline=answer")
-    assert serving.summarise_networks(replay) == (found.summary, [item.summary for item in found.networks])
+    sent = serving.prepare_requests(networks, requests, requests.read())
+    replay = serving.simulate(networks, sent, "fluid:between=edf,on_deadline=answer")
+    assert serving.figures_of(replay) == (found.summary, {item.name: item.summary for item in found.networks})
     assert found.requirements[0].value == found.networks[0].summary.violation_rate
     assert set(found.replay.columns()["network"]) == {"a", "b"}
-    assert found.replay.parts[1].runs is not None
+    assert found.replay.runs is not None
     assert found.replay.refused is not None
     assert found.replay.refused.any()
     asked = [serving.parse_requirement("mean[b] <= 9 s", networks=["a", "b"])]
     calm = [replace(item, admit=None) for item in networks]
     capacity = studies.find_capacity(
-        calm, "fluid", asked, seeds=2, count=400, max_requests=800, clients=requests.clients
-    )
+        calm, "fluid", asked,
+        studies.CapacityOptions(seeds=2, count=400, max_requests=800, clients=requests.clients),
+    )  # fmt: skip
     assert capacity.clients is not None
 
 
@@ -222,7 +230,7 @@ def results(tiny_design, tmp_path_factory) -> list[Any]:
         dse.find_front(design.network, design.platform, options, [dse.Axis.DSP]),
         studies.sweep_thresholds(table, Requests(trace=trace, samples=logged, slo_s=1e-3), "fluid", [0.5, 0.9]),
         studies.find_capacity(
-            table, "fluid", [serving.parse_requirement("mean <= 1s")], slo_s=1.0, count=80, max_requests=80
+            table, "fluid", [serving.parse_requirement("mean <= 1s")], FEW
         ),
         studies.compare(studies.load_scenario(DUEL), threads=1)[0],
     ]  # fmt: skip

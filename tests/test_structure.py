@@ -24,34 +24,28 @@ LONGEST_BODY, MOST_PARAMETERS, LONGEST_LINE = 60, 8, 100
 
 LONG_BODIES = {
     "cli/decide/plan.py: command": "to do",
-    "cli/machine/serve_real.py: command": "to do",
-    "cli/machine/validate.py: command": "to do",
-    "cli/serve/serve_sim.py: _text_of_all": "to do",
     "dse/exits/search.py: plan_exits": "to do",
     "dse/npu/schedule.py: choose": "a kernel whose inner loop numba compiles as one",
-    "machine/validation.py: validate_simulator": "to do",
     "models/rows.py: _chain": "to do",
     "papers/hardware/mlperf.py: hardware_mlperf": "to do",
     "papers/hardware/sheet.py: hardware_nvdla": "to do",
     "serving/event_loop.py: _run_events": "the order of events stands in one loop",
-    "studies/adapt.py: serve_adaptively": "to do",
-    "studies/capacity.py: find_capacity": "to do",
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 35
+MANY_PARAMETERS = 30
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
-MANY_EXPORTED = {"find_capacity"}
+MANY_EXPORTED: set[str] = set()
 """Exported functions with more parameters; the aim is none."""
 
-NAMED_TWICE = 13
+NAMED_TWICE = 11
 """Names that several classes have, which a reader takes for one another; the aim is none."""
 
 CIRCLES = 0
 """Groups of modules that import each other in a circle; the aim is none."""
 
-ONE_OR_SEVERAL = 35
+ONE_OR_SEVERAL = 18
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
 LONG_LINES = 1209

@@ -24,7 +24,7 @@ from ..options import (
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
-    from ...serving.networks import AnyServed
+    from ...serving.networks import ServedNetwork
     from ...serving.requirements import Requirement
     from ...studies.capacity import Capacity, FigureEstimate, Probe
     from ...traffic.clients import Clients
@@ -60,29 +60,24 @@ def command(
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
     from ...serving.networks import as_served, ends_of, names_of
-    from ...studies.capacity import find_capacity
-    from ...tables.latency import LatencyTable
+    from ...studies.capacity import CapacityOptions, find_capacity
 
     picture.check()
     low_per_s, high_per_s = _ends(rate, "rate", float, "5..50")
     closed, most_clients = _clients(clients, think)
     served = as_served(directory)
     required = [parse_requirement(text, networks=names_of(served)) for text in require]
-    cases: dict[float, AnyServed] = {1.0: served}
-    if isinstance(served, LatencyTable):
-        cases |= {factor: served.slower(factor) for factor in served.measured or ()}
-    else:
-        cases |= ends_of(served)
+    cases: dict[float, tuple[ServedNetwork, ...]] = {1.0: served} | ends_of(served)
+    options = CapacityOptions(
+        slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
+        predict_depth=columns.predict_depth, seeds=seeds, count=count, low_per_s=low_per_s, high_per_s=high_per_s,
+        clients=closed, most_clients=most_clients,
+    )  # fmt: skip
     with progress("rates") as report:
         found, *ends = (
-            find_capacity(
-                table, policy, required, slo_s=objective(columns.slo),
-                columns=columns.columns("slo", "predict_depth"), predict_depth=columns.predict_depth, seeds=seeds,
-                count=count, low_per_s=low_per_s, high_per_s=high_per_s, clients=closed,
-                most_clients=most_clients, threads=threads, progress=report,
-            )
-            for table in cases.values()
-        )  # fmt: skip
+            find_capacity(networks, policy, required, options, threads=threads, progress=report)
+            for networks in cases.values()
+        )
     reached = dict(zip([factor for factor in cases if factor != 1.0], ends, strict=True))
     picture.write(lambda: draw_capacity(found, required))
     stated = vars(columns) | objective_record(columns.slo)

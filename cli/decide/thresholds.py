@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...studies.latency_target import TargetThresholds
-    from ...studies.thresholds import NetworksPoint, NetworksSweep, Sweep
+    from ...studies.thresholds import Sweep, ThresholdPoint
 
 _OBJECTIVE = "Best shares: the most samples at the latest exit, or the highest accuracy."
 _TARGET = "Find thresholds with this mean latency of a sample alone, in place of a sweep."
@@ -83,26 +83,22 @@ def command(
 def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     from ...formats import InputError
     from ...plots.thresholds import draw_thresholds
-    from ...serving import parse_requirement, read_networks
-    from ...studies.thresholds import NetworksSweep, sweep_networks, sweep_thresholds
+    from ...serving import parse_requirement
+    from ...serving.networks import as_served, names_of
+    from ...studies.thresholds import sweep_thresholds
 
     if asked.trace is None and asked.clients is None:
         raise InputError("trace: expected a trace to sweep thresholds with, or --target, found neither; state one")
     asked.check()
     requests, tried = asked.requests, tried_thresholds(asked.thresholds)
-    several = read_networks(directory) if directory.suffix == ".toml" else None
-    texts = asked.require or []
-    required = [parse_requirement(text, networks=[item.name for item in several or []]) for text in texts]
-    found: Sweep | NetworksSweep
+    networks, texts = as_served(directory), asked.require or []
+    named = names_of(networks)
+    required = [parse_requirement(text, networks=named) for text in texts]
     with progress("thresholds") as report:
-        if several is None:
-            found = sweep_thresholds(
-                directory, requests, asked.scheduler, tried, requirements=required, progress=report
-            )
-        else:
-            found = sweep_networks(several, requests, asked.scheduler, tried, requirements=required, progress=report)
+        found = sweep_thresholds(networks, requests, asked.scheduler, tried, requirements=required, progress=report)
     asked.write(lambda: draw_thresholds(found))
-    points = [{key: value for key, value in plain(item).items() if key != "kept" or required} for item in found.points]
+    points = [plain(point) if named else _of_one(point) for point in found.points]
+    points = [{key: value for key, value in point.items() if key != "kept" or required} for point in points]
     record = {
         "design": directory,
         "trace": asked.trace,
@@ -112,15 +108,22 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
         **objective_record(asked.slo),
         "seed": requests.seed,
         "requests": found.requests,
-        **({"networks": found.networks} if isinstance(found, NetworksSweep) else {"measure": found.measure}),
+        **({"networks": found.networks} if named else {"measure": found.networks[0].measure}),
         **({"requirements": texts} if texts else {}),
         "points": points,
     }
     origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
-    text = _swept_networks(found) if isinstance(found, NetworksSweep) else _swept(found, str(origin))
+    text = _swept_networks(found) if named else _swept(found, str(origin))
     show(as_json, "fluidb.thresholds-output/1", record, text, asked.plot)
     if not any(point.kept is not False for point in found.points):
         raise typer.Exit(1)
+
+
+def _of_one(point: ThresholdPoint) -> dict[str, Any]:
+    """The JSON of a point of the only network, whose figures are those of all."""
+    whole: dict[str, Any] = plain(point)
+    del whole["networks"]
+    return {"threshold": point.threshold, "exit_shares": point.exit_shares} | whole
 
 
 def _kept(kept: Sequence[bool | None], what: str) -> str | None:
@@ -129,7 +132,8 @@ def _kept(kept: Sequence[bool | None], what: str) -> str | None:
 
 
 def _swept(found: Sweep, origin: str) -> Iterator[str]:
-    exits = spread([(index, f"{index + 1} {name}") for index, name in enumerate(found.exits)])
+    network = found.networks[0]
+    exits = spread([(index, f"{index + 1} {name}") for index, name in enumerate(network.exits)])
     rows = [
         (
             f"{point.threshold:g}",
@@ -144,16 +148,22 @@ def _swept(found: Sweep, origin: str) -> Iterator[str]:
         for point in found.points
     ]
     kept = _kept([point.kept for point in found.points], "thresholds")
+    measure = str(network.measure)
     yield facts(
-        {"policy": found.policy, "requests": f"{found.requests:,}", found.measure: origin, "requirements kept": kept}
+        {
+            "policy": found.policy,
+            "requests": f"{found.requests:,}",
+            measure: origin,
+            "requirements kept": kept,
+        }
     )
     last = ["violations", *([] if kept is None else ["kept"]), "best"]
     yield table(["threshold", *(name for _, name in exits), "accuracy", "mean latency", "p99", *last], rows)
-    if len(exits) < len(found.exits):
-        yield f"{len(exits)} of {len(found.exits)} exits; --json has all"
+    if len(exits) < len(network.exits):
+        yield f"{len(exits)} of {len(network.exits)} exits; --json has all"
 
 
-def _swept_networks(found: NetworksSweep) -> Iterator[str]:
+def _swept_networks(found: Sweep) -> Iterator[str]:
     about = {
         item.name: "exits as they are stated" if item.measure is None else f"each {item.measure} that was tried"
         for item in found.networks
@@ -168,7 +178,7 @@ def _swept_networks(found: NetworksSweep) -> Iterator[str]:
         yield folded_table(list(rows[0]), [list(row.values()) for row in rows], "--json")
 
 
-def _row(point: NetworksPoint) -> dict[str, str]:
+def _row(point: ThresholdPoint) -> dict[str, str]:
     """Cells by their headings: of each network, then of all requests."""
     row = {}
     for item in point.networks:

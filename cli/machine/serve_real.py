@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -34,6 +35,10 @@ from ..options import (
 )
 from ..render import facts, ms, outcomes, progress, show
 from ..serve.serve_sim import record_of, text_of
+
+if TYPE_CHECKING:
+    from ...machine.network import RealNetwork
+    from ...machine.serve import MachineResult
 
 
 def command(
@@ -68,17 +73,17 @@ def command(
     takes a model for each, in its order: a.onnx,b.onnx.
     """
     from ...formats import InputError, check_free, together
-    from ...machine.measurement import MEASURED_FILES, machine
+    from ...machine.measurement import MEASURED_FILES
     from ...machine.network import RealNetwork
-    from ...machine.serve import MachineResult, read_measured, serve_real, serve_real_networks
+    from ...machine.serve import read_measured, serve_real
     from ...plots.replay import draw_replay
-    from ...serving import parse_requirement, read_networks, write_requests, write_timeline
+    from ...serving import parse_requirement, write_requests, write_timeline
+    from ...serving.networks import as_served, names_of
     from ...traffic import parse_thresholds
 
     models = names(model) or []
-    several = read_networks(directory) if directory.suffix == ".toml" else None
-    if several is not None:
-        for name, given in (("threshold", threshold), ("inputs", inputs), ("exits", exits)):
+    if len(models) > 1:  # each has its own
+        for name, given in (("inputs", inputs), ("exits", exits)):
             if given is not None:
                 raise InputError(f"{name}: expected one network, found a file of several; leave it out")
     sources = [trace, inputs, directory, *map(Path, models), *(directory / name for name in MEASURED_FILES)]
@@ -86,30 +91,19 @@ def command(
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text, networks=[item.name for item in several or []]) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
+    networks = as_served(read_measured(directory), levels)
+    required = [parse_requirement(text, networks=names_of(networks)) for text in require or []]
     asked = ServiceOptions(
         trace=trace, clients=clients, think=think, count=count, policy=policy, slo=slo, seed=seed,
         on_deadline=on_deadline, admit=admit, between=between,
     )  # fmt: skip
-    requests_of_all, table = asked.requests, None if several is not None else read_measured(directory)
     with progress("samples answered alone") as report:
         running = [RealNetwork(item, inputs, names(exits), threads, report) for item in models]
-    network = running[0]
     with progress("serving") as report, stopping() as stop:
-        done: MachineResult
-        if table is None:
-            done = serve_real_networks(
-                running, several or [], requests_of_all, asked.scheduler, requirements=required, stop=stop,
-                progress=report,
-            )  # fmt: skip
-        elif len(models) > 1:
-            raise InputError(f"model: expected one with the folder of a device, found {len(models)}")
-        else:
-            done = serve_real(
-                network, table, requests_of_all, asked.scheduler, threshold=levels, requirements=required, stop=stop,
-                progress=report,
-            )  # fmt: skip
+        done = serve_real(
+            running, networks, asked.requests, asked.scheduler, requirements=required, stop=stop, progress=report
+        )
         found = done.served
         with together():
             if timeline is not None:
@@ -120,16 +114,9 @@ def command(
     record = {
         "model": model, "design": directory, "trace": trace,
         **({} if clients is None else {"clients": clients, "think": think or "0"}),
-        "machine": machine(), "runtime": network.runtime,
-        "answers_wrong": done.answers_wrong, "late_mean_s": done.late_mean_s, "late_p99_s": done.late_p99_s,
-        **record_of(found, slo), **({"requirements": found.requirements} if required else {}),
+        **_record_of(done, running[0], slo), **({"requirements": found.requirements} if required else {}),
     }  # fmt: skip
-    about = {
-        "machine": f"{machine()}; {network.runs_on}",
-        "answers": "all as the network alone gives" if not done.answers_wrong else f"{done.answers_wrong:,} are wrong",
-        "idle device late by": f"{ms(done.late_mean_s)} on average, p99 {ms(done.late_p99_s)}; counted in latencies",
-    }
-    text = [facts(about), *text_of(found)]
+    text = [_facts(done, running[0]), *text_of(found)]
     if required:
         text.append(outcomes([item.text for item in required], found.requirements))
     show(as_json, "fluidb.serve-real-output/1", record, text, others=(requests, timeline, picture.plot))
@@ -140,3 +127,26 @@ def command(
         raise KeyboardInterrupt(f"interrupted; {done.returned:,} requests were served, and are kept")
     if not done.holds:
         raise typer.Exit(1)
+
+
+def _record_of(done: MachineResult, network: RealNetwork, slo: str | None) -> dict[str, object]:
+    """The JSON of requests that this machine served."""
+    from ...machine.measurement import machine
+
+    late = {"late_mean_s": done.late_mean_s, "late_p99_s": done.late_p99_s}
+    here = {"machine": machine(), "runtime": network.runtime, "answers_wrong": done.answers_wrong}
+    return here | late | record_of(done.served, slo)
+
+
+def _facts(done: MachineResult, network: RealNetwork) -> str:
+    """The text about the machine that served."""
+    from ...machine.measurement import machine
+
+    late = f"{ms(done.late_mean_s)} on average, p99 {ms(done.late_p99_s)}; counted in latencies"
+    return facts(
+        {
+            "machine": f"{machine()}; {network.runs_on}",
+            "answers": f"{done.answers_wrong:,} are wrong" if done.answers_wrong else "all as the network alone gives",
+            "idle device late by": late,
+        }
+    )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +14,7 @@ from ..options import (
     AsJson,
     Ends,
     Inputs,
-    Model,
+    Models,
     PictureOptions,
     Slo,
     StageThreads,
@@ -26,9 +27,13 @@ from ..options import (
 )
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
 
+if TYPE_CHECKING:
+    from ...machine.network import RealNetwork
+    from ...machine.validation import TrialPlan, Validation
+
 
 def command(
-    model: Model,
+    model: Models,
     policy: Annotated[
         list[str] | None,
         option("As in serve-sim; serial, adaptb and fluid if not given. Repeatable.", "NAME[:KEY=VALUE,...]"),
@@ -44,6 +49,9 @@ def command(
     repeats: Annotated[int, option("Traces of each policy at each load.")] = 11,
     count: Annotated[int, option("Requests of each trace.")] = 400,
     within: Annotated[float, option("Largest relative error of the mean latency that passes.")] = 0.05,
+    networks: Annotated[
+        Path | None, option("What several models are served with, their file; times are measured anew.", "FILE")
+    ] = None,
     inputs: Inputs = None,
     exits: Ends = None,
     b_max: Annotated[int, option("Largest batch size.")] = 8,
@@ -60,47 +68,87 @@ def command(
     Every policy serves the same traces on this machine and in the simulator,
     whose table is measured just before and after each run. The exit code is 1
     unless the error of the mean latency is as small as asked everywhere. Where
-    the machine is too noisy, the verdict is refused.
+    the machine is too noisy, the verdict is refused. Several networks, a.onnx,b.onnx,
+    need their file (--networks) and are served together.
     """
     from ...formats import InputError, together
     from ...machine.measurement import machine
     from ...machine.network import RealNetwork
-    from ...machine.validation import DEFAULT_POLICIES, validate_simulator
+    from ...machine.validation import DEFAULT_POLICIES, TrialPlan, validate_simulator
     from ...machine.validation_page import check_validation_folder, write_validation
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
+    from ...serving import read_networks
     from ...traffic.clients import Clients, parse_think
 
-    if len(names(model) or []) > 1:
-        raise InputError("model: expected one network, found several with commas between; serve-real serves them")
     if clients is not None and loads is not None:
         raise InputError("clients: expected rates or clients, found both; leave out one of the two")
     if clients is None and think is not None:
         raise InputError("think: expected --clients beside it, found none; leave it out, or state e.g. --clients 1,4")
     tried = numbers(clients, "clients", int, "1,4") or numbers(loads or "0.3,0.6", "loads", float, "0.3,0.6")
     waiting = None if clients is None else Clients(1, *parse_think(think or "0"))
-    picture.check([inputs, output])
+    models = names(model) or []
+    for name, given in (("inputs", inputs), ("exits", exits)):
+        if given is not None and len(models) > 1:  # each has its own
+            raise InputError(f"{name}: expected one network, found several with commas between; leave it out")
+    picture.check([inputs, networks, output])
     if output is not None:
         check_validation_folder(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
+    plan = TrialPlan(
+        policies=tuple(dict.fromkeys(policy or DEFAULT_POLICIES)), loads=tuple(tried), repeats=repeats, count=count,
+        within=within, clients=waiting, seed=seed,
+    )  # fmt: skip
+    stated = None if networks is None else read_networks(networks)
     with progress("samples answered alone") as report:
-        network = RealNetwork(model, inputs, names(exits), threads, report)
+        running = [RealNetwork(name, inputs, names(exits), threads, report) for name in models]
     with progress("runs") as report:
-        found = validate_simulator(
-            network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), tried, repeats=repeats, count=count,
-            within=within, b_max=b_max, slo_s=objective(slo), clients=waiting, seed=seed, progress=report,
-        )  # fmt: skip
-    wrong, refused = found.answers_wrong, found.refused
-    at = "at " + ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
-    if waiting is not None:
-        at = f"of {', '.join(f'{number:g}' for number in tried)} clients, think time {think or '0'}"
-    shared = str(slo) if found.slo_s is None else ms(found.slo_s)
-    about = {
-        "machine": f"{machine()}; {network.runs_on}",
-        "network": network.name,
-        "traffic": f"{repeats} x {count:,} requests {at}; SLO {shared}",
-        "answers": "all as the network alone gives" if not wrong else f"{wrong:,} are wrong",
+        found = validate_simulator(running, plan, networks=stated, b_max=b_max, slo_s=objective(slo), progress=report)
+    about = _facts(running, plan, found, slo, think) | {
+        "answers": f"{found.answers_wrong:,} are wrong" if found.answers_wrong else "all as the network alone gives"
     }
+    tables = _tables(found, "load" if waiting is None else "clients")
+    with together():
+        picture.write(lambda: draw_validation(found))
+        if output is not None:
+            command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
+            pages = [markdown_table(*item) for item in tables]
+            write_validation(found, about["network"], about, pages, command_line, drawn, output, replace=picture.force)
+    text = [facts(about), *(table(*item, text=True) for item in tables)]
+    if found.refused:
+        text.append(
+            f"{found.refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the "
+            f"mean latency by more than {percent(within, 1)}; use an idle machine, or ask for less (--within)"
+        )
+    record = {"model": model, "machine": machine(), "runtime": running[0].runtime, "within": within}
+    record |= {} if waiting is None else {"clients": tried, "think": think or "0"}
+    record["validation"] = found
+    show(as_json, "fluidb.validate-output/1", record, text, output)
+    if picture.plot is not None:
+        note(f"wrote {picture.plot}")
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def _facts(
+    running: Sequence[RealNetwork], plan: TrialPlan, found: Validation, slo: str | None, think: str | None
+) -> dict[str, str]:
+    """The machine, the networks and the traffic of a validation."""
+    from ...machine.measurement import machine
+
+    at = "at " + ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
+    if plan.clients is not None:
+        at = f"of {', '.join(f'{number:g}' for number in plan.loads)} clients, think time {think or '0'}"
+    shared = str(slo or "of each network") if found.slo_s is None else ms(found.slo_s)
+    return {
+        "machine": f"{machine()}; {running[0].runs_on}",
+        "network": ", ".join(network.name for network in running),
+        "traffic": f"{plan.repeats} x {plan.count:,} requests {at}; SLO {shared}",
+    }
+
+
+def _tables(found: Validation, load: str) -> list[tuple[Sequence[str], Sequence[tuple[str, ...]]]]:
+    """Headings and rows of the errors by load and policy, and of the orders of the policies."""
     rows = []
     for verdict in found.verdicts:
         for error in verdict.errors:
@@ -116,7 +164,6 @@ def command(
                     verdict.says if first else "",
                 )
             )
-    load = "load" if waiting is None else "clients"
     headings = (
         f"{load}, policy", "figure", "simulator off by", "size", "with measured runs", "machine's noise", "verdict",
     )  # fmt: skip
@@ -125,24 +172,4 @@ def command(
          "same" if order.real == order.simulated else "different")
         for order in found.orders
     ]  # fmt: skip
-    tables = (headings, rows), ([load, "order on the machine", "in the simulator", ""], ranks)
-    with together():
-        picture.write(lambda: draw_validation(found))
-        if output is not None:
-            command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
-            pages = [markdown_table(*item) for item in tables]
-            write_validation(found, network.name, about, pages, command_line, drawn, output, replace=picture.force)
-    text = [facts(about), *(table(*item, text=True) for item in tables)]
-    if refused:
-        text.append(
-            f"{refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
-            f"latency by more than {percent(within, 1)}; use an idle machine, or ask for less (--within)"
-        )
-    record = {"model": model, "machine": machine(), "runtime": network.runtime, "within": within}
-    record |= {} if waiting is None else {"clients": tried, "think": think or "0"}
-    record["validation"] = found
-    show(as_json, "fluidb.validate-output/1", record, text, output)
-    if picture.plot is not None:
-        note(f"wrote {picture.plot}")
-    if not found.holds:
-        raise typer.Exit(1)
+    return [(headings, rows), ([load, "order on the machine", "in the simulator", ""], ranks)]

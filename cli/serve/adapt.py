@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,14 +41,16 @@ def command(
     are not those of the plan, exits are chosen anew, as for other hardware; the
     plan comes back with its load (PAME, Section 7.6). Every change is printed.
     """
-    from ...studies.adapt import serve_adaptively
-    from ...traffic import read_trace
+    from ...serving import Requests
+    from ...studies.adapt import LoadChange, serve_adaptively
 
-    found = serve_adaptively(
-        plan, read_trace(trace), samples, policy, window=window, slo_s=objective(slo), seed=seed,
-        from_s=duration(start, "from"), until_s=duration(until, "until"),
-        then_samples=then_samples, then_times=then_times,
-    )  # fmt: skip
+    from_s, until_s, change = duration(start, "from"), duration(until, "until"), None
+    if any(given is not None for given in (from_s, until_s, then_samples, then_times)):
+        change = LoadChange(
+            from_s=math.inf if from_s is None else from_s, until_s=until_s, samples=then_samples, times=then_times
+        )
+    requests = Requests(trace=trace, samples=samples, slo_s=objective(slo), seed=seed)
+    found = serve_adaptively(plan, requests, policy, window=window, change=change)
     latency_s = found.served.finish_s - found.arrival_s
     record = {
         "plan": plan,

@@ -38,7 +38,7 @@ from ..render import (
 
 if TYPE_CHECKING:
     from ...serving.saturation import Saturation
-    from ...serving.serve import NetworkFigures, NetworksResult, ServeResult
+    from ...serving.serve import NetworkFigures, ServeResult
     from ...serving.subnets import SubNetSummary
     from ...tables.latency import LatencyTable
 
@@ -56,37 +56,29 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design: latency, violations, utilisation."""
-    from ...formats import InputError, check_free, together
+    from ...formats import check_free, together
     from ...plots.replay import draw_replay
-    from ...serving import parse_requirement, read_networks, write_requests, write_timeline
-    from ...serving.serve import serve, serve_networks
+    from ...serving import parse_requirement, write_requests, write_timeline
+    from ...serving.networks import as_served, names_of
+    from ...serving.serve import serve
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 
     served, until_s = simulated.requests, duration(until, "until")
     read = [given for given in (served.trace, served.samples) if isinstance(given, Path)]
-    several = read_networks(directory) if directory.suffix == ".toml" else None
     sources = [*read, directory, *(directory / name for name in TABLE_FILES)]
     picture.check([*sources, requests, timeline])
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text, networks=[item.name for item in several or []]) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
-    if several is not None and threshold is not None:
-        raise InputError("threshold: expected one network, found a file of several; state the threshold of each there")
-    found: ServeResult | NetworksResult
+    networks = as_served(directory, levels)
+    required = [parse_requirement(text, networks=names_of(networks)) for text in require or []]
     with progress("reading and replaying") as report:
-        if several is None:
-            found = serve(
-                directory, served, simulated.scheduler, threshold=levels, until_s=until_s or math.inf,
-                requirements=required, record=timeline is not None, progress=report,
-            )  # fmt: skip
-        else:
-            found = serve_networks(
-                several, served, simulated.scheduler, until_s=until_s or math.inf, requirements=required,
-                record=timeline is not None, progress=report,
-            )  # fmt: skip
+        found = serve(
+            networks, served, simulated.scheduler, until_s=until_s or math.inf, requirements=required,
+            record=timeline is not None, progress=report,
+        )  # fmt: skip
     replay, judged = found.replay, found.requirements
     with together():
         if timeline is not None:
@@ -110,50 +102,33 @@ def command(
         raise typer.Exit(1)
 
 
-def record_of(found: ServeResult | NetworksResult, slo: str | None) -> dict[str, object]:
+def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
-    from ...serving.serve import NetworksResult
-
-    if isinstance(found, NetworksResult):
-        return _networks_record(found, slo)
     replay = found.replay
-    return {
+    networks = [
+        {
+            "name": figures.name,
+            "network": use.table.network,
+            **figures.summary.record(),
+            "unavoidable_violations": figures.unavoidable_violations,
+        }
+        for figures, use in zip(found.networks, replay.uses, strict=bool(found.networks))
+    ]
+    record = {
         "policy": found.policy,
+        **({"between": replay.between} if networks else {}),
         "exits_from": replay.traffic.origin,
-        "network": replay.table.network,
-        "platform": replay.table.platform,
+        **({} if networks else {"network": replay.table.network}),
+        "platform": replay.uses[0].table.platform,
         **objective_record(slo),
         **found.summary.record(),
         "unavoidable_violations": found.unavoidable_violations,
         **_ends_record(found),
     }
+    return record | ({"networks": networks} if networks else {})
 
 
-def _networks_record(found: NetworksResult, slo: str | None) -> dict[str, object]:
-    """The JSON of requests of several networks."""
-    replay = found.replay
-    return {
-        "policy": found.policy,
-        "between": replay.between,
-        "exits_from": replay.traffic.origin,
-        "platform": replay.parts[0].table.platform,
-        **objective_record(slo),
-        **found.summary.record(),
-        "unavoidable_violations": found.unavoidable_violations,
-        **_ends_record(found),
-        "networks": [
-            {
-                "name": item.name,
-                "network": own.table.network,
-                **item.summary.record(),
-                "unavoidable_violations": item.unavoidable_violations,
-            }
-            for item, own in zip(found.networks, replay.parts, strict=True)
-        ],
-    }
-
-
-def _ends_record(found: ServeResult | NetworksResult) -> dict[str, object]:
+def _ends_record(found: ServeResult) -> dict[str, object]:
     """The JSON of the ends of an engine's error, if there is one."""
     keys = ("mean_latency_s", "violation_rate", "busy_share", "percentiles")
     ends = [
@@ -163,7 +138,7 @@ def _ends_record(found: ServeResult | NetworksResult) -> dict[str, object]:
     return {"ends": ends} if ends else {}
 
 
-def _text_of_all(found: ServeResult | NetworksResult, latency: LatencyTable) -> Iterator[str]:
+def _text_of_all(found: ServeResult, latency: LatencyTable) -> Iterator[str]:
     """The text about all requests that were served, by the device of a latency table."""
     summary, unavoidable = found.summary, found.unavoidable_violations
     worth = int(summary.independent_requests)
@@ -213,6 +188,12 @@ def _text_of_all(found: ServeResult | NetworksResult, latency: LatencyTable) -> 
         "scheduler calls": f"{summary.scheduler_calls:,}",
     }
     yield facts(about)
+    yield from _latencies(found)
+
+
+def _latencies(found: ServeResult) -> Iterator[str]:
+    """Tables of latencies with their intervals, and at both ends of the error of a calibrated engine."""
+    summary = found.summary
     average = bounds(summary.mean_interval_s, summary.more_requests_needed, "s")
     rows = [
         ("average", ms(summary.mean_latency_s), average),
@@ -232,10 +213,9 @@ def _text_of_all(found: ServeResult | NetworksResult, latency: LatencyTable) -> 
         yield table(["times, as measured", "average", "worst", "violations"], ends)
 
 
-def _networks_text(found: NetworksResult) -> Iterator[str]:
+def _networks_text(found: ServeResult) -> Iterator[str]:
     """The text about requests of several networks."""
     summary = found.summary
-    yield from _text_of_all(found, found.replay.parts[0].table)
     assert summary.fairness is not None
     told = "of the networks' shares of requests in time, by Jain's index"
     yield facts({"between networks": found.replay.between, "fairness": f"{percent(summary.fairness)}, {told}"})
@@ -254,24 +234,24 @@ def _networks_text(found: NetworksResult) -> Iterator[str]:
         ),
         "accuracy": lambda item: None if (share := item.summary.accuracy) is None else percent(share),
         "samples": lambda item: f"{item.summary.mean_batch:.2f}",
-        found.replay.parts[0].table.machine: lambda item: percent(item.summary.busy_share, 1),
+        found.replay.uses[0].table.machine: lambda item: percent(item.summary.busy_share, 1),
     }
     rows = [[cell(item) for cell in columns.values()] for item in found.networks]
     known = [k for k, column in enumerate(zip(*rows, strict=True)) if any(cell is not None for cell in column)]
     yield table([list(columns)[k] for k in known], [[row[k] or "" for k in known] for row in rows])
 
 
-def text_of(found: ServeResult | NetworksResult) -> Iterator[str]:
+def text_of(found: ServeResult) -> Iterator[str]:
     """The text about requests that were served."""
-    from ...serving.serve import NetworksResult
+    yield from _text_of_all(found, found.replay.uses[0].table)
+    yield from _networks_text(found) if found.networks else _exits_text(found)
 
-    if isinstance(found, NetworksResult):
-        yield from _networks_text(found)
-        return
+
+def _exits_text(found: ServeResult) -> Iterator[str]:
+    """The text about SubNets, MACs and exits of the only network."""
     summary, latency = found.summary, found.replay.table
     use = summary.utilisation
     accuracy = [] if summary.accuracy is None else ["accuracy"]
-    yield from _text_of_all(found, latency)
     if summary.subnets is not None:
         yield from _subnets(summary.subnets)
     if use is None:

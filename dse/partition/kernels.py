@@ -57,6 +57,31 @@ def has_room(block, devices, k, first, end):
 
 
 @compiled()
+def share_costs(block, devices, k, rows, held):
+    """Computing time, and bytes on the link, of device k for a share of some rows; NEVER without room.
+
+    ``rows`` and ``held`` are the first and the end of its output rows, and of the rows of the input that it holds.
+    """
+    (o0, o1), (h0, h1) = rows, held
+    if not has_room(block, devices, k, o0, o1):
+        return NEVER, 0.0
+    count = len(devices.flop_s)
+    flops = block.flops_end[o1] - block.flops_first[o0]
+    compute_s = flops / devices.flop_s[k] + block.layers * devices.layer_s[k]
+    i0, i1 = block.need_first[o0], block.need_end[o1]
+    needed = i1 - i0
+    at_owner = block.is_first and devices.owner == k and (devices.owner_has_input or count == 1)
+    if at_owner or (count == 1 and not block.is_first):  # one device communicates nothing
+        needed = 0
+    elif devices.reading == HALO and not block.is_first:
+        needed -= max(0, min(i1, h1) - max(i0, h0))
+    sent = needed * block.source_bytes
+    if devices.reading == EQ3 and count > 1:
+        sent += (o1 - o0) * block.row_bytes  # Equation 3 counts the block's output, too
+    return compute_s, sent
+
+
+@compiled()
 def spend(block, devices, rows, held, compute_s, link_bytes, time_s):
     """Fill in the costs of a block: computing time, bytes on the link and time of each device.
 
@@ -65,25 +90,9 @@ def spend(block, devices, rows, held, compute_s, link_bytes, time_s):
     count = len(devices.flop_s)
     total = 0.0
     for k in range(count):
-        compute_s[k] = link_bytes[k] = time_s[k] = 0.0
-        o0, o1 = rows[k], rows[k + 1]
-        if o1 == o0:
-            continue
-        if not has_room(block, devices, k, o0, o1):
-            compute_s[k] = NEVER
-            continue
-        flops = block.flops_end[o1] - block.flops_first[o0]
-        compute_s[k] = flops / devices.flop_s[k] + block.layers * devices.layer_s[k]
-        i0, i1 = block.need_first[o0], block.need_end[o1]
-        needed = i1 - i0
-        at_owner = block.is_first and devices.owner == k and (devices.owner_has_input or count == 1)
-        if at_owner or (count == 1 and not block.is_first):  # one device communicates nothing
-            needed = 0
-        elif devices.reading == HALO and not block.is_first:
-            needed -= max(0, min(i1, held[k + 1]) - max(i0, held[k]))
-        link_bytes[k] = needed * block.source_bytes
-        if devices.reading == EQ3 and count > 1:
-            link_bytes[k] += (o1 - o0) * block.row_bytes  # Equation 3 counts the block's output, too
+        compute_s[k] = link_bytes[k] = 0.0
+        if rows[k + 1] > rows[k]:
+            compute_s[k], link_bytes[k] = share_costs(block, devices, k, (rows[k], rows[k + 1]), (held[k], held[k + 1]))
         total += link_bytes[k]
     for k in range(count):
         time_s[k] = compute_s[k]
@@ -108,17 +117,9 @@ def least_starts(block, devices):
 
 
 @compiled()
-def share(block, devices, zeta, rows):
-    """Algorithm 1 (EdgeSP, Section 3.3), mended: fill in the bounds of the shares, and return the time of the block.
-
-    One row at a time moves from the slowest device to the fastest that has room, until all are within zeta of their
-    mean or a division returns; the best division that was seen counts. All rows go to the first device if none fits.
-    """
+def first_widths(block, devices, least):
+    """Numbers of rows in proportion to the devices' rates, or the nearest that fit. ``least`` is of `least_starts`."""
     count, height = len(devices.flop_s), len(block.need_first) - 1
-    least = least_starts(block, devices)
-    if least[0] > 0:
-        rows[0], rows[1:] = 0, height
-        return NEVER
     width, rest = np.zeros(count, np.int64), np.zeros(count)
     total = devices.flop_s.sum()
     for k in range(count):  # largest remainders
@@ -129,21 +130,38 @@ def share(block, devices, zeta, rows):
         k = int(np.argmax(rest))
         width[k] += 1
         rest[k] = -1.0
-    bounds, held = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-    wanted = 0
-    for k in range(count):  # the nearest division that fits
+    first = wanted = 0
+    for k in range(count):
         wanted += width[k]
-        bounds[k + 1] = max(wanted, least[k + 1], bounds[k])
-        while not has_room(block, devices, k, bounds[k], bounds[k + 1]):
-            bounds[k + 1] -= 1
-        width[k] = bounds[k + 1] - bounds[k]
-    compute_s, link_bytes, time_s = np.zeros(count), np.zeros(count), np.zeros(count)
+        end = max(wanted, least[k + 1], first)
+        while not has_room(block, devices, k, first, end):
+            end -= 1
+        width[k] = end - first
+        first = end
+    return width
+
+
+@compiled()
+def share(block, devices, zeta, rows):
+    """Algorithm 1 (EdgeSP, Section 3.3), mended: fill in the bounds of the shares, and return the time of the block.
+
+    One row at a time moves from the slowest device to the fastest that has room, until all are within zeta of their
+    mean or a division returns; the best division that was seen counts. Where a device has no room for one row more,
+    moves may end far from the best: all divisions are then compared. All rows go to the first device if none fits.
+    """
+    count, height = len(devices.flop_s), len(block.need_first) - 1
+    least = least_starts(block, devices)
+    if least[0] > 0:
+        rows[0], rows[1:] = 0, height
+        return NEVER
+    width = first_widths(block, devices, least)
+    bounds = np.zeros(count + 1, np.int64)
+    time_s = np.zeros(count)
     best, earlier, until = -1.0, width.copy(), 1
     for turn in range(4 * height + 64):
         for k in range(count):
             bounds[k + 1] = bounds[k] + width[k]
-            held[k + 1] = bounds[k + 1] * block.source_height // height  # as if the block before had the same shares
-        spend(block, devices, bounds, held, compute_s, link_bytes, time_s)
+        spend_alone(block, devices, bounds, time_s)
         slowest, active, mean = 0, 0, 0.0
         for k in range(count):
             if time_s[k] > time_s[slowest]:
@@ -166,7 +184,63 @@ def share(block, devices, zeta, rows):
             until *= 2
         if not move(block, devices, slowest, time_s, width):
             break
-    return best
+    return search_all(block, devices, best, rows) if is_tight(block, devices, rows) else best
+
+
+@compiled()
+def spend_alone(block, devices, bounds, time_s):
+    """Fill in the times of the devices as if the block before had the same shares."""
+    count, height = len(devices.flop_s), len(block.need_first) - 1
+    held = bounds * block.source_height // height
+    spend(block, devices, bounds, held, np.zeros(count), np.zeros(count), time_s)
+
+
+@compiled()
+def is_tight(block, devices, rows):
+    """True if a device has no room for one row more at either end of its share."""
+    for k in range(len(devices.flop_s)):
+        first, end = max(0, rows[k] - 1), min(rows[-1], rows[k + 1] + 1)
+        if devices.flop_s[k] > 0 and not has_room(block, devices, k, first, end):
+            return True
+    return False
+
+
+@compiled()
+def search_all(block, devices, limit_s, rows):
+    """The division of all whose slowest device is the quickest, if it takes less than a limit; its time, or the limit.
+
+    Dynamic programming over the ends of the shares. On an uplink that all share, a share counts with its own bytes.
+    """
+    count, height = len(devices.flop_s), len(block.need_first) - 1
+    least_s, begin = np.full((count + 1, height + 1), NEVER), np.zeros((count + 1, height + 1), np.int64)
+    least_s[0, 0] = 0.0
+    for k in range(count):
+        bytes_s = devices.shared_bytes_s if devices.shared_bytes_s > 0 else devices.bytes_s[k]
+        for first in range(height + 1):
+            if least_s[k, first] >= limit_s:
+                continue
+            for end in range(first, height + 1):
+                time_s = sent = 0.0
+                if end > first:
+                    held = (first * block.source_height // height, end * block.source_height // height)
+                    time_s, sent = share_costs(block, devices, k, (first, end), held)
+                    if time_s >= limit_s:  # and so does every longer share
+                        break
+                if sent > 0:
+                    time_s += devices.latency_s[k] + sent / bytes_s
+                time_s = max(time_s, least_s[k, first])
+                if time_s < least_s[k + 1, end]:
+                    least_s[k + 1, end], begin[k + 1, end] = time_s, first
+    if least_s[count, height] >= limit_s:
+        return limit_s
+    bounds, time_s = np.full(count + 1, height), np.zeros(count)
+    for k in range(count, 0, -1):
+        bounds[k - 1] = begin[k, bounds[k]]
+    spend_alone(block, devices, bounds, time_s)
+    if time_s.max() >= limit_s:
+        return limit_s
+    rows[:] = bounds
+    return time_s.max()
 
 
 @compiled()

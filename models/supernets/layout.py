@@ -15,7 +15,10 @@ Op = dict[str, Any]
 
 
 def divisible(value: float, divisor: int) -> int:
-    """The multiple of the divisor nearest to a number of channels, at least nine tenths of it (``make_divisible``)."""
+    """The multiple of the divisor nearest to a number of channels, at least nine tenths of it (``make_divisible``).
+
+    It is for channels that a ratio gives; a number that the file states stays as it is.
+    """
     near = max(divisor, int(value + divisor / 2) // divisor * divisor)
     return near + divisor if near < 0.9 * value else near
 
@@ -27,7 +30,9 @@ def subnet_file(file: SuperNetFile, subnet: SubNet, path: Path) -> NetworkFile:
     layers: list[Op] = []
     channels = file.input.channels
     for part in file.parts:
-        out = part.out and divisible(part.out * (next(values["w"]) if part.width else 1.0), file.divisor)
+        out = part.out
+        if out is not None and part.width:
+            out = divisible(out * next(values["w"]), file.divisor)
         if isinstance(part, FixedPart):
             layers.append(_fixed(part, out))
             channels = out or channels
@@ -72,7 +77,8 @@ class _Block:
         self.name = f"{stage.name}.{slot}"
         self.first, self.stride = slot == 0, stage.stride if slot == 0 else 1
         # a bottleneck counts its middle channels from its output, an inverted block from its input
-        self.middle = divisible(round((out if stage.block == "bottleneck" else channels) * expand), divisor)
+        whole = out if stage.block == "bottleneck" else channels
+        self.middle = whole if expand == 1 else divisible(round(whole * expand), divisor)
 
     def layers(self, before: str) -> Sequence[Op]:
         """Its layers, which read the layer ``before``."""

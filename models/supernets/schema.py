@@ -123,12 +123,23 @@ class SuperNetFile(_WithSubNets):
     title: str
     input: InputShape  # one sample, unless a SubNet states ``r``
     resolutions: Annotated[list[Positive], ASCENDING] = []  # choices of ``r``; none if only that of ``input``
-    divisor: Positive = 8  # channels are rounded to a multiple of it, down by a tenth at most
+    divisor: Positive = 8  # channels that a ratio gives are rounded to a multiple of it, down by a tenth at most
     width: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]  # choices of each width multiplier
     parts: Annotated[
         list[Annotated[FixedPart | StageBlocks, Field(discriminator="part")]], Field(min_length=1, max_length=1000)
     ]
     uncounted: list[str] = []  # patterns of layers that the sizes printed in a paper leave out
+
+    @model_validator(mode="after")
+    def _multiples(self) -> SuperNetFile:
+        for place, part in enumerate(self.parts):
+            if not part.width or (part.out or 0) % self.divisor == 0:
+                continue
+            raise ValueError(
+                f"parts[{place}].out: expected a multiple of the divisor {self.divisor}, as width = true rounds its "
+                f"channels to one, found {part.out}; change it, or the divisor"
+            )
+        return self
 
     @property
     def stages(self) -> list[StageBlocks]:

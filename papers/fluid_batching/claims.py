@@ -13,6 +13,7 @@ from ...dse.npu.search import Evaluator
 from ...dse.npu.space import Tile
 from ...models import load_network
 from ...platforms import load_platform
+from ...serving.networks import as_served
 from ...serving.replay import simulate
 from ...studies.comparison import Comparison
 from ...studies.store import traffic
@@ -64,7 +65,7 @@ def _scheduler_calls(lab: Lab) -> Claim:
     calls = {}
     for item in scenario.contenders:
         table = lab.engine(point, replace(item, options=point.site.options(item))).table
-        served = traffic(point, scenario.file.seeds[0])
+        served = traffic(point, as_served(table), scenario.file.seeds[0])
         calls[item.name] = simulate(table, served, item.policy).scheduler_calls
     products = len(point.site.npu.network.gemms)
     return _near_claim("scheduler_calls", calls["LazyBatching"] / calls["FluidB"], products=products)

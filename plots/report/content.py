@@ -13,17 +13,13 @@ import numpy as np
 from ...dse.npu.design import DesignTable, read_design
 from ...dse.npu.fbcb import FbcbTable
 from ...formats import AnyPath, InputError
-from ...serving import Replay, Scheduler, ServedNetwork, Summary, simulate, summarise
-from ...serving.inputs import AnyPolicy, Requests, as_scheduler, as_table, as_thresholds
-from ...serving.metrics import summarise_networks
-from ...serving.networks import NetworksTraffic, prepare_networks, read_networks
-from ...serving.networks_replay import NetworksReplay, simulate_networks
-from ...serving.outcome import Outcome
-from ...serving.requirements import Requirement, RequirementVerdict, judge_networks
+from ...serving import DeviceTraffic, Replay, Scheduler, ServedNetwork, Summary, figures_of, prepare_requests, simulate
+from ...serving.inputs import AnyPolicy, Requests
+from ...serving.networks import as_served, names_of, scheduler_on
+from ...serving.requirements import Requirement, RequirementVerdict, judge_all
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...studies.paired import differences
-from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
-from ...traffic import Traffic
+from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable
 
 OPENING_PASSES = 20
 """Length of the picture of the first moments, in passes of one sample through the whole network."""
@@ -34,10 +30,10 @@ class PolicyReplay:
     """A replay of the trace on a design."""
 
     policies: list[str]  # under each of which every request fares the same
-    replay: Replay | NetworksReplay
+    replay: Replay
     summary: Summary
-    networks: dict[str, Summary]  # the figures of each of several networks
-    opening: Replay | NetworksReplay  # the first moments again, with every run recorded
+    networks: dict[str, Summary]  # the figures of each network that has a name
+    opening: Replay  # the first moments again, with every run recorded
     verdicts: list[RequirementVerdict] = field(default_factory=list)  # on the report's requirements
 
     @property
@@ -72,11 +68,10 @@ class PolicyReplay:
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """A design or a device, perhaps with several networks, and the policies that were simulated on it."""
+    """A design or a device with its networks, and the policies that were simulated on it."""
 
     name: str  # its folder, or the file of the networks
-    table: LatencyTable  # of several networks, that of the first
-    networks: tuple[ServedNetwork, ...] = ()  # if there are several
+    networks: tuple[ServedNetwork, ...]
     design: DesignTable | None = None  # if it is an NPU that was searched, as is fbcb
     fbcb: FbcbTable | None = None
     served: list[PolicyReplay] = field(default_factory=list)  # none without a trace
@@ -84,7 +79,17 @@ class ReportEntry:
     @property
     def tables(self) -> list[LatencyTable]:
         """The latency table of each network."""
-        return [as_table(item.table) for item in self.networks] or [self.table]
+        return [network.latency for network in self.networks]
+
+    @property
+    def table(self) -> LatencyTable:
+        """The latency table of the first network."""
+        return self.tables[0]
+
+    @property
+    def named(self) -> list[str]:
+        """The names of networks that have one."""
+        return names_of(self.networks)
 
     @property
     def network(self) -> str:
@@ -183,8 +188,7 @@ def make_report(
     """Read the tables of a report, and simulate the requests, if any, on its designs under each policy."""
     report = Report([_read_section(Path(folder)) for folder in folders], requests, list(requirements))
     for shown in report.designs:
-        known = {item.name for item in shown.networks}
-        unknown = [item.text for item in requirements if item.network is not None and item.network not in known]
+        unknown = [item.text for item in requirements if item.network not in (None, *shown.named)]
         if unknown:
             raise InputError(
                 f'require: expected a network of {shown.name}, found "{unknown[0]}"; write one report each'
@@ -192,77 +196,51 @@ def make_report(
     if requests is not None:
         trace = requests.read()
         for shown in report.designs:
-            if shown.networks:
-                traffics = prepare_networks(shown.networks, requests, trace)
-                schedulers = [as_scheduler(policy) for policy in policies]
-                shown.served.extend(serve(shown.networks, traffics, schedulers, requirements))
-                continue
-            table = shown.table
-            traffic = requests.traffic(trace, [row.rate for row in table.exits], as_thresholds(None, table, trace))
-            schedulers = [as_scheduler(policy, table) for policy in policies]
-            shown.served.extend(serve(table, traffic, schedulers, requirements))
+            traffic = prepare_requests(shown.networks, requests, trace)
+            schedulers = [scheduler_on(shown.networks, policy) for policy in policies]
+            shown.served.extend(serve(shown.networks, traffic, schedulers, requirements))
     return report
 
 
 def _read_section(folder: Path) -> ReportEntry | ComparisonFolder:
-    if folder.suffix == ".toml":
-        networks = tuple(read_networks(folder))
-        return ReportEntry(str(folder), as_table(networks[0].table), networks)
     if (folder / COMPARE_FILE).exists():
         return ComparisonFolder(str(folder), read_comparison(folder / COMPARE_FILE))
-    if (folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists():
-        return ReportEntry(str(folder), read_latency(folder))
+    if folder.suffix == ".toml" or ((folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists()):
+        return ReportEntry(str(folder), as_served(folder))
     design, fbcb = read_design(folder)
-    return ReportEntry(str(folder), read_latency(folder), design=design, fbcb=fbcb)
+    return ReportEntry(str(folder), as_served(folder), design=design, fbcb=fbcb)
 
 
 def serve(
-    on: LatencyTable | tuple[ServedNetwork, ...],
-    traffic: Traffic | NetworksTraffic,
+    networks: Sequence[ServedNetwork],
+    traffic: DeviceTraffic,
     policies: Sequence[Scheduler],
     requirements: Sequence[Requirement] = (),
 ) -> list[PolicyReplay]:
     """Serve the same traffic under several policies, one after another; those under which all is the same once."""
-    found: list[PolicyReplay] = []
+    served: list[PolicyReplay] = []
     for policy in policies:
-        replay = _replay(on, traffic, policy)
-        summary, networks = _figures(replay)
-        same = next((item for item in found if item.summary == summary and _fares_the_same(item.replay, replay)), None)
+        replay = simulate(networks, traffic, policy)
+        figures = figures_of(replay)
+        same = next(
+            (other for other in served if other.summary == figures.whole and _fares_the_same(other.replay, replay)),
+            None,
+        )
         if same is not None:
             same.policies.append(policy.spec)
             continue
         # no policy sees the future, so a replay that stops early begins like the whole one
-        passes_s = OPENING_PASSES * max(float(part.table.pass_s()[0, 1]) for part in replay.by_network)
+        passes_s = OPENING_PASSES * max(float(use.table.pass_s()[0, 1]) for use in replay.uses)
         opening_s = float(replay.traffic.trace.arrival_s[0]) + passes_s
-        if isinstance(replay, NetworksReplay):  # one request of each must have arrived
-            first_s = max(float(part.traffic.trace.arrival_s[0]) for part in replay.parts)
-            opening_s = max(opening_s, math.nextafter(first_s, math.inf))
-        opening = _replay(on, traffic, policy, until_s=opening_s, record=True)
-        verdicts = judge_networks(requirements, summary, networks)
-        found.append(PolicyReplay([policy.spec], replay, summary, networks, opening, verdicts))
-    return found
+        first_s = max(float(part.traffic.trace.arrival_s[0]) for part in replay.by_network)
+        opening_s = max(opening_s, math.nextafter(first_s, math.inf))  # one request of each must have arrived
+        opening = simulate(networks, traffic, policy, until_s=opening_s, record=True)
+        verdicts = judge_all(requirements, figures)
+        served.append(PolicyReplay([policy.spec], replay, figures.whole, figures.networks, opening, verdicts))
+    return served
 
 
-def _replay(
-    on: LatencyTable | tuple[ServedNetwork, ...], traffic: Traffic | NetworksTraffic, policy: Scheduler, **how: Any
-) -> Replay | NetworksReplay:
-    """A replay of one network or of several."""
-    if isinstance(on, LatencyTable):
-        assert isinstance(traffic, Traffic)
-        return simulate(on, traffic, policy, **how)
-    assert isinstance(traffic, NetworksTraffic)
-    return simulate_networks(on, traffic, policy, **how)
-
-
-def _figures(replay: Replay | NetworksReplay) -> tuple[Summary, dict[str, Summary]]:
-    """The figures of all requests, and those of each of several networks."""
-    if isinstance(replay, Replay):
-        return summarise(replay), {}
-    whole, parts = summarise_networks(replay)
-    return whole, dict(zip(replay.names, parts, strict=True))
-
-
-def _fares_the_same(replay: Outcome, other: Outcome) -> bool:
+def _fares_the_same(replay: Replay, other: Replay) -> bool:
     """True if every request has the same outcome in both."""
     columns = other.columns()
     return all(np.array_equal(values, columns[name]) for name, values in replay.columns().items())

@@ -37,7 +37,7 @@ _MANY_PAIRS = 36
 def design_parts(ident: str, shown: ReportEntry) -> list[Element]:
     """Facts, pictures, ranking and latency table of a design; facts and latency table of a device."""
     design, fbcb, latency = shown.design, shown.fbcb, shown.table
-    if shown.networks:
+    if shown.named:
         tables = [_latency(item, _batches(item), f" of {item.network}") for item in shown.tables]
         return [element("h3", "Networks"), _networks(shown), element("h3", "Latency tables"), *tables]
     batches = _batches(latency)
@@ -194,7 +194,7 @@ def policy_parts(ident: str, shown: ReportEntry, best: Served | None) -> list[El
         _tail(ident, shown.served, unit, slo_s),
         _violations(ident, shown.served),
         _distribution(ident, shown.served, unit, slo_s),
-        (_by_network if shown.networks else _exits)(ident, shown.served, unit),
+        (_by_network if shown.named else _exits)(ident, shown.served, unit),
         _opening(ident, shown.served, shown.tables),
     ]
     tables = [_policies(shown.served, unit), *_to_the_best(shown, best, unit)]

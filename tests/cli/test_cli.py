@@ -479,7 +479,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["trace", "poisson", "--rate", "1", "--count", "1", "--seed", "-1", "-o", "n.csv"],
         ["seed: expected"],
     ),
-    "output nowhere": (["dse", TINY, POCKET, "-o", "no/where"], ["expected the folder", "create it first"]),
+    "output nowhere": (
+        ["dse", TINY, POCKET, "-o", "t.csv/where"],
+        ["t.csv/where: expected a folder", "something else"],
+    ),
     "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: output folder exists already", "--force"]),
     "force spares strangers": (["dse", TINY, POCKET, "-o", "mine", "--force"], ["holds no design.json"]),
     "trace in the way": (["trace", "poisson", "--rate", "1", "--count", "1", "-o", "t.csv"], ["exists already"]),

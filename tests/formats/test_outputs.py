@@ -34,6 +34,32 @@ def test_a_failed_write_leaves_what_stood_there(tmp_path, monkeypatch):
     assert names(tmp_path) == ["t.txt"]
 
 
+@pytest.mark.parametrize(
+    "write", [lambda path: write_file(path, "x", replace=False), lambda path: write_directory(path, NEW)]
+)
+def test_folders_above_an_output_are_made_with_it_or_not_at_all(tmp_path, monkeypatch, write):
+    (tmp_path / "a").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match="No space left on device"):
+            write(tmp_path / "a" / "b" / "c" / "t")
+    assert (names(tmp_path), names(tmp_path / "a")) == (["a"], [])
+    write(tmp_path / "a" / "b" / "c" / "t")
+    assert names(tmp_path / "a" / "b" / "c") == ["t"]
+
+
+@pytest.mark.parametrize("arguments", [
+    ["dse", TINY, POCKET, "--b-max", 1, "-o", "a/b/design"],
+    ["trace", "poisson", "--rate", 5, "--count", 3, "-o", "a/b/t.csv"],
+    ["models", "exits", "resnet50", "--at", "layer3.1", "-o", "a/b/n.toml"],
+    ["latency", TINY, "v100-tensorrt", "-o", "a/b/table"],
+    ["pareto", TINY, POCKET, "--b-max", 1, "--over", "dsp", "--plot", "a/b/p.svg"],
+])  # fmt: skip
+def test_commands_make_the_folders_above_their_outputs(fluidb: Run, tmp_path: Path, arguments: list[object]):
+    assert fluidb(*arguments).returncode == 0
+    assert (tmp_path / str(arguments[-1])).exists()
+
+
 def test_a_full_disk_names_the_folder_that_the_user_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError) as caught:
@@ -309,8 +335,9 @@ def test_an_output_that_cannot_be_written_is_refused_early(tmp_path):
         check_free(tmp_path / "link", force=True)
     with pytest.raises(InputError, match="exists already and is no folder of `fluidb compare`"):
         check_resumable(tmp_path, "fluidb compare", ours=False)
-    with pytest.raises(InputError, match="expected the folder"):
-        check_free(tmp_path / "no" / "where", force=False)
+    with pytest.raises(InputError, match="expected a folder .*there, found something else"):
+        check_free(tmp_path / "there" / "below" / "where", force=False)
+    check_free(tmp_path / "no" / "where", force=False)
     with pytest.raises(InputError, match="found a folder"):
         write_file(tmp_path, "x", replace=True)
 

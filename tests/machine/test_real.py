@@ -21,14 +21,22 @@ from fluidb.machine.clock import VirtualClock
 from fluidb.machine.measurement import check_measured_folder, measure, write_measurement
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
-from fluidb.machine.serve import serve_real, serve_real_networks
-from fluidb.machine.validation import Figures, Trial, half_width, judge_point, slower, validate_simulator
+from fluidb.machine.serve import serve_real
+from fluidb.machine.validation import (
+    Trial,
+    TrialFigures,
+    TrialPlan,
+    half_width,
+    judge_point,
+    slower,
+    validate_simulator,
+)
 from fluidb.platforms import load_platform
 from fluidb.platforms.measured import MeasuredDevice
 from fluidb.serving import POLICIES, ServedNetwork, find_policy, parse_requirement
+from fluidb.serving.case import case_of
 from fluidb.serving.inputs import Requests
-from fluidb.serving.networks import prepare_networks
-from fluidb.serving.replay import case_of
+from fluidb.serving.networks import as_served, prepare_requests
 from fluidb.tables.latency import read_latency
 from fluidb.traffic import offline, poisson, read_samples
 from fluidb.traffic.clients import Clients
@@ -143,7 +151,7 @@ def test_every_request_is_answered_once_as_the_network_answers_alone(made, polic
     assert took_s == pytest.approx(done.outcome.took_s.sum())
     clock = VirtualClock(replay.traffic.trace.arrival_s)
     engine = TableEngine(clock, as_measured(done.outcome))
-    again = serve_in_steps(case_of(found.table, replay.traffic, find_policy(policy)), clock, engine).replay
+    again = serve_in_steps(case_of(as_served(found.table), replay.arrived, find_policy(policy)), clock, engine).replay
     np.testing.assert_allclose(again.finish_s, replay.finish_s, rtol=0, atol=1e-9, err_msg="with its own durations")
 
 
@@ -167,7 +175,8 @@ def test_clients_send_when_they_have_their_answers(made, more):
 
 def test_the_simulator_is_held_against_clients_too(made):
     """With the times that the runs took on the machine it is the machine."""
-    found = validate_simulator(made[0], ["fluid"], [3], repeats=1, count=60, b_max=4, clients=Clients(1, 1e-4))
+    plan = TrialPlan(policies=("fluid",), loads=(3,), repeats=1, count=60, clients=Clients(1, 1e-4))
+    found = validate_simulator([made[0]], plan, b_max=4)
     (trial,) = found.trials
     assert (trial.load, found.rates_per_s, found.answers_wrong) == (3, [], 0)
     for name in ("mean_s", "p50_s", "p99_s"):
@@ -175,9 +184,26 @@ def test_the_simulator_is_held_against_clients_too(made):
     assert trial.simulated.mean_s != trial.real.mean_s
     for policy in ("fluid:on_deadline=drop", "fluid:admit=queue:1"):
         with pytest.raises(InputError, match="expected on_deadline=serve and no admit"):
-            validate_simulator(made[0], [policy])
+            TrialPlan(policies=(policy,))
     with pytest.raises(InputError, match=r"clients: expected different whole numbers >= 1, found 0\.5"):
-        validate_simulator(made[0], ["fluid"], [0.5], clients=Clients(1))
+        TrialPlan(loads=(0.5,), clients=Clients(1))
+
+
+def test_the_simulator_is_held_against_networks_that_are_served_together(made):
+    """With the times that the runs took on the machine it is the machine; each has its objective and its exits."""
+    network, found, _ = made
+    networks = [
+        ServedNetwork(name="quick", table=found.table, threshold=0.5, share=2),
+        ServedNetwork(name="sure", table=found.table, threshold=0.9, slo_s=0.05),
+    ]
+    plan = TrialPlan(policies=("fluid:between=edf", "serial"), loads=(0.5,), repeats=1, count=80)
+    result = validate_simulator([network, network], plan, networks=networks, b_max=4)
+    assert (len(result.trials), result.answers_wrong, result.slo_s) == (2, 0, None)
+    for trial in result.trials:
+        for name in ("mean_s", "p50_s", "p99_s", "violation_rate"):
+            assert getattr(trial.replayed, name) == pytest.approx(getattr(trial.real, name))
+    with pytest.raises(InputError, match="model: expected one for each network that is served, 2, .*found 1"):
+        validate_simulator([network], plan, networks=networks)
 
 
 def test_networks_side_by_side_answer_as_each_alone(made):
@@ -192,11 +218,11 @@ def test_networks_side_by_side_answer_as_each_alone(made):
     ]
     requests = Requests(trace=offline(500))
     asked = [parse_requirement("p50[sure] >= 0s", networks=["quick", "sure"])]
-    done = serve_real_networks([network, network], networks, requests, "fluid:between=edf", requirements=asked)
+    done = serve_real([network, network], networks, requests, "fluid:between=edf", requirements=asked)
     assert (done.answers_wrong, done.outcome.failure) == (0, "")
     assert done.served.requirements[0].holds
     replay, samples = done.served.replay, network.samples()
-    seeds = prepare_networks([replace(item, samples=samples) for item in networks], requests, requests.read()).seeds
+    seeds = prepare_requests([replace(item, samples=samples) for item in networks], requests, requests.read()).seeds
     for number, (part, least) in enumerate(zip(replay.by_network, (0.5, 0.9), strict=True)):
         sure = samples.confidences[samples.drawn(len(part.traffic), seeds[number])] >= least
         sure[:, -1] = True
@@ -205,8 +231,8 @@ def test_networks_side_by_side_answer_as_each_alone(made):
         assert np.any(part.refused) == bool(number)
     took_s = done.served.summary.busy_share * done.served.summary.span_s
     assert took_s == pytest.approx(done.outcome.took_s.sum())
-    with pytest.raises(InputError, match="model: expected one for each of the 2 networks"):
-        serve_real_networks([network], networks, requests, "fluid")
+    with pytest.raises(InputError, match="model: expected one for each network that is served, 2"):
+        serve_real(network, networks, requests, "fluid")
 
 
 def test_a_stop_and_a_stage_that_raises_keep_what_was_served(made, monkeypatch):
@@ -299,7 +325,7 @@ def squeezed(folder: Path) -> Path:
 
 
 def figures(mean_s):
-    return Figures(mean_s, mean_s, 2 * mean_s, 4 * mean_s, 0.0)
+    return TrialFigures(mean_s, mean_s, 2 * mean_s, 4 * mean_s, 0.0)
 
 
 def trial(simulated, drift, half_width=0.0, replayed=1.01, sensitivity=2.0):
@@ -399,7 +425,7 @@ def test_commands_print_records(made, monkeypatch):
     wrong = "--loads", "0.3,0.3", "--repeats", 0, "--count", 1, "--within", 1
     assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4
     (line,) = lines(call_fluidb("validate", "net.onnx,net.onnx", cwd=folder))
-    assert line.startswith("fluidb: model: expected one network, found several with commas between; serve-real serves")
+    assert line.startswith("fluidb: --networks: expected the networks of several models, found none")
     (line,) = lines(call_fluidb("serve-real", "net.onnx", ".", "--trace", "t.csv", cwd=folder))
     assert line == (
         "fluidb: .: expected the folder of a measured device, found no latency.json there; make one with `fluidb "

@@ -14,10 +14,9 @@ from fluidb.machine.clock import LiveClock, VirtualClock, WallClock
 from fluidb.machine.maps import MapEngine
 from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
 from fluidb.serving import POLICIES, Requests, ServedNetwork, find_policy, simulate
-from fluidb.serving.networks import prepare_networks
-from fluidb.serving.networks_replay import NetworksReplay, networks_case_of, simulate_networks
+from fluidb.serving.case import case_of
+from fluidb.serving.networks import DeviceTraffic, as_served, prepare_requests
 from fluidb.serving.policies import Decision, compile_policy, sleep
-from fluidb.serving.replay import case_of
 from fluidb.traffic import Samples, offline, poisson, prepare
 from fluidb.traffic.clients import Clients
 from hypothesis import given, settings
@@ -30,7 +29,8 @@ KEYS = ("start_s", "finish_s", "stalled_s", "preempted", "launches")
 
 def in_steps(table, traffic, scheduler, engine=TableEngine, **more):
     clock = VirtualClock(traffic.trace.arrival_s)
-    return serve_in_steps(case_of(table, traffic, scheduler), clock, engine(clock), **more)
+    case = case_of(as_served(table), DeviceTraffic.of(traffic), scheduler)
+    return serve_in_steps(case, clock, engine(clock), **more)
 
 
 def assert_same(found, expected):
@@ -145,7 +145,7 @@ def test_what_was_served_before_a_stop_or_a_failure_is_kept():
     assert done.replay.finish_s.tolist() == [2.0, math.inf, math.inf, math.inf]
     assert done.replay.start_s.tolist() == [0.0, 2.0, math.inf, math.inf]
     assert done.replay.until_s == 3.0
-    assert done.replay.ran.sum() == 3.0
+    assert done.replay.use.ran.sum() == 3.0
 
     class Fails(TableEngine):
         def run(self, launch):
@@ -198,7 +198,7 @@ def test_a_client_lets_requests_arrive_when_it_likes():
             if clock.arrived() < stop:
                 clock.arrive(1)
 
-    case = case_of(table_of([[1.0]]), everybody(7, 1), find_policy("serial"))
+    case = case_of(as_served(table_of([[1.0]])), DeviceTraffic.of(everybody(7, 1)), find_policy("serial"))
     with clock.running():
         clock.arrive(2)
         found = serve_in_steps(case, clock, Answering()).replay
@@ -207,7 +207,7 @@ def test_a_client_lets_requests_arrive_when_it_likes():
     assert (clock.arrival_s[2:] >= found.finish_s[:5]).all()
     assert (np.diff(found.finish_s) > 0).all()
     assert (found.latency_s > 0).all()
-    np.testing.assert_array_equal(case.work.requests.due_s, clock.arrival_s + case.traffic.slo_s)
+    np.testing.assert_array_equal(case.work.requests.due_s, clock.arrival_s + case.offered.whole.slo_s)
 
 
 @given(
@@ -231,7 +231,7 @@ def test_clients_deadlines_and_admission_are_those_of_the_simulator(workload, ru
             def release(self, request, released=released):
                 released.append(request)
 
-        found = in_steps(table, traffic, scheduler, Releases).alone
+        found = in_steps(table, traffic, scheduler, Releases).replay
         expected = simulate(table, traffic, scheduler, record=True)
         assert found.runs is not None
         assert expected.runs is not None
@@ -268,7 +268,7 @@ def test_several_networks_are_served_as_by_the_simulator(spec, clients):
             )
         )
     requests = Requests(trace=poisson(0.8, 200, 3) if clients is None else offline(200), clients=clients)
-    traffic = prepare_networks(networks, requests, requests.read())
+    traffic = prepare_requests(networks, requests, requests.read())
     confidences = np.zeros((200, 3))
     for number, samples in enumerate(drawn):
         here = np.flatnonzero(traffic.network == number)
@@ -282,12 +282,11 @@ def test_several_networks_are_served_as_by_the_simulator(spec, clients):
             seen.add((launch.network, set(traffic.network[launch.members].tolist()) == {launch.network}))
             return super().run(launch)
 
-    case = networks_case_of(networks, traffic, find_policy(spec))
+    case = case_of(networks, traffic, find_policy(spec))
     found = serve_in_steps(case, clock, Sees(clock, confidences), levels=levels).replay
-    expected = simulate_networks(networks, traffic, spec)
-    assert isinstance(found, NetworksReplay)
+    expected = simulate(networks, traffic, spec)
     assert seen == {(0, True), (1, True)}
-    for own, other in zip(found.parts, expected.parts, strict=True):
+    for own, other in zip(found.by_network, expected.by_network, strict=True):
         assert_same(own, other)
         np.testing.assert_array_equal(own.early, other.early)
         np.testing.assert_array_equal(own.refused, other.refused)

@@ -69,6 +69,29 @@ def test_sizes_and_work_of_the_smallest_and_the_largest_are_those_of_once_for_al
     assert [round(item.weights / 1e6, 2) for item in ends] == [6.52, 48.04]
 
 
+def test_channels_that_a_file_states_are_never_rounded():
+    """Classes, and channels of a stage; a width multiplier and an expand ratio give multiples of the divisor."""
+    parts = [
+        {"part": "conv", "name": "stem", "out": 16, "kernel": 3, "width": True},
+        {"part": "stage", "name": "neck", "block": "bottleneck", "out": 20, "depth": [1], "expand": [0.5, 1.0]},
+        {"part": "stage", "name": "deep", "block": "inverted", "out": 30, "depth": [1], "expand": [1.0]},
+        {"part": "globalavgpool", "name": "pool"},
+        {"part": "linear", "name": "fc", "out": 50},
+    ]
+    file = tiny(divisor=8, parts=parts)
+    for text, expected in {
+        "e=1,w=1": {"stem": 16, "neck.0.conv1": 20, "neck.0.conv3": 20, "deep.0.project": 30, "fc": 50},
+        "e=0.5,w=0.5": {"stem": 8, "neck.0.conv1": 16, "neck.0.conv3": 20, "deep.0.project": 30, "fc": 50},
+    }.items():
+        made = subnet_file(file, parse_subnet(text, text), HERE)
+        outs = {op.name: getattr(op, "out", None) for op in made.layers}
+        assert {name: outs[name] for name in expected} == expected
+        build_network(made, HERE)
+    parts[0]["out"] = 20
+    with pytest.raises(InputError, match=r"parts\[0\].out: expected a multiple of the divisor 8, .*found 20"):
+        tiny(divisor=8, parts=parts)
+
+
 def test_the_shipped_subnets_have_the_sizes_of_the_paper():
     resnet, mobilenet = list_subnets(RESNET), list_subnets(MOBILENET)
     assert [round(item.weights / 1e6, 3) for item in resnet.subnets] == [7.585, 10.495, 13.991, 17.986, 22.48, 27.448]

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import COMPILED, POCKET, TINY
+from builders import COMPILED, POCKET, TINY, Run
 from fluidb.dse import SearchOptions, search, tabulate_design, write_design, write_latency
 from fluidb.models import NETWORKS, load_network
+from fluidb.models.digits import MODEL
+from fluidb.models.loader import read_network_file
 from fluidb.platforms import load_platform
 from fluidb.platforms.by_stage import StagedDevice
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
@@ -409,3 +411,13 @@ def test_a_network_of_one_exit_runs_from_search_to_simulation(tmp_path):
         assert summarise(replay).unfinished == 0
         assert (replay.finish_s > replay.start_s).all()
         assert policy != "fluid" or replay.preemptions == 0
+
+
+def test_digits_is_the_network_that_ships_as_onnx(fluidb: Run, tmp_path: Path):
+    """`measure` and `quantise` read the ONNX file, every other command the network file that is imported from it."""
+    assert fluidb("models", "import", MODEL, "-o", "digits.toml", "--dim", "batch=1").returncode == 0
+    ours, imported = read_network_file("digits")[0], read_network_file(tmp_path / "digits.toml")[0]
+    assert imported.model_copy(update={"title": ours.title}) == ours
+    for command in (["latency", "digits", "v100-tensorrt", "-o", "table"], ["dse", "digits", POCKET, "--b-max", 1]):
+        done = fluidb(*command)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -18,7 +18,7 @@ from fluidb.serving import Replay, find_policy, parse_requirement, simulate
 from fluidb.serving.statistics import Interval
 from fluidb.studies import compare, load_scenario
 from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, ClientCapacity, FigureEstimate, Probe
-from fluidb.studies.thresholds import NetworkPoint, NetworksPoint, NetworksSweep, Sweep, ThresholdPoint
+from fluidb.studies.thresholds import NetworkPoint, Sweep, SweptNetwork, ThresholdPoint
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
@@ -202,14 +202,25 @@ def test_capacity_shows_each_verdict_its_interval_and_the_bound():
     )
 
 
+SWEPT = {"a": "confidence", "fixed": None, "b": "entropy"}
+"""Networks of a sweep, and the measure by which samples of each leave, if thresholds are tried."""
+
+
+def point_of(
+    tried: list[tuple[str, float | None]], figures: tuple[float, float, float, float], **marks: bool
+) -> ThresholdPoint:
+    """A point of a sweep with these thresholds, and with these figures of all requests."""
+    networks = [NetworkPoint(name, threshold, [0.5, 0.5], None, 0.1, 0.2, 0.05) for name, threshold in tried]
+    return ThresholdPoint(*figures, networks=networks, pareto=marks["pareto"], kept=marks.get("kept"))
+
+
 def test_thresholds_fill_and_name_what_no_other_beats():
-    shares = [0.5, 0.5]
     points = [
-        ThresholdPoint(0.5, shares, 0.70, 0.1, 0.2, 0.05, pareto=True),
-        ThresholdPoint(0.7, shares, 0.69, 0.2, 0.3, 0.06, pareto=False),
-        ThresholdPoint(0.9, shares, 0.90, 0.3, 0.4, 0.20, pareto=True),
+        point_of([("", 0.5)], (0.70, 0.1, 0.2, 0.05), pareto=True),
+        point_of([("", 0.7)], (0.69, 0.2, 0.3, 0.06), pareto=False),
+        point_of([("", 0.9)], (0.90, 0.3, 0.4, 0.20), pareto=True),
     ]
-    figure: Any = draw_thresholds(Sweep("fluid", 10, ["a", "b"], points))
+    figure: Any = draw_thresholds(Sweep("fluid", 10, [SweptNetwork("", "confidence", ["a", "b"])], points))
     latency, violations = figure.axes
     for axes, costs in ((latency, [100, 200, 300]), (violations, [5, 6, 20])):
         _, best, beaten = axes.lines
@@ -223,16 +234,14 @@ def test_thresholds_fill_and_name_what_no_other_beats():
 def test_combinations_of_thresholds_are_named_while_they_are_few(count):
     """No line joins them, as they have no order; a network whose exits are as they are stated has no threshold."""
     points = [
-        NetworksPoint(
-            0.5 + 0.01 * k, 0.1 + 0.01 * k, 0.2, 0.05 + 0.01 * k, pareto=True, kept=None,
-            networks=[
-                NetworkPoint(name, threshold, [0.5, 0.5], None, 0.1, 0.2, 0.05)
-                for name, threshold in (("a", 0.5 + 0.01 * k), ("fixed", None), ("b", 0.9))
-            ],
+        point_of(
+            [("a", 0.5 + 0.01 * k), ("fixed", None), ("b", 0.9)],
+            (0.5 + 0.01 * k, 0.1 + 0.01 * k, 0.2, 0.05 + 0.01 * k), pareto=True,
         )
         for k in range(count)
     ]  # fmt: skip
-    figure: Any = draw_thresholds(NetworksSweep("fluid", 10, [], points))
+    networks = [SweptNetwork(name, measure, ["x", "y"]) for name, measure in SWEPT.items()]
+    figure: Any = draw_thresholds(Sweep("fluid", 10, networks, points))
     for axes in figure.axes:
         best, beaten = axes.lines
         assert (len(best.get_data()[0]), len(beaten.get_data()[0])) == (count, 0)
@@ -243,10 +252,10 @@ def test_combinations_of_thresholds_are_named_while_they_are_few(count):
 
 def test_thresholds_that_keep_no_requirement_are_not_called_beaten():
     points = [
-        ThresholdPoint(0.5, [1.0], 0.70, 0.1, 0.2, 0.05, pareto=False, kept=False),
-        ThresholdPoint(0.7, [1.0], 0.80, 0.2, 0.3, 0.06, pareto=True, kept=True),
+        point_of([("", 0.5)], (0.70, 0.1, 0.2, 0.05), pareto=False, kept=False),
+        point_of([("", 0.7)], (0.80, 0.2, 0.3, 0.06), pareto=True, kept=True),
     ]
-    figure: Any = draw_thresholds(Sweep("fluid", 10, ["a"], points))
+    figure: Any = draw_thresholds(Sweep("fluid", 10, [SweptNetwork("", "confidence", ["a", "b"])], points))
     assert [line.get_label() for line in figure.axes[0].lines[1:]] == [
         "best of those that keep the requirements", "other"
     ]  # fmt: skip

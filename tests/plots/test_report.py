@@ -23,7 +23,8 @@ from fluidb.dse.npu.fbcb import FbcbTable
 from fluidb.plots.report import Report, ReportEntry, report_text
 from fluidb.plots.report.charts import BusyTimes, ChartPoint, busy_until, draw_intervals, draw_strips, shares_up_to
 from fluidb.plots.report.content import serve
-from fluidb.serving import find_policy, simulate
+from fluidb.serving import DeviceTraffic, find_policy, simulate
+from fluidb.serving.networks import as_served
 from fluidb.serving.policies import FOR_ONE_NETWORK
 from fluidb.tables import read_latency
 from fluidb.traffic import poisson, prepare, read_trace
@@ -478,7 +479,9 @@ def test_the_distribution_is_exact_at_every_point(report, tiny_design):
     table = read_latency(tiny_design)
     rates = [row.rate for row in table.exits]
     traffic = prepare(read_trace(path.with_name("t.csv")), rates, slo_s=4e-4, seed=3)
-    latencies_s = [item.replay.latency_s.tolist() for item in serve(table, traffic, policies)]
+    latencies_s = [
+        item.replay.latency_s.tolist() for item in serve(as_served(table), DeviceTraffic.of(traffic), policies)
+    ]
     curves = [corners(curve) for curve in of_class(picture(page, "section-1-cdf"), "curve")]
     shortest, longest = 0.9 * min(map(min, latencies_s)), 1.1 * max(map(max, latencies_s))
     for curve, values in zip([points for points in curves if len(points) > 2], latencies_s, strict=True):
@@ -502,7 +505,7 @@ def test_the_thumbnail_is_the_beginning_of_the_whole(tiny_design, policy):
     table = read_latency(tiny_design)
     rates = [row.rate for row in table.exits]
     traffic = prepare(poisson(9000, 300, seed=4), rates, slo_s=4e-4, seed=1)
-    (served,) = serve(table, traffic, [find_policy(policy)])
+    (served,) = serve(as_served(table), DeviceTraffic.of(traffic), [find_policy(policy)])
     whole = simulate(table, traffic, find_policy(policy), record=True).runs
     assert whole is not None
     runs = [part.runs for part in served.opening.by_network]
@@ -547,7 +550,8 @@ def test_runs_of_several_lanes_overlap():
 def test_a_device_is_busy_as_long_as_its_lanes_are_on_average():
     """Four samples of 1 s each, two on either lane."""
     table = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.5]})
-    shown = ReportEntry("device", table, served=serve(table, everybody(4, 1), [find_policy("serial:lanes=2")]))
+    networks, traffic = as_served(table), DeviceTraffic.of(everybody(4, 1))
+    shown = ReportEntry("device", networks, served=serve(networks, traffic, [find_policy("serial:lanes=2")]))
     found = tables(Reader(report_text(Report([shown]))).root)
     assert found["The first 20.000 s"]["serial:lanes=2"] == ["2.000", "1.00", "0"]
 

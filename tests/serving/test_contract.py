@@ -11,10 +11,11 @@ import pytest
 from builders import FASTER, everybody, scheduler_of, table_of, trace_of, traffic_of, with_variants
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
+from fluidb.serving.case import work_of
 from fluidb.serving.event_loop import DeviceArrays, Rules
+from fluidb.serving.play import play
 from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
-from fluidb.serving.replay import play, work_of
 from fluidb.tables.latency import SubNetEntry
 from fluidb.traffic import Trace, Traffic
 

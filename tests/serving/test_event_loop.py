@@ -29,7 +29,7 @@ def test_contract_of_every_policy(workload, policy, call_s):
         assert np.all(np.diff(found.start_s) >= 0)  # first come, first started
     alone = table.array()[0, exits, 1]
     assert np.all(found.finish_s - found.start_s >= alone)
-    runs, stage = found.runs, found.segments.stage
+    runs, stage = found.runs, found.use.segments.stage
     assert runs is not None
     assert runs.batch.max() <= table.b_max
     assert np.all(runs.begin_s[1:] >= runs.end_s[:-1])
@@ -42,7 +42,7 @@ def test_contract_of_every_policy(workload, policy, call_s):
         assert segments == list(range(int((stage <= exits[request]).sum())))
     if scheduler.policy.work_conserving:
         # whenever a request is in the system, the NPU runs or the scheduler thinks
-        busy_s = (found.launches * found.segments.time_s).sum() + found.scheduler_s
+        busy_s = (found.launches * found.use.segments.time_s).sum() + found.use.scheduler_s
         idle_s, free_at = 0.0, trace.arrival_s[0]
         for start, finish in zip(trace.arrival_s, found.finish_s, strict=True):
             idle_s += max(0.0, start - free_at)

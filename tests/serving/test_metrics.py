@@ -11,9 +11,9 @@ import pytest
 from builders import everybody, scheduler_named, table_of, ticks, trace_of, traffic_of, with_variants, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise, write_requests
+from fluidb.serving.case import variants_of
 from fluidb.serving.metrics import variance_within
 from fluidb.serving.one_run import OneRun
-from fluidb.serving.replay import variants_of
 from fluidb.serving.requirements import judge, parse_requirement
 from fluidb.tables.latency import LatencyTable, SubNetEntry
 from fluidb.traffic import Trace, offline, prepare

@@ -13,15 +13,14 @@ from builders import COMPILED, SEEDS, assert_mean, repeating, table_of, trace_of
 from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.models.loader import read_network_file
 from fluidb.platforms import Device, load_platform
-from fluidb.serving import find_policy, parse_requirement, serve_networks, simulate
+from fluidb.serving import find_policy, parse_requirement, serve, simulate
 from fluidb.serving.inputs import Requests
-from fluidb.serving.metrics import summarise_networks
+from fluidb.serving.metrics import figures_of
 from fluidb.serving.networks import (
-    NetworksTraffic,
+    DeviceTraffic,
     ServedNetwork,
-    prepare_networks,
+    prepare_requests,
 )
-from fluidb.serving.networks_replay import simulate_networks
 from fluidb.serving.turns import BETWEEN
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
@@ -73,8 +72,8 @@ def random_requests(
 
 def traffic_with(
     exits: np.ndarray, slo_s: np.ndarray, network: np.ndarray, arrival_s: np.ndarray | None, think_s: np.ndarray | None
-) -> NetworksTraffic:
-    """Requests of networks 0, 1, ... as :func:`prepare_networks` makes them."""
+) -> DeviceTraffic:
+    """Requests of networks 0, 1, ... as :func:`prepare_requests` makes them."""
     count, clients = len(exits), 0 if think_s is None else len(think_s) - len(exits)
     trace = replace(offline(count) if arrival_s is None else trace_of(arrival_s), slo_s=slo_s)
     whole = Traffic(trace, exits, slo_s, None, "test")
@@ -84,7 +83,7 @@ def traffic_with(
     for number in range(int(network.max()) + 1):
         here = np.flatnonzero(network == number)
         parts.append(Traffic(whole.trace.at(here), exits[here], slo_s[here], None, "test"))
-    return NetworksTraffic(tuple(map(str, range(len(parts)))), network, tuple(parts), whole)
+    return DeviceTraffic(tuple(map(str, range(len(parts)))), network, tuple(parts), whole)
 
 
 @pytest.mark.parametrize("rule", ["serve", "drop", "answer"])
@@ -115,7 +114,7 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
         network, exits, slo_s, arrival_s, think_s = random_requests(random, seed, tables, count, 0.5, grain)
         more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
         spec = f"{policy}:b_max={b_max},on_deadline={rule},between={between}{more}"
-        found = simulate_networks(networks, traffic_with(exits, slo_s, network, arrival_s, think_s), spec)
+        found = simulate(networks, traffic_with(exits, slo_s, network, arrival_s, think_s), spec)
         device = naive.Device(
             nets, network.tolist(), between, exits.tolist(), slo_s.tolist(), rule,
             None if arrival_s is None else arrival_s.tolist(), None if think_s is None else think_s.tolist(),
@@ -146,7 +145,7 @@ def test_first_come_first_served_on_two_lanes_is_one_queue_for_two_servers():
     exits = np.array([random.integers(1, len(stage_s[k]) + 1) for k in network])
     networks = [ServedNetwork(name=f"n{k}", table=table) for k, table in enumerate(tables)]
     traffic = traffic_with(exits, np.ones(500), network, arrival_s, None)
-    found = simulate_networks(networks, traffic, "serial:lanes=2")
+    found = simulate(networks, traffic, "serial:lanes=2")
     free_s, expected = [0.0, 0.0], []
     for k, at_s, last in zip(network, arrival_s.tolist(), exits.tolist(), strict=True):
         end_s = max(at_s, min(free_s))
@@ -194,8 +193,8 @@ def test_networks_that_never_meet_are_served_as_if_alone(policy: str, between: s
     )
     traffic = replace(traffic, parts=parts)
     joined = "," if ":" in policy else ":"
-    found = simulate_networks(networks, traffic, f"{policy}{joined}between={between}")
-    for table, part, own in zip(tables, traffic.parts, found.parts, strict=True):
+    found = simulate(networks, traffic, f"{policy}{joined}between={between}")
+    for table, part, own in zip(tables, traffic.parts, found.by_network, strict=True):
         alone = simulate(table, part, find_policy(policy))
         assert own.start_s.tolist() == alone.start_s.tolist()
         assert own.finish_s.tolist() == alone.finish_s.tolist()
@@ -220,8 +219,8 @@ def test_two_networks_first_come_first_served_are_an_M_G_1_queue(load: float):
     means = []
     for seed in SEEDS:
         requests = Requests(trace=poisson(rate_per_s, 40_000 if COMPILED else 8_000, seed), seed=seed)
-        replay = simulate_networks(networks, prepare_networks(networks, requests, requests.read()), "serial")
-        means.append([replay.latency_s.mean(), *(part.latency_s.mean() for part in replay.parts)])
+        replay = simulate(networks, prepare_requests(networks, requests, requests.read()), "serial")
+        means.append([replay.latency_s.mean(), *(part.latency_s.mean() for part in replay.by_network)])
     for found, expected in zip(np.array(means).T, [mean + wait_s, *(service_s + wait_s)], strict=True):
         assert_mean(found, expected)
 
@@ -234,8 +233,8 @@ def test_shares_divide_a_busy_device_by_weight():
     ]
     network = np.arange(8000) % 2
     traffic = traffic_with(np.ones(8000, int), np.ones(8000), network, np.zeros(8000), None)
-    found = simulate_networks(networks, traffic, "serial:between=shares", until_s=100.0)
-    busy_s = [float((part.ran * part.segments.time_s).sum()) for part in found.parts]
+    found = simulate(networks, traffic, "serial:between=shares", until_s=100.0)
+    busy_s = [float((use.ran * use.segments.time_s).sum()) for use in found.uses]
     assert sum(busy_s) == 100.0
     assert busy_s[0] == pytest.approx(25.0, abs=0.5)  # a segment of the longer one
 
@@ -246,15 +245,15 @@ def test_an_idle_network_gets_no_credit():
     network = np.repeat([0, 1], [120, 20])
     arrival_s = np.repeat([0.0, 50.25], [120, 20])
     traffic = traffic_with(np.ones(140, int), np.ones(140), network, arrival_s, None)
-    found = simulate_networks(networks, traffic, "serial:between=shares")
-    assert np.diff(found.parts[1].start_s).tolist() == [1.0] * 19
+    found = simulate(networks, traffic, "serial:between=shares")
+    assert np.diff(found.by_network[1].start_s).tolist() == [1.0] * 19
 
 
 def test_the_earliest_deadline_goes_first_and_ties_to_the_first_network():
     networks = [ServedNetwork(name=name, table=table_of([[1.0]])) for name in ("a", "b")]
     slo_s = np.array([9.0, 9.0, 2.0, 1.0])
     traffic = traffic_with(np.ones(4, int), slo_s, np.array([1, 0, 0, 1]), np.zeros(4), None)
-    found = simulate_networks(networks, traffic, "serial:between=edf")
+    found = simulate(networks, traffic, "serial:between=edf")
     assert found.start_s.tolist() == [2.0, 0.0, 1.0, 3.0]
 
 
@@ -266,11 +265,11 @@ def test_a_requests_fate_is_that_of_its_networks_rule_or_the_policys():
     ]
     network = np.array([0, 0, 0, 0, 1, 1, 1, 1])
     traffic = traffic_with(np.ones(8, int), np.full(8, 99.0), network, 0.25 * np.arange(8), None)
-    found = simulate_networks(networks, traffic, "serial:admit=queue:3")
+    found = simulate(networks, traffic, "serial:admit=queue:3")
     assert found.refused is not None
     assert np.flatnonzero(found.refused).tolist() == [2, 3, 7]
-    summary, (own, other) = summarise_networks(found)
-    rates = [item.admission and item.admission.refused_rate for item in (summary, own, other)]
+    summary, networks_of = figures_of(found)
+    rates = [item.admission and item.admission.refused_rate for item in (summary, *networks_of.values())]
     assert rates == [3 / 8, 2 / 4, 1 / 4]
 
 
@@ -289,8 +288,8 @@ def test_a_network_without_places_loses_as_erlang_says():
         )
         networks = [ServedNetwork(name=name, table=table, slo_s=1.0, admit="queue:0") for name in ("a", "b")]
         requests = Requests(trace=trace, seed=seed)
-        found = simulate_networks(networks, prepare_networks(networks, requests, trace), f"serial:lanes={servers}")
-        lost.append([np.isinf(part.finish_s).mean() for part in found.parts])
+        found = simulate(networks, prepare_requests(networks, requests, trace), f"serial:lanes={servers}")
+        lost.append([np.isinf(part.finish_s).mean() for part in found.by_network])
     weights = np.cumprod([1.0, *(load / number for number in range(1, servers + 1))])
     for own in np.array(lost).T:
         assert_mean(own, weights[-1] / weights.sum())
@@ -301,9 +300,9 @@ def test_ends_of_a_calibrated_engine_are_those_of_all_its_networks():
     both = [ServedNetwork(name=name, table=engine, slo_s=1.0) for name in ("a", "b")]
     requests = Requests(trace=poisson(9, 500, 0))
     asked = [parse_requirement(text, networks=["a", "b"]) for text in ("mean[a] <= 1 s", "p99 <= 1 s")]
-    found = serve_networks(both, requests, "fluid", requirements=asked)
+    found = serve(both, requests, "fluid", requirements=asked)
     for end, factor in zip(found.ends, engine.measured or (), strict=True):
         table = engine.slower(factor)
-        again = serve_networks([replace(item, table=table) for item in both], requests, "fluid", requirements=asked)
+        again = serve([replace(item, table=table) for item in both], requests, "fluid", requirements=asked)
         assert (end.factor, end.summary, end.requirements) == (factor, again.summary, again.requirements)
     assert found.undecided == [False, False]

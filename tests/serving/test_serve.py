@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import table_of
 from fluidb.formats import InputError
 from fluidb.serving import Requests, find_policy, parse_requirement, serve, simulate, summarise
-from fluidb.studies import find_capacity, sweep_thresholds
+from fluidb.studies import CapacityOptions, find_capacity, sweep_thresholds
 from fluidb.tables import read_latency
 from fluidb.traffic import Trace, draw_samples, poisson, prepare, read_samples, read_trace, write_trace
 
@@ -46,7 +47,7 @@ def test_files_and_objects_are_the_same_to_every_study(named: Requests, tiny_des
     )
     required, size = [parse_requirement("mean <= 300us")], 80
     capacities = [
-        find_capacity(design, decides, required, slo_s=SLO_S, count=size, max_requests=size)
+        find_capacity(design, decides, required, CapacityOptions(slo_s=SLO_S, count=size, max_requests=size))
         for design, decides in ((tiny_design, policy.spec), (table, policy))
     ]
     assert capacities[0] == capacities[1]
@@ -68,9 +69,9 @@ def test_serve_is_simulate_and_its_figures(named: Requests, tiny_design: Path):
 
 
 def test_a_fault_names_the_file_it_comes_from(named: Requests, tiny_design: Path):
-    trace, one_more = named.read(), [0.25] * (len(read_latency(tiny_design).exits) + 1)
+    one_more = table_of([[1.0]] * (len(read_latency(tiny_design).exits) + 1), [0.25] * 4)
     with pytest.raises(InputError, match=r"s\.npz: answers: expected correct_1 to correct_4"):
-        named.traffic(trace, one_more)
+        serve(one_more, named, "fluid")
     own = replace(named, trace=replace(in_memory(named).read(), source=Path("own.csv")))
     with pytest.raises(InputError, match=r"own\.csv: expected a trace without confidence_1"):
-        own.read()
+        serve(tiny_design, own, "fluid")

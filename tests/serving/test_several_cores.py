@@ -11,9 +11,8 @@ import pytest
 from builders import COMPILED, SEEDS, assert_mean, everybody, scheduler_of, table_of, trace_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.papers.hardware.cores import slowdown
-from fluidb.serving import Replay, find_policy, simulate, summarise
+from fluidb.serving import find_policy, simulate, summarise
 from fluidb.serving.networks import ServedNetwork
-from fluidb.serving.networks_replay import NetworksReplay, simulate_networks
 from fluidb.serving.policies import compile_policy, go_on, launch
 from fluidb.serving.turns import BETWEEN, DISPATCH
 from fluidb.tables.latency import Cores, LatencyTable
@@ -76,13 +75,7 @@ def random_case(seed: int, policy: str) -> None:
     more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
     spec = f"{policy}:b_max={b_max},on_deadline={rule},dispatch={dispatch}{more}"
     traffic = traffic_with(exits, slo_s, network, arrival_s, think_s)
-    found: Replay | NetworksReplay
-    if number == 1:
-        spec += "" if networks[0].admit is None else f",admit={networks[0].admit}"
-        found = simulate(tables[0], traffic.whole, find_policy(spec))
-        between = "fcfs"
-    else:
-        found = simulate_networks(networks, traffic, f"{spec},between={between}")
+    found = simulate(networks, traffic, f"{spec},between={between}")
     device = naive.Cores(
         nets, of, network.tolist(), (policy, between, dispatch), contention, exits.tolist(), slo_s.tolist(), rule,
         None if arrival_s is None else arrival_s.tolist(), None if think_s is None else think_s.tolist(),
@@ -273,7 +266,7 @@ def test_every_core_serves_and_shows_in_the_summary():
     assert summarise(found).busy_share == 1.0
     cut = simulate(table, everybody(4, 1), find_policy("serial"), until_s=1.5)
     assert summarise(cut).busy_share == 1.0
-    assert cut.ran[:, 0, 1].tolist() == [1.5, 0.5]
+    assert cut.use.ran[:, 0, 1].tolist() == [1.5, 0.5]
 
 
 def test_where_the_macs_of_cores_went_sums_over_all_cores():
@@ -340,4 +333,4 @@ def test_networks_need_cores_that_serve_them(tables: list[LatencyTable], cores: 
     ones = np.ones(4, int)
     traffic = traffic_with(ones, np.ones(4), np.arange(4) % 2, np.zeros(4), None)
     with pytest.raises(InputError, match=said):
-        simulate_networks(networks, traffic, "serial")
+        simulate(networks, traffic, "serial")

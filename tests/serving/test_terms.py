@@ -24,6 +24,7 @@ from fluidb.formats import InputError
 from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
 from fluidb.serving.inputs import Requests
+from fluidb.serving.networks import as_served
 from fluidb.serving.policies import compile_policy, go_on, launch, sleep
 from fluidb.serving.replay import record_runs
 from fluidb.serving.terms import ON_DEADLINE
@@ -83,7 +84,7 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
         if found.refused is not None:
             assert found.refused.tolist() == [request.refused for request in world.sent], about
             refusals[form] += found.refused.sum()
-        if found.offered is not None:
+        if found.left_s is not None:
             outcomes += [found.dropped.sum(), found.early.sum(), (~found.violated).sum()]
     assert all(count > CASES for form, count in refusals.items() if form)
     assert rule == "serve" or outcomes[0] > CASES
@@ -166,12 +167,12 @@ def test_figures_of_admission_count_every_request() -> None:
     assert (found.deadlines.dropped, found.deadlines.accuracy_of_all) == (0, 0.6)
     assert found.deadlines.answered_latency_s == pytest.approx(4 / 3)
     assert found.record()["admission"] == {"refused": 2, "refused_rate": 0.4}
-    assert (
-        "admission" not in summarise(simulate(table_of([[1.0]]), replay.offered or replay.traffic, "serial")).record()
-    )
+    assert "admission" not in summarise(simulate(table_of([[1.0]]), replay.offered, "serial")).record()
     queue = [
         event
-        for event in timeline_events(record_runs(replay, find_policy("serial:admit=queue:2")))
+        for event in timeline_events(
+            record_runs(replay, as_served(table_of([[1.0]])), find_policy("serial:admit=queue:2"))
+        )
         if event["name"] == "queue"
     ]
     assert [event["args"]["requests"] for event in queue] == [1, 0]

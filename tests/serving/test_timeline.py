@@ -15,8 +15,7 @@ from fluidb.formats import InputError
 from fluidb.formats.trace_events import timeline_text
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
 from fluidb.serving.event_loop import MERGES
-from fluidb.serving.networks import NetworksTraffic, ServedNetwork
-from fluidb.serving.networks_replay import simulate_networks
+from fluidb.serving.networks import DeviceTraffic, ServedNetwork
 from fluidb.serving.timeline import check_timeline_size, timeline_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -252,8 +251,8 @@ def test_networks_that_never_meet_have_the_timelines_of_each_alone():
     trace = trace_of(64.0 * (np.arange(60) // 10) + 0.375 * (np.arange(60) % 10))
     exits = 1 + (np.arange(60) % 3 > 0)
     parts = [traffic_of(trace.at(np.flatnonzero(network == k)), exits[network == k], 9.0) for k in range(2)]
-    traffic = NetworksTraffic(("a", "b"), network, tuple(parts), traffic_of(trace, exits, 9.0))
-    together = [*timeline_events(simulate_networks(networks, traffic, "fluid", record=True))]
+    traffic = DeviceTraffic(("a", "b"), network, tuple(parts), traffic_of(trace, exits, 9.0))
+    together = [*timeline_events(simulate(networks, traffic, "fluid", record=True))]
     expected = []
     for first, table, part in zip((0, 2), tables, parts, strict=True):
         for event in timeline_events(simulate(table, part, find_policy("fluid"), record=True)):

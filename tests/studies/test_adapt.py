@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from builders import Run, blocks, call_fluidb, lines
 from fluidb.formats import read_table, write_table
-from fluidb.studies.adapt import serve_adaptively
+from fluidb.serving import Requests
+from fluidb.studies.adapt import LoadChange, serve_adaptively
 from fluidb.tables.exit_plan import InferenceTime, read_plan
-from fluidb.traffic import read_samples, read_trace
+from fluidb.traffic import read_samples
 
 OWN = ["adapt", "plan101", "--trace", "busy.csv", "--samples", "log101.npz"]
 
@@ -89,8 +90,8 @@ def test_slow_batches_of_other_hardware_are_judged_by_its_times(folder: Path) ->
     plan, log = read_plan(folder / "plan101"), read_samples(folder / "log101.npz")
     both = [read_table(InferenceTime, folder / name / "inference_time.json").array() for name in ("plan101", "other")]
     found = serve_adaptively(
-        folder / "plan101", read_trace(folder / "busy.csv"), folder / "log101.npz", "pame", window=0, slo_s=0.1,
-        from_s=6.0, then_times=folder / "other/inference_time.json",
+        folder / "plan101", Requests(trace=folder / "busy.csv", samples=folder / "log101.npz", slo_s=0.1), "pame",
+        window=0, change=LoadChange(from_s=6.0, times=folder / "other/inference_time.json"),
     ).served  # fmt: skip
     assert len(log) == 10_000
     chain, end, slow, ran_on = [(item.place, item.confidence) for item in plan.exits], len(both[0]) - 1, 0, [0, 0]

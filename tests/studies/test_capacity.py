@@ -23,8 +23,8 @@ from builders import (
     with_variants,
 )
 from fluidb.formats import InputError, write_table
-from fluidb.serving import find_policy, parse_requirement, simulate
-from fluidb.studies import find_capacity
+from fluidb.serving import DeviceTraffic, find_policy, parse_requirement, simulate
+from fluidb.studies import CapacityOptions, find_capacity
 from fluidb.studies.capacity import at_rate, saturation_rate
 from fluidb.traffic import poisson
 from fluidb.traffic.additions import add_columns, parse_columns
@@ -38,8 +38,9 @@ COUNT = 4000 if COMPILED else 400
 
 def capacity_of(*texts: str, table=None, policy: str = "serial", **options):
     options = {"slo_s": 0.2, "count": COUNT, "tolerance": 0.02} | options
-    requirements = [parse_requirement(text) for text in texts]
-    return find_capacity(table or table_of([[SERVICE_S]]), find_policy(policy), requirements, **options)
+    requirements, threads = [parse_requirement(text) for text in texts], options.pop("threads", None)
+    served = table or table_of([[SERVICE_S]])
+    return find_capacity(served, find_policy(policy), requirements, CapacityOptions(**options), threads=threads)
 
 
 @pytest.mark.parametrize("mean_ms", [60, 75])
@@ -155,14 +156,14 @@ def test_any_number_of_threads_finds_the_same():
 
 
 def test_a_trace_at_another_rate_is_the_same_trace_rescaled():
-    unit = [prepare(poisson(1.0, count, 1), [0.3, 0.7], slo_s=1.0, seed=1) for count in (100, 200)]
-    short, long = at_rate(unit[0], 3.0, 100), at_rate(unit[1], 3.0, 200)
+    unit = [DeviceTraffic.of(prepare(poisson(1.0, count, 1), [0.3, 0.7], slo_s=1.0, seed=1)) for count in (100, 200)]
+    short, long = at_rate(unit[0], 3.0).whole, at_rate(unit[1], 3.0).whole
     assert long.trace.arrival_s == pytest.approx(poisson(3.0, 200, 1).arrival_s, rel=1e-12)
     assert long.exits.tolist() == draw([0.3, 0.7], 200, 1).tolist()
-    for again in (short, at_rate(unit[1], 3.0, 100)):
+    for again in (short, at_rate(unit[1].first(100), 3.0).whole):
         assert again.trace.arrival_s.tolist() == long.trace.arrival_s[:100].tolist()
         assert again.exits.tolist() == long.exits[:100].tolist()
-    assert (2 * at_rate(unit[1], 6.0, 200).trace.arrival_s).tolist() == long.trace.arrival_s.tolist()
+    assert (2 * at_rate(unit[1], 6.0).whole.trace.arrival_s).tolist() == long.trace.arrival_s.tolist()
 
 
 @pytest.mark.parametrize("policy", ["serial", "lazy", "fluid"])

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from builders import DATA, Run, lines, table_of
 from fluidb.formats import InputError
-from fluidb.serving import Requests, ServedNetwork, parse_requirement, serve_networks
-from fluidb.studies import find_capacity
+from fluidb.serving import Requests, ServedNetwork, parse_requirement, serve
+from fluidb.studies import CapacityOptions, find_capacity
 from fluidb.studies.capacity import saturation_rate
 from fluidb.traffic import poisson
 from fluidb.traffic.clients import Clients
@@ -32,9 +32,9 @@ def test_one_network_has_the_capacity_of_its_table(clients: Clients | None) -> N
         "tolerance": 0.1,
     }
     texts = ["violation_rate <= 10 %", "mean <= 200 ms"]
-    alone = find_capacity(TABLE, "fluid", [parse_requirement(text) for text in texts], **given)
+    alone = find_capacity(TABLE, "fluid", [parse_requirement(text) for text in texts], CapacityOptions(**given))
     asked = [parse_requirement(text.replace(" ", "[a] ", 1), networks=["a"]) for text in texts]
-    found = find_capacity([ServedNetwork(name="a", table=TABLE)], "fluid", asked, **given)
+    found = find_capacity([ServedNetwork(name="a", table=TABLE)], "fluid", asked, CapacityOptions(**given))
     assert found.saturation_per_s == pytest.approx(alone.saturation_per_s)
     assert found.kept_per_s == pytest.approx(alone.kept_per_s)
     assert found.clients == alone.clients
@@ -52,14 +52,16 @@ def test_a_probe_has_the_figures_of_serve_networks() -> None:
     ]
     texts = ["violation_rate[a] <= 10 %", "mean[a] <= 200 ms", "p90[b] <= 400 ms", "busy_share <= 90 %"]
     asked = [parse_requirement(text, networks=NAMES) for text in texts]
-    found = find_capacity(networks, "fluid:between=edf", asked, seeds=2, count=800, max_requests=800, low_per_s=2.0)
+    found = find_capacity(
+        networks, "fluid:between=edf", asked, CapacityOptions(seeds=2, count=800, max_requests=800, low_per_s=2.0)
+    )
     shares = np.array([0.75, 0.25]) / [saturation_rate(table) for table in tables]
     assert found.saturation_per_s == pytest.approx(1 / shares.sum())
     probe = found.probes[0]
     values = []
     for seed in range(2):
         requests = Requests(trace=poisson(probe.rate_per_s, 800, seed), seed=seed)
-        run = serve_networks(networks, requests, "fluid:between=edf", requirements=asked)
+        run = serve(networks, requests, "fluid:between=edf", requirements=asked)
         values.append([verdict.value for verdict in run.requirements])
     means = np.mean(values, axis=0)
     for k in (0, 1, 3):
@@ -76,8 +78,8 @@ def test_an_overloaded_network_limits_the_rate_of_all() -> None:
     ]
     asked = [parse_requirement(f"violation_rate[{name}] <= 50 %", networks=NAMES) for name in NAMES]
     given: dict[str, Any] = {"seeds": 2, "count": 500, "max_requests": 2000, "tolerance": 0.1}
-    one, other = (find_capacity(networks, "serial", [item], **given) for item in asked)
-    both = find_capacity(networks, "serial", asked, **given)
+    one, other = (find_capacity(networks, "serial", [item], CapacityOptions(**given)) for item in asked)
+    both = find_capacity(networks, "serial", asked, CapacityOptions(**given))
     assert (one.kept_per_s or 0) < (other.kept_per_s or 0)
     assert (both.kept_per_s, both.limited_by) == (one.kept_per_s, asked[0].text)
 
@@ -86,7 +88,7 @@ def test_what_does_not_fit_is_refused() -> None:
     networks = [ServedNetwork(name=name, table=TABLE, slo_s=1.0, share=k) for k, name in enumerate(NAMES, 1)]
     asked = [parse_requirement("p99[a] <= 1s", networks=NAMES)]
     with pytest.raises(InputError, match=r"at least 1,000 requests at a rate for p99\[a\].*found at most 666"):
-        find_capacity(networks, "fluid", asked, seeds=2, count=1000, max_requests=1000)
+        find_capacity(networks, "fluid", asked, CapacityOptions(seeds=2, count=1000, max_requests=1000))
 
 
 def test_the_command_takes_a_file_of_networks(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
@@ -99,4 +101,4 @@ def test_the_command_takes_a_file_of_networks(fluidb: Run, tmp_path: Path, tiny_
     assert found["requirements"] == ["violation_rate[people] <= 30 %"]
     assert "violation_rate[people]" in fluidb(*asked, "--clients", "1..4").stdout
     (line,) = lines(fluidb(*asked, "--width", "shares:1=1"))
-    assert line.startswith("fluidb: --width: expected no columns of requests beside several networks")
+    assert line.startswith("fluidb: --width: expected a table with widths, or steps that follow from them")

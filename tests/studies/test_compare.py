@@ -25,9 +25,11 @@ from builders import (
     killed,
     lines,
     read_terminal,
+    table_of,
     wait_for,
 )
 from fluidb.formats import InputError, read_table, write_table
+from fluidb.serving.networks import as_served
 from fluidb.serving.one_run import LEAST
 from fluidb.studies import load_scenario
 from fluidb.studies.comparison import Comparison, against, compare, read_comparison
@@ -95,9 +97,13 @@ def test_every_contender_gets_the_same_arrivals_and_exits(kept: Path) -> None:
     assert len(set.union(*groups.values())) == len(groups)
 
 
+NETWORKS = as_served(table_of([[1.0]] * 3, [0.25, 0.35, 0.4]))
+"""Networks with the exits of the scenario."""
+
+
 def test_arrivals_and_exits_are_those_of_the_single_commands() -> None:
     point = load_scenario(str(DUEL)).points[1]
-    found = traffic(point, 2)
+    found = traffic(point, NETWORKS, 2).whole
     expected = poisson(8000.0, 60, 2)
     assert found.trace.arrival_s.tolist() == expected.arrival_s.tolist()
     assert found.exits.tolist() == prepare(expected, [0.25, 0.35, 0.4], slo_s=1.0, seed=2).exits.tolist()
@@ -106,7 +112,7 @@ def test_arrivals_and_exits_are_those_of_the_single_commands() -> None:
 def test_bursty_arrivals_are_those_of_the_process_gamma(tmp_path: Path) -> None:
     path = edited_scenario(tmp_path, ("[2000, 8000]", "[2000, 8000]\ncv = 2.0"))
     scenario = load_scenario(str(path))
-    trace = traffic(scenario.points[1], 2).trace
+    trace = traffic(scenario.points[1], NETWORKS, 2).whole.trace
     assert trace.arrival_s.tolist() == gamma(8000.0, 2.0, 60, 2).arrival_s.tolist()
     found, _ = compare(scenario)
     assert [point.cv for point in found.points] == [2.0] * 4 + [None]
@@ -120,7 +126,7 @@ def test_all_wait_at_time_0_and_depths_are_predicted(tmp_path: Path) -> None:
         ('["400us", "2ms"]', '["1s"]'),
     )
     scenario = load_scenario(str(edited_scenario(tmp_path, *edits)))
-    found = traffic(scenario.points[0], 2)
+    found = traffic(scenario.points[0], NETWORKS, 2).whole
     expected = prepare(offline(60), [0.25, 0.35, 0.4], slo_s=1.0, seed=2, predict_depth=0.6)
     assert found.trace.at_once
     assert found.trace.predicted_depth is not None
@@ -427,7 +433,7 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
     other = edited_scenario(tmp_path, ("requests = 60", "requests = 50"))
     assert "mine: exists already" in lines(fluidb("compare", DUEL, "-o", "mine"))[0]
     assert "mine.toml: exists already" in lines(fluidb("compare", DUEL, "-o", "mine.toml"))[0]
-    assert "create it first" in lines(fluidb("compare", DUEL, "-o", "no/where"))[0]
+    assert "expected a folder" in lines(fluidb("compare", DUEL, "-o", "mine.toml/where"))[0]
     assert "another scenario" in lines(fluidb("compare", other, "-o", "d"))[0]
     assert files(tmp_path / "d") == files(kept)
     assert fluidb("compare", other, "-o", "d", "--force").returncode == 0

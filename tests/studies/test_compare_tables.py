@@ -12,10 +12,10 @@ import pytest
 from builders import Run, lines, supernet_table, table_of, trace_of, with_variants
 from fluidb.formats import InputError, write_table
 from fluidb.models import Exit
-from fluidb.serving import Requests
+from fluidb.serving import Requests, prepare_requests
 from fluidb.studies import load_scenario
 from fluidb.studies.comparison import compare
-from fluidb.studies.scenario import DRAWN
+from fluidb.studies.scenario import DRAWN, Served
 from fluidb.studies.store import traffic
 from fluidb.tables import LatencyTable
 from fluidb.traffic import write_trace
@@ -110,9 +110,11 @@ def test_requests_have_the_columns_that_trace_add_draws(fluidb: Run, tmp_path: P
     command = ["serve-sim", "translate", "--trace", "q.csv", "--slo", "9s", "--policy", "batchcond:similar=width"]
     alone = json.loads(fluidb(*command, "--seed", 1, "--predict-depth", 0.7, "--json").stdout)
     assert point["contenders"][0]["metrics"]["mean_latency_s"]["seeds"]["1"] == alone["mean_latency_s"]
-    served = traffic(load_scenario(str(tmp_path / "mine.toml")).points[0], 1)
+    point = load_scenario(str(tmp_path / "mine.toml")).points[0]
+    assert isinstance(point.site.on, Served)
+    served = traffic(point, point.site.on.networks, 1).whole
     expected = Requests(trace=tmp_path / "q.csv", slo_s=9.0, seed=1, predict_depth=0.7)
-    wanted = expected.traffic(expected.read(), [0.0, 1.0])
+    wanted = prepare_requests(point.site.on.networks, expected, expected.read()).whole
     for name in ("width", "steps", "predicted_width", "predicted_depth"):
         assert np.array_equal(served.trace.arrays()[name], wanted.trace.arrays()[name]), name
     text = fluidb("compare", "mine.toml").stdout

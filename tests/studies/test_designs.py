@@ -93,7 +93,7 @@ def test_only_folders_of_designs_are_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert "d/tiny-pocket: exists already" in refused("d")
     assert "--force replaces a design only" in refused("d", replace=True)
-    assert "create it first" in refused("no/where")
+    assert "expected a folder" in refused("file/where")
     assert "file: output exists already" in refused("file")
     assert list(files(tmp_path / "d")) == ["tiny-pocket/thesis.txt"]
     design_each([(*TINY_ON_POCKET, OPTIONS)], tmp_path / "e")

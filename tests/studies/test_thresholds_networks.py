@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from builders import COMPILED, DATA, Run, lines, table_of, trace_of
 from fluidb.formats import InputError
-from fluidb.serving import Requests, ServedNetwork, parse_requirement, serve_networks
-from fluidb.studies import sweep_networks
+from fluidb.serving import Requests, ServedNetwork, parse_requirement, serve
+from fluidb.studies import sweep_thresholds
 from fluidb.traffic import Samples, Trace, poisson
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.measures import ENTROPY
@@ -84,7 +84,7 @@ def test_every_combination_is_that_of_a_plain_loop(policy: str, between: str, ru
         trace = answered(80, seed)
         networks = [ServedNetwork(name=n, table=table_of(s)) for n, s in zip(NAMES, STAGE_S, strict=True)]
         spec = f"{policy}:b_max=2,on_deadline={rule},between={between}"
-        found = sweep_networks(networks, Requests(trace=trace), spec, tried, requirements=asked)
+        found = sweep_thresholds(networks, Requests(trace=trace), spec, tried, requirements=asked)
         assert (found.requests, len(found.points)) == (80, 9)
         expected = [naive_point(trace, pair, policy, between, rule) for pair in product(tried, tried)]
         for point, pair, plain in zip(found.points, product(tried, tried), expected, strict=True):
@@ -131,14 +131,14 @@ def test_samples_of_each_network_and_those_that_are_not_tried() -> None:
         Requests(trace=poisson(1.2, 400, 3), seed=7),
         Requests(trace=replace(poisson(1.2, 400, 3), arrival_s=np.zeros(400)), seed=7, clients=Clients(5, 1.0)),
     ):
-        found = sweep_networks(networks, requests, "fluid:between=edf", [0.4, 0.8])
+        found = sweep_thresholds(networks, requests, "fluid:between=edf", [0.4, 0.8])
         assert [item.measure for item in found.networks] == ["confidence", None, None]
         assert [[item.threshold for item in point.networks] for point in found.points] == [
             [0.4, None, None], [0.8, None, None],
         ]  # fmt: skip
         for point in found.points:
             served = [replace(networks[0], threshold=point.networks[0].threshold), *networks[1:]]
-            again = serve_networks(served, requests, "fluid:between=edf")
+            again = serve(served, requests, "fluid:between=edf")
             assert point.kept is None
             assert (point.mean_latency_s, point.violation_rate) == (
                 again.summary.mean_latency_s, again.summary.violation_rate,
@@ -162,7 +162,7 @@ def test_the_thresholds_that_are_tried_are_those_of_each_measure() -> None:
         ServedNetwork(name="b", table=table_of([[0.25], [0.5]]), samples=replace(samples, measure=ENTROPY), slo_s=1.0),
     ]
     requests, seen = Requests(trace=poisson(1.0, 20, 3)), []
-    found = sweep_networks(networks, requests, "serial", progress=lambda *done: seen.append(done))
+    found = sweep_thresholds(networks, requests, "serial", progress=lambda *done: seen.append(done))
     assert len(found.points) == 10 * len(ENTROPY.usual)
     assert (seen[0], seen[-1]) == ((1, len(found.points)), (len(found.points), len(found.points)))
     assert {point.networks[1].threshold for point in found.points} == set(ENTROPY.usual)
@@ -180,7 +180,10 @@ FAULTS = {
         [*DRAW, "--thresholds", MANY],
         "--thresholds: expected at most 1,000 combinations of the networks' thresholds, found 1,600; try fewer, or ",
     ),
-    "nothing to try": ([], "networks: expected one with several exits and with samples that states no threshold, "),
+    "nothing to try": (
+        [],
+        "t.csv: expected confidence_1, ... and correct_1, ... and no exit (or entropy_1, ...), of ",
+    ),
     "no confidence": (
         [*DRAW, "--thresholds", "0.5,7"],
         '--thresholds: expected confidences from 0 to 1, found 7, for network "people"',

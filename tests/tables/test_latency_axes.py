@@ -11,9 +11,9 @@ from builders import FASTER, everybody, repeating, scheduler_of, trace_of, traff
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit
 from fluidb.serving import POLICIES, find_policy, least_violations, simulate, summarise
+from fluidb.serving.case import variants_of
 from fluidb.serving.policies import Decision, compile_policy, go_on
 from fluidb.serving.policies.estimates import between_s
-from fluidb.serving.replay import variants_of
 from fluidb.tables.latency import LatencyTable, PlannedService, SubNetEntry
 from hypothesis import given
 from hypothesis import strategies as st

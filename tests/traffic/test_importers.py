@@ -490,7 +490,7 @@ def test_what_was_dropped_and_sorted_is_said(fluidb: Run, tmp_path: Path) -> Non
         (["vidur", "none.csv", "-o", "n.csv"], "none.csv: expected a file to import, found no such file"),
         (["vidur", "log.csv", "-o", "n.csv"], 'log.csv: header: expected a column "arrived_at", found at'),
         (["vidur", "log.csv", "-o", "log.csv"], "log.csv: expected another file than log.csv"),
-        (["vidur", "log.csv", "-o", "no/n.csv"], "create it first"),
+        (["vidur", "log.csv", "-o", "log.csv/n.csv"], "log.csv/n.csv: expected a folder"),
         (["vidr", "log.csv", "-o", "n.csv"], 'unknown format "vidr"'),
         (["csv", "log.csv", "-o", "n.csv", "--columns", "arrival=at", "--unit", "s"], r'found "\x1b[2J"'),
     ],

@@ -13,7 +13,8 @@ from onnx import AttributeProto, external_data_helper, helper, numpy_helper, sha
 
 from ....formats import InputError, did_you_mean, is_input
 from .decisions import Decided, write_out
-from .graph import inline_functions, load_model
+from .graph import inline_functions, load_model, tensors_of
+from .labels import brief, label
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 
 CONVERSIONS = {"Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze"}
@@ -53,7 +54,9 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
         external_data_helper.load_external_data_for_model(model, str(path.parent))
     except Exception as error:  # noqa: BLE001  a missing or short file, which the package reports in several ways
         raise InputError(f"{path}: weights: could not be read ({error})") from None
+    _check_tensors(model, path)
     model = inline_functions(model, path)
+    _check_names(model.graph, path)
     original = model
     model, decided = write_out(model, path)
     _open_batch(model, path, one=decided is not None)
@@ -69,6 +72,44 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     del model.graph.output[:]
     model.graph.output.extend(answers)
     return Parts(model, stages, decided, original)
+
+
+def _check_tensors(model: onnx.ModelProto, path: Path) -> None:
+    """Refuse constants whose values are not what their type and sizes say."""
+    faults = []
+    for tensor in tensors_of(model):
+        try:
+            numpy_helper.to_array(tensor)
+        except Exception as error:  # noqa: BLE001  numpy, protobuf or the package, of a file that may be damaged
+            faults.append(f'{path}: constant "{brief(tensor.name)}": its values cannot be read ({brief(str(error))})')
+    if faults:
+        raise InputError(faults)
+
+
+def _check_names(graph: onnx.GraphProto, path: Path) -> None:
+    """Refuse a graph without outputs, one whose nodes read what no node before them makes, and values made twice."""
+    constants = [item.name for item in graph.initializer] + [item.values.name for item in graph.sparse_initializer]
+    known, faults = {"", *constants, *(item.name for item in graph.input)}, []
+    for node in graph.node:
+        if missing := [name for name in node.input if name not in known]:
+            faults.append(
+                f'node "{label(node)}" ({node.op_type}): reads "{brief(missing[0])}", which no node before it makes'
+            )
+        made = [name for name in node.output if name]
+        if again := [name for place, name in enumerate(made) if name in known or name in made[:place]]:
+            faults.append(f'node "{label(node)}" ({node.op_type}): makes "{brief(again[0])}", which is there before it')
+        elif not made:
+            faults.append(
+                f'node "{label(node)}" ({node.op_type}): expected a node that makes something, found no output'
+            )
+        known |= set(made)
+    faults += [
+        f'output "{brief(item.name)}": no node makes it' for item in graph.output if item.name not in known - {""}
+    ]
+    if not graph.output:
+        faults.append("expected outputs, found none")
+    if faults:
+        raise InputError(f"{path}: {fault}" for fault in faults)
 
 
 def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

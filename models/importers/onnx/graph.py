@@ -77,7 +77,7 @@ class Graph:
 def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
     """Read a model and find the shape of every tensor; ``dims`` gives open sizes by name, or as ``input.axis``."""
     model = load_model(path)
-    for tensor in _tensors(model):
+    for tensor in tensors_of(model):
         if math.prod(tensor.dims) > MAX_FOLDED:
             for part in _VALUES:
                 tensor.ClearField(part)  # or they would be copied with the model
@@ -101,14 +101,15 @@ def load_model(path: Path) -> onnx.ModelProto:
     if not model.graph.node:
         raise InputError(f"{path}: expected an ONNX model with a graph, found {foreign or 'no nodes'}")
     try:
-        tensors = _tensors(model)
+        tensors = tensors_of(model)
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8") from None
     _check_external(tensors, path)
     return model
 
 
-def _tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+def tensors_of(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """All tensors with values of a model, at any depth."""
     return [item for item in _messages(model) if isinstance(item, onnx.TensorProto)]
 
 

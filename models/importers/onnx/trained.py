@@ -18,6 +18,7 @@ from ....formats import InputError
 from ...lowering import windows
 from ..names import LayerNames
 from .cut import read_stages
+from .labels import brief, label
 
 SAME = {"Dropout", "Identity"}
 """Operators that hand their input on."""
@@ -124,9 +125,10 @@ def read_trained(path: Path, exits: Sequence[str] | None = None) -> TrainedNetwo
 
 def _value(node: onnx.NodeProto) -> NDArray[Any]:
     """The value of a Constant."""
-    (item,) = node.attribute
-    found = helper.get_attribute_value(item)
-    return numpy_helper.to_array(found) if item.name == "value" else np.array(found)
+    if len(node.attribute) != 1:
+        raise ValueError(f"expected one value, found {len(node.attribute)}")
+    value = helper.get_attribute_value(node.attribute[0])
+    return numpy_helper.to_array(value) if node.attribute[0].name == "value" else np.array(value)
 
 
 class _Reader:
@@ -148,6 +150,32 @@ class _Reader:
         self.uses.update(answers)
         for number, stage in reversed(list(enumerate(stages, 1))):
             self.stage_of |= {name: number for node in stage.model.graph.node for name in node.output}
+        given, shape = self.only_input()
+        self.shapes: dict[str, Map] = {"input": shape}
+        self.held[given] = _Held("input")
+        faults = []
+        for node in self.graph.node:
+            try:
+                self.follow(node)
+            except Exception as error:  # noqa: BLE001  whatever inputs and attributes do to us that do not fit
+                why = str(error)
+                if not isinstance(error, ValueError):
+                    why = f"its inputs or attributes do not fit ({brief(why)})"
+                faults.append(f'{self.path}: node "{label(node)}" ({node.op_type}): {why}')
+                active = next((name for name in node.input if name in self.held), given)
+                self.held[node.output[0]] = self.held[active]
+        if faults:
+            raise InputError(faults)
+        missing = [name for name in answers if name not in self.held]
+        if missing:
+            raise InputError(f'{self.path}: exit "{missing[0]}": depends on no input')
+        exits = [TrainedExit(name, self.held[name].layer, self.held[name].softmax) for name in answers]
+        if bad := [exit_.name for exit_ in exits if self.shapes[exit_.layer][1:] != (1, 1)]:
+            raise InputError(f'{self.path}: exit "{bad[0]}": expected a row of scores for each sample, found a map')
+        return TrainedNetwork(given, shape, list(self.layers.values()), exits)
+
+    def only_input(self) -> tuple[str, Map]:
+        """Name and shape of the one input."""
         given = [item for item in self.graph.input if item.name not in self.constants]
         if len(given) != 1:
             raise InputError(f"{self.path}: expected one input, found {len(given)}")
@@ -157,36 +185,21 @@ class _Reader:
                 f'{self.path}: input "{given[0].name}": expected samples of channels x height x width, or of features, '
                 f"found {' x '.join(map(str, sizes)) or 'none'} (0 is an open size); export it with fixed sizes"
             )
-        shape = sizes[0], *(sizes[1:] or (1, 1))
-        self.shapes: dict[str, Map] = {"input": shape}
-        self.held[given[0].name] = _Held("input")
-        faults = []
-        for node in self.graph.node:
-            if node.op_type == "Constant":
-                self.constants[node.output[0]] = _value(node)
-            if node.op_type == "Shape" or node.output[0] not in self.stage_of:
-                continue  # the arithmetic of sizes
-            active = [name for name in node.input if name in self.held]
-            if not active:
-                continue
-            try:
-                made = self.take(node, active)
-            except ValueError as error:
-                label = node.name or node.output[0]
-                faults.append(f'{self.path}: node "{label}" ({node.op_type}): {error}')
-                made = self.held[active[0]]
-            if made.layer == self.held[active[0]].layer:  # two names of one map
-                self.uses[node.output[0]] += self.uses[active[0]] - 1
-            self.held[node.output[0]] = made
-        if faults:
-            raise InputError(faults)
-        missing = [name for name in answers if name not in self.held]
-        if missing:
-            raise InputError(f'{self.path}: exit "{missing[0]}": depends on no input')
-        found = [TrainedExit(name, self.held[name].layer, self.held[name].softmax) for name in answers]
-        if bad := [exit_.name for exit_ in found if self.shapes[exit_.layer][1:] != (1, 1)]:
-            raise InputError(f'{self.path}: exit "{bad[0]}": expected a row of scores for each sample, found a map')
-        return TrainedNetwork(given[0].name, shape, list(self.layers.values()), found)
+        return given[0].name, (sizes[0], *(sizes[1:] or (1, 1)))
+
+    def follow(self, node: onnx.NodeProto) -> None:
+        """Note what the output of a node holds, if that depends on the input."""
+        if node.op_type == "Constant":
+            self.constants[node.output[0]] = _value(node)
+        if node.op_type == "Shape" or node.output[0] not in self.stage_of:
+            return  # the arithmetic of sizes
+        active = [name for name in node.input if name in self.held]
+        if not active:
+            return
+        made = self.take(node, active)
+        if made.layer == self.held[active[0]].layer:  # two names of one map
+            self.uses[node.output[0]] += self.uses[active[0]] - 1
+        self.held[node.output[0]] = made
 
     def take(self, node: onnx.NodeProto, active: list[str]) -> _Held:
         """What the output of a node holds."""
@@ -209,6 +222,8 @@ class _Reader:
             "MaxPool": self.pool, "AveragePool": self.pool, "GlobalAveragePool": self.pool, "Flatten": self.flat,
             "Reshape": self.flat, "BatchNormalization": self.normalised,
         }  # fmt: skip
+        if len(active) > 1 and node.op_type not in ("Add", "Conv", "Gemm", "MatMul"):  # these say what they expect
+            raise ValueError(f"expected one map as its input, found {len(active)}")
         if node.op_type not in makers:
             raise ValueError(f"an integer network has no such operator, only {', '.join([*makers, 'Softmax', *SAME])}")
         return makers[node.op_type](node, attributes, [self.held[name] for name in active])

@@ -89,3 +89,50 @@ def test_algorithm_1_is_never_worse_than_proportional_shares(seed: int):
         found = costs.shares(span)
         assert found[-1] == height
         assert costs.time_s(span, found, found) <= costs.time_s(span, even, even) * (1 + 1e-12)
+
+
+def drawn_block(rng: np.random.Generator, height: int) -> kernels.Block:
+    """A block of four maps whose shares need one row more on either side."""
+    rows, flops, maps = np.arange(height + 1), rng.integers(5, 30), rng.integers(5, 30)
+    return kernels.Block(
+        need_first=np.maximum(0, rows - 1), need_end=np.where(rows > 0, np.minimum(height, rows + 1), 0),
+        flops_first=1.0 * flops * rows, flops_end=1.0 * flops * rows, map_first=1.0 * maps * np.maximum(0, rows - 1),
+        map_end=1.0 * maps * np.where(rows > 0, np.minimum(height, rows + 1), 0), layers=1, source_height=height,
+        source_bytes=8.0, row_bytes=16.0, is_first=bool(rng.integers(2)),
+    )  # fmt: skip
+
+
+def drawn_devices(rng: np.random.Generator, count: int, height: int, row: float, reading: int) -> kernels.Devices:
+    """Unequal devices, of which each has room for some rows only, with the two beside them."""
+    room = row * (rng.integers(1, height, count) + 2)
+    return kernels.Devices(
+        flop_s=rng.integers(0, 40, count) + 1.0, layer_s=rng.random(count), bytes_s=rng.integers(1, 20, count) + 0.0,
+        latency_s=rng.random(count), memory=room, owner=int(rng.integers(-1, count)), reading=reading,
+        shared_bytes_s=0.0, owner_has_input=True,
+    )  # fmt: skip
+
+
+def slowest_s(block: kernels.Block, devices: kernels.Devices, bounds: np.ndarray) -> float:
+    time_s, height = np.zeros(len(devices.flop_s)), len(block.need_first) - 1
+    kernels.spend(block, devices, bounds, bounds * block.source_height // height, *np.zeros((2, len(time_s))), time_s)
+    return float(time_s.max())
+
+
+@pytest.mark.parametrize("reading", [kernels.EQ3, kernels.ONCE, kernels.HALO])
+def test_where_memory_is_tight_no_division_is_better(reading: int):
+    """Brute force: the time of every division of the rows over three devices that have too little room for all."""
+    rng, tight = np.random.default_rng(reading), 0
+    for _ in range(60):
+        height = int(rng.integers(4, 10))
+        block = drawn_block(rng, height)
+        devices = drawn_devices(rng, 3, height, float(block.map_end[1] - block.map_first[0]) / 2, reading)
+        times = [slowest_s(block, devices, np.array([0, *np.cumsum(widths)])) for widths in naive.divisions(height, 3)]
+        rows = np.zeros(4, np.int64)
+        chosen_s = kernels.share(block, devices, 0.01, rows)
+        assert chosen_s >= min(times)
+        if np.isfinite(min(times)):
+            assert chosen_s == slowest_s(block, devices, rows)
+        if np.isinf(min(times)) or kernels.is_tight(block, devices, rows):
+            tight += np.isfinite(min(times))
+            assert chosen_s == min(times)
+    assert tight > 20

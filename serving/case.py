@@ -1,0 +1,371 @@
+"""Requests of the networks of a device under a policy, as the event loop takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError, memoized
+from ..tables.latency import LatencyTable, Segments, SubNetEntry
+from ..traffic.rows import more
+from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic, places
+from .admission import Admission
+from .event_loop import DeviceArrays, RequestArrays, Rules
+from .inputs import as_scheduler
+from .networks import DeviceTraffic, ServedNetwork, merged
+from .outcome import DeviceUse, Replay
+from .play import CutOff, LoopRun, cut_off, runs_of
+from .policies import Policy
+from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests
+from .scheduler import Scheduler
+from .terms import ON_DEADLINE, Terms, terms_of
+from .turns import BETWEEN, FCFS, KIND, SHARED, Networks, networks_of, save
+
+
+class NetworkCase(NamedTuple):
+    """A network of a device under a policy: its table, and its requests, times and rules as the event loop has them."""
+
+    table: LatencyTable
+    segments: Segments  # that run between two decisions
+    work: RequestArrays
+    device: DeviceArrays
+    rules: Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Requests of the networks of a device under a policy, as the event loop takes them; it can be played once."""
+
+    offered: DeviceTraffic
+    scheduler: Scheduler
+    networks: tuple[NetworkCase, ...]
+    work: RequestArrays  # of all networks
+    rules: Rules  # those of the first network, with the largest batch of all
+    lanes: int  # lanes that are used
+    levels: int  # thresholds that the policy sets
+    admission: bool  # whether requests may be refused
+    terms: Terms | None  # those of clients that wait, of deadlines and of admission
+    shared: Networks | None  # what the loop knows of networks and cores, if there are several
+
+    @property
+    def device(self) -> DeviceArrays:
+        """The times of the first network."""
+        return self.networks[0].device
+
+    def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
+        """The replay of these runs."""
+        if self.shared is not None:
+            save(self.shared, run.clock)
+        sent = int(run.clock.arrived)
+        offered = self.offered.first(self._with_all(sent))
+        uses = tuple(self._use(number, run, until_s) for number in range(len(self.networks)))
+        requests: Any = run.work.requests._make(column[:sent] for column in run.work.requests)
+        last = np.array([len(case.table.exits) for case in self.networks])[offered.network]
+        refused = self.terms.refused[:sent] if self.terms is not None and self.admission else None
+        left_s = None
+        if self.terms is not None and (self.scheduler.on_deadline or refused is not None):
+            left_s = self.terms.left_s[:sent]
+        return Replay(
+            offered.served_at(requests.arrival_s, np.minimum(run.work.exit_of[:sent], last)), offered, uses,
+            requests.start_s, requests.finish_s, requests.stalled_s, requests.preempted, requests.variant,
+            requests.batch, until_s, self.lanes, BETWEEN[self.scheduler.between or FCFS],
+            runs_of(run.record, int(run.clock.run_members)) if recorded else None,
+            ON_DEADLINE[self.scheduler.on_deadline], left_s, refused,
+        )  # fmt: skip
+
+    def _with_all(self, sent: int) -> int:
+        """The number of requests that were sent, among them one of each network."""
+        missing = np.flatnonzero(np.bincount(self.offered.network[:sent], minlength=len(self.networks)) == 0)
+        if missing.size:
+            names = ", ".join(self.offered.names[number] for number in missing)
+            raise InputError(
+                f"networks: expected a request of every network before the end, found none of {names}; serve for longer"
+            )
+        return sent
+
+    def _use(self, number: int, run: LoopRun, until_s: float) -> DeviceUse:
+        """The use of the device by a network."""
+        case, requests, launches, own = self.networks[number], run.work.requests, run.record.launches, run.clock
+        if self.shared is None:
+            cut = cut_off(run.state, requests, case.device, until_s)
+        else:
+            cut = cut_off(run.state, requests, case.device, until_s, number, self.shared.lanes[KIND])
+            own, ends = self.shared.records[number], self.shared.starts[0, number:]
+            launches = launches.reshape(-1)[ends[0] : ends[1]]
+        return _use_of(case, launches, own, cut, self.scheduler.call_s)
+
+
+def _use_of(case: NetworkCase, launches: NDArray[np.int64], own: Any, cut: CutOff, call_s: float) -> DeviceUse:
+    """The use of the device by a network, from what the loop counted of its ``own`` and the work that was cut off."""
+    return DeviceUse(
+        case.table, case.segments, launches.reshape(case.device.time_s.shape), cut.launches, int(own.preemptions),
+        int(own.calls), int(own.calls) * call_s - cut.call_s, float(own.overhead_s) - cut.overhead_s,
+    )  # fmt: skip
+
+
+def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler: Scheduler) -> Case:
+    """Requests of the networks of a device under a policy, after a check that they fit each other."""
+    _check_device(networks, scheduler)
+    cases = []
+    for network, part in zip(networks, offered.parts, strict=True):
+        try:
+            cases.append(_network_case(network, part, scheduler))
+        except InputError as error:
+            raise InputError(network.about(error.faults)) from None
+    first, table = cases[0], cases[0].table
+    lanes = scheduler.lanes if table.cores is None else table.lanes
+    work, whole = _together(offered, [case.work for case in cases]), offered.whole
+    rules = first.rules._replace(b_max=max(case.rules.b_max for case in cases))
+    limits = [network.limit or scheduler.admit for network in networks]
+    shared, terms = _shared(networks, offered, cases, scheduler, lanes), None
+    if whole.think_s is not None or scheduler.on_deadline or any(limits) or shared is not None:
+        # early answers change exits, which may be the traffic's own
+        work = work._replace(exit_of=work.exit_of.copy())
+        admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
+        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, rules.b_max)
+    levels = _levels(scheduler.policy, whole, len(table.exits))
+    return Case(offered, scheduler, tuple(cases), work, rules, lanes, levels, any(limits), terms, shared)
+
+
+def _together(offered: DeviceTraffic, works: Sequence[RequestArrays]) -> RequestArrays:
+    """The requests of all networks."""
+    columns = zip(*(work.requests for work in works), strict=True)
+    requests = works[0].requests._make(merged(offered.network, column) for column in columns)
+    if offered.whole.think_s is not None:  # arrivals are written
+        requests = requests._replace(arrival_s=requests.arrival_s.copy())
+    exit_of = merged(offered.network, [work.exit_of for work in works])
+    return RequestArrays(requests, exit_of, works[0].confidences if len(works) == 1 else np.zeros((0, 0)))
+
+
+def _shared(
+    networks: Sequence[ServedNetwork], offered: DeviceTraffic, cases: Sequence[NetworkCase], scheduler: Scheduler,
+    lanes: int,
+) -> Networks | None:  # fmt: skip
+    """What the loop knows of several networks or cores; ``None`` of one network on lanes that are alike."""
+    cores, dispatch = cases[0].table.cores, scheduler.dispatch or SHARED
+    apart = cores is not None and (dispatch != SHARED or len(cores.names) > 1)
+    if len(networks) == 1 and not apart and networks[0].cores is None and not networks[0].switch_s:
+        return None
+    serves = [[network.cores is None or k + 1 in network.cores for k in range(lanes)] for network in networks]
+    return networks_of(
+        scheduler.between or FCFS, dispatch, offered.network, [case.device for case in cases],
+        [case.rules for case in cases], [network.weight for network in networks],
+        [network.switch_s for network in networks], [0] * lanes if cores is None else cores.of, serves,
+    )  # fmt: skip
+
+
+def _kinds(table: LatencyTable) -> tuple[list[int], float] | None:
+    """What tables of the same cores have alike."""
+    return None if table.cores is None else (table.cores.of, table.cores.contention)
+
+
+def _pinned_faults(network: ServedNetwork) -> list[str]:
+    """Faults of the cores that are to serve a network."""
+    cores, lanes = list(network.cores or []), network.latency.lanes
+    if network.latency.cores is None:
+        return ["cores: expected none where the latency table has no cores, found some"]
+    wrong = [number for number in cores if not 1 <= number <= lanes]
+    if cores and not wrong and len(set(cores)) == len(cores):
+        return []
+    fault = "none" if not cores else str(wrong[0]) if wrong else "one twice"
+    return [f"cores: expected some of 1 to {lanes}, each once, found {fault}"]
+
+
+def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> None:
+    """Refuse tables of several devices, and what only one network can have."""
+    first, several, faults = networks[0].latency, len(networks) > 1, []
+    for network in networks:
+        table, own = network.latency, []
+        if (table.platform, table.lanes) != (first.platform, first.lanes):
+            own.append(
+                f'expected a latency table of {first.platform}, as "{networks[0].name}" has, found one of '
+                f"{table.platform}"
+            )
+        elif _kinds(table) != _kinds(first):
+            own.append(
+                f'expected a latency table of the same cores as "{networks[0].name}" has, found other cores; make both '
+                "with the same --cores"
+            )
+        if network.cores is not None:
+            own += _pinned_faults(network)
+        if several and table.states is not None and len(table.states) > 1:
+            own.append("expected a latency table without states, which the device has for one network only, found some")
+        faults += network.about(own)
+    if several and scheduler.policy.thresholds:
+        faults.append(
+            f"policy {scheduler.spec}: expected one that sets no thresholds where several networks are served; choose "
+            "e.g. fluid"
+        )
+    if scheduler.between is not None and not networks[0].name:
+        faults.append(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")
+    if faults:
+        raise InputError(faults)
+
+
+def _network_case(network: ServedNetwork, traffic: Traffic, scheduler: Scheduler) -> NetworkCase:
+    """A network of a device under a policy, after a check that its requests fit it."""
+    table, policy = network.latency, scheduler.policy
+    scheduler = as_scheduler(scheduler, table)
+    segments, device = _device(table, by_layer=policy.by_layer)
+    _check_policy(scheduler, table, traffic, float(segments.time_s[:, :, 1].min()))
+    b_max = scheduler.b_max or table.b_max
+    settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
+    if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
+        raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
+    kept = policy.memory + policy.memory_by_subnet * table.axes[1]
+    memory = np.zeros(levels * table.variants + kept)
+    rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
+    _check_columns(table, traffic.trace)
+    work = work_of(traffic, len(table.exits), table.exits[-1].steps, levels)
+    if table.widths is not None and traffic.trace.width is None:
+        work.requests.width[:] = table.widths[0]  # a request that states no width may have the widest
+    return NetworkCase(table, segments, work, device, rules)
+
+
+def _check_policy(scheduler: Scheduler, table: LatencyTable, traffic: Traffic, least_s: float) -> None:
+    """Refuse limits that a table does not have, and times too late for its least segment."""
+    if scheduler.dispatch is not None and table.cores is None:
+        raise InputError(
+            f"policy {scheduler.spec}: dispatch: expected a latency table of several cores, found one of "
+            f"{table.platform}; make one with `fluidb latency --cores`, or leave dispatch out"
+        )
+    last_s = float(traffic.trace.arrival_s[-1])
+    if np.spacing(last_s) > 1e-3 * least_s:
+        raise InputError(
+            f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
+            "start the trace near 0"
+        )
+    lanes = scheduler.lanes if table.cores is None else check_cores(scheduler, table)
+    for key, asked, most in (("lanes", lanes, table.lanes), ("b_max", scheduler.b_max or 1, table.b_max)):
+        if asked > most:
+            raise InputError(
+                f"policy {scheduler.spec}: {key}: expected at most {most} on {table.platform}, found {asked}"
+            )
+
+
+def check_cores(scheduler: Scheduler, table: LatencyTable) -> int:
+    """The number of a table's cores, all of which serve; refuse what they cannot have."""
+    if scheduler.lanes > 1:
+        raise InputError(
+            f"policy {scheduler.spec}: lanes: expected none on {table.platform}, whose {table.lanes} cores all serve, "
+            "found some; leave it out"
+        )
+    if scheduler.policy.thresholds:
+        raise InputError(f"policy {scheduler.spec}: expected one that sets no thresholds on cores; choose e.g. fluid")
+    return table.lanes
+
+
+def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
+    """Number of thresholds that a policy sets while it runs: one for each exit but the last, or none."""
+    if not policy.thresholds:
+        return 0
+    if traffic.trace.confidences is None:
+        raise InputError("policy: expected traffic with confidences, which its thresholds decide by, found none")
+    return exits - 1
+
+
+def _check_columns(table: LatencyTable, trace: Trace) -> None:
+    """Refuse values out of bounds, more steps or a greater width than the table has, and predictions of no steps."""
+    most, where, faults = table.exits[-1].steps, trace.source or "trace", []
+    limits: list[tuple[str, NDArray[Any] | None, float, str]]
+    limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
+    if table.widths is not None:
+        limits.append(("width", trace.width, table.widths[0], f"at most {table.widths[0]:g}, the widest of the table"))
+    for name, values, limit, expected in limits:
+        if values is not None and (wrong := np.flatnonzero(values > limit)).size:
+            row, found = wrong[0], values[wrong[0]]
+            faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {found:g}{more(wrong.size)}")
+    if most > 1 and trace.predicted_depth is not None and trace.steps is None:
+        faults.append(
+            f"{where}: predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, "
+            "found none; draw them with `fluidb trace add`"
+        )
+    for column in CARRIED:
+        stated: NDArray[Any] | None = getattr(trace, column.name)
+        if stated is not None and (wrong := np.flatnonzero(column.values.outside(stated))).size:
+            row, expected = wrong[0], f"{column.name}: expected {column.values.expected}"
+            faults.append(f"{where}: row {row + 1}: {expected}, found {stated[row]:g}{more(wrong.size)}")
+    if faults:
+        raise InputError(faults)
+
+
+def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | float, **stated: NDArray[Any]) -> Any:
+    """Requests that have not begun, with what they state, as :data:`Requests`; no memory for what stays 0."""
+    count = len(arrival_s)
+    known = {name: np.require(values, float, ["C", "W"]) for name, values in {**stated, "arrival_s": arrival_s}.items()}
+    known["due_s"] = arrival_s + slo_s
+    known |= {name: np.full(count, math.inf) for name in ("start_s", "finish_s")}
+    return Requests(*(known[name] if name in known else np.zeros(count, kind) for name, kind in COLUMNS.items()))
+
+
+def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:
+    """Traffic as the event loop takes it; if the policy sets thresholds, its ``levels``, these decide the exits."""
+    trace = traffic.trace
+    stated = {column.name: getattr(trace, column.name) for column in CARRIED}
+    if trace.predicted_width is None:
+        stated["predicted_width"] = trace.width  # of a text, say, it is known
+    stated = {name: values for name, values in stated.items() if values is not None}
+    confidences, exits = np.zeros((0, 0)), traffic.exits
+    if levels and trace.confidences is not None:
+        confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
+    arrival_s = trace.arrival_s if traffic.think_s is None else trace.arrival_s.copy()  # it is written
+    return RequestArrays(
+        requests_of(arrival_s, traffic.slo_s, **stated),
+        np.require(places(exits, steps if trace.steps is None else trace.steps, last), np.int64, ["C", "W"]),
+        confidences,
+    )
+
+
+@memoized
+def _device(table: LatencyTable, *, by_layer: bool) -> tuple[Segments, DeviceArrays]:
+    """A table as the event loop takes it: studies replay many short traces on one."""
+    segments = table.segments(by_layer=by_layer)
+    return segments, device_of(table, segments)
+
+
+def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
+    """A latency table as the event loop takes it."""
+    last, steps = len(table.exits), table.exits[-1].steps
+    segment, repeated = np.arange(len(segments.stage)), np.flatnonzero(segments.stage == last)
+    segment_at = np.concatenate([segment, np.tile(repeated, steps - 1)])
+    step = np.repeat(np.arange(steps), [len(segment), *[len(repeated)] * (steps - 1)])
+    stage = segments.stage[segment_at] + step
+    ends_stage = np.append(stage[1:] != stage[:-1], True)
+    moving, cores = np.zeros(0), table.cores
+    if cores is not None:
+        moving = cores.moving_array()[:, segments.stage - 1].ravel()
+    return DeviceArrays(
+        time_s=segments.time_s,
+        latency_s=table.arrays(),
+        segment_at=segment_at,
+        stage_after=stage - ~ends_stage,
+        gather_s=table.gather_array(),
+        load=np.zeros(table.b_max + 1) if table.load is None else np.array(table.load),
+        variants=variants_of(table),
+        wake_up_s=table.wake_up_s or 0.0,
+        moving=moving,
+        contention=-1.0 if cores is None else cores.contention,
+    )
+
+
+def variants_of(table: LatencyTable) -> NDArray[np.void]:
+    """Properties of each variant of a table that policies read, as records of ``VARIANT``."""
+    found = np.zeros(math.prod(table.axes), VARIANT).view(np.recarray)
+    widths = np.array(table.widths or [math.inf])
+    known = [net.accuracy for net in table.subnets or [SubNetEntry(name="")]]
+    accuracy = np.array([math.nan if value is None else value for value in known])
+    found.state, found.subnet, width = np.unravel_index(np.arange(len(found)), table.axes)
+    found.width = widths[width]
+    found.accuracy = accuracy[found.subnet]
+    if table.reuse is not None:
+        found.refill_s = np.array(table.reuse.refill_s)[found.state]
+        if table.reuse.overlap is not None:
+            found.overlap = np.array(table.reuse.overlap)[found.state, found.subnet]
+            found.content = np.array(table.reuse.content)[found.state]
+    return found

@@ -1,0 +1,200 @@
+"""The event loop, run to its end or step by step, compiled or as plain Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import is_jitted
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..jit import FunctionAddress, compile_for
+from .event_loop import (
+    FAULTS,
+    OK,
+    WITH_NETWORKS,
+    WITH_TERMS,
+    DeviceArrays,
+    Record,
+    RequestArrays,
+    Rules,
+    State,
+    begin,
+    run_events,
+    run_networks,
+    run_on_terms,
+)
+from .outcome import Runs
+from .policies import Decide, Decision, LaneView, Policy, compile_policy
+from .policies.interface import DECIDE, Data
+from .scheduler import Scheduler
+from .terms import Terms
+from .turns import Networks
+
+OUR_POLICIES = Policy.__module__.rpartition(".")[0]
+"""The package of the policies that ship."""
+
+EVENTS = 2**20
+"""Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
+
+
+def runs_of(record: Record, members: int) -> Runs:
+    """Every run that was recorded, a column for each thing known of it, and the samples in them."""
+    begin_s, end_s = record.run_s.T
+    segment, batch, level, flags, lane = record.runs.T
+    return Runs(begin_s, end_s, segment, batch, level, flags, lane, record.members[:members])
+
+
+class LoopRun(NamedTuple):
+    """Result of the event loop: its clock and lanes, the requests as they were served, and what ran."""
+
+    clock: Any
+    state: State
+    work: RequestArrays
+    record: Record
+
+
+def play(
+    scheduler: Scheduler,
+    work: RequestArrays,
+    device: DeviceArrays,
+    rules: Rules,
+    lanes: int = 1,
+    until_s: float = math.inf,
+    room: tuple[int, int] = (0, 0),
+    progress: Callable[[int, int], None] | None = None,
+    control: Callable[[int], None] | None = None,
+    events: int = EVENTS,
+    terms: Terms | None = None,
+    networks: Networks | None = None,
+) -> LoopRun:
+    """Run the event loop to its end.
+
+    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change the
+    arrays that policies read; ``progress`` only reports.
+    """
+    count, (runs, members) = len(work.exit_of), room
+    queues = 1 if networks is None else len(networks.queues) // len(networks.records)
+    state = begin(count * queues, lanes, rules.b_max)
+    shape = device.time_s.shape if networks is None else (1, 1, networks.time_s.size)
+    record = Record(
+        np.zeros(shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+        np.zeros(members, dtype=np.int64),
+    )  # fmt: skip
+    clock = state.clock[0]
+    advance = stepper(scheduler, work, device, rules, state, record, terms=terms, networks=networks)
+    while clock.returned < count and clock.now_s < until_s:
+        advance(until_s, events)
+        if control is not None:
+            control(int(clock.returned))
+        if progress is not None:
+            progress(int(clock.returned), count)
+    return LoopRun(clock, state, work, record)
+
+
+def stepper(
+    scheduler: Scheduler,
+    work: RequestArrays,
+    device: DeviceArrays,
+    rules: Rules,
+    state: State,
+    record: Record,
+    *,
+    short: bool = False,
+    terms: Terms | None = None,
+    networks: Networks | None = None,
+) -> Callable[[float, int], None]:
+    """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
+
+    Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins in
+    a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
+    """
+    several = None if networks is None else WITH_NETWORKS
+    decide, loop = _compiled(scheduler.policy.decide, several or (None if terms is None else WITH_TERMS))
+    by_address = short and is_jitted(decide) and _ours(decide)
+    policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
+
+    def advance(until_s: float, events: int) -> None:
+        try:
+            status = loop(policy, work, device, rules, state, record, until_s, events, terms, networks)
+        except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
+            raise InputError(
+                f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
+            ) from error
+        if status != OK:
+            raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs extend`")
+
+    return advance
+
+
+class CutOff(NamedTuple):
+    """Work that had begun and was not done when a simulation was stopped."""
+
+    # (V, S, B + 1): the share that is missing of each run, by variant, segment and batch size
+    launches: NDArray[np.float64]
+    overhead_s: float  # missing time of gathers, delays and slowdowns, and of scheduler calls
+    call_s: float
+
+
+def cut_off(
+    state: State, requests: Any, device: DeviceArrays, until_s: float, network: int = -1,
+    kind_of: NDArray[np.int64] | None = None,
+) -> CutOff:  # fmt: skip
+    """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then.
+
+    Of several networks, only those lanes count that run this one.
+    """
+    launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
+    lanes: Any = state.lanes
+    batches: Any = state.batches
+    for k in np.flatnonzero(lanes.network == network):
+        lane, kind = lanes[k], 0 if kind_of is None else kind_of[k]
+        below = batches[lane.offset : lane.offset + max(0, lane.depth - 1)]
+        for batch, next_first in zip(below, [*below.first[1:], lane.first], strict=False):
+            stalled = state.members[lane.offset + batch.first : lane.offset + next_first]
+            requests.stalled_s[stalled] += until_s - batch.paused_s
+        if not lane.running:
+            continue
+        run = kind * device.variants.size + lane.variant, device.segment_at[lane.segment], lane.places
+        missing = (lane.end_s - max(lane.begin_s, until_s)) / (lane.end_s - lane.begin_s)
+        late_s = max(0.0, lane.begin_s - until_s)  # by which gathers and delays, and before them the call, end later
+        launches[run] += missing
+        overhead_s += missing * (lane.end_s - lane.begin_s - device.time_s[run]) + min(late_s, lane.wait_s)
+        call_s += max(0.0, late_s - lane.wait_s)
+    return CutOff(launches, overhead_s, call_s)
+
+
+def _ours(decide: Decide) -> bool:
+    return decide.__module__.startswith(OUR_POLICIES)
+
+
+@cache
+def _compiled(decide: Decide, more: Any) -> tuple[Decide, Any]:
+    """A decision and the event loop that runs it, with what is ``more``: compiled, or plain Python if numba cannot."""
+    loop: Any = {WITH_TERMS: run_on_terms, WITH_NETWORKS: run_networks}.get(more, run_events)
+    if more is not None and is_jitted(loop):
+        compile_for(more, loop)
+    if is_jitted(decide):
+        if _ours(decide):
+            compile_for(DECIDE, decide)
+        return decide, loop
+    if is_jitted(loop):
+        with suppress(Exception):  # numba raises many kinds
+            return compile_policy(decide), loop
+    return _whole_numbers(decide), getattr(loop, "py_func", loop)
+
+
+def _whole_numbers(decide: Decide) -> Decide:
+    """The decision with the types that compiled code gives it; a number that is not whole raises ``TypeError``."""
+
+    def checked(view: LaneView, data: Data) -> Decision:
+        admit, skip, run, wake_s, compact, variant, delay_s = decide(view, data)
+        return Decision(index(admit), index(skip), index(run), wake_s, compact, index(variant), delay_s)
+
+    return checked
