@@ -108,6 +108,15 @@ class _Command(TyperCommand):
         except InputError as error:
             raise type(error)(_with_options(error.faults, ctx.command.params)) from None
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command; an option of which the last one would count is an error if it is given twice."""
+        *_, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in given:
+            several = parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag
+            if not several and given.count(parameter) > 1:
+                raise typer.BadParameter(f"expected it once, found it {given.count(parameter)} times", ctx, parameter)
+        return list(super().parse_args(ctx, args))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, section by section."""
         headings = getattr(self.callback, "sections", {})
@@ -198,6 +207,10 @@ class _Group(TyperGroup):
             leave(str(stop))
         except InputError as error:
             fail(error.first_faults)
+            raise SystemExit(2) from None
+        except MemoryError as error:  # its text, if any, says how much an array takes
+            why = f" ({error})" if str(error) else ""
+            fail([f"expected less to compute, found too little memory{why}; use fewer requests, samples or designs"])
             raise SystemExit(2) from None
         except OSError as error:  # a path too long, a folder that may not be entered, a full disk behind stdout
             enough = isinstance(error, BrokenPipeError)  # the reader, say `head`, has seen all that it wants

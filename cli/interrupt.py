@@ -1,4 +1,4 @@
-"""Leaving on Ctrl-C."""
+"""Leaving on Ctrl-C, and on SIGTERM as on Ctrl-C."""
 
 import os
 import signal
@@ -16,6 +16,12 @@ AGAIN_S = 0.05
 _says = ["interrupted"]
 """Messages of a command that is interrupted now, that of the innermost part last."""
 
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end a command."""
+
+_code = [128 + signal.SIGINT]
+"""The exit code of a command that is interrupted now."""
+
 GRACE_S = 1.5
 """Seconds that the command may take to end by itself."""
 
@@ -23,7 +29,7 @@ GRACE_S = 1.5
 def never_ignored() -> None:
     """Make Ctrl-C reach the command wherever it comes.
 
-    Python ignores exceptions that destructors and callbacks of compiled libraries raise, that of Ctrl-C included.
+    Python ignores exceptions that destructors and callbacks of compiled libraries raise, and so the one of Ctrl-C.
     """
 
     def repeat(ignored: Any) -> None:
@@ -33,6 +39,13 @@ def never_ignored() -> None:
             sys.__unraisablehook__(ignored)
 
     sys.unraisablehook = repeat
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, _: Any) -> NoReturn:
+    _code[0] = 128 + number
+    raise KeyboardInterrupt
 
 
 def never_late() -> None:
@@ -48,12 +61,12 @@ def never_late() -> None:
 
 
 def _end_late(reader: int) -> None:
-    while os.read(reader, 1)[0] != signal.SIGINT:
+    while (number := os.read(reader, 1)[0]) not in ENDING:
         pass
     sleep(GRACE_S)
     show_cursor = "\x1b[?25h\n" if os.isatty(sys.stderr.fileno()) else ""  # which a progress bar had hidden
     os.write(sys.stderr.fileno(), f"{show_cursor}fluidb: {_says[-1]}\n".encode())
-    os._exit(130)
+    os._exit(128 + number)
 
 
 @contextmanager
@@ -74,11 +87,12 @@ def stopping() -> Iterator[Event]:
     """Work that ends by itself after Ctrl-C, once it sees the event that this sets."""
     stop = Event()
     watched = signal.set_wakeup_fd(-1)  # the process must not end while results are written
-    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in ENDING}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         signal.set_wakeup_fd(watched)
 
 
@@ -87,4 +101,4 @@ def leave(what: str = "") -> NoReturn:
     sys.stderr.write(f"fluidb: {what or 'interrupted'}\n")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(130)
+    os._exit(_code[0])

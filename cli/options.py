@@ -93,7 +93,7 @@ Slo = Annotated[
 ]
 Threshold = Annotated[
     str | None,
-    option("Confidence or entropy to leave: of all exits, or each but the last; a plan has its own.", "P[,P,...]"),
+    option("How sure an answer must be to leave: at all exits, or each but the last; a plan has its own.", "P[,P,...]"),
 ]
 RequestsFile = Annotated[Path | None, written("Write what happened to every request, as CSV.", "FILE", "--requests")]
 TimelineFile = Annotated[Path | None, written("Write what ran when, for ui.perfetto.dev (JSON).", "FILE", "--timeline")]
@@ -117,7 +117,7 @@ PredictDepth = Annotated[
     float | None,
     option("Correlation of predicted with actual depth, -1 to 1, where nothing states predictions.", "RHO"),
 ]
-Samples = Annotated[Path | None, option("Confidences or entropies, and answers, to draw from.", "FILE")]
+Samples = Annotated[Path | None, option("Answers to draw from, and how sure they are.", "FILE")]
 _TRIED = "Thresholds to try; LOW..HIGH tries ten at equal distances; the usual ones if not given."
 ThresholdsTried = Annotated[str | None, option(_TRIED, "P,P,...|LOW..HIGH")]
 

@@ -84,8 +84,8 @@ class Arrays:
         if self._archive.zip.getinfo(f"{name}.npy").file_size != header_bytes + math.prod(shape) * kind.itemsize:
             size = " x ".join(map(str, shape))
             raise InputError(f"{self._path}: {name}: damaged: {size} values announced, others held")
-        found: NDArray[Any] = self._archive[name]
-        return found
+        values: NDArray[Any] = self._archive[name]
+        return values
 
 
 @contextmanager

@@ -67,8 +67,8 @@ class Catalogue:
                 f"{name}: expected the TOML file of a {self.kind}; make it with "
                 f"`{self.command} import {name} -o {path.stem}.toml`"
             )
-        if (found := self.foreign(path)) is not None:
-            raise InputError(f"{name}: expected the TOML file of a {self.kind}, found {found}")
+        if (other := self.foreign(path)) is not None:
+            raise InputError(f"{name}: expected the TOML file of a {self.kind}, found {other}")
         if is_input(path):
             return path
         if path.is_dir():
@@ -77,7 +77,7 @@ class Catalogue:
             )
         if path.suffix in (".toml", *self.imported) or "/" in name:
             raise InputError(f"{name}: expected the TOML file of a {self.kind}, found no such file")
-        files = [item.name for item in sorted(Path().glob("*.toml"))]
+        files = [file.name for file in sorted(Path().glob("*.toml"))]
         hint = did_you_mean(name, [*self.names(), *files], f"known: {', '.join(self.names())}")
         raise InputError(
             f'unknown {self.kind} "{name}"; {hint} (see `{self.command}`, or give the path of a TOML file)'

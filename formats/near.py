@@ -30,7 +30,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     from difflib import get_close_matches
 
     names = list(dict.fromkeys(known))
-    longer = [item for item in names if name and item.startswith(name)]
+    longer = [candidate for candidate in names if name and candidate.startswith(name)]
     alike = dict.fromkeys(get_close_matches(name.lower(), names) + get_close_matches(name, names) + longer)
-    first = sorted(alike, key=lambda item: item not in longer)[:3]
+    first = sorted(alike, key=lambda candidate: candidate not in longer)[:3]
     return f"did you mean {' or '.join(first)}?" if first else otherwise

@@ -159,10 +159,10 @@ def check_own_folder(
             raise InputError(f"{folder}: expected another folder than that of {other}, which this command reads")
     if folder.is_dir():
         tidy(folder)
-    found = {item.name for item in held(folder)} if folder.is_dir() else set()
-    if mark not in found:
+    names = {path.name for path in held(folder)} if folder.is_dir() else set()
+    if mark not in names:
         raise InputError(f"{folder}: --force replaces {kind} only, and this holds no {mark}; choose another name")
-    strangers = sorted(found.difference(own))
+    strangers = sorted(names.difference(own))
     if strangers:
         raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
 
@@ -244,7 +244,9 @@ class _Waiting:
     def put(self) -> None:
         """Give all outputs their names."""
         changed = None
-        for path, put in sorted(self.names, key=lambda item: item[0] == STANDARD_OUTPUT):  # what cannot be undone last
+        for path, put in sorted(
+            self.names, key=lambda named: named[0] == STANDARD_OUTPUT
+        ):  # what cannot be undone last
             with _faults_of(path, changed):
                 put()
             changed = path

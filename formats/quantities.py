@@ -88,9 +88,9 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
     if match is None or not 0 <= number < math.inf or (number == 0 and not zero):
         raise InputError(f'{what}: expected {wanted}, found "{text}"; write e.g. {example}')
     if match[2] not in units:
-        found = f'unit "{match[2]}"' if match[2] else "no unit"
+        unit = f'unit "{match[2]}"' if match[2] else "no unit"
         expected = f"a unit ({known})" if known else "no unit"
-        raise InputError(f'{what}: expected {expected}, found {found} in "{text}"; write e.g. {example}')
+        raise InputError(f'{what}: expected {expected}, found {unit} in "{text}"; write e.g. {example}')
     value = number * units[match[2]]
     if number and not _LEAST <= value <= _MOST:
         raise InputError(
@@ -99,7 +99,7 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
     return value
 
 
-def parse_duration(text: str, what: str = "duration") -> float:
+def parse_duration(text: str, what: str = "duration", *, zero: bool = False) -> float:
     """Seconds in a text such as ``200ms``.
 
     Parameters
@@ -108,6 +108,8 @@ def parse_duration(text: str, what: str = "duration") -> float:
         A positive number followed by ``ns``, ``us``, ``ms``, ``s`` or ``min``.
     what : str
         Name of the parameter or key, for the fault.
+    zero : bool
+        Whether 0 is allowed.
 
     Returns
     -------
@@ -124,7 +126,7 @@ def parse_duration(text: str, what: str = "duration") -> float:
     >>> parse_duration("200ms")
     0.2
     """
-    return parse_quantity(text, _DURATION_S, what, "200ms")
+    return parse_quantity(text, _DURATION_S, what, "200ms", zero=zero)
 
 
 def parse_bandwidth(text: str, what: str = "bandwidth") -> float:

@@ -79,7 +79,7 @@ def _dump(content: dict[str, Any]) -> str:
     lines = []
     for key, value in content.items():
         if isinstance(value, list) and value and isinstance(value[0], dict | list):
-            records = ",\n  ".join(json.dumps(item, allow_nan=False) for item in value)
+            records = ",\n  ".join(json.dumps(record, allow_nan=False) for record in value)
             lines.append(f"{json.dumps(key)}: [\n  {records}\n ]")
         else:
             lines.append(f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
@@ -148,9 +148,9 @@ def _read_json(path: AnyPath, schema: str, missing: str, broken: str, make: str)
         _check_depth(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: {broken} ({error}); {make}") from None
-    found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-    if not isinstance(content, dict) or found != schema:
-        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}; {make}')
+    kind = content.get("schema") if isinstance(content, dict) else type(content).__name__
+    if not isinstance(content, dict) or kind != schema:
+        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(kind)[:60]}; {make}')
     return content
 
 
@@ -158,8 +158,8 @@ def _check_depth(content: object) -> None:
     """Refuse lists and objects within one another that nothing but an attack has, and that no later step could take."""
     level = [content]
     for _ in range(MAX_DEPTH):
-        inner = [item for item in level if isinstance(item, dict | list)]
-        level = [item for outer in inner for item in (outer.values() if isinstance(outer, dict) else outer)]
+        inner = [value for value in level if isinstance(value, dict | list)]
+        level = [value for outer in inner for value in (outer.values() if isinstance(outer, dict) else outer)]
         if not level:
             return
     raise ValueError(f"nested more than {MAX_DEPTH} deep")

@@ -131,10 +131,10 @@ def in_our_words(message: str) -> str:
 _MESSAGES = {
     "missing": "expected this key, found none",
     "union_tag_not_found": "expected the key {discriminator}, found none",
-    "too_long": "expected a length of at most {max_length}, found {actual_length}",
-    "too_short": "expected a length of at least {min_length}, found {actual_length}",
-    "string_too_long": "expected a length of at most {max_length}, found {found}",
-    "string_too_short": "expected a length of at least {min_length}, found {found}",
+    "too_long": "expected at most {max_length} entries, found {actual_length}",
+    "too_short": "expected at least {min_length} entries, found {actual_length}",
+    "string_too_long": "expected at most {max_length} characters, found {found}",
+    "string_too_short": "expected at least {min_length} characters, found {found}",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected a table of keys, found {found}"),
 }
 """Our messages where more than words differ, by pydantic's type of fault."""
@@ -163,26 +163,26 @@ def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:
     """Every key of the schema at any depth, to suggest one for a mistyped key."""
     schema = model.model_json_schema()
     objects = [schema, *schema.get("$defs", {}).values()]
-    return {key for item in objects for key in item.get("properties", {})}
+    return {key for schema_ in objects for key in schema_.get("properties", {})}
 
 
 def _faults(
     error: pydantic.ValidationError, model: type[pydantic.BaseModel], data: object, where: object
 ) -> InputError:
-    found = error.errors(include_url=False)
-    for item in found:
-        wrong = item["loc"] == ("schema",) and item["type"] == "literal_error"
-        if wrong and _kind(item["input"]) not in (None, _kind(item["ctx"]["expected"])):
+    errors = error.errors(include_url=False)
+    for fault in errors:
+        wrong = fault["loc"] == ("schema",) and fault["type"] == "literal_error"
+        if wrong and _kind(fault["input"]) not in (None, _kind(fault["ctx"]["expected"])):
             # a file of another kind, e.g. two arguments exchanged: its keys are no faults
-            return InputError(f"{where}: {_fault(item, data, set())}; give a file of the expected kind")
+            return InputError(f"{where}: {_fault(fault, data, set())}; give a file of the expected kind")
     known = _known_keys(model)
-    return InputError(f"{where}: {_fault(item, data, known)}" for item in found)
+    return InputError(f"{where}: {_fault(fault, data, known)}" for fault in errors)
 
 
 def _kind(schema: object) -> str | None:
     """The kind that a schema describes, e.g. ``fluidb.network``; ``None`` if it is no name of ours."""
-    found = re.search(r"fluidb\.[a-z-]+(?=/)", str(schema))
-    return found and found[0]
+    named = re.search(r"fluidb\.[a-z-]+(?=/)", str(schema))
+    return named and named[0]
 
 
 def validate(model: type[Model], data: object, path: AnyPath) -> Model:
@@ -243,7 +243,7 @@ def toml_inline(value: object) -> str:
     '{ name = "a", sizes = [1, 2.5], deep = false }'
     """
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_key(key)} = {toml_inline(item)}' for key, item in value.items())} }}"
+        return f"{{ {', '.join(f'{_key(key)} = {toml_inline(part)}' for key, part in value.items())} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml_inline, value))}]"
     if isinstance(value, str):  # JSON's escapes are TOML's, but for DEL

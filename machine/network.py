@@ -14,7 +14,7 @@ from ..formats import InputError, open_arrays
 from ..models.digits import INPUTS, MODEL
 from ..models.importers.names import plain_name
 from ..traffic.exits import decide, levels
-from ..traffic.measures import CONFIDENCE, ENTROPY, MEASURES, Threshold
+from ..traffic.measures import CONFIDENCE, Threshold
 from ..traffic.samples import Samples
 from .cores import chosen_cores, cores_text
 from .maps import MapEngine
@@ -62,7 +62,7 @@ class RealNetwork:
         self.session = Session(parts, threads, self.cores, self.path)
         self.exits = [stage.answer for stage in parts.stages]
         decided = parts.decided
-        self.measure = MEASURES[decided.decisions[0].measure] if decided else CONFIDENCE
+        self.measure = decided.decisions[0].measure if decided else CONFIDENCE
         self.thresholds: list[Threshold] | None = [item.threshold for item in decided.decisions] if decided else None
         file = INPUTS if shipped and inputs is None else inputs
         self.labels: NDArray[np.int64] | None = None
@@ -164,21 +164,17 @@ class RealNetwork:
                 )
 
     def confidence(self, stage: int, answers: NDArray[Any]) -> NDArray[np.float64]:
-        """The largest probability in each answer of a stage, counted from 0; or minus the entropy.
+        """How sure each answer of a stage, counted from 0, is: the measure as arrays hold it.
 
         Answers that are no probabilities go through a softmax.  Where the model decides about exits, values are rounded
         as it rounds them: an answer may meet a threshold exactly.
         """
-        values = answers.astype(np.float64)
-        largest: NDArray[np.float64] = values.max(axis=1)
-        if self.measure is ENTROPY:
-            shares = values if self.probabilities[stage] else np.exp(values - largest[:, None])
-            shares = shares / shares.sum(axis=1)[:, None]
-            largest = (shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1)
-        elif not self.probabilities[stage]:
-            largest = 1.0 / np.exp(values - largest[:, None]).sum(axis=1)
-        found: NDArray[np.float64] = np.minimum(largest, 0.0 if self.measure is ENTROPY else 1.0)
-        return found if self.thresholds is None else found.astype(answers.dtype).astype(np.float64)
+        shares = answers.astype(np.float64)
+        if not self.probabilities[stage]:
+            shares = np.exp(shares - shares.max(axis=1, keepdims=True))
+            shares = shares / shares.sum(axis=1, keepdims=True)
+        sure = self.measure.to_array(np.clip(self.measure.of(shares), self.measure.low, self.measure.high))
+        return sure if self.thresholds is None else sure.astype(answers.dtype).astype(np.float64)
 
     def _confidences(self) -> NDArray[np.float64]:
         return np.column_stack([self.confidence(stage, found) for stage, found in enumerate(self.answers)])

@@ -158,6 +158,11 @@ def classes_of(file: NetworkFile, path: AnyPath) -> int | None:
     >>> classes_of(*read_network_file("resnet101")), classes_of(*read_network_file("bert_base"))
     (1000, 2)
     """
-    found = file if file.candidates is None else with_exits(file, path, [find_candidates(file, path)[0].name])
-    heads = [layer for layer in build_network(found, path).layers if layer.stage == 1 and layer.in_head]
+    exits = file if file.candidates is None else with_exits(file, path, [find_candidates(file, path)[0].name])
+    return classes_told_apart(build_network(exits, path))
+
+
+def classes_told_apart(network: Network) -> int | None:
+    """How many classes the head of a network's first exit tells apart, as :func:`classes_of` counts them."""
+    heads = [layer for layer in network.layers if layer.stage == 1 and layer.in_head]
     return max(2, heads[-1].shape.channels) if heads else None

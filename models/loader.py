@@ -10,7 +10,7 @@ from ..formats import AnyPath, Catalogue, InputError, parse_toml, validate
 from .foreign import network_of
 from .heads import HEADS
 from .lowering import lower_all
-from .network import Exit, Network, Shape
+from .network import Exit, Network, Shape, stated
 from .schema import Candidates, ExitFile, NetworkFile, Op
 
 NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", (".onnx", ".csv"), network_of)
@@ -75,9 +75,7 @@ def build_network(file: NetworkFile, path: AnyPath) -> Network:
     if faults:
         raise InputError(faults)
     layers = sorted(layers, key=lambda layer: layer.stage)  # the sort is stable: a head comes last in its stage
-    exits = [
-        Exit(name=item.after, rate=item.rate, confidence=item.confidence, entropy=item.entropy) for item in file.exits
-    ]
+    exits = [Exit(name=exit_.after, rate=exit_.rate, **stated(exit_)) for exit_ in file.exits]
     rest = max(0.0, 1.0 - sum(item.rate for item in exits))
     exits.append(Exit(name=file.layers[-1].name, rate=rest, steps=file.steps))
     content = {"name": file.name, "title": file.title, "sources": file.sources, "exits": exits, "layers": layers}

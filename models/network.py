@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from ..formats import SparseRecord, Strict, memoized
+from ..traffic.measures import MEASURES, Threshold, Words
 
 MAX_WORK = 2**43
 """Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/search.md, Arithmetic)."""
@@ -106,16 +107,37 @@ class Layer(Strict):
         return self.role != "backbone"
 
 
-Words = Literal["never", "always"]
-Confidence = Annotated[float, Field(ge=0, le=1)] | Words
-Entropy = Annotated[float, Field(ge=0, le=25)] | Words
-"""Thresholds; an entropy is in nats."""
+AnyRecord = TypeVar("AnyRecord", bound=Strict)
+
+
+def stated_in(record: type[AnyRecord]) -> type[AnyRecord]:
+    """The record with a field for a threshold of each measure: a network may state one where samples leave."""
+    ranges = {name: Annotated[float, Field(ge=measure.low, le=measure.high)] for name, measure in MEASURES.items()}
+    fields: Any = {name: (numbers | Words | None, None) for name, numbers in ranges.items()}
+    return create_model(record.__name__, __base__=record, __module__=record.__module__, **fields)
+
+
+def stated(exit_: Strict) -> dict[str, Threshold | None]:
+    """The fields of a record that :func:`stated_in` made."""
+    return {name: getattr(exit_, name) for name in MEASURES}
+
 
 MAX_STEPS = 4096
 """Most steps of a stage that repeats."""
 
 
-class Exit(SparseRecord):
+class _Place(SparseRecord):
+    name: str
+    rate: Annotated[float, Field(ge=0, le=1)]
+
+
+if TYPE_CHECKING:  # a type checker does not see the fields of thresholds
+    _ExitPlace = _Place
+else:
+    _ExitPlace = stated_in(_Place)
+
+
+class Exit(_ExitPlace):
     """A place where samples leave the network.
 
     Attributes
@@ -124,31 +146,29 @@ class Exit(SparseRecord):
         Name of the backbone layer it follows; the last exit is the end.
     rate : float
         Share of all samples that leave here; the shares of all exits sum to 1.
-    confidence, entropy : float, "never" or "always", optional
-        The least confidence, or the largest entropy, with which a sample leaves, as the network was made.  A network
-        states one of them at every exit but the last, or none.
+    confidence, entropy, ... : float, "never" or "always", optional
+        Threshold of a measure, by its name, with which a sample leaves, as the network was made.  A network states
+        thresholds of one measure at every exit but the last, or none.
     steps : int
         Most runs of the stage that ends here, as of a decoder: a sample leaves after the steps that it needs.
         Only the last stage repeats.
     """
 
-    name: str
-    rate: Annotated[float, Field(ge=0, le=1)]
-    confidence: Confidence | None = None
-    entropy: Entropy | None = None
     steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = 1
 
 
-def thresholds_of(exits: Sequence[Exit]) -> tuple[Literal["confidence", "entropy"], list[float | Words]] | None:
+def thresholds_of(exits: Sequence[Exit]) -> tuple[str, list[Threshold]] | None:
     """The measure by which samples leave exits, and the threshold of each but the last; ``None`` if none is stated."""
-    confidences, entropies = ([getattr(item, name) for item in exits[:-1]] for name in ("confidence", "entropy"))
-    if set(confidences) | set(entropies) <= {None}:
+    *early, last = map(stated, exits)
+    levels = {name: [exit_[name] for exit_ in early] for name in MEASURES}
+    known = {name: [level for level in values if level is not None] for name, values in levels.items()}
+    used = [name for name, values in known.items() if values]
+    if not used:
         return None
-    if None not in confidences and set(entropies) == {None} and exits[-1].confidence is None:
-        return "confidence", confidences
-    if None not in entropies and set(confidences) == {None} and exits[-1].entropy is None:
-        return "entropy", entropies
-    raise ValueError("exits: expected either confidence or entropy at every exit but the last, or neither at any")
+    if len(used) > 1 or len(known[used[0]]) < len(early) or last[used[0]] is not None:
+        names = f"{', '.join([*MEASURES][:-1])} or {[*MEASURES][-1]}"
+        raise ValueError(f"exits: expected one of {names} at every exit but the last, or none of them at any")
+    return used[0], known[used[0]]
 
 
 AnyLayer = TypeVar("AnyLayer", bound=Strict)

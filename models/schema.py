@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Form, Strict
-from .network import MAX_STEPS, MAX_WORK, Confidence, Entropy, Shape
+from .network import MAX_STEPS, MAX_WORK, Shape, stated_in
 
 MAX_EXITS = 64
 MAX_SIZE = 2**24
@@ -179,13 +179,20 @@ Op = Annotated[
 ]
 
 
-class ExitFile(Strict):
-    """An intermediate exit: the layer it follows, the share of samples that leave, how sure they are, and its head."""
-
+class _Leave(Strict):
     after: Name
     rate: Annotated[float, Field(ge=0, le=1)]
-    confidence: Confidence | None = None
-    entropy: Entropy | None = None
+
+
+if TYPE_CHECKING:  # a type checker does not see the fields of thresholds
+    _LeaveSure = _Leave
+else:
+    _LeaveSure = stated_in(_Leave)
+
+
+class ExitFile(_LeaveSure):
+    """An intermediate exit: the layer it follows, the share of samples that leave, how sure they are, and its head."""
+
     head: str | None = None
     classes: Positive | None = None
     layers: list[Op] | None = None

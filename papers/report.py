@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import platform
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -175,6 +176,15 @@ def _claims(claims: list[Claim]) -> list[str]:
     return lines
 
 
+def _short_lines(text: str) -> str:
+    """Paragraphs in lines of at most 100 characters; a row of a table, a heading or a picture as it is."""
+    if text.startswith(("|", "#", "![", "[CSV]")):
+        return text
+    later = "  " if text.startswith("- ") else ""
+    fill = textwrap.TextWrapper(100, subsequent_indent=later, break_long_words=False, break_on_hyphens=False).fill
+    return "\n\n".join(map(fill, text.split("\n\n")))
+
+
 def page_text(folder: Path, paper: Paper) -> str:
     """The page of a folder's results."""
     found = _held(folder, paper)
@@ -207,4 +217,4 @@ def page_text(folder: Path, paper: Paper) -> str:
             lines.append("")
         if printed:
             lines += _table(printed)
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(map(_short_lines, lines)).rstrip() + "\n"

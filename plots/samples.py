@@ -11,16 +11,18 @@ from .canvas import canvas, describe, legible
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..traffic.measures import Measure
+
 MOST = 7
 """Most exits that are drawn, evenly spread; more lines could not be told apart."""
 
 
-def draw_samples(found: Sequence[ExitDescription], title: str) -> Figure:
-    """Draw exit share and accuracy by threshold, and accuracy by confidence unless the answers have entropies."""
-    sure = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
+def draw_samples(found: Sequence[ExitDescription], measure: Measure, title: str) -> Figure:
+    """Draw exit share and accuracy by threshold, and accuracy by confidence if the answers have confidences."""
+    sure = [*enumerate(found, 1)]
     if len(sure) > MOST:
         sure = [sure[round(at * (len(sure) - 1) / (MOST - 1))] for at in range(MOST)]
-    calibrated = bool(found[0].calibration)
+    calibrated = measure.probability
     with canvas(10 if calibrated else 7, 3.6) as figure:
         shares, accuracies, *others = figure.subplots(1, 2 + calibrated)
         for number, item in sure:
@@ -39,7 +41,7 @@ def draw_samples(found: Sequence[ExitDescription], title: str) -> Figure:
             calibration.set_xlabel("confidence")
             calibration.set_ylabel("accuracy")
         for axes, label in ((shares, "share that leaves"), (accuracies, "accuracy of those that leave")):
-            axes.set_xlabel("confidence threshold" if calibrated else "entropy threshold, nats")
+            axes.set_xlabel(f"{measure.name} threshold{f', {measure.unit}' if measure.unit else ''}")
             axes.set_ylabel(label)
         for axes in (shares, accuracies, *others):
             axes.set_ylim(-0.02, 1.02)

@@ -117,7 +117,7 @@ class ChoiceStep(NamedTuple):
     @property
     def taken(self) -> CandidateVerdict | None:
         """The candidate that was taken, if any."""
-        return next((found for found in self.verdicts if found.outcome == "taken"), None)
+        return next((verdict for verdict in self.verdicts if verdict.outcome == "taken"), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,30 +352,42 @@ def choose_exits(
     after, batch, cut = 0, goal.batch, goal.batch if sizes is None else sizes
     ended: Literal["none left", "all leave"] = "none left"
     while batch:
-        step = _step(log, levels, stage_s, goal, alive, settled, after, batch, allowed, cut)
+        step = _step(log, levels, stage_s, goal, allowed, _Behind(after, alive, settled, batch, cut))
         steps.append(step)
-        found = step.taken
-        if found is None:
+        verdict = step.taken
+        if verdict is None:
             break
-        taken.append(found)
-        after = found.candidate
-        leaves = alive & (levels[:, after - 1, found.setting.column] > goal.confidences.index(found.setting.confidence))
+        taken.append(verdict)
+        after = verdict.candidate
+        leaves = alive & (
+            levels[:, after - 1, verdict.setting.column] > goal.confidences.index(verdict.setting.confidence)
+        )
         settled[leaves] = log.scores[leaves, after - 1]
         alive &= ~leaves
         reaching = moving_on(alive, cut)
         if not reaching.any():
             ended = "all leave"
             break
-        batch = exceeded_by(reaching, goal.slow) if goal.posterior == "observed" else _largest(found, step, goal)
-    exits, settings = tuple(found.candidate for found in taken), tuple(found.setting for found in taken)
+        batch = exceeded_by(reaching, goal.slow) if goal.posterior == "observed" else _largest(verdict, step, goal)
+    exits, settings = tuple(verdict.candidate for verdict in taken), tuple(verdict.setting for verdict in taken)
     return ExitChoice(exits, settings, tuple(steps), ended)
 
 
-def _largest(found: CandidateVerdict, step: ChoiceStep, goal: ExitGoal) -> int:
+def _largest(chosen: CandidateVerdict, step: ChoiceStep, goal: ExitGoal) -> int:
     """The largest batch that may move on so that the batch is not slow: the border of the green area in Fig. 7."""
-    assert found.time_s is not None
+    assert chosen.time_s is not None
     sizes = bin_sizes(goal.width, goal.bins, step.batch)
-    return int(sizes[found.time_s <= step.limit_s * (1 + NEARLY)].max())
+    return int(sizes[chosen.time_s <= step.limit_s * (1 + NEARLY)].max())
+
+
+class _Behind(NamedTuple):
+    """What is left behind an exit."""
+
+    exit: int  # its candidate; 0 is the input
+    alive: NDArray[np.bool_]  # samples that move on
+    settled: Floats  # score of each sample: of those that left, theirs; else that of the end
+    batch: int  # samples of a batch
+    cut: int | Ints  # size of each batch, or of all
 
 
 def _step(
@@ -383,14 +395,11 @@ def _step(
     levels: NDArray[np.uint8],
     stage_s: Floats,
     goal: ExitGoal,
-    alive: NDArray[np.bool_],
-    settled: Floats,
-    after: int,
-    batch: int,
     allowed: NDArray[np.bool_] | None,
-    cut: int | Ints,
+    behind: _Behind,
 ) -> ChoiceStep:
     """Judge every candidate behind an exit, and take the best."""
+    after, alive, settled, batch, cut = behind
     limit_s = float(stage_s[after, -1, batch])
     reaching = moving_on(alive, cut)
     verdicts = []
@@ -420,7 +429,7 @@ def _step(
         if slow > goal.slow + NEARLY and (after == 0 or goal.posterior == "observed"):
             outcome = "slow"
         verdicts.append(CandidateVerdict(candidate, outcome, setting, pattern, row, slow, value_s))
-    fit = [at for at, found in enumerate(verdicts) if found.outcome == "longer"]
+    fit = [at for at, verdict in enumerate(verdicts) if verdict.outcome == "longer"]
     if fit:
         first = min(fit, key=lambda at: (verdicts[at].value_s, at))
         verdicts[first] = verdicts[first]._replace(outcome="taken")
@@ -470,14 +479,14 @@ def replay_exits(
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).
     """
     chain = [(place, setting.confidence, setting.column) for place, setting in zip(exits, settings, strict=True)]
-    found = run_exits(log, stage_s, batch, chain)
-    original_s, own, shares = float(stage_s[0, -1, batch]), log.scores[:, -1].sum(), found.leaves.mean(axis=1)
+    ran = run_exits(log, stage_s, batch, chain)
+    original_s, own, shares = float(stage_s[0, -1, batch]), log.scores[:, -1].sum(), ran.leaves.mean(axis=1)
     return LogReplay(
-        average_s=found.summed_s / (len(found.batch_s) * batch),
-        tail_s=float(found.batch_s.mean()),
+        average_s=ran.summed_s / (len(ran.batch_s) * batch),
+        tail_s=float(ran.batch_s.mean()),
         original_s=original_s,
-        slow_share=float(np.mean(found.batch_s > original_s * (1 + NEARLY))),
-        precision=float(found.scores.sum() / own) if own else 1.0,
-        exit_shares=np.append(shares, (~found.leaves.any(axis=0)).mean()),
-        moving=found.moving,
+        slow_share=float(np.mean(ran.batch_s > original_s * (1 + NEARLY))),
+        precision=float(ran.scores.sum() / own) if own else 1.0,
+        exit_shares=np.append(shares, (~ran.leaves.any(axis=0)).mean()),
+        moving=ran.moving,
     )

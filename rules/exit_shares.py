@@ -46,13 +46,13 @@ def least_of_shares(sure: Floats, shares: Sequence[float] | Floats, *, literal: 
 
     ``literal`` drops the surest values before a later exit, as the paper's text says, not the samples that left.
     """
-    count, left, before, found = len(sure), np.zeros(len(sure), dtype=np.bool_), 0, []
+    count, left, before, levels = len(sure), np.zeros(len(sure), dtype=np.bool_), 0, []
     for column, gone in zip(sure.T, np.cumsum(shares)[:-1], strict=True):
         due = math.ceil(count * (gone - NEARLY))
         rest = np.sort(column)[: count - before] if literal else np.sort(column[~left])
         leave = due - (before if literal else int(left.sum()))
         least = -math.inf if due >= count else math.inf if leave <= 0 else float(rest[-leave])
-        found.append(least)
+        levels.append(least)
         left |= column >= least
         before = due
-    return found
+    return levels

@@ -24,7 +24,7 @@ AnyPolicy = Scheduler | str
 """A policy with its parameters, or its text, e.g. ``"fluid:call=50us"``."""
 
 AnyThresholds = Threshold | Sequence[Threshold] | None
-"""Confidence or entropy at which a sample leaves: one for all exits, or one for each but the last; or the usual."""
+"""Value of the measure at which a sample leaves: one for all exits, or one for each but the last; or the usual."""
 
 
 def as_table(given: AnyTable) -> LatencyTable:

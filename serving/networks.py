@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from ..formats import AnyPath, InputError, Strict, brief, parse_duration, read_toml
 from ..tables.latency import LatencyTable
@@ -45,7 +45,7 @@ class ServedNetwork:
     samples : Samples, str or Path, optional
         Confidences and answers that its requests draw from, or their file.
     threshold : Threshold or sequence of Threshold, optional
-        Confidence or entropy at which its samples leave, as :func:`fluidb.serving.serve` takes it.
+        Value of the measure at which its samples leave, as :func:`fluidb.serving.serve` takes it.
     share : float
         Its part of the requests that state no network; parts need not sum to 1.
     weight : float
@@ -99,6 +99,11 @@ class ServedNetwork:
         return [f'network "{self.name}": {fault}' if self.name else fault for fault in faults]
 
 
+def _as_text(value: object) -> object:
+    """A number as an option has it; anything else as it is."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
 class NetworkKeys(Strict):
     """A network in the file of several: :class:`ServedNetwork`, with durations and thresholds as options have them."""
 
@@ -106,7 +111,7 @@ class NetworkKeys(Strict):
     table: str
     slo: str | None = None
     samples: str | None = None
-    threshold: str | None = None
+    threshold: Annotated[str | None, BeforeValidator(_as_text)] = None
     share: Annotated[float, Field(ge=0)] = 1.0
     weight: Annotated[float, Field(gt=0)] = 1.0
     switch: str | None = None

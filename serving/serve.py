@@ -115,7 +115,7 @@ def serve(
         The policy, with its parameters: it serves the queue of each network, and its rule ``between``, as in
         ``"fluid:between=edf"``, says whose turn it is.
     threshold : Threshold or sequence of Threshold, optional
-        Confidence or entropy at which a sample of a table's network leaves: one for all exits, or one for each but the
+        Value of the measure at which a sample of a table's network leaves: one for all exits, or one for each but the
         last; by default those of a plan of exits.
     until_s : float
         Stop then; unfinished requests are violations.

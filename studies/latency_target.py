@@ -47,7 +47,7 @@ class TargetThresholds:
     platform: str
     target_s: float  # largest mean time, T_th
     feasible: bool  # True if the first exit is fast enough; if not, every sample leaves there
-    measure: str  # of the thresholds: confidence or entropy
+    measure: str  # of the thresholds
     exits: list[TargetExit]  # all exits, the last included
     chosen: TargetFigures  # on the half of the samples that chose
     checked: TargetFigures  # on the other half

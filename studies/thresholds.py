@@ -19,15 +19,11 @@ from ..serving.networks import AnyServed, ServedNetwork, as_served, prepare_requ
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..traffic.exits import check_tried
-from ..traffic.measures import CONFIDENCE
 from ..traffic.samples import Samples, read_samples
 from ..traffic.trace import Trace
 
 MOST = 1_000
 """Most combinations of the thresholds of several networks."""
-
-CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
-"""Thresholds that a sweep of confidences tries by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +31,7 @@ class SweptNetwork:
     """A network in a sweep."""
 
     name: str  # empty of the only network of a device
-    measure: str | None  # of the thresholds that are tried: confidence or entropy; ``None`` if none are
+    measure: str | None  # of the thresholds that are tried; ``None`` if none are
     exits: list[str]  # names of its exits
 
 
@@ -44,9 +40,7 @@ class NetworkPoint:
     """A threshold for all exits of a network, and the figures of its requests, as in :class:`ThresholdPoint`."""
 
     name: str
-    threshold: (
-        float | None
-    )  # confidence or entropy from which a sample leaves; ``None`` if exits are as they are stated
+    threshold: float | None  # from which a sample leaves; ``None`` if exits are as they are stated
     exit_shares: list[float]  # of the requests that leave at each exit
     accuracy: float | None  # ``None`` if it is not known which answers are right
     mean_latency_s: float
@@ -157,10 +151,9 @@ def _kept(requirement: Requirement, served: Sequence[Figures]) -> list[bool]:
 
 def _usual(network: ServedNetwork, answers: Trace | Samples) -> list[float]:
     """The thresholds that are tried if none are stated: the usual ones of the measure, and those of a plan."""
-    usual = CONFIDENCES if answers.measure is CONFIDENCE else answers.measure.usual
     measure, own = network.latency.thresholds or (answers.measure.name, [])
     planned = [threshold for threshold in own if isinstance(threshold, float) and measure == answers.measure.name]
-    return sorted({*usual, *planned}, key=answers.measure.to_array)
+    return sorted({*answers.measure.swept, *planned}, key=answers.measure.to_array)
 
 
 def sweep_thresholds(
@@ -185,8 +178,8 @@ def sweep_thresholds(
     policy : Scheduler or str
         The policy.
     thresholds : sequence of float, optional
-        Tried of each network, each for all its exits; by default ten confidences from 0.5 to 0.95, or the usual
-        entropies, and those of a plan.
+        Tried of each network, each for all its exits; by default those of the measure, and those of a
+        plan.
     requirements : sequence of Requirement
         Requirements that are to hold, of all requests or of those of a network.
     progress : callable, optional
@@ -276,7 +269,7 @@ def _samples_of(network: ServedNetwork, shared: Samples | None) -> Samples | Non
 
 def _nothing_to_try(answers: Trace | Samples) -> str:
     return (
-        f"{answers.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit (or entropy_1, ...), "
+        f"{answers.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit (or another measure), "
         "of requests or samples, for a network with several exits that states no threshold, found none; add samples, "
         "or leave out its threshold"
     )

@@ -35,11 +35,11 @@ class PointRow(Strict):
     def map(self) -> Bools:
         """True where splitting pays, by places 0..b_max and terminated samples 0..b_max; never if none or all have."""
         sizes = len(self.split) + 1
-        found = np.zeros((sizes, sizes), dtype=np.bool_)
+        pays = np.zeros((sizes, sizes), dtype=np.bool_)
         for places, ranges in enumerate(self.split, 1):
             for first, last in ranges:
-                found[places, first : last + 1] = True
-        return found
+                pays[places, first : last + 1] = True
+        return pays
 
 
 class WidthRow(Strict):
@@ -82,8 +82,8 @@ def spans(numbers: Sequence[int], names: Sequence[str] | None = None) -> str:
     >>> spans([1, 2, 3, 5]), spans([0, 1, 3], ["256", "128", "64", "32"])
     ('1 to 3, 5', '256 to 128, 32')
     """
-    found = []
+    texts = []
     for _, pairs in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         run = [str(number) if names is None else names[number] for _, number in pairs]
-        found.append(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}")
-    return ", ".join(found)
+        texts.append(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}")
+    return ", ".join(texts)

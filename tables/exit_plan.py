@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from ..formats import AnyPath, SparseRecord, Strict, Table, check_beside, check_folder, read_table
 from ..platforms.device import MAX_BATCH
+from ..traffic.measures import MeasureName
 from .latency import EXITS_FILE, LATENCY_FILE, MAX_S, Level, PlannedService
 
 TIMES_FILE, PATTERN_FILE = "inference_time.json", "batching_pattern.json"
@@ -82,7 +83,7 @@ class PatternRow(Strict):
     """A row of the batching-pattern matrix."""
 
     candidate: str  # the layer that it follows
-    confidence: Level  # its threshold; of samples with entropies, the entropy up to which they leave
+    confidence: Level  # its threshold, of the plan's measure
     count: Annotated[int, Field(ge=1)]  # principal values that must reach the threshold
     batches: list[Count]  # C[i, j]: batches of which ceil(samples that move on / v) is j
 
@@ -112,7 +113,7 @@ class PlannedExit(Strict):
 
     after: str  # the layer that it follows
     place: Annotated[int, Field(ge=1)]  # among the candidates, counted from 1
-    confidence: Level  # its threshold; an entropy where samples have these
+    confidence: Level  # its threshold, of the plan's measure
     count: Annotated[int, Field(ge=1)]  # principal values that must reach the threshold; 1 for a classification
     rate: Share  # of samples that leave here
 
@@ -140,7 +141,7 @@ class CandidateRecord(Strict):
     value_s: Time | None
 
 
-class PlanStep(Strict):
+class StepRecord(Strict):
     """One step of the choice (``exit_choice.ChoiceStep``)."""
 
     after: Count
@@ -164,20 +165,20 @@ class ExitPlan(Table):
     gain: Share
     posterior: Literal["observed", "literal"]
     guard: Share | Literal["bound"] | None
-    measure: Literal["confidence", "entropy"] = "confidence"  # of the samples, and of all thresholds of the plan
+    measure: MeasureName = "confidence"  # of the samples, and of all thresholds of the plan
     confidences: list[Level]  # thresholds that were tried
     exits: Annotated[list[PlannedExit], Field(min_length=1)]  # in order of depth
     samples_chosen: Annotated[int, Field(ge=1)]  # of the half of the log that chose
     samples_checked: Annotated[int, Field(ge=1)]  # of the half that checked
     expected: PlanFigures  # on the half that chose
     checked: PlanFigures  # on the other half
-    steps: list[PlanStep]
+    steps: list[StepRecord]
     ended: Literal["none left", "all leave"]  # the two terminations of Section 6.4
 
     @property
     def service(self) -> PlannedService:
         """How the plan is served."""
-        levels = [item.confidence for item in self.exits]
+        levels = [exit_.confidence for exit_ in self.exits]
         return PlannedService(batch=self.batch, measure=self.measure, thresholds=levels)
 
 

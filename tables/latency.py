@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -14,9 +15,9 @@ from pydantic import Field, model_validator
 
 from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, first_rows, read_table
 from ..models import MAX_WORK, Exit, Layer
-from ..models.network import Words, thresholds_of
+from ..models.network import thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
-from ..traffic.measures import ENTROPY
+from ..traffic.measures import HIGHEST, MeasureName, Threshold
 
 LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
 SUBGRAPHS_FILE, PARTITION_FILE, EXITS_FILE = "subgraphs.json", "partition.json", "exits.json"
@@ -80,15 +81,15 @@ class Reuse(SparseRecord):
             raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
 
 
-Level = Annotated[float, Field(ge=0, le=ENTROPY.values.high)]
-"""A threshold of an exit: a confidence or an entropy."""
+Level = Annotated[float, Field(ge=0, le=HIGHEST)]
+"""A threshold of an exit, of any measure."""
 
 
 class PlannedService(SparseRecord):
     """The batch size and the thresholds that the exits of a network were chosen for; a table is served with them."""
 
     batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    measure: Literal["confidence", "entropy"] = "confidence"
+    measure: MeasureName = "confidence"
     thresholds: list[Level]  # of each exit but the last
 
 
@@ -134,8 +135,8 @@ class Segments(NamedTuple):
     @property
     def causes(self) -> list[NDArray[np.float64]]:
         """The four causes, or none."""
-        found = (self.useful_s, self.tile_padding_s, self.batch_padding_s, self.memory_bound_s)
-        return [part for part in found if part is not None]
+        parts = (self.useful_s, self.tile_padding_s, self.batch_padding_s, self.memory_bound_s)
+        return [part for part in parts if part is not None]
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -248,7 +249,7 @@ class LatencyTable(Table, SparseRecord):
                 raise ValueError(f"stage_s: expected {self.variants} variants of {stages} stages")
             if any(len(times_s) != self.b_max for rows in self.stage_s for times_s in rows):
                 raise ValueError(f"stage_s: expected {self.b_max} times each, one for each batch size")
-        if any(item.steps > 1 for item in self.exits[:-1]):
+        if any(exit_.steps > 1 for exit_ in self.exits[:-1]):
             raise ValueError("exits: expected steps of the last exit only, as only the last stage repeats")
         if self.widths is not None and any(a <= b for a, b in pairwise(self.widths)):
             raise ValueError("widths: expected every width once, the widest first")
@@ -316,7 +317,7 @@ class LatencyTable(Table, SparseRecord):
         return self.model_copy(update={"layers": layers, "measured": None})
 
     @property
-    def thresholds(self) -> tuple[Literal["confidence", "entropy"], Sequence[float | Words]] | None:
+    def thresholds(self) -> tuple[str, Sequence[Threshold]] | None:
         """Measure and thresholds by which samples leave: of its plan of exits, else of its network, if one has any."""
         plan = self.planned
         return thresholds_of(self.exits) if plan is None else (plan.measure, plan.thresholds)
@@ -389,10 +390,10 @@ class LatencyTable(Table, SparseRecord):
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Time from each exit (0 is the input) to each later one, by variant and batch size, as columns."""
-        found = self.arrays()
-        variant, begin, end, batch = np.indices(found.shape).reshape(4, -1)
+        times = self.arrays()
+        variant, begin, end, batch = np.indices(times.shape).reshape(4, -1)
         runs = (begin < end) & (batch > 0)
-        columns = {"variant": variant, "from_exit": begin, "to_exit": end, "batch": batch, "time_s": found.ravel()}
+        columns = {"variant": variant, "from_exit": begin, "to_exit": end, "batch": batch, "time_s": times.ravel()}
         return {name: column[runs] for name, column in columns.items() if name != "variant" or self.variants > 1}
 
     def stage_array(self) -> NDArray[np.float64]:
@@ -476,9 +477,9 @@ class LatencyTable(Table, SparseRecord):
 
 def _from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Times with a zero for b = 0 before them."""
-    found = np.zeros((*times_s.shape[:-1], times_s.shape[-1] + 1))
-    found[..., 1:] = times_s
-    return found
+    padded = np.zeros((*times_s.shape[:-1], times_s.shape[-1] + 1))
+    padded[..., 1:] = times_s
+    return padded
 
 
 def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
@@ -491,6 +492,18 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
             group = []
         group.append(index)
     yield group
+
+
+def _way_to_a_table(name: str) -> str:
+    """How a latency table is made, for a fault: of a network or a platform that ships, by its name."""
+    from ..models import NETWORKS
+    from ..platforms import PLATFORMS
+
+    if name in NETWORKS.names():
+        return f"{name} is a network: run `fluidb dse {name} BOARD -o DIR`, then `fluidb latency DIR`"
+    if name in PLATFORMS.names():
+        return f"{name} is a platform: run `fluidb dse` or `fluidb latency` with a network and {name}"
+    return "make one with `fluidb latency`"
 
 
 def read_latency(folder: AnyPath) -> LatencyTable:
@@ -511,7 +524,7 @@ def read_latency(folder: AnyPath) -> LatencyTable:
     InputError
         If it is missing or damaged, or if a table in the folder that it was made from has changed.
     """
-    check_folder(folder, "a folder with a latency table", "make one with `fluidb latency`")
+    check_folder(folder, "a folder with a latency table", _way_to_a_table(os.fspath(folder)))
     path = Path(folder, LATENCY_FILE)
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)

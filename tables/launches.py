@@ -47,8 +47,8 @@ def read_launches(path: AnyPath, b_max: int, network: str) -> Launches:
             f"{path}: expected the results of a simulation of {network}, found those of {results.network}; "
             "simulate this network"
         )
-    found = launches_of(results.stages)
-    for row in found:
+    launches = launches_of(results.stages)
+    for row in launches:
         if any(row[b_max:]):
             raise InputError(f"{path}: saw batches of more than {b_max}; set b_max to {len(row)} or more")
-    return [row[:b_max] + [0.0] * (b_max - len(row)) for row in found]
+    return [row[:b_max] + [0.0] * (b_max - len(row)) for row in launches]

@@ -186,10 +186,10 @@ class PartitionTable(Table):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        known = [item.name for item in self.cluster.devices]
+        known = [device.name for device in self.cluster.devices]
         if [name for name in known if name in self.devices] != self.devices:
             raise ValueError("devices: expected devices of the cluster, in its order")
-        if abs(sum(item.rate for item in self.exits) - 1) > NEARLY:
+        if abs(sum(exit_.rate for exit_ in self.exits) - 1) > NEARLY:
             raise ValueError("exits: expected rates that sum to 1")
         for block in self.blocks:
             block.check(len(self.devices))
@@ -200,7 +200,7 @@ class PartitionTable(Table):
                 raise ValueError(f"wholes: stage {step.stage}: expected layers that take its time, found none")
         stages = [block.stage for block in self.blocks]
         every = list(range(1, len(self.exits) + 1))
-        if stages != sorted(stages) or not set(stages) <= set(every) or [item.stage for item in self.wholes] != every:
+        if stages != sorted(stages) or not set(stages) <= set(every) or [step.stage for step in self.wholes] != every:
             raise ValueError(f"blocks, wholes: expected stages 1 to {len(self.exits)} in order")
         return self
 
@@ -213,12 +213,12 @@ class PartitionTable(Table):
     @property
     def stage_s(self) -> list[float]:
         """Time of each stage."""
-        found = [0.0] * len(self.exits)
+        times_s = [0.0] * len(self.exits)
         for block in self.blocks:
-            found[block.stage - 1] += block.time_s
+            times_s[block.stage - 1] += block.time_s
         for step in self.wholes:
-            found[step.stage - 1] += step.time_s
-        return found
+            times_s[step.stage - 1] += step.time_s
+        return times_s
 
     @property
     def exit_s(self) -> list[float]:
@@ -228,12 +228,12 @@ class PartitionTable(Table):
     @property
     def average_s(self) -> float:
         """Average time over the exits, weighted by the shares of samples that leave there."""
-        return sum(item.rate * time_s for item, time_s in zip(self.exits, self.exit_s, strict=True))
+        return sum(exit_.rate * time_s for exit_, time_s in zip(self.exits, self.exit_s, strict=True))
 
     @property
     def communication_s(self) -> float:
         """Time to the last exit spent on communication of the slowest device of each block, and on gathering maps."""
-        return sum(step.gather_s for step in self.steps) + sum(item.transfer_s[item.last] for item in self.blocks)
+        return sum(step.gather_s for step in self.steps) + sum(block.transfer_s[block.last] for block in self.blocks)
 
     @property
     def communication_bytes(self) -> float:

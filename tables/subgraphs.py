@@ -181,8 +181,8 @@ class SubGraphTable(Table):
                 raise ValueError(f"{name}: expected {rows} lists of {columns} values, one for each SubNet and SubGraph")
         if len(self.refill_s) != columns or self.best >= columns:
             raise ValueError(f"refill_s, best: expected {columns} times, and the number of one of the SubGraphs")
-        lists = [getattr(item, key) for item in (*self.subnets, *self.subgraphs) for key in "KCR"]
-        lists += [getattr(item, key) for item in self.subnets for key in ("Q", "inputs", "outputs")]
+        lists = [getattr(graph, key) for graph in (*self.subnets, *self.subgraphs) for key in "KCR"]
+        lists += [getattr(subnet, key) for subnet in self.subnets for key in ("Q", "inputs", "outputs")]
         if any(len(values) != layers for values in lists):
             raise ValueError(f"subnets, subgraphs: expected {layers} values in each list, one for each layer")
         return self
@@ -198,9 +198,10 @@ class SubGraphTable(Table):
             One row for each SubGraph, ``EMPTY`` first.
         """
         both = [
-            np.array([[item.K, item.C] for item in items], dtype=np.float64) for items in (self.subnets, self.subgraphs)
+            np.array([[graph.K, graph.C] for graph in graphs], dtype=np.float64)
+            for graphs in (self.subnets, self.subgraphs)
         ]
-        subnets, subgraphs = (item.transpose(0, 2, 1).reshape(len(item), -1) for item in both)
+        subnets, subgraphs = (vectors.transpose(0, 2, 1).reshape(len(vectors), -1) for vectors in both)
         return subnets, subgraphs
 
 

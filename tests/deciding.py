@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
+from fluidb.traffic.measures import MEASURES
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -17,7 +18,7 @@ class Deciding(NamedTuple):
 
     model: onnx.ModelProto
     measure: str
-    thresholds: list[float]  # confidences, or entropies, of the exits but the last
+    thresholds: list[float]  # of the exits but the last
     classes: int
     widths: list[int]  # channels behind each stage
 
@@ -25,6 +26,7 @@ class Deciding(NamedTuple):
 SIDE, COLOURS = 4, 2
 CONFIDENCES = ["ReduceMax", "TopK", "GatherElements", "log", "exp", "rest"]
 ENTROPIES = ["softmax", "log softmax", "DeeBERT", "normalised", "bits"]
+MARGINS = ["first less second", "second less first", "one less margin"]
 
 
 class _Writer:
@@ -77,6 +79,18 @@ def _value(to: _Writer, scores: str, shares: str, measure: str, form: str, class
     return (add("Mul", total, to.hold(scale)) if scale != 1 else total), lambda t: t * scale
 
 
+def _margin(to: _Writer, shares: str, form: str, classes: int) -> tuple[str, Any]:
+    """The difference of the two largest shares, and the threshold as it stands beside it."""
+    two = to.add("TopK", shares, to.hold([2], np.int64), outputs=2)
+    first, second = (to.add("Gather", two, to.hold([place], np.int64), axis=1) for place in (0, 1))
+    if form == "second less first":
+        return to.add("Sub", second, first), lambda t: -t
+    margin = to.add("Sub", first, second)
+    if form == "one less margin" and classes > 2:  # of two classes, it is a line of the confidence, too
+        return to.add("Sub", to.hold(1.0), margin), lambda t: 1 - t
+    return margin, float
+
+
 def _condition(to: _Writer, value: str, constant: float, larger: bool) -> str:
     """A boolean that is true if a value is larger, or smaller, than a constant; of a batch, if all are."""
     among = lambda *items: to.draw(st.sampled_from(items))  # noqa: E731
@@ -103,17 +117,10 @@ def deciding(draw, most: int = 3) -> Deciding:
     among = lambda *items: draw(st.sampled_from(items))  # noqa: E731
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
     exits, classes = draw(st.integers(1, most)), draw(st.integers(2, 5))
-    measure, shares_leave, one = among("confidence", "entropy"), among(False, True), among(False, True)
+    measure, shares_leave, one = among(*MEASURES), among(False, True), among(False, True)
     widths = [draw(st.integers(2, 4)) for _ in range(exits + 1)]
-    thresholds = [
-        round(
-            random.uniform(1.3 / classes, 0.9)
-            if measure == "confidence"
-            else random.uniform(0.2, 0.8) * np.log(classes),
-            3,
-        )
-        for _ in range(exits)
-    ]
+    ranges = {"confidence": (1.3 / classes, 0.9), "entropy": (0.2 * np.log(classes), 0.8 * np.log(classes))}
+    thresholds = [round(random.uniform(*ranges.get(measure, (0.05, 0.9))), 3) for _ in range(exits)]
     outputs = 1 + among(False, True)  # the second is the number of the exit
 
     def stage(to: _Writer, source: str, depth: int) -> list[str]:
@@ -127,11 +134,16 @@ def deciding(draw, most: int = 3) -> Deciding:
         answer = shares if shares_leave else scores
         if depth == exits:
             return [answer, to.add("Identity", to.hold(depth, np.int64))][:outputs]
-        form = among(*(CONFIDENCES if measure == "confidence" else ENTROPIES))
-        value, turned = _value(to, scores, shares, measure, form, classes, among(0, 1))
+        form = among(*{"confidence": CONFIDENCES, "entropy": ENTROPIES, "margin": MARGINS}[measure])
+        keeps = among(0, 1)
+        value, turned = (
+            _margin(to, shares, form, classes)
+            if measure == "margin"
+            else _value(to, scores, shares, measure, form, classes, keeps)
+        )
         rises = float(turned(0.75)) > float(turned(0.25))
         true_leaves = among(False, True)
-        sure_is_larger = rises if measure == "confidence" else not rises
+        sure_is_larger = rises is (MEASURES[measure].surer == "larger")
         said = _condition(to, value, float(turned(thresholds[depth])), larger=sure_is_larger is true_leaves)
         here, later = _Writer(draw, to), _Writer(draw, to)
         ends = [

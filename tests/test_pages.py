@@ -77,15 +77,19 @@ def test_a_swallowed_formula_is_seen(renderer):
 
 
 def test_lines_of_prose_are_short():
-    """At most 100 characters; a span of code stays on one line.  Results are written by a program."""
+    """At most 100 characters, except for a word, or a span of code, that is longer."""
     parser = MarkdownIt("commonmark").enable("table")
     long = []
     for page in PAGES:
         text = (ROOT / page).read_text()
         lines = [re.sub(r"`[^`]+`", lambda span: span[0].replace(" ", "_"), line) for line in text.splitlines()]
-        for token in parser.parse(text) if page.parts[0] != "results" else []:
+        for token in parser.parse(text):
             if token.type == "paragraph_open" and token.map:
-                wide = [number for number in range(*token.map) if len(lines[number].rsplit(" ", 1)[0]) > 100]
+                wide = [
+                    number
+                    for number in range(*token.map)
+                    if len(lines[number].rsplit(" ", 1)[0]) > 100 and lines[number][:2] != "!["
+                ]
                 long += [f"{page}:{number + 1}" for number in wide]
     assert long == []
 

@@ -35,8 +35,8 @@ def useless(columns: Columns, *, widths: object | None, steps: int, subnets: obj
 
 def add_columns(trace: Trace, seed: int, columns: Columns) -> Trace:
     """Draw columns that a trace does not have, each from a random stream of its own."""
-    faults, found = [], trace
-    for column in sorted(REQUEST_COLUMNS, key=lambda item: bool(item.follows)):
+    faults, grown = [], trace
+    for column in sorted(REQUEST_COLUMNS, key=lambda known: bool(known.follows)):
         if column.key not in columns:
             continue
         if getattr(trace, column.name) is not None:
@@ -46,8 +46,8 @@ def add_columns(trace: Trace, seed: int, columns: Columns) -> Trace:
                 "leave out one of the two"
             )
             continue
-        stated = (getattr(found, name) for name in column.follows)
-        of = next((values for values in stated if values is not None), None) if column.follows else len(found)
+        stated = (getattr(grown, name) for name in column.follows)
+        of = next((values for values in stated if values is not None), None) if column.follows else len(grown)
         if of is None:
             faults.append(f"{column.key}: {column.lacking}")
             continue
@@ -55,7 +55,7 @@ def add_columns(trace: Trace, seed: int, columns: Columns) -> Trace:
         if column.values.kind is np.int64:
             drawn = np.rint(drawn)
         values: dict[str, Any] = {column.name: drawn.astype(column.values.kind)}
-        found = replace(found, **values)
+        grown = replace(grown, **values)
     if faults:
         raise InputError(faults)
-    return found
+    return grown

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from .measures import ENTROPY
+from .measures import Measure
 from .randomness import ANSWERS, stream
 from .samples import MAX_VALUES, Samples
 
@@ -78,9 +78,9 @@ def draw_answers(
     """Draw the answers of a network."""
     limits = {"candidates": (candidates, 1, 1000), "count": (count, 1, 10**8), "values": (values, 1, 10**6)}
     faults = [
-        f"{name}: expected {low} to {high:,}, found {found:,}"
-        for name, (found, low, high) in limits.items()
-        if not low <= found <= high
+        f"{name}: expected {low} to {high:,}, found {given:,}"
+        for name, (given, low, high) in limits.items()
+        if not low <= given <= high
     ]
     if not -10 <= difficulty <= 10:
         faults.append(f"difficulty: expected -10 to 10, found {difficulty:g}")
@@ -108,10 +108,8 @@ def draw_answers(
     return Samples(confidences[:, :, 0], scores == 1) if values == 1 else Samples(confidences, scores)
 
 
-def as_entropies(samples: Samples, classes: int) -> Samples:
-    """The same samples with entropies: of answers whose other classes are all equally probable."""
-    p = np.clip(samples.confidences, 1 / classes, 1.0)
-    rest = 1 - p
-    others = np.log(np.where(rest > 0, rest, 1.0) / (classes - 1))
-    entropies = np.maximum(-p * np.log(p) - rest * others, 0.0)
-    return replace(samples, confidences=ENTROPY.to_array(entropies), measure=ENTROPY)
+def as_measured(samples: Samples, measure: Measure, classes: int) -> Samples:
+    """The same samples with another measure: of answers whose other classes are all equally probable."""
+    return replace(
+        samples, confidences=measure.to_array(measure.of_largest(samples.confidences, classes)), measure=measure
+    )

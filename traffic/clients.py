@@ -52,8 +52,8 @@ class Clients:
         if not 1 <= self.count <= MOST:
             raise InputError(f"clients: expected a whole number from 1 to {MOST:,}, found {self.count}; state e.g. 8")
         if isinstance(self.think_s, tuple) and (self.exponential or not self.think_s):
-            found = "none" if not self.think_s else "recorded ones that are to be exponential"
-            raise InputError(f"think: expected a duration, or recorded ones, found {found}; state e.g. 50ms")
+            times = "none" if not self.think_s else "recorded ones that are to be exponential"
+            raise InputError(f"think: expected a duration, or recorded ones, found {times}; state e.g. 50ms")
         times_s = np.atleast_1d(self.think_s)
         if (wrong := times_s[THINK_S.outside(times_s)]).size:
             raise InputError(f"think: expected a duration >= 0, found {wrong[0]:g} s; state e.g. 50ms, or 0")
@@ -122,12 +122,12 @@ def parse_think(text: str, what: str = "think", folder: Path | None = None) -> t
         raise InputError(
             f'{what}: expected a duration, exponential:DURATION or {RECORDED}FILE, found "{text}"; e.g. 50ms'
         )
-    return (0.0 if mean.strip() == "0" else parse_duration(mean, what)), bool(form)
+    return (0.0 if mean.strip() == "0" else parse_duration(mean, what, zero=True)), bool(form)
 
 
 def _recorded(path: Path) -> tuple[float, ...]:
     """The think times of a CSV file with a column ``think_s``."""
     tally = Tally(path, skip_blank=False, missing="expected a file of think times, found none")
-    found = read_columns(tally, {"think_s": THINK_S}, ("think_s",))
+    columns = read_columns(tally, {"think_s": THINK_S}, ("think_s",))
     tally.refuse()
-    return tuple(found["think_s"].tolist())
+    return tuple(columns["think_s"].tolist())

@@ -44,9 +44,11 @@ class Number:
         try:
             values = np.array([read_number(text, kind) for text in texts], dtype=self.kind)
         except (ValueError, OverflowError):  # one by one, to find which texts are bad
-            found = [_number(text, kind) for text in texts]
-            unread = np.array([value is None or not self.low <= value <= self.high for value in found])
-            values = np.array([0 if bad else value for value, bad in zip(found, unread, strict=True)], dtype=self.kind)
+            numbers = [_number(text, kind) for text in texts]
+            unread = np.array([value is None or not self.low <= value <= self.high for value in numbers])
+            values = np.array(
+                [0 if bad else value for value, bad in zip(numbers, unread, strict=True)], dtype=self.kind
+            )
             return values, unread
         return values, self.outside(values)
 
@@ -96,7 +98,7 @@ def collect(
 
 
 def repeated(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows with an id that an earlier row has too, counted from 0, in order."""
+    """ImportedRows with an id that an earlier row has too, counted from 0, in order."""
     if np.all(ids[1:] > ids[:-1]):
         return np.zeros(0, dtype=np.int64)
     return np.delete(np.arange(len(ids)), np.unique(ids, return_index=True)[1])

@@ -1,16 +1,16 @@
-"""Description of samples: accuracy and confidence of the answers at every exit, and shares that would leave there."""
+"""Description of samples: how good and how sure the answers at every exit are, and which samples leave there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from .exits import check_tried
-from .measures import CONFIDENCE, Threshold
+from .exits import check_tried, decide
+from .measures import Threshold
 from .samples import Samples
 
 BINS = 10
@@ -19,11 +19,11 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class ThresholdEffect:
-    """Samples that leave at an exit with a threshold, if it were the only exit."""
+    """Samples that leave at an exit if a threshold holds at every exit."""
 
-    threshold: Threshold  # confidence or entropy from which a sample leaves
-    exit_share: float  # share of the samples that leave
-    accuracy: float | None  # accuracy of those
+    threshold: Threshold  # from which a sample leaves; at the last exit all leave that are left
+    exit_share: float  # share of all samples; the shares of all exits sum to 1
+    accuracy: float | None  # of the samples that leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,9 @@ class ExitDescription:
     """The answers at one exit."""
 
     accuracy: float  # share of right answers, or the mean score
-    # their means.  A sample has one of the two, or none at the last exit.
-    confidence: float | None = None
-    entropy: float | None = None
+    mean: float | None = None  # of the measure; at the last exit samples may have none
     # mean difference between confidence and accuracy over the ten ranges, weighted by samples (expected calibration
-    # error, Guo et al., ICML 2017); ``None`` without confidences
+    # error, Guo et al., ICML 2017); ``None`` of other measures than a confidence
     calibration_error: float | None = None
     calibration: tuple[ConfidenceRange, ...] = ()  # the ranges that hold samples
     thresholds: tuple[ThresholdEffect, ...] = ()  # for each threshold asked for
@@ -54,29 +52,33 @@ def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: i
     """Describe the answers at every exit."""
     if not 1 <= count <= samples.values:
         raise InputError(f"count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
-    check_tried(thresholds, samples.measure)
-    found = []
-    for exit_ in range(1, samples.exits + 1):
+    measure, last = samples.measure, samples.exits
+    check_tried(thresholds, measure)
+    columns = [samples.confidence_at(exit_, count) for exit_ in range(1, samples.confidences.shape[1] + 1)]
+    sure = np.column_stack(columns[: last - 1]) if columns[: last - 1] else np.empty((len(samples), 0))
+    left = [decide(sure, measure.least(threshold), last) for threshold in thresholds]
+    described = []
+    for exit_ in range(1, last + 1):
         scores = samples.correct[:, exit_ - 1].astype(np.float64)
-        accuracy = float(scores.mean())
-        if exit_ > samples.confidences.shape[1]:
-            found.append(ExitDescription(accuracy))
-            continue
-        sure = samples.confidence_at(exit_, count)
-        rows = []
-        for threshold in thresholds:
-            leaves = sure >= samples.measure.least(threshold)
-            rows.append(
-                ThresholdEffect(threshold, float(leaves.mean()), float(scores[leaves].mean()) if leaves.any() else None)
-            )
-        mean = float(samples.measure.to_file(sure).mean())
-        if samples.measure is not CONFIDENCE:
-            found.append(ExitDescription(accuracy, entropy=mean, thresholds=tuple(rows)))
-            continue
-        ranges = _ranges(sure, scores)
-        error = sum(item.samples * abs(item.confidence - item.accuracy) for item in ranges) / len(samples)
-        found.append(ExitDescription(accuracy, mean, None, error, ranges, tuple(rows)))
-    return found
+        effects = [
+            _effect(threshold, scores[exits == exit_], len(samples))
+            for threshold, exits in zip(thresholds, left, strict=True)
+        ]
+        about = ExitDescription(float(scores.mean()), thresholds=tuple(effects))
+        if exit_ <= len(columns):
+            values = columns[exit_ - 1]
+            about = replace(about, mean=float(measure.to_file(values).mean()))
+            if measure.probability:
+                ranges = _ranges(values, scores)
+                error = sum(row.samples * abs(row.confidence - row.accuracy) for row in ranges) / len(samples)
+                about = replace(about, calibration_error=error, calibration=ranges)
+        described.append(about)
+    return described
+
+
+def _effect(threshold: Threshold, scores: NDArray[np.float64], samples: int) -> ThresholdEffect:
+    """The effect of a threshold, by the scores of the samples that leave."""
+    return ThresholdEffect(threshold, len(scores) / samples, float(scores.mean()) if scores.size else None)
 
 
 def _ranges(sure: NDArray[np.float64], scores: NDArray[np.float64]) -> tuple[ConfidenceRange, ...]:

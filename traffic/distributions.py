@@ -54,8 +54,8 @@ def parse_distribution(
     """Read a distribution of numbers, or of durations, within bounds."""
     low, high = bounds.low, bounds.high
 
-    def number(item: str) -> float:
-        written = item.strip()
+    def number(value: str) -> float:
+        written = value.strip()
         if durations:
             return 0.0 if written == "0" else parse_duration(written, what)
         try:
@@ -71,10 +71,10 @@ def parse_distribution(
         known = ", ".join(f"{name}:{shape}" for name, (shape, _) in FORMS.items())
         raise InputError(f'{what}: expected {known} or a value, found "{text}"; e.g. {example}')
     if form == "shares":
-        found: Distribution | Shares = read_shares(match[2], what, example, number)
+        drawn: Distribution | Shares = read_shares(match[2], what, example, number)
     else:
-        found = Distribution(form, tuple(map(number, listed)))
-    values = found.values
+        drawn = Distribution(form, tuple(map(number, listed)))
+    values = drawn.values
     limits = values if form != "normal" else values[2:]
     wrong = [value for value in limits if not low <= value <= high]
     if wrong:
@@ -83,4 +83,4 @@ def parse_distribution(
         raise InputError(f"{what}: expected LOW <= HIGH, found {limits[0]:g} and {limits[1]:g}")
     if form == "normal" and not (np.isfinite(values[0]) and 0 <= values[1] < np.inf):
         raise InputError(f"{what}: expected a mean and a deviation >= 0, found {values[0]:g} and {values[1]:g}")
-    return found
+    return drawn

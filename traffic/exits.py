@@ -44,7 +44,7 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[Threshold]:
     Parameters
     ----------
     text : str
-        Numbers that a confidence or an entropy can have, ``never`` or ``always``, separated by commas.
+        Numbers that a measure can have, ``never`` or ``always``, separated by commas.
     what : str
         Name of the parameter, for the fault.
 
@@ -64,13 +64,14 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[Threshold]:
     [0.8, 'never', 0.9]
     """
     try:
-        values = [_threshold(item.strip()) for item in text.split(",")]
+        values = [_threshold(value.strip()) for value in text.split(",")]
     except ValueError:
         values = []
     if not values or not any(all(map(measure.fits, values)) for measure in MEASURES.values()):
+        expected = ", ".join(measure.expected for measure in MEASURES.values())
         raise InputError(
-            f"{what}: expected a confidence from 0 to 1 or an entropy from 0 to 25, or one for each exit but the last "
-            f'with commas between, found "{text}"; write e.g. 0.8 or 0.8,never,0.9'
+            f"{what}: expected {expected}, or one for each exit but the last with commas between, "
+            f'found "{text}"; write e.g. 0.8 or 0.8,never,0.9'
         )
     return values
 
@@ -95,8 +96,8 @@ def chosen_thresholds(
         several = f", or {last - 1}, one for each exit but the last" if last > 2 else ""
         raise InputError(f"threshold: expected 1 value{several}, found {len(thresholds)}")
     if not all(map(measure.fits, thresholds)):
-        found = ", ".join(map(show_threshold, thresholds))
-        raise InputError(f"threshold: expected {measure.plural}, found {found}")
+        stated = ", ".join(map(show_threshold, thresholds))
+        raise InputError(f"threshold: expected {measure.plural}, found {stated}")
     return thresholds
 
 
@@ -130,9 +131,10 @@ def check(trace: Trace, last: int) -> None:
                 f'found "{trace.exits[wrong[0]]}"{more(wrong.size)}'
             )
     elif trace.confidences is not None and trace.confidences.shape[1] not in (last - 1, last):
-        name, found = trace.measure.name, trace.confidences.shape[1]
+        name, columns = trace.measure.name, trace.confidences.shape[1]
+        hint = "; `fluidb samples generate --network DIR` draws answers at the exits of a table" if last > 1 else ""
         expected = f"{name}_1 to {name}_{last - 1}, one for each exit but the last" if last > 1 else "none"
-        faults.append(f"{where}: {name}: expected {expected}, as the network has {last}, found {found}")
+        faults.append(f"{where}: {name}: expected {expected}, as the network has {last}, found {columns}{hint}")
     if trace.correct is not None and trace.correct.shape[1] != last:
         faults.append(
             f"{where}: answers: expected correct_1 to correct_{last}, one for each exit of the network, "

@@ -62,8 +62,8 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
     Parameters
     ----------
     path : str or Path
-        A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... or
-        ``entropy_1``..., ``correct_1``..., those of ``REQUEST_COLUMNS`` and ``network``; ``-`` is standard input.
+        A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... (or
+        another measure), ``correct_1``..., those of ``REQUEST_COLUMNS`` and ``network``; ``-`` is standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 
@@ -89,31 +89,31 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
 
 def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     """The trace of a file, or all of its faults."""
-    found = read_columns(tally, COLUMNS | {"network": NETWORK}, ("request_id", "arrival_s"), progress)
-    ids, arrival_s = found["request_id"], found["arrival_s"]
+    columns = read_columns(tally, COLUMNS | {"network": NETWORK}, ("request_id", "arrival_s"), progress)
+    ids, arrival_s = columns["request_id"], columns["arrival_s"]
     rows = {
         ("request_id", "a new id"): repeated(ids),
         ("arrival_s", "no earlier arrival than the row before"): np.flatnonzero(np.diff(arrival_s) < 0) + 1,
     }
     for (name, expected), wrong in rows.items():
         if wrong.size and name not in tally.faults and "" not in tally.faults:
-            value = repr(found[name][wrong[0]].item()).removesuffix(".0")
+            value = repr(columns[name][wrong[0]].item()).removesuffix(".0")
             fault = f'{name}: expected {expected}, found "{value}"'
             tally.note(int(wrong[0]) + 1, int(wrong[0]) + 2, fault, f"{name} {expected}", wrong.size)
     tally.refuse()
-    correct = found.get("correct")
-    confidences, measure = measured(found)
+    correct = columns.get("correct")
+    confidences, measure = measured(columns)
     return Trace(
-        ids, arrival_s, found.get("exit"), confidences, source=tally.path, measure=measure,
+        ids, arrival_s, columns.get("exit"), confidences, source=tally.path, measure=measure,
         correct=None if correct is None else correct.astype(np.bool_),
-        **{column.name: found.get(column.name) for column in REQUEST_COLUMNS}, network=found.get("network"),
+        **{column.name: columns.get(column.name) for column in REQUEST_COLUMNS}, network=columns.get("network"),
     )  # fmt: skip
 
 
-def measured(found: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64] | None, Measure]:
+def measured(columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64] | None, Measure]:
     """The values of a measure as an array, and the measure; ``None`` and confidence if no column has its name."""
-    measure = next((measure for name, measure in MEASURES.items() if name in found), CONFIDENCE)
-    return measure.to_array(found[measure.name]) if measure.name in found else None, measure
+    measure = next((measure for name, measure in MEASURES.items() if name in columns), CONFIDENCE)
+    return measure.to_array(columns[measure.name]) if measure.name in columns else None, measure
 
 
 def read_columns(
@@ -148,7 +148,7 @@ def _members(
     path: Path, header: Sequence[str], known: Mapping[str, Number | Name], needed: Sequence[str]
 ) -> dict[str, list[str]]:
     """Names of the header by column or family; names that are missing, unknown or repeated are refused."""
-    found: dict[str, list[str]] = {name: [] for name in known}
+    names_of: dict[str, list[str]] = {name: [] for name in known}
     offered = [f"{kept}_1..." if kept in FAMILIES else kept for kept in known]
     if not any(name.partition("_")[0] in FAMILIES or name in known for name in header):
         raise InputError(
@@ -159,23 +159,24 @@ def _members(
     for name in header:
         family, _, number = name.partition("_")
         kept = family if family in FAMILIES and _MEMBER.fullmatch(number) else name
-        if kept in found and (kept in FAMILIES) == (kept != name):
-            found[kept].append(name)
+        if kept in names_of and (kept in FAMILIES) == (kept != name):
+            names_of[kept].append(name)
         else:
             hint = did_you_mean(name, offered, f"expected {', '.join(offered)}")
             faults.append(f'{path}: header: unknown column "{name[:40]}"; {hint}')
     twice = sorted(name for name, count in Counter(header).items() if count > 1)
     faults += [f'{path}: header: column "{name}" stands twice' for name in twice]
     for family in (name for name in FAMILIES if name in known):
-        names = [f"{family}_{i + 1}" for i in range(len(found[family]))]
-        if set(names) != set(found[family]):
+        names = [f"{family}_{i + 1}" for i in range(len(names_of[family]))]
+        if set(names) != set(names_of[family]):
             faults.append(f"{path}: header: expected {names[0]} to {names[-1]} without a gap")
-        found[family] = names
-    if all(found.get(name) for name in MEASURES):
-        faults.append(f"{path}: header: expected columns of one measure, found {' and '.join(MEASURES)}; leave one out")
+        names_of[family] = names
+    measures = [name for name in MEASURES if names_of.get(name)]
+    if len(measures) > 1:
+        faults.append(f"{path}: header: expected columns of one measure, found {' and '.join(measures)}; leave one out")
     if faults:
         raise InputError(faults)
-    return {name: names for name, names in found.items() if names}
+    return {name: names for name, names in names_of.items() if names}
 
 
 def _read_plain(
@@ -189,10 +190,10 @@ def _read_plain(
         if not _HEADER.fullmatch(file.readline()):
             return None
         while piece := file.read(PIECE_BYTES) + file.readline():
-            found = _parse_plain(piece.replace(b"\r\n", b"\n"), row)
-            if found is None or any(number.outside(found[name]).any() for name, number in numbers.items()):
+            rows = _parse_plain(piece.replace(b"\r\n", b"\n"), row)
+            if rows is None or any(number.outside(rows[name]).any() for name, number in numbers.items()):
                 return None
-            pieces.append(found)
+            pieces.append(rows)
             if progress is not None:
                 progress(file.tell(), size)
     return pieces

@@ -132,5 +132,5 @@ REQUEST_COLUMNS = (
 
 def parse_slo(text: str, what: str = "slo") -> Objective:
     """Read a latency objective: a duration such as ``200ms``, or a distribution of durations."""
-    found = parse_distribution(text, what, bounds=SLO, example="uniform:10ms,40ms", durations=True)
-    return found if found.single is None else found.single
+    stated = parse_distribution(text, what, bounds=SLO, example="uniform:10ms,40ms", durations=True)
+    return stated if stated.single is None else stated.single

@@ -1,4 +1,4 @@
-"""Rows of a file as text, in batches of bounded size, and a count of the rows that were used, blank or bad."""
+"""ImportedRows of a file as text, in batches of bounded size, and a count of the rows that were used, blank or bad."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from ..formats import InputError, open_input, shown, unreadable
 
 BATCH = 1024
-"""Rows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
+"""ImportedRows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
 
 MAX_LINE = 2**24
 """The longest line in characters; a file with a longer one is not a list of requests."""
@@ -67,7 +67,7 @@ class Tally:
 
     @property
     def kept(self) -> int:
-        """Rows that are used."""
+        """ImportedRows that are used."""
         return self.read - self.blank - self.bad
 
     def check(self, kept: int) -> None:
@@ -76,8 +76,8 @@ class Tally:
             fault = f"{self.first_bad}{more(self.bad)}; mend it, or let such rows be left out (skip_bad)"
             raise InputError(f"{self.path}: {fault}")
         if not kept:
-            found = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
-            raise InputError(f"{self.path}: expected at least one {self.content}, found {found}")
+            rows = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
+            raise InputError(f"{self.path}: expected at least one {self.content}, found {rows}")
 
     def refuse(self) -> None:
         """Refuse a file with faults, with a line for each kind of fault."""
@@ -90,7 +90,7 @@ _JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 """Keeps numbers as the texts that the file has."""
 
 Cells = Iterator[tuple[int, int, list[str]]]
-"""Rows: the number of each, from 1 and without the header; the line it ends on; its texts."""
+"""ImportedRows: the number of each, from 1 and without the header; the line it ends on; its texts."""
 
 Source = Callable[[Tally, Sequence[str]], Cells]
 """Reads the named columns of a file, and counts rows in the tally."""
@@ -166,8 +166,8 @@ def records(tally: Tally, delimiter: str = ",") -> Iterator[tuple[list[str], Cel
         texts = read()
         first = next(texts, None)
         if first is None or not any(first):
-            found = "an empty file" if first is None else "a blank line"
-            raise InputError(f"{tally.path}: expected a header, found {found}")
+            beginning = "an empty file" if first is None else "a blank line"
+            raise InputError(f"{tally.path}: expected a header, found {beginning}")
         header = [name.strip() for name in first]
         yield header, rows()
 
@@ -178,8 +178,8 @@ def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Cells:
         faults = []
         for name in dict.fromkeys(names):
             if name not in header:
-                found = ", ".join(header)
-                faults.append(f'{tally.path}: header: expected a column "{name}", found {found[:200]}')
+                names_there = ", ".join(header)
+                faults.append(f'{tally.path}: header: expected a column "{name}", found {names_there[:200]}')
             elif header.count(name) > 1:
                 faults.append(f'{tally.path}: header: column "{name}" stands twice')
         if faults:
@@ -188,7 +188,7 @@ def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Cells:
 
 
 def select(rows: Cells, wanted: Sequence[int]) -> Cells:
-    """Rows with some of their texts, by place in the row."""
+    """ImportedRows with some of their texts, by place in the row."""
     return ((row, line, [cells[i] for i in wanted]) for row, line, cells in rows)
 
 
@@ -199,16 +199,16 @@ def objects(tally: Tally, names: Sequence[str]) -> Cells:
         if not line.strip():
             tally.blank += 1
             continue
-        item = parse_object(line)
-        if item is None:
+        record = parse_object(line)
+        if record is None:
             tally.reject(number, number, f"expected a JSON object, found {quoted(line.strip())}")
             continue
-        wrong = next((name for name in names if not isinstance(item.get(name), str)), None)
+        wrong = next((name for name in names if not isinstance(record.get(name), str)), None)
         if wrong is None:
-            yield number, number, [str(item[name]) for name in names]
+            yield number, number, [str(record[name]) for name in names]
         else:
-            found = shown(item[wrong]) if wrong in item else "none"
-            tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {found}')
+            other = shown(record[wrong]) if wrong in record else "none"
+            tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {other}')
 
 
 def bare(tally: Tally, _names: Sequence[str]) -> Cells:
@@ -224,14 +224,14 @@ def bare(tally: Tally, _names: Sequence[str]) -> Cells:
 def parse_object(line: str) -> dict[str, object] | None:
     """A JSON object whose numbers stay texts as they are written; ``None`` if the line is no JSON object."""
     try:
-        item = _JSON.decode(line)
+        content = _JSON.decode(line)
     except (ValueError, RecursionError):
         return None
-    return item if isinstance(item, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def batches(rows: Cells) -> Iterator[tuple[Sequence[int], Sequence[int], Sequence[list[str]]]]:
-    """Rows in batches of bounded size: their numbers, their lines and their texts."""
+    """ImportedRows in batches of bounded size: their numbers, their lines and their texts."""
     while piece := list(itertools.islice(rows, BATCH)):
         numbers, ends, cells = zip(*piece, strict=True)
         yield numbers, ends, cells

@@ -42,8 +42,8 @@ class Samples:
     Attributes
     ----------
     confidences : (N, E - 1), (N, E), (N, E - 1, V) or (N, E, V) ndarray of float64
-        Confidence at each exit, or minus the entropy; that of the last exit is not used.  An answer of a dense task has
-        V principal values instead of one: those by which it is judged whether the answer is good enough.
+        How sure each answer is, as ``measure`` is held in arrays; that of the last exit is not used.  An answer of a
+        dense task has V principal values instead of one: those by which it is judged whether the answer is good enough.
     correct : (N, E) ndarray of bool or float64
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     source : str or Path, optional
@@ -51,7 +51,7 @@ class Samples:
     width, predicted_depth, predicted_width : (N,) ndarray of float64, optional
         As a trace has them (:class:`.trace.Trace`).
     measure : Measure
-        The measure of ``confidences``: confidence or entropy.
+        The measure of ``confidences``.
     """
 
     confidences: NDArray[np.float64]
@@ -74,8 +74,8 @@ class Samples:
 
     def more(self) -> dict[str, NDArray[np.float64]]:
         """Columns that are known beside their answers."""
-        found = {name: getattr(self, name) for name in MORE}
-        return {name: values for name, values in found.items() if values is not None}
+        columns = {name: getattr(self, name) for name in MORE}
+        return {name: values for name, values in columns.items() if values is not None}
 
     def drawn(self, count: int, seed: int) -> NDArray[np.int64]:
         """Numbers of the samples that :meth:`draw` takes."""
@@ -110,8 +110,8 @@ class Samples:
         (N,) ndarray of float64
             The strictest threshold at which the sample leaves: the ``count``-th largest of its principal values.
         """
-        found = self.confidences[:, exit_ - 1]
-        return found if found.ndim == 1 else np.partition(found, -count, axis=1)[:, -count]
+        sure = self.confidences[:, exit_ - 1]
+        return sure if sure.ndim == 1 else np.partition(sure, -count, axis=1)[:, -count]
 
     def at_exits(self, exits: Sequence[int], counts: Sequence[int]) -> Samples:
         """The answers of the same network with fewer exits, each with one confidence.
@@ -141,8 +141,8 @@ def read_samples(path: AnyPath) -> Samples:
     ----------
     path : str or Path
         An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
-        with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may have ``entropy`` for ``confidence``, and
-        also ``width``, ``predicted_depth`` and ``predicted_width``.
+        with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may have the name of another measure for
+        ``confidence``, and also ``width``, ``predicted_depth`` and ``predicted_width``.
 
     Returns
     -------
@@ -179,22 +179,23 @@ _Read = tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], Meas
 
 
 def _read_csv(tally: Tally) -> _Read:
-    found = read_columns(tally, FAMILIES | MORE, ("correct_1",))
+    columns = read_columns(tally, FAMILIES | MORE, ("correct_1",))
     tally.refuse()
-    confidences, measure = measured(found)
-    correct = found["correct"].astype(np.bool_)
+    confidences, measure = measured(columns)
+    correct = columns["correct"].astype(np.bool_)
     if confidences is None:
         confidences = np.empty((len(correct), 0))
-    return confidences, correct, measure, {name: found[name] for name in MORE if name in found}
+    return confidences, correct, measure, {name: columns[name] for name in MORE if name in columns}
 
 
 def _read_npz(archive: BinaryIO, path: Path) -> _Read:
     with arrays_in(archive, path) as file:
         pairs = [[measure, answers] for measure in MEASURES for answers in ("correct", "score")]
         if [name for name in file.names if name not in MORE] not in map(sorted, pairs):
-            found = ", ".join(" ".join(name.split())[:40] for name in file.names[:5]) or "none"
+            names = ", ".join(" ".join(name.split())[:40] for name in file.names[:5]) or "none"
             raise InputError(
-                f"{path}: expected the arrays confidence and correct (or entropy, or score), found {found}"
+                f"{path}: expected the arrays confidence and correct (or {', '.join([*MEASURES][1:])}, or score), "
+                f"found {names}"
             )
         for name in file.names:
             _check_shape(path, name, file.header(name)[0])
@@ -287,10 +288,10 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
         )
     own = {"exit": trace.exits, f"{trace.measure.name}_1, ...": trace.confidences, "correct_1, ...": trace.correct}
     own |= {name: getattr(trace, name) for name in samples.more()}
-    found = [name for name, values in own.items() if values is not None]
-    if found:
+    stated = [name for name, values in own.items() if values is not None]
+    if stated:
         raise InputError(
-            f"{trace.source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
+            f"{trace.source or 'trace'}: expected a trace without {' or '.join(stated)}, which the samples give; "
             "leave out the samples or the columns"
         )
     drawn = samples.draw(len(trace), seed)

@@ -47,16 +47,16 @@ def read_shares(text: str, what: str, example: str, read: Callable[[str], float]
 
 def read_pairs(text: str, what: str, example: str, read: Callable[[str], Key]) -> dict[Key, float]:
     """Keys and numbers >= 0 from ``key=number,...``."""
-    found: dict[Key, float] = {}
-    for item in text.split(","):
-        key, equals, value = item.partition("=")
+    pairs: dict[Key, float] = {}
+    for pair in text.split(","):
+        key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise InputError(f'{what}: expected key=number, found "{item}"; write e.g. {example}')
+            raise InputError(f'{what}: expected key=number, found "{pair}"; write e.g. {example}')
         name = read(key)
-        if name in found:
+        if name in pairs:
             raise InputError(f"{what}: expected every key once, found {key} twice")
-        found[name] = read_positive(value, what, example, zero=True)
-    return found
+        pairs[name] = read_positive(value, what, example, zero=True)
+    return pairs
 
 
 def read_positive(text: str, what: str, example: str, *, zero: bool = False) -> float:

@@ -26,7 +26,7 @@ _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ only by the rounding of their times."""
 
 PIECE = 2**12
-"""Rows that are written at a time; more would not stay in the processor's caches."""
+"""ImportedRows that are written at a time; more would not stay in the processor's caches."""
 
 _PLAIN = 1e-4, 1e16
 """Numbers from the first and below the second have no exponent, in Python as in JSON."""
@@ -45,7 +45,7 @@ class Trace:
     exits : (N,) ndarray of int64, optional
         1-based exit at which each request leaves.
     confidences : (N, C) ndarray of float64, optional
-        Confidences at exits 1..C, or minus the entropies.
+        How sure the answers at exits 1..C are, as ``measure`` is held in arrays.
     slo_s : (N,) ndarray of float64, optional
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool or float64, optional
@@ -63,7 +63,7 @@ class Trace:
     network : (N,) ndarray of str, optional
         Name of the network that each request is for, where several are served.
     measure : Measure
-        The measure of ``confidences``: confidence or entropy.
+        The measure of ``confidences``.
     """
 
     request_id: NDArray[np.int64]
@@ -89,7 +89,7 @@ class Trace:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The attributes that are known and have an entry for each request."""
-        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        values = {column.name: getattr(self, column.name) for column in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
     def at(self, rows: slice | NDArray[np.int64]) -> Trace:
@@ -181,7 +181,7 @@ def write_columns(columns: Mapping[str, NDArray[Any] | list[Any]], path: AnyPath
 
 
 def _number_rows(rows: list[tuple[Any, ...]]) -> bytes:
-    """Rows of numbers, four times as fast as the module csv."""
+    """ImportedRows of numbers, four times as fast as the module csv."""
     return to_json(rows)[2:-2].replace(b"],[", b"\n").replace(b'"', b"") + b"\n"
 
 

@@ -102,12 +102,12 @@ def _with_objectives(trace: Trace, slo_s: Objective | None, seed: int) -> Trace:
             f"slo: expected no column slo_s in {trace.source or 'the trace'} beside an objective; leave out one of the "
             "two"
         )
-    found = objectives(slo_s, len(trace), seed)
-    if isinstance(found, np.ndarray):
-        return replace(trace, slo_s=found)
-    assert found is not None
-    if not 0 < found < math.inf:
-        raise InputError(f"slo: expected a positive number of seconds, found {found:g}; write e.g. 0.2")
+    drawn = objectives(slo_s, len(trace), seed)
+    if isinstance(drawn, np.ndarray):
+        return replace(trace, slo_s=drawn)
+    assert drawn is not None
+    if not 0 < drawn < math.inf:
+        raise InputError(f"slo: expected a positive number of seconds, found {drawn:g}; write e.g. 0.2")
     return trace
 
 
@@ -136,7 +136,7 @@ def prepare(
     seed : int
         For exits, objectives and predictions that are drawn.
     threshold : Threshold or sequence of Threshold, optional
-        For exits decided by confidence or entropy: one for all, or one for each but the last; by default a confidence
+        For exits decided by a measure: one for all, or one for each but the last; by default a confidence
         of 0.8 (Fluid Batching, Section IV).
     predict_depth : float, optional
         Correlation of predictions that are drawn (:func:`.predictions.predict`) with the steps of the trace, or with
@@ -156,7 +156,7 @@ def prepare(
     last = len(rates)
     if threshold is not None and (trace.confidences is None or trace.exits is not None):
         raise InputError(
-            "threshold: expected a trace whose exits are decided by confidence_1, ... or entropy_1, ...; "
+            "threshold: expected a trace whose exits are decided by confidence_1, ... (or another measure); "
             "this one's are not"
         )
     check(trace, last)

@@ -47,10 +47,10 @@ def superpose(traces: Sequence[Trace]) -> Trace:
     for name in sorted(set().union(*columns)):
         holders = [i for i, held in enumerate(columns, 1) if name in held]
         if len(holders) < len(traces):
-            found = ", ".join(map(str, holders))
+            numbers = ", ".join(map(str, holders))
             faults.append(
                 f"traces: expected the column {name} in all {len(traces)} or in none, "
-                f"found it only in number {found}; add it to the others or remove it"
+                f"found it only in number {numbers}; add it to the others or remove it"
             )
     if faults:
         raise InputError(faults)

@@ -64,10 +64,10 @@ def parse_widths(text: str, what: str = "width") -> LogNormal | Shares:
         return _filled(LogNormal, rest, what, _LOGNORMAL)
     if name != "shares":
         raise InputError(f'{what}: expected lognormal:... or shares:..., found "{text}"; write e.g. {_LOGNORMAL}')
-    found = read_shares(rest, what, _SHARES, lambda key: read_positive(key, what, _SHARES))
-    if max(found.values) > MAX_WIDTH:
-        raise InputError(f"{what}: expected widths up to {MAX_WIDTH:,}, found {max(found.values):g}")
-    return found
+    shares = read_shares(rest, what, _SHARES, lambda key: read_positive(key, what, _SHARES))
+    if max(shares.values) > MAX_WIDTH:
+        raise InputError(f"{what}: expected widths up to {MAX_WIDTH:,}, found {max(shares.values):g}")
+    return shares
 
 
 def parse_steps(text: str, what: str = "steps") -> Follow:
@@ -85,10 +85,10 @@ def _filled(kind: type[Kind], text: str, what: str, example: str) -> Kind:
     missing = [name for name in ("mean", "sd") if name in names and name not in pairs]
     if missing:
         raise InputError(f"{what}: expected the parameter {missing[0]}, found none; write e.g. {example}")
-    found = kind(**pairs)
-    limits = {"mean": 1e-3, "low": 1.0, "high": getattr(found, "low", 1.0), "multiple": 1.0}
+    filled = kind(**pairs)
+    limits = {"mean": 1e-3, "low": 1.0, "high": getattr(filled, "low", 1.0), "multiple": 1.0}
     for name, value in pairs.items():
         least = limits.get(name, 0.0)
         if not least <= value <= MAX_WIDTH or (name == "multiple" and value % 1):
             raise InputError(f"{what}: {name}: expected {least:g} to {MAX_WIDTH:,}, found {value:g}")
-    return found
+    return filled

@@ -186,15 +186,13 @@ def show_(network: NetworkName, as_json: AsJson = False) -> None:
     show(as_json, "fluidb.model-output/1", record, _text(net))
 
 
-_REACHED = {"confidence": ">=", "entropy": "<="}
-
-
 def _text(network: Network) -> Iterator[str]:
     from ...models.network import thresholds_of
+    from ...traffic.measures import MEASURES
 
     yield facts(_about(network))
     stated = thresholds_of(network.exits)
-    sure = [] if stated is None else [*(f"{stated[0]} {_REACHED[stated[0]]} {item}" for item in stated[1]), ""]
+    sure = [] if stated is None else [*(f"{stated[0]} {MEASURES[stated[0]].reached} {item}" for item in stated[1]), ""]
     exits = [(i, item.name, percent(item.rate, 1), *sure[i - 1 : i]) for i, item in enumerate(network.exits, 1)]
     yield table(["exit", "after", "share of samples", *(["leave with"] if sure else [])], exits, text=True)
     rows = []

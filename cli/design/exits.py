@@ -12,7 +12,7 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.exits.search import PlanResult
-    from ...tables.exit_plan import PlanStep
+    from ...tables.exit_plan import StepRecord
 
 GUARD = "Protects the precision on other samples: bound (95 % confidence), a higher one to keep, e.g. 99.5%, or none."
 TARGET = "A device, a folder with times of the network with all its candidates, or measured times of all stages."
@@ -79,6 +79,8 @@ def _record(planned: PlanResult, output: Path | None) -> dict[str, Any]:
 
 
 def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[str]:
+    from ...traffic.measures import MEASURES
+
     plan = planned.plan
     expected, checked = plan.expected, plan.checked
     slow = f"at most {percent(plan.slow)} slow batches of {plan.batch}"
@@ -89,7 +91,7 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
         "to keep": f"{percent(plan.precision)} of the precision, {slow}",
         "samples": f"{plan.samples_chosen:,} chose, {plan.samples_checked:,} others checked",
     }
-    reach = "from a confidence of" if plan.measure == "confidence" else "up to an entropy of"
+    reach = MEASURES[plan.measure].asked
     for number, item in enumerate(plan.exits, 1):
         enough = f", reached by {item.count} values" if dense else ""
         where = f"{names[item.after]}, after {item.after}"
@@ -111,7 +113,7 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
         yield facts({"the guard costs": f"{cost} of the average latency, {without} without it"})
 
 
-def _step(step: PlanStep, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
+def _step(step: StepRecord, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
     from ...dse.exits.tabulate import goal_of
 
     plan = planned.plan

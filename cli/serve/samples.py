@@ -8,16 +8,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...traffic.measures import CONFIDENCE, MEASURES, show_threshold
 from ..names import NETWORK, named, offering
-from ..options import AsJson, Force, PictureOptions, ThresholdsTried, argument, flat, option, tried_thresholds, written
+from ..options import (
+    AsJson,
+    Force,
+    PictureOptions,
+    ThresholdsTried,
+    argument,
+    flag,
+    flat,
+    option,
+    tried_thresholds,
+    written,
+)
 from ..render import facts, folded_table, percent, show
 
 if TYPE_CHECKING:
     from ...traffic.description import ExitDescription
-    from ...traffic.measures import Threshold
+    from ...traffic.measures import Measure, Threshold
 
 app = typer.Typer(no_args_is_help=True, help="Draw or describe the answers of a network at its exits.")
 
+NETWORK_HELP = (
+    "What answers: the candidates of a network, or its exits if it has none; or the exits of a folder with a design, a "
+    "latency table or a plan."
+)
 MEASURE = "Measure that is drawn at each exit."
 PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
@@ -26,14 +42,13 @@ PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 def generate(
     preset: Annotated[str, argument(PRESET, "PRESET", **offering(("imagenet", "glue", "qnli")))],
     output: Annotated[Path, written("The file to write.", "FILE.npz")],
-    network: Annotated[
-        str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK", **named(NETWORK))
-    ],
+    network: Annotated[str, option(NETWORK_HELP, "NETWORK|DIR", **named(NETWORK))],
     count: Annotated[int, option("Samples.")] = 50_000,
     seed: Annotated[int, option("Same seed, same samples.")] = 0,
-    measure: Annotated[str, option(MEASURE, "confidence|entropy")] = "confidence",
+    measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name,
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
+    exits: Annotated[bool, flag("The network's own exits answer, though it has candidates, too.", "--exits")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -43,13 +58,9 @@ def generate(
     figures of the PAME paper (`fluidb docs exits`); the number of classes is
     that of the network's heads.
     """
-    from dataclasses import replace
-
     from ...formats import InputError, check_free
-    from ...models.candidates import classes_of, find_candidates
-    from ...models.loader import read_network_file
-    from ...traffic.answers import PRESETS, as_entropies, draw_answers
-    from ...traffic.measures import ENTROPY, MEASURES
+    from ...studies.answers import draw_log, find_exits
+    from ...traffic.answers import PRESETS
     from ...traffic.samples import write_samples
 
     check_free(output, force)
@@ -58,27 +69,21 @@ def generate(
     if preset not in PRESETS:
         raise InputError(f'preset: expected one of {", ".join(PRESETS)}, found "{preset}"')
     if measure not in MEASURES:
-        raise InputError(f'measure: expected {" or ".join(MEASURES)}, found "{measure}"')
-    file, path = read_network_file(network)
-    exits = len(file.exits if file.candidates is None else find_candidates(file, path))
-    if not exits:
-        raise InputError(f"network: expected a network with exits or candidates, found none in {path}")
-    model = PRESETS[preset]
-    model = replace(model, classes=classes_of(file, path) or model.classes)
-    drawn = draw_answers(model, exits, count, seed, values=values, difficulty=difficulty)
-    if MEASURES[measure] is ENTROPY:
-        drawn = as_entropies(drawn, model.classes)
+        raise InputError(f'measure: expected one of {", ".join(MEASURES)}, found "{measure}"')
+    answering, model = find_exits(network, own=exits), PRESETS[preset]
+    drawn = draw_log(answering, model, count, seed, measure=MEASURES[measure], values=values, difficulty=difficulty)
+    classes = answering.classes or model.classes
     write_samples(drawn, output, replace=force)
     accuracy = float(drawn.correct[:, -1].mean())
     record = {
-        "output": output, "preset": preset, "network": file.name, "exits": drawn.exits, "samples": count, "seed": seed,
-        "measure": measure, "classes": model.classes, "values": values, "difficulty": difficulty,
+        "output": output, "preset": preset, "network": answering.network, "exits": drawn.exits, "samples": count,
+        "seed": seed, "measure": measure, "classes": classes, "values": values, "difficulty": difficulty,
         "accuracy": accuracy,
     }  # fmt: skip
     text = {
         "samples": f"{count:,} of the preset {preset}, seed {seed}",
-        "measure": f"{measure}, of {model.classes:,} classes",
-        "exits": f"{drawn.exits}, the last included, of {file.name}",
+        "measure": f"{measure}, of {classes:,} classes",
+        "exits": f"{drawn.exits}, the last included, of {answering.network}",
         "accuracy at the end": percent(accuracy),
     }
     show(as_json, "fluidb.samples-output/1", record, [facts(text)], output, f"; next: fluidb samples show {output}")
@@ -104,24 +109,28 @@ def show_(
     tried = samples.measure.usual if given is None else given
     enough = -(-samples.values // 2)
     found = describe_samples(samples, tried, enough)
-    picture.write(lambda: draw_samples(found, file.name))
-    plot, measure = picture.plot, samples.measure.name
-    counted = {"samples": len(samples), "measure": measure, "values": samples.values, "count": enough}
-    record = {"file": file, **counted, "plot": plot, "exits": found}
+    measure, plot = samples.measure, picture.plot
+    picture.write(lambda: draw_samples(found, measure, file.name))
+    counted = {"samples": len(samples), "measure": measure.name, "values": samples.values, "count": enough}
+    record = {"file": file, **counted, "plot": plot, "exits": [_exit(item, measure) for item in found]}
     dense = f"{enough} of {samples.values} principal values must reach the threshold" if samples.values > 1 else None
     about = facts({"samples": f"{len(samples):,}", "dense task": dense})
-    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, tried)], plot)
+    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, measure, tried)], plot)
 
 
-def _tables(found: list[ExitDescription], thresholds: Sequence[Threshold]) -> list[str]:
-    from ...traffic.measures import show_threshold
+def _exit(about: ExitDescription, measure: Measure) -> dict[str, object]:
+    """The record of an exit, with a key for each measure."""
+    means = {name: about.mean if name == measure.name else None for name in MEASURES}
+    more = {key: getattr(about, key) for key in ("calibration_error", "calibration", "thresholds")}
+    return {"accuracy": about.accuracy, **means, **more}
 
-    if found[0].entropy is None:
-        sure = [[percent(item.confidence), percent(item.calibration_error)] for item in found]
-        names = ["mean confidence", "calibration error"]
+
+def _tables(found: list[ExitDescription], measure: Measure, thresholds: Sequence[Threshold]) -> list[str]:
+    names = [f"mean {measure.name}", *(["calibration error"] if measure.probability else [])]
+    if measure.probability:
+        sure = [[percent(item.mean), percent(item.calibration_error)] for item in found]
     else:
-        sure = [["-" if item.entropy is None else f"{item.entropy:.3f}"] for item in found]
-        names = ["mean entropy"]
+        sure = [["-" if item.mean is None else f"{item.mean:.3f}"] for item in found]
     rows = [
         (number, percent(item.accuracy), *cells)
         for number, (item, cells) in enumerate(zip(found, sure, strict=True), 1)

@@ -12,8 +12,8 @@ from ...tables.exit_plan import (
     PatternRow,
     PatternStep,
     PlanFigures,
-    PlanStep,
     StageRow,
+    StepRecord,
 )
 from ...tables.latency import LatencyTable
 from ...traffic.measures import MEASURES, Measure
@@ -77,9 +77,9 @@ def tabulate_pattern(
     )
 
 
-def tabulate_step(step: ChoiceStep, candidates: list[str], log: Log, measure: Measure) -> PlanStep:
+def tabulate_step(step: ChoiceStep, candidates: list[str], log: Log, measure: Measure) -> StepRecord:
     """A step of a choice."""
-    return PlanStep(
+    return StepRecord(
         after=step.after,
         batch=step.batch,
         limit_s=step.limit_s,

@@ -99,7 +99,9 @@ class Definition:
 
     def text(self, value: float) -> str:
         """A value as it is printed, with its unit: seconds and joules in thousandths."""
-        return f"{1e3 * value:#,.4g} m{self.unit}" if self.unit in {"s", "J"} else f"{value:,.1f} {self.unit}"
+        if self.unit not in {"s", "J"}:
+            return f"{value:,.1f} {self.unit}"
+        return f"{f'{1e3 * value:#,.4g}'.removesuffix('.')} m{self.unit}"  # of four digits before the point, it is last
 
     def losses(self, values: Values) -> Values:
         """Values with a sign by which lower is better."""

@@ -781,7 +781,8 @@ main()
 """
 
 
-def test_ctrl_c_in_the_middle_leaves_nothing(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_leaves_nothing(start: Start, tmp_path: Path, number: signal.Signals) -> None:
     master, slave = pty.openpty()
     command = [sys.executable, "-c", ENDLESS_SEARCH]
     running = start("dse", "resnet50", "zc706", "-o", "d", "--threads", 2, command=command, stderr=slave)
@@ -789,11 +790,11 @@ def test_ctrl_c_in_the_middle_leaves_nothing(start: Start, tmp_path: Path) -> No
     seen, pieces = b"", read_terminal(master)
     while seen.count(b"designs") < 5:  # the bar is drawn again and again while a kernel works that never ends
         seen += next(pieces)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     out, _ = running.communicate(timeout=180)
     seen += b"".join(pieces)
     os.close(master)
-    assert (running.returncode, out) == (130, "")
+    assert (running.returncode, out) == (128 + number, "")
     assert seen.endswith(b"fluidb: interrupted\r\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -901,7 +902,7 @@ import os, signal, time
 from fluidb.cli.interrupt import leave, never_ignored
 class Object:
     def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.NUMBER)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may have it ignored
 never_ignored()
 try:
@@ -912,10 +913,23 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_is_not_lost_where_python_ignores_exceptions() -> None:
-    command = [sys.executable, "-c", CTRL_C_IN_A_DESTRUCTOR]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_not_lost_where_python_ignores_exceptions(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", CTRL_C_IN_A_DESTRUCTOR.replace("NUMBER", number.name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
-    assert (done.returncode, done.stderr) == (130, "fluidb: left\n")
+    assert (done.returncode, done.stderr) == (128 + number, "fluidb: left\n")
+
+
+def test_memory_that_runs_out_is_one_line(fluidb: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 8.00 TiB")
+
+    monkeypatch.setattr("fluidb.dse.npu.search.Evaluator.cost", full)
+    (line,) = lines(fluidb("dse", TINY, POCKET, "-o", "d"))
+    assert line == (
+        "fluidb: expected less to compute, found too little memory (Unable to allocate 8.00 TiB); "
+        "use fewer requests, samples or designs"
+    )
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -18,6 +18,8 @@ from builders import ROOT, Run, lines
         (["dse", "resnet50", "zc706", "out"], 'expected no more arguments, found "out"; name an output with -o, and '),
         (["docs", "a", "b"], 'expected no more arguments, found "b"; put a value with spaces, < or > in quotes (see '),
         (["trace", "gamma", "--rate"], "--rate: expected a value, found none (see "),
+        (["serve-sim", "d", "--policy", "a", "--policy", "b"], "--policy: expected it once, found it 2 times (see "),
+        (["trace", "poisson", "--rate", 1, "--count", 3, "--count", 4, "-o", "t"], "--count: expected it once, found"),
         (["reproduce", "--count", 1], '--count: expected at least 2, found "1" (see '),
         (["dse", "n", "b", "--b-max", 9999], '--b-max: expected at most 256, found "9999" (see '),
         (["dse", "n", "b", "--b-max", "x"], '--b-max: expected a whole number, found "x" (see '),
@@ -48,3 +50,23 @@ def test_what_a_name_may_contain_is_said_in_words(
     (tmp_path / "own.toml").write_text(text.replace(old, new, 1))
     first = lines(fluidb(*command.split(), "own.toml"))[0]
     assert f": expected 1 to {longest} letters of a to z or A to Z, digits and any of _ ." in first
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("resnet50", "resnet50 is a network: run `fluidb dse resnet50 BOARD -o DIR`, then `fluidb latency DIR`"),
+        ("zc706", "zc706 is a platform: run `fluidb dse` or `fluidb latency` with a network and zc706"),
+        ("nothing", "make one with `fluidb latency`"),
+    ],
+)
+def test_a_name_in_the_place_of_a_table_is_recognised(fluidb: Run, tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n0,0.0\n")
+    (fault,) = lines(fluidb("serve-sim", name, "--trace", "t.csv", "--slo", "1s"))
+    assert fault == f"fluidb: {name}: expected a folder with a latency table, found none; {said}"
+
+
+def test_no_think_time_is_zero_with_or_without_its_unit(fluidb: Run, tiny_design: Path) -> None:
+    asked = ["serve-sim", tiny_design, "--clients", 2, "--count", 20, "--slo", "2ms", "--json", "--think"]
+    bare, united = fluidb(*asked, "0"), fluidb(*asked, "0ms")
+    assert (united.returncode, united.stdout.replace('"0ms"', '"0"')) == (0, bare.stdout)

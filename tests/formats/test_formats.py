@@ -185,10 +185,10 @@ class Short(Strict):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"pair": [1, 2, 3]}, "pair: expected a length of at most 2, found 3"),
-        ({"pair": []}, "pair: expected a length of at least 2, found 0"),
-        ({"text": "abcd"}, 'text: expected a length of at most 3, found "abcd"'),
-        ({"text": ""}, 'text: expected a length of at least 2, found ""'),
+        ({"pair": [1, 2, 3]}, "pair: expected at most 2 entries, found 3"),
+        ({"pair": []}, "pair: expected at least 2 entries, found 0"),
+        ({"text": "abcd"}, 'text: expected at most 3 characters, found "abcd"'),
+        ({"text": ""}, 'text: expected at least 2 characters, found ""'),
         (
             {"code": "a b"},
             'code: expected 1 to 2 letters of a to z or A to Z, digits and any of _ ., found "a b"',

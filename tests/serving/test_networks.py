@@ -18,6 +18,7 @@ from fluidb.serving.inputs import Requests
 from fluidb.serving.metrics import figures_of
 from fluidb.serving.networks import (
     DeviceTraffic,
+    NetworkKeys,
     ServedNetwork,
     prepare_requests,
 )
@@ -306,3 +307,11 @@ def test_ends_of_a_calibrated_engine_are_those_of_all_its_networks():
         again = serve([replace(item, table=table) for item in both], requests, "fluid", requirements=asked)
         assert (end.factor, end.summary, end.requirements) == (factor, again.summary, again.requirements)
     assert found.undecided == [False, False]
+
+
+def test_a_threshold_in_a_file_may_be_a_number():
+    keys = {"name": "a", "table": "t"}
+    for stated, expected in ((0.6, "0.6"), (1, "1"), ("0.6,0.7", "0.6,0.7")):
+        assert NetworkKeys.model_validate(keys | {"threshold": stated}).threshold == expected
+    with pytest.raises(ValueError, match="threshold"):
+        NetworkKeys.model_validate(keys | {"threshold": True})

@@ -12,14 +12,15 @@ from fluidb.formats import InputError
 from fluidb.studies.latency_target import meet_target
 from fluidb.tables import read_latency
 from fluidb.traffic import Samples
-from fluidb.traffic.answers import PRESETS, as_entropies, draw_answers
+from fluidb.traffic.answers import PRESETS, as_measured, draw_answers
+from fluidb.traffic.measures import ENTROPY
 from fluidb.traffic.samples import write_samples
 
 TABLE = table_of([[1.0], [2.0], [4.0]])
 
 
 def drawn(count: int = 4000) -> Samples:
-    return as_entropies(draw_answers(PRESETS["imagenet"], 2, count, 1), 1000)
+    return as_measured(draw_answers(PRESETS["imagenet"], 2, count, 1), ENTROPY, 1000)
 
 
 @pytest.mark.parametrize("by", ["latest", "accuracy"])
@@ -92,7 +93,7 @@ def test_the_printed_thresholds_serve_the_target(fluidb: Run, tmp_path, tiny_des
 
 def test_faults_of_a_target(fluidb: Run, tmp_path, tiny_design):
     write_samples(drawn(10), tmp_path / "e.npz")
-    write_samples(as_entropies(draw_answers(PRESETS["glue"], 2, 10, 0, values=3), 2), tmp_path / "dense.npz")
+    write_samples(as_measured(draw_answers(PRESETS["glue"], 2, 10, 0, values=3), ENTROPY, 2), tmp_path / "dense.npz")
     write_samples(drawn(1), tmp_path / "one.npz")
     write_samples(draw_answers(PRESETS["glue"], 3, 10, 0), tmp_path / "four.npz")
     for arguments, expected in (

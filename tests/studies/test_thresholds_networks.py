@@ -182,7 +182,7 @@ FAULTS = {
     ),
     "nothing to try": (
         [],
-        "t.csv: expected confidence_1, ... and correct_1, ... and no exit (or entropy_1, ...), of ",
+        "t.csv: expected confidence_1, ... and correct_1, ... and no exit (or another measure), of ",
     ),
     "no confidence": (
         [*DRAW, "--thresholds", "0.5,7"],

@@ -13,6 +13,8 @@ from fluidb.traffic import Samples, draw_samples, read_samples
 from fluidb.traffic.answers import PRESETS, accuracies, draw_answers
 from fluidb.traffic.description import describe_samples
 from fluidb.traffic.samples import write_samples
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -97,7 +99,7 @@ def test_a_count_threshold_asks_the_count_th_largest_value() -> None:
 def test_a_description_worked_out_by_hand() -> None:
     samples = Samples(np.array([[0.95], [0.9], [0.55], [0.5]]), np.array([[1, 1], [0, 1], [1, 1], [0, 0]], dtype=bool))
     first, last = describe_samples(samples, [0.9, 0.99])
-    assert [first.accuracy, first.confidence] == pytest.approx([0.5, 0.725])
+    assert [first.accuracy, first.mean] == pytest.approx([0.5, 0.725])
     ranges = [(row.samples, row.confidence, row.accuracy) for row in first.calibration]
     assert np.array(ranges) == pytest.approx(np.array([(2, 0.525, 0.5), (2, 0.925, 0.5)]))
     assert first.calibration_error == pytest.approx((0.025 + 0.425) / 2)
@@ -105,7 +107,27 @@ def test_a_description_worked_out_by_hand() -> None:
         (0.9, 0.5, 0.5),
         (0.99, 0.0, None),
     ]
-    assert (last.accuracy, last.confidence, last.thresholds) == (0.75, None, ())
+    assert (last.accuracy, last.mean) == (0.75, None)
+    assert [(row.threshold, row.exit_share, row.accuracy) for row in last.thresholds] == [
+        (0.9, 0.5, 0.5),
+        (0.99, 1.0, 0.75),
+    ]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 1))
+def test_what_leaves_at_an_exit_is_what_is_left_of_those_before_it(seed: int, exits: int, more: int) -> None:
+    """One sample after the other, by hand; the shares of all exits sum to 1."""
+    random = np.random.default_rng(seed)
+    sure, right = random.integers(0, 5, (6, exits - 1 + more)) / 4, random.integers(0, 2, (6, exits)) == 1
+    answers: dict[int, list[bool]] = {exit_: [] for exit_ in range(exits)}
+    for values, correct in zip(sure.tolist(), right.tolist(), strict=True):
+        exit_ = next((place for place, value in enumerate(values[: exits - 1]) if value >= 0.5), exits - 1)
+        answers[exit_].append(correct[exit_])
+    described = describe_samples(Samples(sure, right), [0.5])
+    assert sum(about.thresholds[0].exit_share for about in described) == pytest.approx(1)
+    for about, left in zip(described, answers.values(), strict=True):
+        assert about.thresholds[0].exit_share == len(left) / 6
+        assert about.thresholds[0].accuracy == (pytest.approx(sum(left) / len(left)) if left else None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Entropy, the second measure: the same requests leave at the same exits as with a confidence of the same order."""
+"""Measures of how sure an answer is: the same requests leave at the same exits by all that order answers alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fluidb.traffic import (
     superpose,
     write_trace,
 )
-from fluidb.traffic.answers import as_entropies
+from fluidb.traffic.answers import as_measured
 from fluidb.traffic.description import describe_samples
 from fluidb.traffic.measures import CONFIDENCE, ENTROPY, MEASURES
 from fluidb.traffic.samples import write_samples
@@ -61,18 +61,50 @@ def test_a_sample_leaves_where_its_entropy_is_at_most_the_threshold():
 def test_a_confidence_and_the_entropy_of_the_same_order_decide_alike(rows, threshold):
     """The entropy at a confidence, ten classes: -p log p and nine times -q log q, by hand."""
     samples = Samples(np.array(rows), np.ones((len(rows), 3), dtype=bool))
-    other = as_entropies(samples, 10)
+    other = as_measured(samples, ENTROPY, 10)
     for p, found in zip(np.ravel(rows), ENTROPY.to_file(other.confidences).ravel(), strict=True):
         q = (1 - p) / 9
         assert found == pytest.approx(-p * math.log(p) - (9 * q * math.log(q) if q else 0.0), abs=1e-12)
         assert 0 <= found <= math.log(10) + 1e-12
     order = np.argsort(samples.confidences, axis=None, kind="stable")
     assert np.all(np.diff(other.confidences.ravel()[order]) >= -1e-12)
-    edge = as_entropies(Samples(np.array([[threshold]]), np.ones((1, 2), dtype=bool)), 10).confidences[0, 0]
+    edge = as_measured(Samples(np.array([[threshold]]), np.ones((1, 2), dtype=bool)), ENTROPY, 10).confidences[0, 0]
     clear = np.abs(np.array(rows) - threshold).min() > 1e-9
     if clear:
         by = [describe_samples(samples, [threshold]), describe_samples(other, [ENTROPY.threshold(edge)])]
         assert len({item[0].thresholds[0].exit_share for item in by}) == 1
+
+
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+@given(st.integers(2, 6), st.floats(0, 1))
+def test_a_measure_of_the_largest_probability_is_that_of_all_of_them(measure, classes, more):
+    """Of answers whose other classes are equally probable; the surer, the more probable the best class is."""
+    largest = np.array([1 / classes, 1 / classes + more * (1 - 1 / classes)])
+    shares = np.column_stack([(1 - largest) / (classes - 1)] * classes)
+    shares[:, 1] = largest
+    found = measure.of_largest(largest, classes)
+    np.testing.assert_allclose(found, measure.of(shares), atol=1e-12)
+    assert not measure.values.outside(found).any()
+    doubtful, sure = measure.to_array(found)
+    assert sure >= doubtful - 1e-12
+
+
+def test_measures_of_an_answer_worked_out_by_hand():
+    shares = np.array([[0.125, 0.5, 0.25, 0.125], [0.0, 0.0, 1.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    assert CONFIDENCE.of(shares).tolist() == [0.5, 1, 0.25]
+    assert MEASURES["margin"].of(shares).tolist() == [0.25, 1, 0]
+    assert ENTROPY.of(shares) == pytest.approx([1.75 * math.log(2), 0, 2 * math.log(2)])
+
+
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+def test_a_threshold_out_of_bounds_is_one_in_words(measure):
+    """Of a model that asks for a confidence of more than 1, say: no answer leaves, or every one."""
+    sure, doubtful = (1e3, -1e3) if measure.surer == "larger" else (-1e3, 1e3)
+    values = measure.to_array(np.linspace(measure.low, measure.high, 5))
+    for value, leaves in ((sure, False), (doubtful, True), ((measure.low + measure.high) / 2, None)):
+        reached = values >= measure.least(measure.stated(value))
+        np.testing.assert_array_equal(reached, values >= measure.to_array(value))
+        assert leaves is None or (reached == leaves).all()
 
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)

@@ -274,7 +274,8 @@ def test_confidences_and_answers_are_as_many_as_the_exits(confidences, answers):
         prepare(replace(trace, source=Path("t.csv")), RATES, slo_s=1.0)
     scores, right = caught.value.faults
     each = "one for each exit but the last, as the network has 3"
-    assert scores == f"t.csv: confidence: expected confidence_1 to confidence_2, {each}, found {confidences}"
+    draw = "`fluidb samples generate --network DIR` draws answers at the exits of a table"
+    assert scores == f"t.csv: confidence: expected confidence_1 to confidence_2, {each}, found {confidences}; {draw}"
     assert (
         right == f"t.csv: answers: expected correct_1 to correct_3, one for each exit of the network, found {answers}"
     )
@@ -312,7 +313,7 @@ def test_one_threshold_for_each_exit():
 )
 def test_thresholds_that_are_none(text):
     with pytest.raises(
-        InputError, match="--threshold: expected a confidence from 0 to 1 or an entropy from 0 to 25, or one"
+        InputError, match="--threshold: expected a confidence from 0 to 1, an entropy in nats, from 0 to 25, .*, or one"
     ):
         parse_thresholds(text, "--threshold")
 

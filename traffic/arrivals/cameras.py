@@ -68,9 +68,11 @@ def cameras(
     phases = rng.random(number)
     # jitter may bring in frames from before time zero and from after the end
     margin = math.ceil(_REACH * jitter_s * frames_per_s)
-    drawn, arrivals, found = -margin, np.empty(0), 0
-    while found < count:
-        block = math.ceil(1.05 * (count - found) / (number * (1 - drop))) + (2 * margin + 1 if drawn == -margin else 1)
+    drawn, arrivals, certain = -margin, np.empty(0), 0
+    while certain < count:
+        block = math.ceil(1.05 * (count - certain) / (number * (1 - drop))) + (
+            2 * margin + 1 if drawn == -margin else 1
+        )
         frames = (np.arange(drawn, drawn + block)[:, None] + phases).ravel()
         if drop > 0:
             frames = frames[rng.random(frames.size) >= drop]
@@ -79,5 +81,5 @@ def cameras(
             times += jitter_s * rng.standard_normal(times.size)
         drawn += block
         arrivals = np.concatenate([arrivals, times[times >= 0]])
-        found = int(np.count_nonzero(arrivals < (drawn - margin) / frames_per_s))  # no later frame can come before
+        certain = int(np.count_nonzero(arrivals < (drawn - margin) / frames_per_s))  # no later frame can come before
     return trace_of(np.sort(arrivals)[:count])

@@ -13,7 +13,7 @@ from ..rows import Source, Tally, bare, objects, table
 from ..times import ISO, UNITS
 from ..trace import Trace
 from . import azure, loadgen
-from .layout import Layout, Rows, arrange, read_rows
+from .layout import ImportedRows, Layout, arrange, read_rows
 
 COLUMNS = ("arrival", "id", "slo", "exit")
 """Contents of a column of a file."""
@@ -34,7 +34,7 @@ class TraceImporter:
     """A format of traces."""
 
     assumes: str  # about the file's times; empty if it depends on the options
-    read: Callable[[Tally, ImportOptions], Rows]
+    read: Callable[[Tally, ImportOptions], ImportedRows]
     takes: tuple[str, ...] = ()  # options that the format has, by attribute
 
 
@@ -54,17 +54,17 @@ class ImportedTrace:
 
 def parse_named_columns(text: str) -> dict[str, str]:
     """Read columns that a user wrote: ``arrival=NAME,id=NAME,slo=NAME,exit=NAME``, or some of them."""
-    found: dict[str, str] = {}
-    for item in text.split(","):
-        key, _, name = item.partition("=")
-        if key not in COLUMNS or key in found or not name:
+    names: dict[str, str] = {}
+    for pair in text.split(","):
+        key, _, name = pair.partition("=")
+        if key not in COLUMNS or key in names or not name:
             known = ",".join(f"{known}=NAME" for known in COLUMNS)
-            raise InputError(f'columns: expected {known}, each at most once, found "{item}"')
-        found[key] = name
-    return found
+            raise InputError(f'columns: expected {known}, each at most once, found "{pair}"')
+        names[key] = name
+    return names
 
 
-def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, ImportOptions], Rows]:
+def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, ImportOptions], ImportedRows]:
     return lambda tally, _: read_rows(source, layout, tally)
 
 
@@ -75,8 +75,8 @@ def _layout(options: ImportOptions) -> Layout:
     if not columns.get("arrival"):
         faults.append("columns: expected the column with the arrivals, found none; add arrival=NAME")
     if options.unit not in units:
-        found = f'"{options.unit}"' if options.unit is not None else "none"
-        faults.append(f"unit: expected the unit of the times, one of {', '.join(units)}, found {found}")
+        unit = f'"{options.unit}"' if options.unit is not None else "none"
+        faults.append(f"unit: expected the unit of the times, one of {', '.join(units)}, found {unit}")
     if faults:
         raise InputError(faults)
     return Layout(
@@ -88,7 +88,7 @@ def _layout(options: ImportOptions) -> Layout:
     )
 
 
-def _delimited(tally: Tally, options: ImportOptions) -> Rows:
+def _delimited(tally: Tally, options: ImportOptions) -> ImportedRows:
     given = options.delimiter if options.delimiter is not None else ","
     delimiter = "\t" if given == r"\t" else given
     if len(delimiter) != 1 or delimiter in '"\r\n\0':

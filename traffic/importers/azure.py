@@ -15,7 +15,7 @@ from ...formats import InputError
 from ..randomness import WITHIN_MINUTE, stream
 from ..rows import Tally, quoted, records
 from ..times import ISO
-from .layout import Layout, Rows
+from .layout import ImportedRows, Layout
 
 LLM = Layout("TIMESTAMP", ISO)
 """Azure LLM inference traces: one row a request.
@@ -39,7 +39,7 @@ MAX_INVOCATIONS = 20_000_000
 """Most requests of one file; a replay of more would not fit the memory of a small machine."""
 
 
-def functions_2019(tally: Tally, seed: int) -> Rows:
+def functions_2019(tally: Tally, seed: int) -> ImportedRows:
     """Invocations of the Azure Functions trace 2019, from counts by minute; each at a random time of its minute."""
     generator = stream(seed, WITHIN_MINUTE)
     counts = _counts(tally)
@@ -51,7 +51,7 @@ def functions_2019(tally: Tally, seed: int) -> Rows:
             "keep fewer functions (rows) or minutes (columns from the right)"
         )
     minute = np.repeat(np.arange(counts.size), counts)
-    return Rows(np.sort(60.0 * (minute + generator.random(total))))
+    return ImportedRows(np.sort(60.0 * (minute + generator.random(total))))
 
 
 def _counts(tally: Tally) -> NDArray[np.int64]:

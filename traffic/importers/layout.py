@@ -42,7 +42,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ImportedRows:
     """The requests of a file, in its order."""
 
     times: Times  # (N,): arrivals on the file's own clock, in nanoseconds or seconds
@@ -52,21 +52,21 @@ class Rows:
     known: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
+def read_rows(source: Source, layout: Layout, tally: Tally) -> ImportedRows:
     """The requests of a file that can be used, in its order; rows are counted in the tally."""
     columns = _columns(layout)
     wanted = list(columns.values())
     pieces, good, lines = collect(source(tally, [column.name for column in wanted]), wanted, tally)
     tally.check(int(good.sum()))
-    found: dict[str, Any] = {role: join(parts)[good] for role, parts in zip(columns, pieces, strict=True)}
-    times = found.pop("arrival")
-    if "duration" in found:
-        times = subtract(times, found.pop("duration"))
+    values: dict[str, Any] = {role: join(parts)[good] for role, parts in zip(columns, pieces, strict=True)}
+    times = values.pop("arrival")
+    if "duration" in values:
+        times = subtract(times, values.pop("duration"))
     if layout.intervals:
         times = _accumulate(times, tally)
-    if "slo_s" in found:
-        found["slo_s"] = to_seconds(found["slo_s"])
-    return Rows(times, layout.unit == ISO, lines[good], found)
+    if "slo_s" in values:
+        values["slo_s"] = to_seconds(values["slo_s"])
+    return ImportedRows(times, layout.unit == ISO, lines[good], values)
 
 
 def _columns(layout: Layout) -> dict[str, Column]:
@@ -90,7 +90,7 @@ def _accumulate(intervals: Times, tally: Tally) -> Times:
     return np.asarray(np.cumsum(intervals), dtype=intervals.dtype)
 
 
-def arrange(rows: Rows, tally: Tally) -> tuple[Trace, float, int]:
+def arrange(rows: ImportedRows, tally: Tally) -> tuple[Trace, float, int]:
     """A trace in order of arrival from 0 on; its first arrival on the file's clock; the number of rows out of order."""
     out_of_order = int(np.count_nonzero(rows.times < np.maximum.accumulate(rows.times)))
     order = np.argsort(rows.times, kind="stable")
@@ -116,7 +116,7 @@ def _check_gaps(arrival: NDArray[np.float64], lines: NDArray[np.int64] | None, t
         raise InputError(f"{tally.path}: expected arrivals within {MAX_ARRIVAL_S:g} s, found {arrival[-1]:g} s")
 
 
-def _check_unique(rows: Rows, tally: Tally) -> None:
+def _check_unique(rows: ImportedRows, tally: Tally) -> None:
     ids = rows.known.get("request_id", np.zeros(0, dtype=np.int64))
     again = repeated(ids)
     if again.size and rows.lines is not None:

@@ -38,7 +38,7 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     content["layers"] = own.backbone
     rate = 1 / (len(own.heads) + 1)
     asked = decided.decisions if decided else ()
-    leaves = {own.feet[item.answer]: {item.measure: item.threshold} for item in asked if item.answer in own.feet}
+    leaves = {own.feet[item.answer]: {item.measure.name: item.threshold} for item in asked if item.answer in own.feet}
     content["exits"] = [
         {"after": foot, "rate": rate} | leaves.get(foot, {}) | ({"layers": ops} if ops else {"head": "none"})
         for foot, ops in own.heads.items()

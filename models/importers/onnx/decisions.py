@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
 from onnx import helper
 
 from ....formats import InputError
-from ...network import Words
+from ....traffic.measures import MEASURES, Measure, Threshold
 from .labels import brief, label
 from .operators import PRODUCTS
 from .paths import HINT, MAX_VALUES, Comparison, Fork, Leaf, Paths, Tree, is_if
@@ -24,20 +24,13 @@ DRAWN = 24
 """Random answers for which a condition is computed, to see what it measures."""
 
 
-Measure = Literal["confidence", "entropy"]
-Threshold = float | Words
-
-
 class Decision(NamedTuple):
     """An exit that the model decides about."""
 
     label: str  # of its If
     answer: str  # tensor that it answers with
     measure: Measure
-    threshold: Threshold  # the least confidence, or the largest entropy, that leaves
-
-
-_ASKED = {"confidence": "from a confidence of", "entropy": "up to an entropy of"}
+    threshold: Threshold  # of a sample that leaves
 
 
 class Decided(NamedTuple):
@@ -55,7 +48,7 @@ class Decided(NamedTuple):
     @property
     def text(self) -> str:
         """The exits, for people."""
-        asked = (f'"{item.label}" {_ASKED[item.measure]} {item.threshold}' for item in self.decisions)
+        asked = (f'"{item.label}" {item.measure.asked} {item.threshold}' for item in self.decisions)
         return f"If nodes of the model, which ask each sample by itself: {'; '.join(asked)}"
 
 
@@ -95,8 +88,9 @@ def _written(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decid
     answers = decided.answers
     if len(set(answers)) < len(answers) or not paths.active.issuperset(answers):
         raise InputError(f"{path}: expected an If whose branches give different answers, found one answer; {HINT}")
-    if len({item.measure for item in decisions}) > 1:
-        raise InputError(f"{path}: expected If nodes that ask either for confidences or for entropies, found both")
+    asked = [*dict.fromkeys(item.measure.several for item in decisions)]
+    if len(asked) > 1:
+        raise InputError(f"{path}: expected If nodes that all ask for one measure, found {' and '.join(asked)}")
     paths.write([name for name in dict.fromkeys([*answers, *outputs, *tree.outputs]) if name in paths.active])
     return written, decided
 
@@ -111,17 +105,17 @@ def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[Decision, int, L
                 return Decision(label(fork.node), answer, *found), number, side, rest
     raise paths.fault(
         fork.node,
-        "expected a branch that answers at once if the confidence of its answer is large, or if its entropy is "
-        "small, found none",
+        "expected a branch that answers at once if a measure of how sure its answer is reaches a threshold "
+        f"({', '.join(f'{name} {measure.reached}' for name, measure in MEASURES.items())}), found none",
     )
 
 
 def _read(paths: Paths, asked: Comparison, truth: bool, answer: str) -> tuple[Measure, Threshold] | None:
     """The measure of a condition that lets sure answers leave, and its threshold."""
     found = next(filter(None, (_measured(paths, scores, asked.value) for scores in _origins(paths, answer))), None)
-    if found is None or (found.slope > 0) is not (truth is (found.measure == "confidence")):
+    if found is None or (found.slope > 0) is not (truth is (found.measure.surer == "larger")):
         return None
-    plain = abs(abs(found.slope) - 1) < _NEAR and abs(found.shift) < _NEAR and not found.log
+    plain = found.plain
     at = math.copysign(1.0, found.slope) * asked.constant if plain else (asked.constant - found.shift) / found.slope
     at = math.exp(min(at, 1.0)) if found.log else at
     return found.measure, _threshold(found.measure, at, asked.kind if plain else None, strict=asked.strict is truth)
@@ -149,6 +143,11 @@ class _Line(NamedTuple):
     slope: float
     shift: float
 
+    @property
+    def plain(self) -> bool:
+        """True if it is the measure itself, perhaps with the other sign."""
+        return abs(abs(self.slope) - 1) < _NEAR and abs(self.shift) < _NEAR and not self.log
+
 
 def _measured(paths: Paths, scores: str, value: str) -> _Line | None:
     """What a value measures of the probabilities that a softmax makes of scores."""
@@ -167,17 +166,16 @@ def _measured(paths: Paths, scores: str, value: str) -> _Line | None:
         return None
     shares = np.exp(drawn - drawn.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
-    measures: dict[tuple[Measure, bool], Any] = {
-        ("confidence", False): shares.max(axis=1),
-        ("confidence", True): np.log(shares.max(axis=1)),
-        ("entropy", False): -(shares * np.log(shares)).sum(axis=1),
-    }
-    for (measure, log), values in measures.items() if np.isfinite(found).all() else ():
-        slope, shift = np.polyfit(values, found, 1).tolist()
-        off = np.abs(found - slope * values - shift).max()
-        if abs(slope) > _NEAR and off < _FLOATS[kind.elem_type] * np.ptp(found):
-            return _Line(measure, log, slope, shift)
-    return None
+    fitting = []
+    for measure in MEASURES.values() if np.isfinite(found).all() else ():
+        plain = measure.of(shares)
+        for log, values in ((False, plain), (True, np.log(np.maximum(plain, np.finfo(np.float64).tiny)))):
+            slope, shift = np.polyfit(values, found, 1).tolist()
+            off = np.abs(found - slope * values - shift).max()
+            if abs(slope) > _NEAR and off < _FLOATS[kind.elem_type] * np.ptp(found):
+                fitting.append(_Line(measure, log, slope, shift))
+    # of two classes, one measure may be a line of another one
+    return min(fitting, key=lambda line: not line.plain, default=None)
 
 
 _NEAR = 1e-5
@@ -201,12 +199,5 @@ def _threshold(measure: Measure, value: float, kind: np.dtype[Any] | None, *, st
         value, kind = float(f"{value:.6g}"), np.dtype(np.float32)
     number = kind.type(value)
     if strict and float(number) * _EXACT % 1 == 0:
-        number = np.nextafter(number, kind.type(np.inf if measure == "confidence" else -np.inf))
-    value = float(str(number))
-    if measure == "confidence":
-        return "never" if value > 1 else max(value, 0.0)
-    return "never" if value < 0 else "always" if value > _LARGEST_ENTROPY else value
-
-
-_LARGEST_ENTROPY = 25.0
-"""In nats: that of 7e10 classes."""
+        number = np.nextafter(number, kind.type(np.inf if measure.surer == "larger" else -np.inf))
+    return measure.stated(float(str(number)))

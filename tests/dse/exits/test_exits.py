@@ -22,7 +22,8 @@ from fluidb.rules.exit_choice import ExitGoal, Setting, choose_exits, log_of, re
 from fluidb.tables import read_latency
 from fluidb.tables.exit_plan import InferenceTime, read_plan
 from fluidb.traffic import Samples, read_samples
-from fluidb.traffic.answers import PRESETS, as_entropies, draw_answers
+from fluidb.traffic.answers import PRESETS, as_measured, draw_answers
+from fluidb.traffic.measures import ENTROPY
 from fluidb.traffic.samples import write_samples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,7 +116,7 @@ def test_times_of_gathers_are_of_every_candidate_and_batch(folder: Path) -> None
 
 
 def test_requests_of_another_measure_need_thresholds(folder: Path, fluidb: Run, tmp_path: Path) -> None:
-    write_samples(as_entropies(read_samples(folder / "samples.npz"), 2), tmp_path / "entropies.npz")
+    write_samples(as_measured(read_samples(folder / "samples.npz"), ENTROPY, 2), tmp_path / "entropies.npz")
     fluidb("trace", "offline", "--count", 40, "-o", "t.csv")
     asked = ["serve-sim", folder, "--trace", "t.csv", "--samples", "entropies.npz", "--slo", "1s"]
     (line,) = lines(fluidb(*asked))
@@ -314,7 +315,7 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     entropies = [float(-(p * np.log(p) + (1 - p) * np.log(1 - p))) for p in confidences]
     by = [
         plan_of(samples, ExitGoal(16, confidences=tuple(levels)))
-        for samples, levels in ((drawn(), confidences), (as_entropies(drawn(), 2), entropies))
+        for samples, levels in ((drawn(), confidences), (as_measured(drawn(), ENTROPY, 2), entropies))
     ]
     first, second = (planned.plan for planned in by)
     assert (first.measure, second.measure) == ("confidence", "entropy")
@@ -323,16 +324,16 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     without = {"inputs": True, "measure": True, "confidences": True, "exits": {"__all__": {"confidence"}},
                "steps": {"__all__": {"candidates": {"__all__": {"confidence"}}}}}  # fmt: skip
     assert first.model_dump(exclude=without) == second.model_dump(exclude=without)
-    turned = plan_of(as_entropies(drawn(), 2), ExitGoal(16, confidences=tuple(reversed(entropies))))
+    turned = plan_of(as_measured(drawn(), ENTROPY, 2), ExitGoal(16, confidences=tuple(reversed(entropies))))
     assert turned.plan.confidences == entropies
     with pytest.raises(InputError, match="thresholds: expected entropies from 0 to 25 nats, found 26$"):
-        plan_of(as_entropies(drawn(), 2), ExitGoal(16, confidences=(0.1, 26.0)))
-    for name, planned, samples in zip("ce", by, (drawn(), as_entropies(drawn(), 2)), strict=True):
+        plan_of(as_measured(drawn(), ENTROPY, 2), ExitGoal(16, confidences=(0.1, 26.0)))
+    for name, planned, samples in zip("ce", by, (drawn(), as_measured(drawn(), ENTROPY, 2)), strict=True):
         write_plan(planned, tmp_path / name)
         write_samples(samples, tmp_path / f"{name}.npz")
     surer = draw_answers(PRESETS["glue"], 11, 4000, seed=5, overconfidence=2.0)
     write_samples(surer, tmp_path / "c-then.npz")
-    write_samples(as_entropies(surer, 2), tmp_path / "e-then.npz")
+    write_samples(as_measured(surer, ENTROPY, 2), tmp_path / "e-then.npz")
     fluidb("trace", "poisson", "--rate", 500, "--count", 4000, "-o", "t.csv")
     adapted = [
         json.loads(fluidb("adapt", name, "--trace", "t.csv", "--samples", f"{name}.npz", "--window", 20, "--from", "2s",

@@ -24,7 +24,7 @@ from fluidb.serving.judgement import Exits
 from fluidb.tables import read_latency
 from fluidb.tables.exit_plan import ExitPlan, InferenceTime, read_plan
 from fluidb.traffic import Samples, Trace, read_samples, read_trace, write_trace
-from fluidb.traffic.answers import PRESETS, as_entropies, draw_answers
+from fluidb.traffic.answers import PRESETS, as_measured, draw_answers
 from fluidb.traffic.measures import MEASURES
 from fluidb.traffic.samples import write_samples
 
@@ -93,7 +93,9 @@ def answers(random: Random, candidates: int, count: int) -> Samples:
     """The answers of classes by confidence or entropy, or of a dense task."""
     preset, seed = PRESETS[random.choice(list(PRESETS))], int(random.integers(2**31))
     found = draw_answers(preset, candidates, count, seed, values=int(random.choice([1, 1, 1, 3])))
-    return as_entropies(found, preset.classes) if found.values == 1 and random.random() < 0.25 else found
+    if found.values > 1 or random.random() < 0.6:
+        return found
+    return as_measured(found, MEASURES[random.choice([*MEASURES])], preset.classes)
 
 
 def expected_s(plan: ExitPlan, times: np.ndarray, exits: np.ndarray) -> np.ndarray:

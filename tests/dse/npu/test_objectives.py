@@ -310,3 +310,8 @@ def test_limits_that_make_no_sense(fluidb, arguments, fault):
     (line,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "")
     assert fault in line
+
+
+def test_a_value_of_four_digits_ends_without_a_point():
+    energy = next(item for item in OBJECTIVES.values() if item.unit == "J")
+    assert [energy.text(value) for value in (4.2421, 0.42421, 42.421e-3)] == ["4,242 mJ", "424.2 mJ", "42.42 mJ"]
