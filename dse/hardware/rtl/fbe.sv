@@ -149,7 +149,7 @@ module fbe (
     if (rst) known <= 1'b1;
     if (known && !rst) begin
       assert (int'(b_act) <= B_MAX) else $fatal(1, "b_act is at most B_MAX");
-      assert (layer <= LAST_LAYER) else $fatal(1, "a layer beyond the last");
+      assert (int'(layer) < fbe_pkg::LAYERS) else $fatal(1, "a layer beyond the last");
       assert (int'(number) < ENTRIES) else $fatal(1, "an entry beyond the last");
       assert (!valid || (b_act != '0 && b_r != '0 && b_last != '0 && passes != '0)) else $fatal(1, "a layout without samples");
       assert (!valid || passes != COUNT_BITS'(1) || fbe_pkg::EQUATION_1
