@@ -14,7 +14,7 @@ AGAIN_S = 0.05
 """Seconds until a Ctrl-C that Python ignored is repeated."""
 
 _says = ["interrupted"]
-"""Messages of a command that is interrupted now, that of the innermost part last."""
+"""Messages of the parts of a command that is interrupted now, the innermost part last."""
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 """Signals that end a command."""

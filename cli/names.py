@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,14 @@ _GIVEN = "fluidb.given"
 def shipped(folder: str) -> list[str]:
     """Names of the files of a folder of the package; the completion of a word has no time to import their readers."""
     return sorted(path.stem for path in (ROOT / folder).glob("*.*") if path.suffix in (".toml", ".md"))
+
+
+def policy_names() -> list[str]:
+    """Names of the policies, read from the source of ``POLICIES``: to import it takes longer than to print a help."""
+    tree = ast.parse((ROOT / "serving" / "policies" / "__init__.py").read_text("utf-8"))
+    (policies,) = (node.value for node in tree.body if isinstance(node, ast.AnnAssign))
+    assert isinstance(policies, ast.Dict)
+    return [key.value for key in policies.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
 
 
 class Kind(NamedTuple):

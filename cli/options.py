@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from .names import offering
+from ..formats.keys import Key
+from .names import offering, policy_names
 
 if TYPE_CHECKING:
+    from ..serving import Replay
     from ..serving.inputs import Requests
     from ..traffic.distributions import Objective
     from ..traffic.trace import Trace
@@ -78,11 +80,10 @@ Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs compare`).", "tcp://HOST:PORT|local")]
 TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")]
-POLICY_NAMES = ("serial", "adaptb", "lazy", "fluid", "fluid-slack", "pame", "batchcond", "sushi")
-_POLICY = f"{', '.join(POLICY_NAMES)} or path/to/file.py:NAME (`fluidb docs policies`)."
+_POLICY = f"{', '.join(policy_names())} or path/to/file.py:NAME (`fluidb docs policies`)."
 _POLICIES = "As in serve-sim; all for one network if not given. Repeatable."
-Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))]
-Policies = Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))]
+Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]", **offering(policy_names))]
+Policies = Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(policy_names))]
 Slo = Annotated[
     str | None,
     option(
@@ -93,7 +94,7 @@ Slo = Annotated[
 ]
 Threshold = Annotated[
     str | None,
-    option("How sure an answer must be to leave: at all exits, or each but the last; a plan has its own.", "P[,P,...]"),
+    option("How sure an answer must be to leave: one value for all exits, or for each but the last.", "P[,P,...]"),
 ]
 RequestsFile = Annotated[Path | None, written("Write what happened to every request, as CSV.", "FILE", "--requests")]
 TimelineFile = Annotated[Path | None, written("Write what ran when, for ui.perfetto.dev (JSON).", "FILE", "--timeline")]
@@ -101,7 +102,8 @@ DevicesFile = Annotated[
     Path | None, written("Write when each device works, for ui.perfetto.dev (JSON).", "FILE", "--timeline")
 ]
 Required = Annotated[
-    list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'. Repeatable.", "REQUIREMENT")
+    list[str] | None,
+    option("A requirement, e.g. 'p99 <= 200ms'; exit code 1 if it does not hold. Repeatable.", "REQUIREMENT"),
 ]
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
@@ -115,7 +117,7 @@ Inputs = Annotated[
 Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs if not given.", "NAME,NAME")]
 PredictDepth = Annotated[
     float | None,
-    option("Correlation of predicted with actual depth, -1 to 1, where nothing states predictions.", "RHO"),
+    option("Correlation of predicted with actual depth, -1 to 1, if the input has no predictions.", "RHO"),
 ]
 Samples = Annotated[Path | None, option("Answers to draw from, and how sure they are.", "FILE")]
 _TRIED = "Thresholds to try; LOW..HIGH tries ten at equal distances; the usual ones if not given."
@@ -154,6 +156,43 @@ class SimulationOptions(ServedOptions):
         return self.requests_of(self.trace)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReplayFiles:
+    """What is written of requests that were served, and what must hold."""
+
+    requests: RequestsFile = None
+    timeline: TimelineFile = None
+    require: Required = None
+
+    @property
+    def required(self) -> list[str]:
+        """The requirements."""
+        return self.require or []
+
+    def check(self, picture: PictureOptions, sources: Sequence[Path | None]) -> None:
+        """Refuse, before any work is done, a file that cannot be written, or that is one of the sources or another."""
+        from ..formats import check_free
+
+        picture.check([*sources, self.requests, self.timeline])
+        for output, other in ((self.requests, self.timeline), (self.timeline, self.requests)):
+            if output is not None:
+                check_free(output, picture.force, apart=[*sources, other])
+
+    def write(self, replay: Replay, policy: str, picture: PictureOptions) -> list[Path | None]:
+        """Write them and the picture together, and return the names of all."""
+        from ..formats import together
+        from ..plots.replay import draw_replay
+        from ..serving import write_requests, write_timeline
+
+        with together():
+            if self.timeline is not None:
+                write_timeline(replay, self.timeline, replace=picture.force)
+            if self.requests is not None:
+                write_requests(replay, self.requests, replace=picture.force)
+            picture.write(lambda: draw_replay(replay, policy))
+        return [self.requests, self.timeline, picture.plot]
+
+
 OptionalTrace = Annotated[
     Path | None, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")
 ]
@@ -177,7 +216,9 @@ Admit = Annotated[
         "queue:N|bucket:RATE:BURST",
     ),
 ]
-Between = Annotated[str | None, option("Whose turn it is of several networks; fcfs if not given.", "fcfs|edf|shares")]
+Between = Annotated[
+    str | None, option("Whose turn it is among several networks; fcfs if not given.", "fcfs|edf|shares")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +292,9 @@ class PictureOptions:
 class FolderOptions:
     """The folder and the output of a search: the options of searches of every kind."""
 
-    output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None
+    output: Annotated[
+        Path | None, written("Write the design here; each of several designs in a folder of its own.")
+    ] = None
     force: Force = False
     as_json: AsJson = False
 
@@ -289,17 +332,6 @@ def objective_record(text: str | None) -> dict[str, object]:
     return {"slo_s": found if shared else None, "slo": None if shared else text}
 
 
-def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
-    """Numbers separated by commas; an empty list if the option was not given."""
-    from ..formats import InputError, read_number
-
-    try:
-        return [] if text is None else [read_number(item, kind) for item in text.split(",")]
-    except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
-
-
 AnyChoice = TypeVar("AnyChoice", bound=StrEnum)
 
 
@@ -317,8 +349,10 @@ def tried_thresholds(text: str | None) -> tuple[float, ...] | None:
     """The thresholds of ``--thresholds``, if it was given: as typed, or ten from LOW to HIGH at equal distances."""
     if text is None:
         return None
+    from ..formats import parse_numbers
+
     low, dots, high = text.partition("..")
-    ends = numbers(f"{low},{high}" if dots else text, "thresholds", float, "0.5,0.7,0.9 or 0.5..0.95")
+    ends = parse_numbers(f"{low},{high}" if dots else text, "thresholds", float, "0.5,0.7,0.9 or 0.5..0.95")
     if not dots:
         return tuple(ends)
     if len(ends) != 2 or not 0 <= ends[0] < ends[1] < inf:
@@ -369,6 +403,17 @@ def followed(ctx: typer.Context, as_json: bool) -> bool:
     return ctx.invoked_subcommand is not None
 
 
+def _option_of(hint: Any, field: inspect.Parameter) -> Any:
+    """The option of a key that the library describes; other annotations are options already."""
+    kind, *said = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    key = next((word for word in said if isinstance(word, Key)), None)
+    if key is None:
+        return hint
+    limits: dict[str, Any] = {"min": key.least, "max": key.most} if kind is int else {}
+    names = [f"--{field.name.replace('_', '-')}"] if field.default is False else []  # nobody types --no-int8
+    return Annotated[kind, option(key.text, key.value, *names, **limits)]
+
+
 def flat(command: Callable[..., None]) -> Callable[..., None]:
     """The command with every dataclass parameter replaced by that dataclass's fields, each of them an option.
 
@@ -384,7 +429,7 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
             members = inspect.signature(kind).parameters
             groups[name] = kind, list(members)
             for member, field in members.items():
-                parameters.setdefault(member, field.replace(annotation=hints[member]))
+                parameters.setdefault(member, field.replace(annotation=_option_of(hints[member], field)))
                 kinds.setdefault(member, []).extend([kind.with_] if issubclass(kind, KindOptions) else [])
         else:
             parameters[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)

@@ -32,6 +32,7 @@ from .outputs import (
 from .quantities import (
     parse_bandwidth as parse_bandwidth,
     parse_duration as parse_duration,
+    parse_numbers as parse_numbers,
     parse_quantity as parse_quantity,
     read_number as read_number,
 )

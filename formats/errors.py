@@ -46,7 +46,7 @@ class InputError(ValueError):
 
 
 class FileFaults(InputError):
-    """Faults of a file that is being written or checked, all of which are shown."""
+    """Faults of a file that is being written or checked; all are shown."""
 
     @property
     def first_faults(self) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ def _copied(path: AnyPath, max_bytes: int | None) -> BinaryIO:
 
 
 def is_input(path: AnyPath) -> bool:
-    """Whether a path is that of a file, or of a pipe in the place of one."""
+    """Whether there is a file at a path, or a pipe in the place of one."""
     return Path(path).is_file() or Path(path).is_fifo()
 
 

@@ -117,7 +117,7 @@ def check_named(folder: AnyPath) -> None:
 
 
 def _same(path: Path, other: AnyPath) -> bool:
-    """True if two names are those of one file."""
+    """True if two names name one file."""
     with contextlib.suppress(OSError):
         return path.samefile(other)
     return False
@@ -156,7 +156,7 @@ def check_own_folder(
     for other in apart:
         read = None if other is None else Path(other).resolve()
         if read is not None and read.exists() and folder.resolve() in (read, *read.parents):
-            raise InputError(f"{folder}: expected another folder than that of {other}, which this command reads")
+            raise InputError(f"{folder}: expected another folder than the folder of {other}, which this command reads")
     if folder.is_dir():
         tidy(folder)
     names = {path.name for path in held(folder)} if folder.is_dir() else set()

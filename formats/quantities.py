@@ -155,3 +155,39 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     3.2
     """
     return parse_quantity(text, _BANDWIDTH_GB_S, what, "4.267GB/s")
+
+
+def parse_numbers(text: str | None, what: str, kind: type[float], example: str) -> list[float]:
+    """Numbers in a text such as ``1,2,4``.
+
+    Parameters
+    ----------
+    text : str or None
+        Numbers with commas between; ``None`` if nothing was given.
+    what : str
+        Name of the parameter or key, for the fault.
+    kind : type
+        ``int`` for whole numbers, or ``float``.
+    example : str
+        A right text, for the fault.
+
+    Returns
+    -------
+    list of float
+        The numbers; none if nothing was given.
+
+    Raises
+    ------
+    InputError
+        If one is no number.
+
+    Examples
+    --------
+    >>> parse_numbers("1,2,4", "pixels", int, "1,2,4")
+    [1, 2, 4]
+    """
+    try:
+        return [] if text is None else [read_number(number, kind) for number in text.split(",")]
+    except ValueError:
+        numbers = "whole numbers" if kind is int else "numbers"
+        raise InputError(f'{what}: expected {numbers} with commas between, found "{text}"; e.g. {example}') from None

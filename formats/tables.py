@@ -23,7 +23,7 @@ MAX_BYTES = 256 * 2**20
 """A larger table is refused; the largest that fluidb writes is a few MiB."""
 
 MAX_DEPTH = 32
-"""Lists and objects within one another in a table; those of fluidb have less than ten."""
+"""Lists and objects within one another in a table; tables of fluidb have less than ten."""
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..serving.case import Case
-from ..serving.event_loop import FAULTS, NO_PROGRESS, Record, RequestArrays, begin
+from ..serving.event_loop import FAULTS, NO_PROGRESS
 from ..serving.outcome import DeviceUse, Replay
 from ..serving.play import LoopRun, stepper
+from ..serving.state import Record, RequestArrays, begin
 from ..serving.terms import next_deadline
 from .clock import Clock
 
@@ -125,8 +126,7 @@ class _Service:
         self, case: Case, clock: Clock, engine: SegmentEngine, levels: Sequence[NDArray[np.float64]] | None
     ) -> None:
         self.case, self.clock, self.engine, self.levels, self.terms = case, clock, engine, levels, case.terms
-        self.traffic, shared = case.offered.whole, case.shared
-        shape = case.device.time_s.shape if shared is None else (1, 1, shared.time_s.size)
+        self.traffic = case.offered.whole
         self.devices, self.set_by_policy = [network.device for network in case.networks], case.levels > 0
         work, count = case.work, len(case.work.exit_of)
         places = max(device.segment_at.size for device in self.devices)
@@ -137,17 +137,14 @@ class _Service:
             arrival_s = np.full(count, math.inf)  # the event loop sees no request that has not arrived
         self.requests: Any = work.requests._replace(arrival_s=arrival_s)
         self.work = RequestArrays(self.requests, exit_of, work.confidences.copy())
-        self.state = begin(count, 1, case.rules.b_max)
+        self.state = begin(case.shared, count)
         self.record = Record(
-            np.zeros(shape, dtype=np.int64), np.zeros((count * places, 2)),
+            np.zeros(case.shared.time_s.size, dtype=np.int64), np.zeros((count * places, 2)),
             np.zeros((count * places, 5), dtype=np.int64), np.zeros(count * places, dtype=np.int64),
         )  # fmt: skip
         self.woke_s = np.zeros(count * places)
         self.now, self.lane = _fields(self.state.clock), _fields(self.state.lanes)
-        self.step = stepper(
-            case.scheduler, self.work, self.devices[0], case.rules, self.state, self.record, short=True,
-            terms=self.terms, networks=shared,
-        )  # fmt: skip
+        self.step = stepper(case.scheduler, self.work, case.shared, self.state, self.record, self.terms, short=True)
         self.held: set[int] = set()  # requests that have run and not returned
         self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
         self.instant_s = 0.0  # the instant of the next decisions
@@ -179,7 +176,7 @@ class _Service:
         self.awaited_s = min(until_s, next_s)
 
     def take_arrivals(self) -> float:
-        """Put the requests that have arrived into the queue, and return the time.
+        """Tell the event loop of the requests that have arrived, and return the time.
 
         An idle device decides on the instant for which it waited, even if it noticed it late. Later requests are left
         for later, as in the simulator.
@@ -188,12 +185,9 @@ class _Service:
         self.instant_s = min(self.awaited_s, now_s)
         after = int(np.searchsorted(self.clock.arrival_s[: self.clock.arrived()], self.instant_s, side="right"))
         if after > before and not self.traffic.clients:
-            tail, arrival_s = int(self.now.tail[0]), self.clock.arrival_s[before:after]
+            arrival_s = self.clock.arrival_s[before:after]
             self.requests.arrival_s[before:after] = arrival_s
             self.requests.due_s[before:after] = arrival_s + self.traffic.slo_s[before:after]
-            if self.terms is None:  # else the event loop admits them, in order with deadlines
-                self.state.queue[tail : tail + after - before] = np.arange(before, after)
-                self.now.tail[0], self.now.arrived[0] = tail + after - before, after
         (self.lane.end_s if self.lane.running[0] else self.lane.wake_s)[0] = self.instant_s
         return now_s
 

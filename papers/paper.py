@@ -32,7 +32,7 @@ class Paper:
     items: dict[str, str]  # tables, figures and studies in the page's order, each with the module of its function
     exact: tuple[str, ...] = ()  # items whose figures that are not near the paper's are listed at the top of the page
     looks: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # colour, line and mark of names in pictures
-    folder: str = ""  # of its results inside that of -o
+    folder: str = ""  # of its results, inside the folder of -o
 
     def reproduce(self, name: str, lab: Lab) -> Item:
         """Run the experiment of an item."""

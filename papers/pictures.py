@@ -178,7 +178,7 @@ def draw(item: Item, looks: Looks) -> Any:
         if item.picture not in ("bars", "matrix"):
             pairs = [pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
             legend = {label: handle for handle, label in pairs}
-            columns = int(13 * size[0] / (max(map(len, legend), default=0) + 8))  # of which the picture has room
+            columns = int(13 * size[0] / (max(map(len, legend), default=0) + 8))  # that the picture has room for
             figure.set_figheight(size[1] + 0.16 * -(-len(legend) // max(1, columns)))
             figure.legend(
                 legend.values(), legend.keys(), loc="outside lower center", fontsize=8, ncols=max(1, min(5, columns))

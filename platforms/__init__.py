@@ -4,7 +4,7 @@ from .accelerator import Accelerator, Depthwise
 from .board import ENERGY_KEYS, LUT_KEYS, Board
 from .cluster import Cluster
 from .device import Device
-from .kinds import KINDS, PLATFORMS, kind_of, load_platform
+from .kinds import KINDS, PLATFORMS, as_board, kind_of, load_platform
 from .platform import Platform
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Depthwise",
     "Device",
     "Platform",
+    "as_board",
     "kind_of",
     "load_platform",
 ]

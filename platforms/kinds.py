@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from ..formats import AnyPath, Catalogue, InputError, parse_toml, validate
+from ..formats import AnyPath, Catalogue, InputError, parse_toml, shown, validate
 from .accelerator import Accelerator
 from .board import Board
 from .by_stage import StagedDevice
@@ -106,3 +107,12 @@ def load_platform(name: AnyPath, bandwidth_gb_s: float | None = None, *, kind: t
     sources = found.sources | {"bandwidth_gb_s": "given by the user"}
     changed = found.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}
     return validate(type(found), changed, Path("bandwidth"))
+
+
+def as_board(given: Board | AnyPath) -> Board:
+    """The board, loaded if it was given by its name or file."""
+    if isinstance(given, Board):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"platform: expected a board, or its name or file, found {shown(given)}")
+    return load_platform(given)

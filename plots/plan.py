@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 LABELLED = 12
-"""Plans whose exits are written beside them, at most; those of more have a colour for each setting of the exits."""
+"""Most plans whose exits are written beside them; where there are more, each setting of the exits has a colour."""
 
 
 def draw_plans(answer: PlanAnswer) -> Figure:

@@ -1,7 +1,7 @@
 """Choice of the exits of a network and of their thresholds (PAME, Section 6), on plain arrays.
 
 The *log* holds the confidence and the score of the answer of each sample at every candidate.  The *stage times*
-T(a, b, B) are those of a device from place a to place b with a batch of B: place 0 is the input, 1..K are the
+T(a, b, B) are the times of a device from place a to place b with a batch of B: place 0 is the input, 1..K are the
 candidates, K + 1 is the end of the network.  T(a, a, B) is the time to gather B samples at a when others leave there.
 """
 
@@ -131,7 +131,7 @@ class ExitChoice:
 
 
 class Passage(NamedTuple):
-    """Samples of a log that ran through exits in batches, each of which runs alone."""
+    """Samples of a log that ran through exits in batches; each batch runs alone."""
 
     leaves: NDArray[np.bool_]  # (E, N), who leaves at each exit
     scores: Floats  # (N,), of the answers
@@ -385,7 +385,7 @@ class _Behind(NamedTuple):
 
     exit: int  # its candidate; 0 is the input
     alive: NDArray[np.bool_]  # samples that move on
-    settled: Floats  # score of each sample: of those that left, theirs; else that of the end
+    settled: Floats  # score of each sample, where it left or else at the end
     batch: int  # samples of a batch
     cut: int | Ints  # size of each batch, or of all
 

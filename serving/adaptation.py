@@ -17,11 +17,11 @@ import numpy as np
 from ..formats import InputError
 from ..rules.exit_choice import NEARLY, ExitGoal, Floats, Ints, Log
 from .case import requests_of
-from .event_loop import DeviceArrays, RequestArrays, Rules
 from .judgement import Cause, Exits, Judge, precision_of
-from .play import play
+from .play import Control, play
 from .policies.interface import VARIANT
 from .scheduler import Scheduler
+from .state import DeviceArrays, OneNetwork, RequestArrays, Rules, networks_of
 
 EVENTS = 256
 """Instants of the event loop between two looks at the batches that have returned."""
@@ -128,7 +128,7 @@ class _Adapter:
         variant = (int(self.rules.memory[-1]) + 1) % VARIANTS
         self.rules.memory[-1] = variant
         self.device.time_s[variant] = self._segments(exits.places)
-        thresholds = self.rules.thresholds.reshape(VARIANTS, log.candidates)
+        thresholds = self.rules.memory[: VARIANTS * log.candidates].reshape(VARIANTS, log.candidates)
         thresholds[variant] = math.inf
         for place, confidence, column in zip(*exits, strict=True):
             thresholds[variant, place - 1] = confidence
@@ -220,12 +220,11 @@ def adapt(
     )
     memory = np.zeros(VARIANTS * candidates + policy.memory)
     settings = scheduler.settings(None if isinstance(slo_s, np.ndarray) else slo_s)
-    rules = Rules(settings, memory, memory[: -policy.memory], goal.batch, scheduler.call_s)
+    rules = Rules(settings, memory, goal.batch, scheduler.call_s)
     judge = Judge(log, past, goal, window, stage_s, exits)
     adapter = _Adapter(judge, window, sorted(hardware, key=lambda item: item.from_s), work, device, rules)
-    run = play(
-        replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, control=adapter.look, events=EVENTS
-    )
+    networks = networks_of([OneNetwork(device, rules)], [0] * scheduler.lanes)
+    run = play(replace(scheduler, policy=policy), work, networks, control=Control(EVENTS, adapter.look))
     served = run.work.requests
     starts = batch_starts(served.start_s)
     firsts, whole_s = zip(*adapter.eras, strict=True)

@@ -16,16 +16,27 @@ from ..traffic.rows import more
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, places
 from .admission import Admission
-from .event_loop import DeviceArrays, RequestArrays, Rules
 from .inputs import as_scheduler
 from .networks import DeviceTraffic, ServedNetwork, merged
 from .outcome import DeviceUse, Replay
-from .play import CutOff, LoopRun, cut_off, runs_of
+from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
 from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests
 from .scheduler import Scheduler
+from .state import (
+    BETWEEN,
+    FCFS,
+    SHARED,
+    DeviceArrays,
+    Networks,
+    OneNetwork,
+    RequestArrays,
+    Rules,
+    in_one_queue,
+    networks_of,
+    times_of,
+)
 from .terms import ON_DEADLINE, Terms, terms_of
-from .turns import BETWEEN, FCFS, KIND, SHARED, Networks, networks_of, save
 
 
 class NetworkCase(NamedTuple):
@@ -46,22 +57,14 @@ class Case:
     scheduler: Scheduler
     networks: tuple[NetworkCase, ...]
     work: RequestArrays  # of all networks
-    rules: Rules  # those of the first network, with the largest batch of all
     lanes: int  # lanes that are used
     levels: int  # thresholds that the policy sets
     admission: bool  # whether requests may be refused
     terms: Terms | None  # those of clients that wait, of deadlines and of admission
-    shared: Networks | None  # what the loop knows of networks and cores, if there are several
-
-    @property
-    def device(self) -> DeviceArrays:
-        """The times of the first network."""
-        return self.networks[0].device
+    shared: Networks  # the networks as they share the device
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """The replay of these runs."""
-        if self.shared is not None:
-            save(self.shared, run.clock)
         sent = int(run.clock.arrived)
         offered = self.offered.first(self._with_all(sent))
         uses = tuple(self._use(number, run, until_s) for number in range(len(self.networks)))
@@ -91,22 +94,12 @@ class Case:
 
     def _use(self, number: int, run: LoopRun, until_s: float) -> DeviceUse:
         """The use of the device by a network."""
-        case, requests, launches, own = self.networks[number], run.work.requests, run.record.launches, run.clock
-        if self.shared is None:
-            cut = cut_off(run.state, requests, case.device, until_s)
-        else:
-            cut = cut_off(run.state, requests, case.device, until_s, number, self.shared.lanes[KIND])
-            own, ends = self.shared.records[number], self.shared.starts[0, number:]
-            launches = launches.reshape(-1)[ends[0] : ends[1]]
-        return _use_of(case, launches, own, cut, self.scheduler.call_s)
-
-
-def _use_of(case: NetworkCase, launches: NDArray[np.int64], own: Any, cut: CutOff, call_s: float) -> DeviceUse:
-    """The use of the device by a network, from what the loop counted of its ``own`` and the work that was cut off."""
-    return DeviceUse(
-        case.table, case.segments, launches.reshape(case.device.time_s.shape), cut.launches, int(own.preemptions),
-        int(own.calls), int(own.calls) * call_s - cut.call_s, float(own.overhead_s) - cut.overhead_s,
-    )  # fmt: skip
+        case, counts, cut = self.networks[number], run.state.counts[number], cut_off(run, self.shared, number, until_s)
+        return DeviceUse(
+            case.table, case.segments, times_of(self.shared, number, run.record.launches), cut.launches,
+            int(counts.preemptions), int(counts.calls), int(counts.calls) * self.scheduler.call_s - cut.call_s,
+            float(counts.overhead_s) - cut.overhead_s,
+        )  # fmt: skip
 
 
 def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler: Scheduler) -> Case:
@@ -118,19 +111,19 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
             cases.append(_network_case(network, part, scheduler))
         except InputError as error:
             raise InputError(network.about(error.faults)) from None
-    first, table = cases[0], cases[0].table
+    table = cases[0].table
     lanes = scheduler.lanes if table.cores is None else table.lanes
     work, whole = _together(offered, [case.work for case in cases]), offered.whole
-    rules = first.rules._replace(b_max=max(case.rules.b_max for case in cases))
     limits = [network.limit or scheduler.admit for network in networks]
     shared, terms = _shared(networks, offered, cases, scheduler, lanes), None
-    if whole.think_s is not None or scheduler.on_deadline or any(limits) or shared is not None:
+    if whole.think_s is not None or scheduler.on_deadline or any(limits) or not in_one_queue(shared):
         # early answers change exits, which may be the traffic's own
         work = work._replace(exit_of=work.exit_of.copy())
+        b_max = max(case.rules.b_max for case in cases)
         admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
-        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, rules.b_max)
+        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, b_max)
     levels = _levels(scheduler.policy, whole, len(table.exits))
-    return Case(offered, scheduler, tuple(cases), work, rules, lanes, levels, any(limits), terms, shared)
+    return Case(offered, scheduler, tuple(cases), work, lanes, levels, any(limits), terms, shared)
 
 
 def _together(offered: DeviceTraffic, works: Sequence[RequestArrays]) -> RequestArrays:
@@ -146,18 +139,14 @@ def _together(offered: DeviceTraffic, works: Sequence[RequestArrays]) -> Request
 def _shared(
     networks: Sequence[ServedNetwork], offered: DeviceTraffic, cases: Sequence[NetworkCase], scheduler: Scheduler,
     lanes: int,
-) -> Networks | None:  # fmt: skip
-    """What the loop knows of several networks or cores; ``None`` of one network on lanes that are alike."""
-    cores, dispatch = cases[0].table.cores, scheduler.dispatch or SHARED
-    apart = cores is not None and (dispatch != SHARED or len(cores.names) > 1)
-    if len(networks) == 1 and not apart and networks[0].cores is None and not networks[0].switch_s:
-        return None
-    serves = [[network.cores is None or k + 1 in network.cores for k in range(lanes)] for network in networks]
-    return networks_of(
-        scheduler.between or FCFS, dispatch, offered.network, [case.device for case in cases],
-        [case.rules for case in cases], [network.weight for network in networks],
-        [network.switch_s for network in networks], [0] * lanes if cores is None else cores.of, serves,
-    )  # fmt: skip
+) -> Networks:  # fmt: skip
+    """The networks as they share lanes."""
+    cores, each = cases[0].table.cores, []
+    for network, case in zip(networks, cases, strict=True):
+        serves = [network.cores is None or k + 1 in network.cores for k in range(lanes)]
+        each.append(OneNetwork(case.device, case.rules, network.weight, network.switch_s, serves))
+    kinds = [0] * lanes if cores is None else cores.of
+    return networks_of(each, kinds, offered.network, scheduler.between or FCFS, scheduler.dispatch or SHARED)
 
 
 def _kinds(table: LatencyTable) -> tuple[list[int], float] | None:
@@ -220,7 +209,7 @@ def _network_case(network: ServedNetwork, traffic: Traffic, scheduler: Scheduler
         raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
     kept = policy.memory + policy.memory_by_subnet * table.axes[1]
     memory = np.zeros(levels * table.variants + kept)
-    rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
+    rules = Rules(settings, memory, b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
     work = work_of(traffic, len(table.exits), table.exits[-1].steps, levels)
     if table.widths is not None and traffic.trace.width is None:

@@ -10,32 +10,16 @@ that exits returns at the end of its stage, whatever the rest of its batch does.
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-from numba import from_dtype, types
-from numpy.typing import NDArray
+from numba import types
 
 from ..jit import compiled, refer
 from .policies.estimates import narrowest
-from .policies.interface import BATCH, DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, LaneView
+from .policies.interface import DECIDE, Data, LaneView
+from .state import NETWORKS, RECORD, STATE, WORK
 from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
-from .turns import (
-    MEMORY,
-    NETWORKS,
-    SETTINGS,
-    TIMES,
-    ask_all,
-    charge,
-    moving_at,
-    of_core,
-    of_queue,
-    part,
-    queue_of,
-    times_of,
-    turn_to,
-    whose_turn,
-)
+from .turns import append, charge, choose_queue, queue_at, waiting_in, whose_turn
 
-OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW = range(5)
+OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
 FAULTS = {
     OVERFULL: "admitted more requests than wait or than fit beside those on the lane, or a negative number",
     NO_PROGRESS: "neither ran, nor admitted, nor named a later time to be asked again",
@@ -52,163 +36,115 @@ ROUNDS, CLOSE = 100, 1e-12
 PREEMPTS, MERGES = 1, 2
 """Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
 
-CLOCK = np.dtype(
-    [
-        ("now_s", "f8"),
-        ("arrived", "i8"),  # requests
-        ("head", "i8"),  # where the queue begins in its array
-        ("tail", "i8"),  # and ends
-        ("returned", "i8"),  # requests
-        ("batches", "i8"),  # that have entered
-        ("preemptions", "i8"),
-        ("calls", "i8"),  # of the policy, with samples on the lane
-        ("runs", "i8"),  # segments run
-        ("run_members", "i8"),  # samples in them
-        ("overhead_s", "f8"),  # lanes' time in gathers, delays and slowdowns
-    ],
-    align=True,
-)
-"""Time and counts of the loop."""
-
-
-class DeviceArrays(NamedTuple):
-    """Times that a device takes for a network."""
-
-    time_s: NDArray[np.float64]  # (V, S, B + 1): time of each distinct segment by variant and batch size
-    latency_s: NDArray[np.float64]  # (V, E + 1, E + 1, B + 1): times between exits, for the policy
-    # (P,): which of the distinct segments runs at each place from input to end; one that repeats has several places
-    segment_at: NDArray[np.int64]
-    stage_after: NDArray[np.int64]  # (P,): stages completed once the segment at a place is
-    # (P + 1, B + 1): time to gather the samples that stay in a batch, by the stages that it has completed and by
-    # their number
-    gather_s: NDArray[np.float64]
-    # (B + 1,): share of the device that a segment takes, by batch size.  Segments that run side by side all take
-    # longer by the sum of their shares, if that is above 1; one that runs alone does not.
-    load: NDArray[np.float64]
-    variants: NDArray[np.void]  # (V,): properties of each variant, for the policy
-    wake_up_s: float = 0.0  # time until a batch begins on a lane that was idle
-    # (V * S * (B + 1),): of cores that share a memory, the share of each of ``time_s`` in which words move; else empty
-    moving: NDArray[np.float64] = np.zeros(0)
-    contention: float = -1.0  # share of a core's transfers that waits for another's at that time; below 0: no cores
-
-
-class RequestArrays(NamedTuple):
-    """Requests, and where they leave the network."""
-
-    requests: Any  # (N,) arrays: what is known of each on arrival, and what happens to it
-    # (N,): 1-based exit that was decided beforehand; where thresholds decide, the last one until a request leaves
-    exit_of: NDArray[np.int64]
-    confidences: NDArray[np.float64]  # confidence at each exit but the last, if the policy sets the thresholds
-
-
-class Rules(NamedTuple):
-    """Parameters and memory of a policy."""
-
-    settings: NDArray[np.float64]  # (K,): its parameters
-    memory: NDArray[np.float64]  # (M,): what it keeps from call to call
-    # the first of these numbers, if it sets the exits' thresholds: those of each variant, one after the other
-    thresholds: NDArray[np.float64]
-    b_max: int  # most samples on a lane at once
-    call_s: float  # time of each call with samples on the lane
-
-
-class State(NamedTuple):
-    """State of a replay between two instants."""
-
-    clock: NDArray[np.void]  # (1,): time and counts
-    lanes: NDArray[np.void]  # (L,): each lane, and the batch on top of its stack
-    batches: NDArray[np.void]  # (L * b_max,): those below, lane after lane, each bottom first
-    members: NDArray[np.int64]  # (L * b_max,): requests on them likewise, bottom batch first
-    queue: NDArray[np.int64]  # (N,): requests that wait, from ``clock.head`` to ``clock.tail``
-
-
-class Record(NamedTuple):
-    """Number of runs of each segment and, if there is room, every run."""
-
-    launches: NDArray[np.int64]  # (V, S, B + 1): how often each segment ran at each batch size
-    run_s: NDArray[np.float64]  # (M, 2): begin and end of every run
-    runs: NDArray[np.int64]  # (M, 5): its segment, samples, level on the stack, flags and lane
-    members: NDArray[np.int64]  # (W,): the requests of every run, one run after the other
-
-
-def begin(requests: int, lanes: int, b_max: int) -> State:
-    """An idle device at time 0."""
-    state = State(
-        np.zeros(1, CLOCK).view(np.recarray),
-        np.zeros(lanes, LANE).view(np.recarray),
-        np.zeros(lanes * b_max, BATCH).view(np.recarray),
-        np.zeros(lanes * b_max, dtype=np.int64),
-        np.zeros(requests, dtype=np.int64),
-    )
-    state.lanes["wake_s"] = math.inf
-    state.lanes["end_s"] = -math.inf
-    state.lanes["offset"] = b_max * np.arange(lanes)
-    state.lanes["network"] = -1
-    return state
-
-
-_f, _i = types.float64, types.int64
-_f1, _i1, _f2, _i2 = types.float64[::1], types.int64[::1], types.float64[:, ::1], types.int64[:, ::1]
-_f3, _i3 = types.float64[:, :, ::1], types.int64[:, :, ::1]
-_TYPES = (
-    types.FunctionType(DECIDE),
-    types.NamedTuple((REQUESTS, _i1, _f2), RequestArrays),
-    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS, _f, _f1, _f), DeviceArrays),
-    types.NamedTuple((_f1, _f1, _f1, _i, _f), Rules),
-    types.NamedTuple(
-        (types.Array(from_dtype(CLOCK), 1, "C"), LANES, types.Array(from_dtype(BATCH), 1, "C"), _i1, _i1), State
-    ),
-    types.NamedTuple((_i3, _f2, _i2, _i1), Record),
-    _f,
-    _i,
-)
+_TYPES = (types.FunctionType(DECIDE), WORK, NETWORKS, STATE, RECORD, types.float64, types.int64)
 PLAIN = types.int64(*_TYPES, types.none, types.none)
 WITH_TERMS = types.int64(*_TYPES, TERMS, types.none)
-WITH_NETWORKS = types.int64(*_TYPES, TERMS, NETWORKS)
-"""numba signatures of the loop: without more, with terms, and with several networks on them."""
+WITH_QUEUES = types.int64(*_TYPES, TERMS, types.int64)
+"""numba signatures of the loop: without terms, with them, and with several queues."""
+
+
+class Numbers(NamedTuple):
+    """Numbers of the network that the loop looks at: those of its record, for the kind of core and queue of a lane."""
+
+    number: int
+    kind: int  # of core
+    place: int  # of the queue
+    wake_up_s: float
+    call_s: float
+    switch_s: float
+    b_max: int
+    variants: int
+    segments: int
+    sizes: int
+    places: int
+    stages: int
+    steps: int
+    # where its part of an array begins
+    times_at: int
+    places_at: int
+    gathers_at: int
+    loads_at: int
+    variants_at: int
+    memory_at: int
+
+
+class Addresses(NamedTuple):
+    """The tuples that functions with a call of their own take: a call with values would copy every field."""
+
+    work: Any
+    networks: Any
+    state: Any
+    terms: Any
 
 
 @compiled(inline="always")
-def take_from_queue(queue, clock, skip, count):
-    """Close the gap of requests that leave the queue behind its first ``skip``, from the side with less to move."""
-    behind = clock.tail - clock.head - skip - count
+def numbers_of(number, lane, networks):
+    """The numbers of a network on a lane."""
+    its = networks.records[number]
+    return Numbers(
+        number, lane.kind, queue_at(number, lane, networks), its.wake_up_s, its.call_s, its.switch_s, its.b_max,
+        its.variants, its.segments, its.sizes, its.places, its.stages, its.steps,
+        its.times_at + lane.kind * its.times, its.places_at, its.gathers_at, its.loads_at, its.variants_at,
+        its.memory_at + lane.queue * its.memory,
+    )  # fmt: skip
+
+
+@compiled(inline="always")
+def is_other(number, lane, its, networks):
+    """Whether the numbers of a network on a lane are others than these."""
+    return queue_at(number, lane, networks) != its.place or lane.kind != its.kind
+
+
+# batches on a lane
+
+
+@compiled(inline="always")
+def take_from_queue(queue, skip, count, state):
+    """Close the gap of requests that leave a queue behind its first ``skip``, from the side with less to move."""
+    waiting, behind = state.waiting, waiting_in(queue) - skip - count
     if skip <= behind:
         for k in range(skip - 1, -1, -1):
-            queue[clock.head + k + count] = queue[clock.head + k]
-        clock.head += count
+            waiting[queue.head + k + count] = waiting[queue.head + k]
+        queue.head += count
     else:
-        for k in range(clock.head + skip, clock.tail - count):
-            queue[k] = queue[k + count]
-        clock.tail -= count
+        for k in range(queue.head + skip, queue.tail - count):
+            waiting[k] = waiting[k + count]
+        queue.tail -= count
 
 
 @compiled(inline="always")
-def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
-    """Put waiting requests on top of a lane's stack, as a new batch that preempts the one that ran."""
-    due_s = math.inf
+def preempt(lane, clock, state, requests):
+    """Put a lane's top batch under the one that comes."""
+    below = state.batches[lane.offset + lane.depth - 1]
+    below.first, below.began_with, below.places = lane.first, lane.began_with, lane.places
+    below.segment, below.stage, below.variant = lane.segment, lane.stage, lane.variant
+    below.compact, below.due_s, below.paused_s = lane.compact, lane.due_s, clock.now_s
+    for m in range(lane.first, lane.in_flight):
+        requests.preempted[state.members[lane.offset + m]] += 1
+    state.counts[lane.network].preemptions += 1
+    lane.marks = PREEMPTS
+
+
+@compiled(inline="always")
+def enter(admit, skip, variant, lane, queue, state, requests):
+    """Put waiting requests on top of a lane's stack, as a new batch."""
+    clock, due_s = state.clock[0], math.inf
     if lane.depth > 0:
         due_s = lane.due_s
-        below = batches[lane.offset + lane.depth - 1]
-        below.first, below.began_with, below.places = lane.first, lane.began_with, lane.places
-        below.segment, below.stage, below.variant = lane.segment, lane.stage, lane.variant
-        below.compact, below.due_s, below.paused_s = lane.compact, lane.due_s, clock.now_s
-        for m in range(lane.first, lane.in_flight):
-            requests.preempted[members[lane.offset + m]] += 1
-        clock.preemptions += 1
-        lane.marks = PREEMPTS
+        preempt(lane, clock, state, requests)
     lane.first, lane.began_with, lane.places = lane.in_flight, admit, admit
     lane.segment, lane.stage, lane.variant = 0, 0, variant
     clock.batches += 1
     for m in range(admit):
-        request = queue[clock.head + skip + m]
-        members[lane.offset + lane.in_flight + m] = request
+        request = state.waiting[queue.head + skip + m]
+        state.members[lane.offset + lane.in_flight + m] = request
         requests.start_s[request] = clock.now_s
         if variant > 0:
             requests.variant[request] = variant
         requests.batch[request] = clock.batches
         due_s = min(due_s, requests.due_s[request])
     lane.due_s = due_s
-    take_from_queue(queue, clock, skip, admit)
+    take_from_queue(queue, skip, admit, state)
     lane.depth += 1
     lane.in_flight += admit
     lane.admitted += admit
@@ -216,16 +152,17 @@ def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
 
 
 @compiled(inline="always")
-def leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds):
+def leave(lane, its, work, networks, state):
     """Return the samples of a lane's top batch that exit at the stage it has just completed; how many did."""
-    stage = lane.stage
+    requests, exit_of, confidences = work.requests, work.exit_of, work.confidences
+    clock, members, stage = state.clock[0], state.members, lane.stage
     decided_now = stage <= confidences.shape[1]
     least = math.inf
     if decided_now:
-        least = thresholds[lane.variant * confidences.shape[1] + stage - 1]
+        least = networks.memory[its.memory_at + lane.variant * confidences.shape[1] + stage - 1]
     kept, due_s = lane.first, math.inf
     if lane.depth > 1:
-        due_s = batches[lane.offset + lane.depth - 2].due_s
+        due_s = state.batches[lane.offset + lane.depth - 2].due_s
     for m in range(lane.first, lane.in_flight):
         request = members[lane.offset + m]
         if decided_now and confidences[request, stage - 1] >= least:
@@ -245,29 +182,29 @@ def leave(clock, lane, batches, members, requests, exit_of, confidences, thresho
 
 
 @compiled(inline="always")
-def compact(lane, gather_s):
+def compact(lane, its, networks):
     """Give up the places of samples that have exited from a lane's top batch, if there are any."""
     if lane.places > lane.samples:
         lane.places = lane.samples
-        lane.wait_s += gather_s[lane.stage, lane.samples]
+        lane.wait_s += networks.gather_s[its.gathers_at + lane.stage * its.sizes + lane.samples]
 
 
 @compiled(inline="always")
-def meets_below(lane, batches, variants):
+def meets_below(lane, its, networks, state):
     """True if a lane's top batch has reached the batch below it, with which it then merges; widths may differ."""
     if lane.depth < 2 or lane.samples == 0:
         return False
-    below = batches[lane.offset + lane.depth - 2]
+    below = state.batches[lane.offset + lane.depth - 2]
     if below.segment != lane.segment:
         return False
     if lane.variant == below.variant:
         return True
-    one, other = variants[lane.variant], variants[below.variant]
+    one, other = networks.variants[its.variants_at + lane.variant], networks.variants[its.variants_at + below.variant]
     return one.subnet == other.subnet and one.state == other.state
 
 
 @compiled(inline="always")
-def give_way(merges, clock, lane, batches, members, requests):
+def give_way(merges, lane, state, requests):
     """Take the top batch from a lane's stack: all its samples exited, or it merges with the batch below."""
     lane.left = 0  # the policy is asked
     lane.depth -= 1
@@ -276,9 +213,9 @@ def give_way(merges, clock, lane, batches, members, requests):
     if lane.depth == 0:
         lane.stage = 0
         return
-    below = batches[lane.offset + lane.depth - 1]
+    below, now_s = state.batches[lane.offset + lane.depth - 1], state.clock[0].now_s
     for m in range(below.first, lane.first):
-        requests.stalled_s[members[lane.offset + m]] += clock.now_s - below.paused_s
+        requests.stalled_s[state.members[lane.offset + m]] += now_s - below.paused_s
     if merges:
         lane.began_with += below.began_with
         lane.places += below.places
@@ -288,6 +225,16 @@ def give_way(merges, clock, lane, batches, members, requests):
         lane.segment, lane.stage, lane.due_s = below.segment, below.stage, below.due_s
     lane.first, lane.compact = below.first, below.compact
     lane.samples = lane.in_flight - lane.first
+
+
+# lanes beside each other
+
+
+@compiled(inline="always")
+def moving_share(lane):
+    """Share of its time in which a core moves words, once that takes longer."""
+    moved = lane.load * lane.stretch
+    return moved / (1.0 - lane.load + moved)
 
 
 @compiled(inline="always")
@@ -314,15 +261,9 @@ def share_memory(lanes, contention, running):
 
 
 @compiled(inline="always")
-def moving_share(lane):
-    """Share of its time in which a core moves words, once that takes longer."""
-    moved = lane.load * lane.stretch
-    return moved / (1.0 - lane.load + moved)
-
-
-@compiled(inline="always")
-def slow_each_other(clock, lanes, contention, run_s, networks):
+def slow_each_other(contention, state, record):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
+    lanes, now_s = state.lanes, state.clock[0].now_s
     running, share = 0, 0.0
     for k in range(lanes.size):
         if lanes[k].running:
@@ -337,234 +278,293 @@ def slow_each_other(clock, lanes, contention, run_s, networks):
             if contention >= 0.0:
                 slowdown = 1.0 + lane.load * (lane.stretch - 1.0)
             # the time of a segment that starts now is that of a batch alone; the others' has the earlier slowdown in it
-            longer_s = (lane.end_s - max(clock.now_s, lane.begin_s)) * (slowdown / lane.slowdown - 1.0)
+            longer_s = (lane.end_s - max(now_s, lane.begin_s)) * (slowdown / lane.slowdown - 1.0)
             lane.slowdown = slowdown
             lane.end_s += longer_s
-            if networks is not None:
-                turn_to(queue_of(lane.network, k, networks), refer(networks), clock)
-            clock.overhead_s += longer_s
-            if lane.run < run_s.shape[0]:
-                run_s[lane.run, 1] = lane.end_s
+            state.counts[lane.network].overhead_s += longer_s
+            if lane.run < record.run_s.shape[0]:
+                record.run_s[lane.run, 1] = lane.end_s
 
 
-def _run_events(decide, work, device, rules, state, record, until_s, events, terms, networks):
+# what happens at an instant
+
+
+@compiled(inline="always")
+def next_instant(next_s, lanes):
+    """When a segment ends or, if a lane is idle, something happens outside of the lanes or a policy wakes."""
+    now = math.inf
+    for k in range(lanes.size):
+        now = min(now, lanes[k].end_s if lanes[k].running else min(lanes[k].wake_s, next_s))
+    return now
+
+
+@compiled(inline="always")
+def rearrange(exited, lane, its, networks, state, requests, record):
+    """Compact a lane's top batch, merge it with the one below, or take it away, when some may have exited."""
+    merges = meets_below(lane, its, networks, state)
+    # where the run ends, the policy is asked about this batch, unless it merges
+    if exited > 0 and lane.samples > 0 and lane.compact and (lane.left > 0 or merges):
+        compact(lane, its, networks)
+    if merges or lane.samples == 0:
+        give_way(merges, lane, state, requests)
+        if merges and lane.places > its.b_max:  # no device runs a larger batch, so that the two are gathered
+            compact(lane, its, networks)
+    if merges and lane.run < record.runs.shape[0]:
+        record.runs[lane.run, 3] += MERGES
+
+
+@compiled(inline="always")
+def end_segment(lane, its, terms, at, work, networks, state, record):
+    """End the segment of a lane: samples exit or have given up, and the batch merges or makes way."""
+    lane.running, lane.wait_s = 0, 0.0
+    exited = noted = 0
+    if terms is not None:
+        exited = sweep(False, lane, at.terms, at.state, at.work.requests)
+        noted = note_members(lane, at.terms, at.state)
+    reached = networks.stage_after[its.places_at + lane.segment]
+    lane.segment += 1
+    if reached > lane.stage:
+        lane.stage = reached
+        exited += leave(lane, its, work, networks, state)
+        if terms is not None:
+            tell_returned(noted, lane, at.terms, at.state, at.work.requests)
+    rearrange(exited, lane, its, networks, state, work.requests, record)
+
+
+@compiled(inline="always")
+def clear_lanes(whole, terms, networks, state, requests):
+    """Take samples that gave up from the lanes on which no segment runs; a batch without any makes way."""
+    for k in range(state.lanes.size):
+        lane = state.lanes[k]
+        while not lane.running and lane.depth > 0:
+            gone = sweep(whole, lane, terms, state, requests)
+            if gone > 0 and lane.samples > 0 and lane.compact and lane.left > 0:
+                compact(lane, networks.records[lane.network], networks)
+            if lane.samples > 0:
+                break
+            give_way(False, lane, state, requests)
+
+
+@compiled(inline="always")
+def arrivals(now, several, networks, state, requests):
+    """Let the requests wait that have arrived."""
+    clock = state.clock[0]
+    while clock.arrived < requests.arrival_s.size and requests.arrival_s[clock.arrived] <= now:
+        if several is not None:
+            choose_queue(clock.arrived, requests.arrival_s[clock.arrived], networks, state)
+        append(clock.arrived, several, state)
+        clock.arrived += 1
+
+
+# decisions
+
+
+@compiled(inline="always")
+def data_of(number, lane, work, networks, state):
+    """What the policy of a network reads."""
+    its = networks.records[number]
+    latencies, memory = its.latencies_at + lane.kind * its.latencies, its.memory_at + lane.queue * its.memory
+    exits, sizes = its.exits, its.sizes
+    return Data(
+        work.requests, state.waiting, state.members, state.lanes,
+        networks.latency_s[latencies : latencies + its.latencies].reshape((-1, exits + 1, exits + 1, sizes)),
+        networks.gather_s[its.gathers_at : its.gathers_at + its.gathers].reshape((-1, sizes)),
+        networks.variants[its.variants_at : its.variants_at + its.variants],
+        networks.settings[its.settings_at : its.settings_at + its.settings],
+        networks.memory[memory : memory + its.memory],
+    )  # fmt: skip
+
+
+@compiled(inline="always")
+def view_of(k, its, waiting, queue, state, requests):
+    """What a policy sees of a lane."""
+    lane, head_s, head_due_s, deadline_s = state.lanes[k], math.inf, math.inf, math.inf
+    if waiting > 0:
+        head = state.waiting[queue.head]
+        head_s, head_due_s = requests.arrival_s[head], requests.due_s[head]
+    samples = places = stage = segment = variant = 0
+    if lane.depth > 0:
+        deadline_s, samples, places = lane.due_s, lane.samples, lane.places
+        stage, segment, variant = lane.stage, lane.segment, lane.variant
+    return LaneView(
+        state.clock[0].now_s, k, its.b_max, its.places, its.stages, its.steps, its.variants, waiting, head_s,
+        head_due_s, lane.depth, lane.in_flight, lane.admitted, deadline_s, samples, places, stage, segment, variant,
+        queue.head, lane.offset,
+    )  # fmt: skip
+
+
+@compiled(inline="always")
+def fault_of(answer, lane, its, waiting, now):
+    """What is wrong with a decision."""
+    if not (0 <= answer.admit <= its.b_max - lane.in_flight and 0 <= answer.skip <= waiting - answer.admit):
+        return OVERFULL  # compared without a sum, which may overflow
+    if answer.admit == 0 and lane.depth == 0:
+        return OK if answer.wake_s > now else NO_PROGRESS
+    if answer.run < 1:
+        return NO_PROGRESS
+    if not (0 <= answer.variant < its.variants and 0.0 <= answer.delay_s <= LONGEST_S):
+        return NO_SUCH_TABLE
+    return OK
+
+
+@compiled(inline="always")
+def variant_of(answer, its, queue, requests, networks, state):
+    """The narrowest variant from the one that a policy named on that serves the requests it admits; -1 for none."""
+    if its.variants == 1:
+        return 0
+    widest, begin = 0.0, queue.head + answer.skip
+    for m in range(begin, begin + answer.admit):
+        widest = max(widest, requests.width[state.waiting[m]])
+    variants = networks.variants[its.variants_at : its.variants_at + its.variants]
+    return narrowest(variants, answer.variant, widest) if widest <= variants[answer.variant].width else -1
+
+
+@compiled(inline="always")
+def follow(answer, variant, its, lane, queue, networks, state, requests):
+    """Do what a policy decided for a lane."""
+    depth = lane.depth
+    if depth > 0 and answer.compact:
+        compact(lane, its, networks)
+    if answer.admit > 0:
+        enter(answer.admit, answer.skip, variant, lane, queue, state, requests)
+    lane.compact = answer.compact
+    lane.left = answer.run
+    lane.wait_s += answer.delay_s
+    if depth == 0 and lane.end_s < state.clock[0].now_s:  # nothing has ended on it just now
+        lane.wait_s += its.wake_up_s
+    if 0 <= lane.network != its.number:
+        lane.wait_s += its.switch_s
+    lane.network = its.number
+
+
+@compiled(inline="always")
+def ask(decide, k, in_turn, its, data, networks, state, requests):
+    """Ask the policy of a network about a lane, and do what it decides; OK if the lane has something to run."""
+    lane, clock, queue, counts = state.lanes[k], state.clock[0], state.queues[its.place], state.counts[its.number]
+    waiting = waiting_in(queue) if in_turn else 0
+    counts.look = clock.looks
+    if lane.depth > 0:
+        counts.calls += 1
+    answer = decide(refer(view_of(k, its, waiting, queue, state, requests)), data)
+    fault = fault_of(answer, lane, its, waiting, clock.now_s)
+    if fault != OK:
+        return fault
+    if answer.admit == 0 and lane.depth == 0:
+        lane.wake_s = min(lane.wake_s, answer.wake_s)
+        return WAITS
+    variant = variant_of(answer, its, queue, requests, networks, state)
+    if variant < 0:
+        return TOO_NARROW
+    follow(answer, variant, its, lane, queue, networks, state, requests)
+    return OK
+
+
+@compiled(inline="always")
+def begin_segment(k, call_s, its, several, networks, state, record):
+    """Run the next segment of a lane's top batch."""
+    lane, clock = state.lanes[k], state.clock[0]
+    counts = state.counts[its.number]
+    segment = networks.segment_at[its.places_at + lane.segment]
+    # of this run among times and counts
+    place = its.times_at + (lane.variant * its.segments + segment) * its.sizes + lane.places
+    lane.begin_s = clock.now_s + call_s + lane.wait_s
+    lane.end_s = lane.begin_s + networks.time_s[place]
+    counts.overhead_s += lane.wait_s
+    record.launches[place] += 1
+    lane.running, lane.slowdown, lane.load = 1, 1.0, networks.load[its.loads_at + lane.places]
+    if networks.contention >= 0.0:
+        lane.load = networks.moving[place]
+    if several is not None:
+        charge(its.number, lane.end_s - clock.now_s, networks, state)
+    lane.left -= 1
+    if clock.runs < record.runs.shape[0]:
+        note_run(k, segment, state, record)
+
+
+@compiled(inline="always")
+def note_run(k, segment, state, record):
+    """Add a run to the record."""
+    lane, clock = state.lanes[k], state.clock[0]
+    lane.run = clock.runs
+    record.run_s[lane.run, 0], record.run_s[lane.run, 1] = lane.begin_s, lane.end_s
+    record.runs[lane.run, 0], record.runs[lane.run, 1], record.runs[lane.run, 2] = segment, lane.samples, lane.depth - 1
+    record.runs[lane.run, 3], record.runs[lane.run, 4] = lane.marks, k
+    for m in range(lane.samples):
+        record.members[clock.run_members + m] = state.members[lane.offset + lane.first + m]
+    lane.marks = 0
+    clock.run_members += lane.samples
+    clock.runs += 1
+
+
+def run_events(decide, work, networks, state, record, until_s, events, terms, several):
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
-    ``device`` and ``rules`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to
-    ``record``.  ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``.  If there are
-    several ``networks``, ``device`` and ``rules`` are those of the first, and all have terms.
+    ``networks`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to ``record``.
+    ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``; ``several`` is ``None`` where
+    there is one queue.  What is ``None`` leaves no trace in the compiled loop.
     Returns ``OK``, or a fault of the policy.
     """
-    # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
-    requests, exit_of, confidences = work
-    known, on_terms, several = refer(requests), refer(terms), refer(networks)  # a call would copy every field
-    time_s, latency_s, segment_at, stage_after, gather_s, load, variants, wake_up_s, moving, contention = device
-    settings, memory, thresholds, b_max, call_s = rules
-    clocks, lanes, batches, members, queue = state
-    launches, run_s, runs, run_members = record
-    data = refer(Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory))
-    times_s, counts, segments, sizes = time_s.reshape(-1), launches.reshape(-1), time_s.shape[1], time_s.shape[2]
-    clock, count = clocks[0], requests.arrival_s.size
-    stages = stage_after[stage_after.size - 1]
-    steps = stages - latency_s.shape[1] + 2  # of the last stage: it has one entry among the times
-    asked = 1  # networks that may be asked about a lane
-    if networks is not None:
-        asked = several.records.size
+    at = Addresses(refer(work), refer(networks), refer(state), refer(terms))
+    clock, lanes, requests = state.clock[0], state.lanes, work.requests
+    its, data = numbers_of(0, lanes[0], networks), refer(data_of(0, lanes[0], work, networks, state))
     for _ in range(events):
-        if clock.returned == count:
+        if clock.returned == requests.arrival_s.size:
             break
-        # the next instant: a segment ends or, if a lane is idle, a request arrives or a policy wakes
-        now, next_s = math.inf, math.inf
-        if clock.arrived < count:
-            next_s = requests.arrival_s[clock.arrived]
+        next_s = math.inf if clock.arrived == requests.arrival_s.size else requests.arrival_s[clock.arrived]
         if terms is not None:
-            next_s = min(next_s, next_deadline(on_terms, known))
-        for k in range(lanes.size):
-            now = min(now, lanes[k].end_s if lanes[k].running else min(lanes[k].wake_s, next_s))
+            next_s = min(next_s, next_deadline(at.terms, at.work.requests))
+        now = next_instant(next_s, lanes)
         if now == math.inf:
             return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
         clock.now_s = min(now, until_s)
         if terms is not None:
-            pass_time(clock.now_s, False, on_terms, several, clock, lanes, batches, members, queue, known, exit_of)
+            pass_time(clock.now_s, False, at.terms, at.networks, at.state, at.work)
         if now > until_s:
             break
-
         for k in range(lanes.size):
             lane = lanes[k]
-            if not lane.running or lane.end_s > now:
-                continue
-            lane.running, lane.wait_s = 0, 0.0
-            if networks is not None:
-                b_max = several.records[lane.network].b_max
-                _, _, _, stage_after, gather_s, _, variants = times_of(lane.network, k, several)
-                turn_to(queue_of(lane.network, k, several), several, clock)
-            reached = stage_after[lane.segment]
-            lane.segment += 1
-            exited = noted = 0
-            if terms is not None:
-                exited = sweep(False, on_terms, clock, lane, members, known)
-                noted = note_members(on_terms, lane, members)
-            if reached > lane.stage:
-                lane.stage = reached
-                exited += leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
-                if terms is not None:
-                    tell_returned(noted, on_terms, clock, lane, known)
-            merges = meets_below(lane, batches, variants)
-            # where the run ends, the policy is asked about this batch, unless it merges
-            if exited > 0 and lane.samples > 0 and lane.compact and (lane.left > 0 or merges):
-                compact(lane, gather_s)
-            if merges or lane.samples == 0:
-                give_way(merges, clock, lane, batches, members, requests)
-                if merges and lane.places > b_max:  # no device runs a larger batch, so that the two are gathered
-                    compact(lane, gather_s)
-            if merges and lane.run < runs.shape[0]:
-                runs[lane.run, 3] += MERGES
-
+            if lane.running and lane.end_s <= now:
+                if several is not None and is_other(lane.network, lane, its, networks):
+                    its = numbers_of(lane.network, lane, networks)
+                    data = refer(data_of(lane.network, lane, work, networks, state))
+                end_segment(lane, its, terms, at, work, networks, state, record)
         if terms is None:
-            while clock.arrived < count and requests.arrival_s[clock.arrived] <= now:
-                queue[clock.tail] = clock.arrived
-                clock.tail += 1
-                clock.arrived += 1
+            arrivals(now, several, networks, state, requests)
         else:
-            pass_time(now, now < until_s, on_terms, several, clock, lanes, batches, members, queue, known, exit_of)
-            for k in range(lanes.size):
-                lane = lanes[k]
-                while not lane.running and lane.depth > 0:
-                    gone = sweep(now < until_s, on_terms, clock, lane, members, known)
-                    if gone > 0 and lane.samples > 0 and lane.compact and lane.left > 0:
-                        if networks is not None:
-                            _, _, _, _, gather_s, _, _ = times_of(lane.network, k, several)
-                        compact(lane, gather_s)
-                    if lane.samples > 0:
-                        break
-                    give_way(False, clock, lane, batches, members, requests)
+            pass_time(now, now < until_s, at.terms, at.networks, at.state, at.work)
+            clear_lanes(now < until_s, at.terms, at.networks, at.state, at.work.requests)
         if now >= until_s:
             break
-
-        for ask in range(lanes.size * asked):
-            k = ask // asked
-            lane = lanes[k]
-            if lane.running:
-                continue
-            delay_s, theirs = 0.0, False
-            if lane.left == 0 and ask % asked == 0:
+        for k in range(lanes.size):
+            lane, call_s = lanes[k], 0.0
+            if lane.left == 0 and not lane.running:
                 lane.wake_s = math.inf
-            if networks is not None:
-                if ask % asked == 0:
-                    ask_all(several)
-                mine = lane.network
+                clock.looks += 1
+            while not lane.running:
+                first = number = lane.network
                 if lane.left == 0:
-                    first = whose_turn(k, several, clock, queue, known)
-                    theirs = lane.depth > 0 and first != mine
+                    first = whose_turn(k, several, networks, state, requests)
                     if lane.depth == 0:
-                        mine = first
-                if mine < 0:
-                    continue
-                its = several.records[mine]
-                its.asked = 1
-                turn_to(queue_of(mine, k, several), several, clock)
-                times_s, latency_s, segment_at, stage_after, gather_s, load, variants = times_of(mine, k, several)
-                counts = of_core(launches.reshape(-1), TIMES, mine, k, several)
-                segments, sizes = its.segments, its.sizes
-                settings, memory = (
-                    part(several.settings, SETTINGS, mine, several),
-                    of_queue(several.memory, MEMORY, mine, k, several),
-                )
-                b_max, call_s, wake_up_s, stages = (
-                    its.b_max,
-                    its.call_s,
-                    its.wake_up_s,
-                    stage_after[stage_after.size - 1],
-                )
-                steps = stages - latency_s.shape[1] + 2
-            if lane.left == 0:
-                if networks is not None:
-                    data = refer(Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory))
-                waiting, depth = 0 if theirs else clock.tail - clock.head, lane.depth
-                if waiting == 0 and depth == 0:
-                    continue
-                head_s = head_due_s = deadline_s = math.inf
-                if waiting > 0:
-                    head = queue[clock.head]
-                    head_s, head_due_s = requests.arrival_s[head], requests.due_s[head]
-                samples = places = stage = segment = variant = 0
-                if depth > 0:
-                    clock.calls += 1
-                    delay_s = call_s
-                    deadline_s, samples, places = lane.due_s, lane.samples, lane.places
-                    stage, segment, variant = lane.stage, lane.segment, lane.variant
-                view = LaneView(
-                    now, k, b_max, segment_at.size, stages, steps, variants.size, waiting, head_s, head_due_s, depth,
-                    lane.in_flight, lane.admitted, deadline_s, samples, places, stage, segment, variant, clock.head,
-                    lane.offset,
-                )  # fmt: skip
-                answer = decide(refer(view), data)
-                if not (0 <= answer.admit <= b_max - lane.in_flight and 0 <= answer.skip <= waiting - answer.admit):
-                    return OVERFULL  # compared without a sum, which may overflow
-                if answer.admit == 0 and depth == 0:
-                    if not answer.wake_s > now:
-                        return NO_PROGRESS
-                    lane.wake_s = min(lane.wake_s, answer.wake_s)
-                    continue
-                if answer.run < 1:
-                    return NO_PROGRESS
-                if not (0 <= answer.variant < variants.size and 0.0 <= answer.delay_s <= LONGEST_S):
-                    return NO_SUCH_TABLE
-                if depth > 0 and answer.compact:
-                    compact(lane, gather_s)
-                if answer.admit > 0:
-                    variant = answer.variant
-                    if variants.size > 1:
-                        widest = 0.0
-                        for m in range(clock.head + answer.skip, clock.head + answer.skip + answer.admit):
-                            widest = max(widest, requests.width[queue[m]])
-                        if widest > variants[variant].width:
-                            return TOO_NARROW
-                        variant = narrowest(variants, variant, widest)
-                    enter(answer.admit, answer.skip, variant, clock, lane, batches, members, queue, requests)
-                lane.compact = answer.compact
-                lane.left = answer.run
-                lane.wait_s += answer.delay_s
-                if depth == 0 and lane.end_s < now:  # nothing has ended on it just now
-                    lane.wait_s += wake_up_s
-                if networks is not None:
-                    if 0 <= lane.network != mine:
-                        lane.wait_s += its.switch_s
-                    lane.network = mine
-
-            # the next segment of the lane's top batch
-            segment = segment_at[lane.segment]
-            place = (lane.variant * segments + segment) * sizes + lane.places  # of this run among times and counts
-            begin_s = now + delay_s + lane.wait_s
-            clock.overhead_s += lane.wait_s
-            lane.begin_s, lane.end_s = begin_s, begin_s + times_s[place]
-            counts[place] += 1
-            lane.running, lane.slowdown, lane.load = 1, 1.0, load[lane.places]
-            if contention >= 0.0:
-                if networks is None:
-                    lane.load = moving[place]
-                else:
-                    lane.load = moving_at(place, lane.network, k, several)
-            if networks is not None:
-                charge(lane.network, lane.end_s - now, several)
-            lane.left -= 1
-            if clock.runs < runs.shape[0]:
-                lane.run = clock.runs
-                run_s[lane.run, 0], run_s[lane.run, 1] = lane.begin_s, lane.end_s
-                runs[lane.run, 0], runs[lane.run, 1], runs[lane.run, 2] = segment, lane.samples, lane.depth - 1
-                runs[lane.run, 3], runs[lane.run, 4] = lane.marks, k
-                for m in range(lane.samples):
-                    run_members[clock.run_members + m] = members[lane.offset + lane.first + m]
-                lane.marks = 0
-                clock.run_members += lane.samples
-                clock.runs += 1
+                        number = first
+                    if number < 0:
+                        break
+                if several is not None and is_other(number, lane, its, networks):
+                    its = numbers_of(number, lane, networks)
+                    data = refer(data_of(number, lane, work, networks, state))
+                if lane.left == 0:
+                    call_s = its.call_s if lane.depth > 0 else 0.0
+                    outcome = ask(decide, k, number == first, its, data, networks, state, requests)
+                    if outcome == WAITS:
+                        continue
+                    if outcome != OK:
+                        return outcome
+                begin_segment(k, call_s, its, several, networks, state, record)
         if lanes.size > 1:
-            slow_each_other(clock, lanes, contention, run_s, networks)
+            slow_each_other(networks.contention, state, record)
     return OK
 
 
-run_events = compiled(PLAIN, lean=True)(_run_events)
-run_on_terms = compiled(lean=True)(_run_events)
-run_networks = compiled(lean=True)(_run_events)
-"""The same loop three times: compiled without terms there is no trace of them; with them, and with several networks on
-them, it is when it is first needed."""
+run_plain = compiled(PLAIN, lean=True)(run_events)
+run_on_terms = compiled(lean=True)(run_events)
+run_several = compiled(lean=True)(run_events)
+"""The same loop compiled without terms, with them when it is first needed, and with several queues."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import brief
+from ..formats import InputError, brief
 from .one_run import OneRun, nearest_rank
 from .outcome import DeviceUse, Replay
 from .saturation import Saturation, saturation_of
@@ -217,9 +217,12 @@ class Summary:
         optional = ("deadlines", "admission", "energy_j", "fairness")
         return {key: value for key, value in asdict(self).items() if value is not None or key not in optional}
 
-    def percentile(self, name: str) -> Percentile:
-        """The percentile of a name, e.g. ``"p99"``."""
-        return next(item for item in self.percentiles if item.name == name)
+    def percentile(self, name: str | float) -> Percentile:
+        """The percentile of a name, e.g. ``"p99"``, or of a number, e.g. 99."""
+        wanted = name if isinstance(name, str) else f"p{name:g}"
+        if wanted not in QUANTILES:
+            raise InputError(f'percentile: expected one of {", ".join(QUANTILES)}, found "{name}"')
+        return next(percentile for percentile in self.percentiles if percentile.name == wanted)
 
 
 def _utilisation(uses: Sequence[DeviceUse], span_s: float) -> Utilisation | None:

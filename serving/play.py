@@ -18,24 +18,20 @@ from ..jit import FunctionAddress, compile_for
 from .event_loop import (
     FAULTS,
     OK,
-    WITH_NETWORKS,
+    PLAIN,
+    WITH_QUEUES,
     WITH_TERMS,
-    DeviceArrays,
-    Record,
-    RequestArrays,
-    Rules,
-    State,
-    begin,
     run_events,
-    run_networks,
     run_on_terms,
+    run_plain,
+    run_several,
 )
 from .outcome import Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import DECIDE, Data
 from .scheduler import Scheduler
+from .state import Networks, Record, RequestArrays, State, begin, in_one_queue, times_of
 from .terms import Terms
-from .turns import Networks
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -60,39 +56,37 @@ class LoopRun(NamedTuple):
     record: Record
 
 
+class Control(NamedTuple):
+    """What may change the arrays that policies read while the event loop runs."""
+
+    events: int  # instants between two looks
+    look: Callable[[int], None]  # gets the number of requests that have returned
+
+
 def play(
     scheduler: Scheduler,
     work: RequestArrays,
-    device: DeviceArrays,
-    rules: Rules,
-    lanes: int = 1,
+    networks: Networks,
+    terms: Terms | None = None,
+    *,
     until_s: float = math.inf,
     room: tuple[int, int] = (0, 0),
     progress: Callable[[int, int], None] | None = None,
-    control: Callable[[int], None] | None = None,
-    events: int = EVENTS,
-    terms: Terms | None = None,
-    networks: Networks | None = None,
+    control: Control | None = None,
 ) -> LoopRun:
-    """Run the event loop to its end.
-
-    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change the
-    arrays that policies read; ``progress`` only reports.
-    """
+    """Run the event loop to its end; ``progress`` only reports."""
     count, (runs, members) = len(work.exit_of), room
-    queues = 1 if networks is None else len(networks.queues) // len(networks.records)
-    state = begin(count * queues, lanes, rules.b_max)
-    shape = device.time_s.shape if networks is None else (1, 1, networks.time_s.size)
+    state = begin(networks, count)
     record = Record(
-        np.zeros(shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+        np.zeros(networks.time_s.size, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
         np.zeros(members, dtype=np.int64),
     )  # fmt: skip
-    clock = state.clock[0]
-    advance = stepper(scheduler, work, device, rules, state, record, terms=terms, networks=networks)
+    clock, events = state.clock[0], EVENTS if control is None else control.events
+    advance = stepper(scheduler, work, networks, state, record, terms)
     while clock.returned < count and clock.now_s < until_s:
         advance(until_s, events)
         if control is not None:
-            control(int(clock.returned))
+            control.look(int(clock.returned))
         if progress is not None:
             progress(int(clock.returned), count)
     return LoopRun(clock, state, work, record)
@@ -101,28 +95,28 @@ def play(
 def stepper(
     scheduler: Scheduler,
     work: RequestArrays,
-    device: DeviceArrays,
-    rules: Rules,
+    networks: Networks,
     state: State,
     record: Record,
+    terms: Terms | None = None,
     *,
     short: bool = False,
-    terms: Terms | None = None,
-    networks: Networks | None = None,
 ) -> Callable[[float, int], None]:
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
     Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins in
     a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
-    several = None if networks is None else WITH_NETWORKS
-    decide, loop = _compiled(scheduler.policy.decide, several or (None if terms is None else WITH_TERMS))
+    several = None if in_one_queue(networks) else len(state.queues)
+    decide, loop = _compiled(
+        scheduler.policy.decide, PLAIN if terms is None else WITH_TERMS if several is None else WITH_QUEUES
+    )
     by_address = short and is_jitted(decide) and _ours(decide)
     policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
-            status = loop(policy, work, device, rules, state, record, until_s, events, terms, networks)
+            status = loop(policy, work, networks, state, record, until_s, events, terms, several)
         except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
             raise InputError(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
@@ -142,30 +136,30 @@ class CutOff(NamedTuple):
     call_s: float
 
 
-def cut_off(
-    state: State, requests: Any, device: DeviceArrays, until_s: float, network: int = -1,
-    kind_of: NDArray[np.int64] | None = None,
-) -> CutOff:  # fmt: skip
-    """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then.
+def cut_off(run: LoopRun, networks: Networks, number: int, until_s: float) -> CutOff:
+    """Work of a network that had begun when the simulation was stopped; preempted requests have stood still until then.
 
-    Of several networks, only those lanes count that run this one.
+    Only those lanes count that run it.
     """
-    launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
+    time_s, its = times_of(networks, number, networks.time_s), networks.records[number]
+    launches, overhead_s, call_s = np.zeros(time_s.shape), 0.0, 0.0
+    state, requests = run.state, run.work.requests
     lanes: Any = state.lanes
     batches: Any = state.batches
-    for k in np.flatnonzero(lanes.network == network):
-        lane, kind = lanes[k], 0 if kind_of is None else kind_of[k]
+    for k in np.flatnonzero(lanes.network == number):
+        lane = lanes[k]
         below = batches[lane.offset : lane.offset + max(0, lane.depth - 1)]
         for batch, next_first in zip(below, [*below.first[1:], lane.first], strict=False):
             stalled = state.members[lane.offset + batch.first : lane.offset + next_first]
             requests.stalled_s[stalled] += until_s - batch.paused_s
         if not lane.running:
             continue
-        run = kind * device.variants.size + lane.variant, device.segment_at[lane.segment], lane.places
+        segment = networks.segment_at[its.places_at + lane.segment]
+        taken = lane.kind * its.variants + lane.variant, segment, lane.places
         missing = (lane.end_s - max(lane.begin_s, until_s)) / (lane.end_s - lane.begin_s)
         late_s = max(0.0, lane.begin_s - until_s)  # by which gathers and delays, and before them the call, end later
-        launches[run] += missing
-        overhead_s += missing * (lane.end_s - lane.begin_s - device.time_s[run]) + min(late_s, lane.wait_s)
+        launches[taken] += missing
+        overhead_s += missing * (lane.end_s - lane.begin_s - time_s[taken]) + min(late_s, lane.wait_s)
         call_s += max(0.0, late_s - lane.wait_s)
     return CutOff(launches, overhead_s, call_s)
 
@@ -175,11 +169,11 @@ def _ours(decide: Decide) -> bool:
 
 
 @cache
-def _compiled(decide: Decide, more: Any) -> tuple[Decide, Any]:
-    """A decision and the event loop that runs it, with what is ``more``: compiled, or plain Python if numba cannot."""
-    loop: Any = {WITH_TERMS: run_on_terms, WITH_NETWORKS: run_networks}.get(more, run_events)
-    if more is not None and is_jitted(loop):
-        compile_for(more, loop)
+def _compiled(decide: Decide, signature: Any) -> tuple[Decide, Any]:
+    """A decision and the event loop that runs it: compiled, or plain Python if numba cannot."""
+    loop: Any = {WITH_TERMS: run_on_terms, WITH_QUEUES: run_several}.get(signature, run_plain)
+    if is_jitted(loop):
+        compile_for(signature, loop)
     if is_jitted(decide):
         if _ours(decide):
             compile_for(DECIDE, decide)
@@ -187,7 +181,7 @@ def _compiled(decide: Decide, more: Any) -> tuple[Decide, Any]:
     if is_jitted(loop):
         with suppress(Exception):  # numba raises many kinds
             return compile_policy(decide), loop
-    return _whole_numbers(decide), getattr(loop, "py_func", loop)
+    return _whole_numbers(decide), run_events
 
 
 def _whole_numbers(decide: Decide) -> Decide:

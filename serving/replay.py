@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..formats import AnyPath, InputError
-from ..traffic.trace import write_columns
+from ..traffic.trace import Trace, write_columns
 from ..traffic.traffic import Traffic
 from .case import case_of
-from .inputs import AnyPolicy
-from .networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, scheduler_on
+from .inputs import AnyPolicy, Requests
+from .networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, prepare_requests, scheduler_on
 from .outcome import Replay
 from .play import play
 from .scheduler import Scheduler
@@ -20,8 +20,8 @@ from .scheduler import Scheduler
 
 def simulate(
     table: AnyServed,
-    traffic: Traffic | DeviceTraffic,
-    scheduler: AnyPolicy,
+    traffic: Traffic | DeviceTraffic | Trace,
+    policy: AnyPolicy,
     *,
     until_s: float = math.inf,
     record: bool = False,
@@ -36,9 +36,10 @@ def simulate(
     ----------
     table : LatencyTable, sequence of ServedNetwork, str or Path
         Times of the design that serves one network; or the networks of a device.
-    traffic : Traffic or DeviceTraffic
-        Requests with their exits and objectives; see :func:`fluidb.traffic.prepare` and :func:`prepare_requests`.
-    scheduler : Scheduler or str
+    traffic : Traffic, DeviceTraffic or Trace
+        Requests with their exits and objectives; see :func:`fluidb.traffic.prepare` and :func:`prepare_requests`. Of a
+        trace that states objectives, or of networks that do, exits are drawn with seed 0.
+    policy : Scheduler or str
         The policy, e.g. ``"fluid"``.
     until_s : float
         Stop then; requests that arrived and have not returned stay unfinished.
@@ -58,7 +59,11 @@ def simulate(
         If a network has no request in time, tables are of several devices, or the policy broke its contract.
     """
     networks = as_served(table)
-    offered, policy = DeviceTraffic.of(traffic, networks[0].name), scheduler_on(networks, scheduler)
+    if isinstance(traffic, Trace):
+        traffic = prepare_requests(networks, Requests(trace=traffic), traffic)
+    if not isinstance(traffic, Traffic | DeviceTraffic):
+        raise InputError(f"traffic: expected a trace, or requests that `prepare` made, found {type(traffic).__name__}")
+    offered, scheduler = DeviceTraffic.of(traffic, networks[0].name), scheduler_on(networks, policy)
     if len(offered.parts) != len(networks):
         raise InputError(
             f"traffic: expected requests of {len(networks)} networks, found some of {len(offered.parts)}; make them "
@@ -67,8 +72,8 @@ def simulate(
     _check_end(offered, until_s)
     if offered.whole.think_s is None:
         offered = offered.first(int(np.searchsorted(offered.whole.trace.arrival_s, until_s, side="left")))
-    replay = _replay(networks, offered, policy, until_s, None, progress)
-    return record_runs(replay, networks, policy) if record else replay
+    replay = _replay(networks, offered, scheduler, until_s, None, progress)
+    return record_runs(replay, networks, scheduler) if record else replay
 
 
 def _check_end(offered: DeviceTraffic, until_s: float) -> None:
@@ -101,10 +106,7 @@ def _replay(
 ) -> Replay:
     """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = case_of(networks, offered, scheduler)
-    run = play(
-        scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress, terms=case.terms,
-        networks=case.shared,
-    )  # fmt: skip
+    run = play(scheduler, case.work, case.shared, case.terms, until_s=until_s, room=room or (0, 0), progress=progress)
     return case.replay(run, until_s, recorded=room is not None)
 
 

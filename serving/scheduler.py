@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from ..formats import InputError, did_you_mean, read_bytes, read_number
 from .admission import Admission, parse_admission
 from .policies import POLICIES, Policy, choice, duration
+from .state import BETWEEN, DISPATCH
 from .terms import ON_DEADLINE, SERVE
-from .turns import BETWEEN, DISPATCH
 
 LIMITS = ("b_max", "lanes")
 """Parameters of every policy that are whole numbers."""
@@ -58,9 +58,9 @@ class Scheduler:
     admit : Admission or None
         Which requests are refused at their arrival; ``None`` if none is.
     between : int or None
-        Whose turn it is of several networks (:data:`.turns.BETWEEN`); ``None`` if the user wrote nothing.
+        Whose turn it is of several networks (:data:`.state.BETWEEN`); ``None`` if the user wrote nothing.
     dispatch : int or None
-        Which of several cores serves a request (:data:`.turns.DISPATCH`); likewise.
+        Which of several cores serves a request (:data:`.state.DISPATCH`); likewise.
     source : bytes or None
         Content of the file that the policy was loaded from, if it is a user's.
     """

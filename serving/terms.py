@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from .admission import Admission
-from .turns import NUMBER, QUEUE, join, rivals, takes, turn_to
+from .turns import append, choose_queue, joined_queue, remove, rivals, takes, waiting_in
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
@@ -49,23 +49,23 @@ TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, types.boolean[
 
 
 @compiled(lean=True)
-def push(heap, size, keys, item):
-    """Add an item to a heap that is ordered by keys, then items."""
+def push(heap, size, keys, number):
+    """Add a number to a heap that is ordered by keys, then numbers."""
     k = size
     while k > 0:
         up = (k - 1) // 2
         above = heap[up]
-        if keys[above] < keys[item] or (keys[above] == keys[item] and above < item):
+        if keys[above] < keys[number] or (keys[above] == keys[number] and above < number):
             break
         heap[k] = above
         k = up
-    heap[k] = item
+    heap[k] = number
 
 
 @compiled(lean=True)
 def pop(heap, size, keys):
-    """Take the first item from a heap."""
-    first, item, k = heap[0], heap[size - 1], 0
+    """Take the first number from a heap."""
+    first, number, k = heap[0], heap[size - 1], 0
     while 2 * k + 1 < size - 1:
         low = 2 * k + 1
         if low + 1 < size - 1:
@@ -73,33 +73,34 @@ def pop(heap, size, keys):
             if keys[other] < keys[one] or (keys[other] == keys[one] and other < one):
                 low += 1
         below = heap[low]
-        if keys[item] < keys[below] or (keys[item] == keys[below] and item < below):
+        if keys[number] < keys[below] or (keys[number] == keys[below] and number < below):
             break
         heap[k] = below
         k = low
-    heap[k] = item
+    heap[k] = number
     return first
 
 
 @compiled(lean=True)
-def announce(terms, clock, requests):
+def announce(terms, state, requests):
     """Let the next request arrive when the first of the clients that think has done so."""
-    if terms.think_s.size > 0 and clock.arrived < requests.arrival_s.size:
+    arrived = state.clock[0].arrived
+    if terms.think_s.size > 0 and arrived < requests.arrival_s.size:
         next_s = math.inf
         if terms.counts[SENDING] > 0:
             next_s = terms.think_s[terms.clients[0]]
-        requests.arrival_s[clock.arrived] = next_s
+        requests.arrival_s[arrived] = next_s
 
 
 @compiled(lean=True)
-def tell(request, now_s, terms, clock, requests):
+def tell(request, now_s, terms, state, requests):
     """Let the client of a request know that it has its answer, or will get none."""
     if terms.think_s.size > 0:
         place = terms.think_s.size - requests.arrival_s.size + request
         terms.think_s[place] += now_s
         push(terms.clients, terms.counts[SENDING], terms.think_s, place)
         terms.counts[SENDING] += 1
-        announce(terms, clock, requests)
+        announce(terms, state, requests)
 
 
 @compiled(lean=True)
@@ -117,102 +118,92 @@ def next_deadline(terms, requests):
 
 
 @compiled(lean=True)
-def refuses(request, now_s, terms, networks, clock, lanes):
+def refuses(request, now_s, terms, networks, state):
     """Whether a request that arrives now is refused; else it takes a token."""
     if terms.admission.size == 0:
         return False
-    rule, first = terms.admission, 0
-    waiting = all_waiting = clock.tail - clock.head
-    if networks is not None:
-        first = 5 * networks.joined[request, NUMBER]
-        all_waiting = rivals(request, networks, clock)
+    queue, rule = joined_queue(request, state), terms.admission
+    first = 5 * queue.network
     held = rule[first + TOKENS] + rule[first + RATE] * (now_s - rule[first + SINCE])
     rule[first + TOKENS] = min(rule[first + BURST], held)
     rule[first + SINCE] = now_s
     idle = 0
-    for k in range(lanes.size):
-        free = lanes[k].depth == 0
-        if networks is not None:
-            free = free and takes(k, request, networks)
-        if free:
+    for k in range(state.lanes.size):
+        lane = state.lanes[k]
+        if lane.depth == 0 and takes(lane, k, request, networks, state):
             idle += 1
-    if (waiting >= rule[first + LIMIT] and all_waiting >= idle) or rule[first + TOKENS] < 1.0:
+    full = waiting_in(queue) >= rule[first + LIMIT] and rivals(request, networks, state) >= idle
+    if full or rule[first + TOKENS] < 1.0:
         return True
     rule[first + TOKENS] -= 1.0
     return False
 
 
 @compiled(lean=True)
-def arrive(terms, networks, clock, lanes, batches, queue, requests):
-    """Put the next request into the queue, or refuse it."""
+def arrive(terms, networks, state, requests):
+    """Put the next request into a queue, or refuse it."""
+    clock = state.clock[0]
     request = clock.arrived
-    if networks is not None:
-        join(request, requests.arrival_s[request], networks, clock, lanes, batches)
+    if state.joined.size > 0:
+        choose_queue(request, requests.arrival_s[request], networks, state)
     clock.arrived += 1
     if terms.think_s.size > 0:
         pop(terms.clients, terms.counts[SENDING], terms.think_s)
         terms.counts[SENDING] -= 1
         requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
-        announce(terms, clock, requests)
+        announce(terms, state, requests)
     now_s = requests.arrival_s[request]
-    if refuses(request, now_s, terms, networks, clock, lanes):
+    if refuses(request, now_s, terms, networks, state):
         terms.refused[request] = True
         terms.left_s[request] = now_s
         clock.returned += 1
-        tell(request, now_s, terms, clock, requests)
+        tell(request, now_s, terms, state, requests)
         return
     if terms.counts[RULE] != SERVE:
         push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
         terms.counts[DUE] += 1
-    queue[clock.tail] = request
-    clock.tail += 1
+    append(request, 0, state)
 
 
 @compiled(lean=True)
-def stage_of(request, lanes, batches, members):
+def stage_of(request, state):
     """The last exit that a request on a lane has passed."""
-    for k in range(lanes.size):
-        lane = lanes[k]
+    for k in range(state.lanes.size):
+        lane = state.lanes[k]
         for m in range(lane.in_flight):
-            if members[lane.offset + m] == request:
+            if state.members[lane.offset + m] == request:
                 if m >= lane.first:
                     return lane.stage
                 level = lane.depth - 2
-                while batches[lane.offset + level].first > m:
+                while state.batches[lane.offset + level].first > m:
                     level -= 1
-                return batches[lane.offset + level].stage
+                return state.batches[lane.offset + level].stage
     return 0
 
 
 @compiled(lean=True)
-def give_up(terms, networks, clock, lanes, batches, members, queue, requests, exit_of):
+def give_up(terms, state, work):
     """Take the next deadline: the request is dropped, or returns with the answer that it has."""
+    requests = work.requests
     request = pop(terms.deadlines, terms.counts[DUE], requests.due_s)
     terms.counts[DUE] -= 1
     due_s = requests.due_s[request]
     if requests.start_s[request] == math.inf:
-        if networks is not None:
-            turn_to(networks.joined[request, QUEUE], networks, clock)
-        k = clock.head
-        while queue[k] != request:
-            k += 1
-        while k > clock.head:
-            queue[k] = queue[k - 1]
-            k -= 1
-        clock.head += 1
-        clock.returned += 1
+        remove(request, state)
+        state.clock[0].returned += 1
         terms.left_s[request] = due_s
     elif terms.counts[RULE] == ANSWER:
-        stage = stage_of(request, lanes, batches, members)
+        stage = stage_of(request, state)
         if stage > 0:
-            exit_of[request] = stage
+            work.exit_of[request] = stage
             requests.finish_s[request] = due_s
-    tell(request, due_s, terms, clock, requests)
+    tell(request, due_s, terms, state, requests)
 
 
 @compiled(lean=True)
-def pass_time(until_s, whole, terms, networks, clock, lanes, batches, members, queue, requests, exit_of):
+def pass_time(until_s, whole, terms, networks, state, work):
     """Arrivals and deadlines before a time, or also at it if ``whole``, in order; of equal ones deadlines first."""
+    clock, requests = state.clock[0], work.requests
     while True:
         arrival_s = math.inf
         if clock.arrived < requests.arrival_s.size:
@@ -222,16 +213,17 @@ def pass_time(until_s, whole, terms, networks, clock, lanes, batches, members, q
         if first_s == math.inf or first_s > until_s or (first_s == until_s and not whole):
             return
         if due_s <= arrival_s:
-            give_up(terms, networks, clock, lanes, batches, members, queue, requests, exit_of)
+            give_up(terms, state, work)
         else:
-            arrive(terms, networks, clock, lanes, batches, queue, requests)
+            arrive(terms, networks, state, requests)
 
 
 @compiled(lean=True)
-def sweep(whole, terms, clock, lane, members, requests):
+def sweep(whole, lane, terms, state, requests):
     """Take samples that gave up before now, or also now if ``whole``, from a lane's top batch; how many there were."""
     if terms.counts[RULE] == SERVE or lane.depth == 0:
         return 0
+    clock, members = state.clock[0], state.members
     kept = lane.first
     for m in range(lane.first, lane.in_flight):
         request = members[lane.offset + m]
@@ -255,21 +247,22 @@ def sweep(whole, terms, clock, lane, members, requests):
 
 
 @compiled(lean=True)
-def note_members(terms, lane, members):
-    """Keep the samples of a lane's top batch, of which some may exit."""
+def note_members(lane, terms, state):
+    """Keep the samples of a lane's top batch, some of which may exit."""
     for m in range(lane.first, lane.in_flight):
-        terms.asked[m] = members[lane.offset + m]
+        terms.asked[m] = state.members[lane.offset + m]
     return lane.in_flight
 
 
 @compiled(lean=True)
-def tell_returned(end, terms, clock, lane, requests):
+def tell_returned(end, lane, terms, state, requests):
     """Let the clients know of those samples of a lane's top batch that have just exited."""
+    now_s = state.clock[0].now_s
     for m in range(lane.first, end):
         request = terms.asked[m]
         if requests.finish_s[request] < math.inf:
-            terms.left_s[request] = clock.now_s
-            tell(request, clock.now_s, terms, clock, requests)
+            terms.left_s[request] = now_s
+            tell(request, now_s, terms, state, requests)
 
 
 def terms_of(

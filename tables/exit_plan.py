@@ -69,7 +69,7 @@ class InferenceTime(Table, SparseRecord):
         return self
 
     def array(self) -> NDArray[np.float64]:
-        """Times in seconds, T(a, b, B); T(a, a, B) is that of gathers. Shapes: returns (K + 2, K + 2, b_max + 1)."""
+        """Times in seconds, T(a, b, B); gathers take T(a, a, B). Shapes: returns (K + 2, K + 2, b_max + 1)."""
         ends = len(self.candidates) + 2
         times = np.zeros((ends, ends, self.b_max + 1))
         for row in self.rows:
@@ -85,7 +85,7 @@ class PatternRow(Strict):
     candidate: str  # the layer that it follows
     confidence: Level  # its threshold, of the plan's measure
     count: Annotated[int, Field(ge=1)]  # principal values that must reach the threshold
-    batches: list[Count]  # C[i, j]: batches of which ceil(samples that move on / v) is j
+    batches: list[Count]  # C[i, j]: batches whose ceil(samples that move on / v) is j
 
 
 class PatternStep(Strict):

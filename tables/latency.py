@@ -114,7 +114,7 @@ class LayerUse(SparseRecord):
 
     @property
     def exit(self) -> int:
-        """The exit that causes it: of a head or check that of its stage, of a resume the one before; else 0."""
+        """The exit that causes it: a head or check is of its stage's exit, a resume of the exit before; else 0."""
         return {"backbone": 0, "resume": self.stage - 1}.get(self.role, self.stage)
 
 
@@ -147,7 +147,7 @@ class Cores(SparseRecord):
 
     names: Annotated[list[str], Field(min_length=1)]  # of the kinds
     of: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=64)]  # kind of each core
-    contention: Share  # of a core's transfers that waits for those of another core at that time
+    contention: Share  # of a core's transfers that waits for transfers of another core at that time
     moving: list[list[list[Share]]]  # share of the time in which words move, by kind, stage and b = 1..b_max
 
     def check(self, stages: int, b_max: int) -> None:
@@ -178,7 +178,7 @@ class LatencyTable(Table, SparseRecord):
         Widths that the network was tabulated for, e.g. lengths of a sequence, the widest first.  A batch runs at one
         width, and serves requests up to it.
     subnets : list of SubNetEntry, optional
-        Networks with shared weights, of which a request is served by one.
+        Networks with shared weights; one of them serves a request.
     states : list of str, optional
         States of the device that change its times, e.g. what its persistent buffer holds; it begins in the first.
     reuse : Reuse, optional
@@ -310,7 +310,7 @@ class LatencyTable(Table, SparseRecord):
         return self
 
     def slower(self, factor: float) -> LatencyTable:
-        """The table of the same engine if each layer takes so many times as long as predicted."""
+        """The table of the same engine if each layer takes ``factor`` times as long as predicted."""
         layers = [
             layer.model_copy(update={"time_s": [factor * time_s for time_s in layer.time_s]}) for layer in self.layers
         ]
@@ -331,7 +331,7 @@ class LatencyTable(Table, SparseRecord):
     def variants(self) -> int:
         """Forms in which a batch can run: every state with every SubNet and every width, in the order of :attr:`axes`.
 
-        Of cores there is one for each kind, of which a core has its own.
+        Cores have one for each kind of core.
         The width varies first: variant v has the places ``np.unravel_index(v, axes)``.  A policy that
         chooses no variant runs the first: the widest, the first SubNet, the first state.
         """
@@ -339,7 +339,7 @@ class LatencyTable(Table, SparseRecord):
 
     @property
     def places(self) -> int:
-        """Places where a sample may leave: the exits, of which the last counts once for each of its steps."""
+        """Places where a sample may leave: the exits; the last counts once for each of its steps."""
         return len(self.exits) - 1 + self.exits[-1].steps
 
     @property
@@ -348,7 +348,7 @@ class LatencyTable(Table, SparseRecord):
         return max(side_by_side / self.slowdown(side_by_side) for side_by_side in range(1, self.lanes + 1))
 
     def slowdown(self, side_by_side: int) -> float:
-        """Least factor by which each of several batches takes longer: that of the batch size that loads least."""
+        """Least factor by which each of several batches takes longer, at the batch size that loads least."""
         if self.load is None or side_by_side == 1:  # cores have no load: they may wait for words, or not
             return 1.0
         return max(1.0, side_by_side * min(self.load[1:]))
@@ -512,7 +512,7 @@ def read_latency(folder: AnyPath) -> LatencyTable:
     Parameters
     ----------
     folder : str or Path
-        A design's folder, or that of a device.
+        The folder of a design or of a device.
 
     Returns
     -------

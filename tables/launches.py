@@ -44,7 +44,7 @@ def read_launches(path: AnyPath, b_max: int, network: str) -> Launches:
     results = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command)
     if results.network not in (None, network):
         raise InputError(
-            f"{path}: expected the results of a simulation of {network}, found those of {results.network}; "
+            f"{path}: expected the results of a simulation of {network}, found results of {results.network}; "
             "simulate this network"
         )
     launches = launches_of(results.stages)

@@ -169,7 +169,7 @@ class BlockRows(SparseRecord):
 class PartitionTable(Table):
     """The partition of a network over a cluster as a file, ``fluidb.partition/1`` (``docs/file-formats.md``).
 
-    Lists by device are in the order of ``devices``.  ``blocks`` are in execution order, those of a branch behind the
+    Lists by device are in the order of ``devices``.  ``blocks`` are in execution order, a branch's behind the
     backbone's of its stage; ``wholes`` has a step at the end of every stage.
     """
 

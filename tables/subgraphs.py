@@ -64,7 +64,7 @@ class SubGraphGoal(StrEnum):
 
 
 class SubGraphOptions(Strict):
-    """Options of the tabulation; ``columns`` are SubGraphs at most, ``seed`` that of random cuts."""
+    """Options of the tabulation; ``columns`` are SubGraphs at most, ``seed`` is for random cuts."""
 
     layers: Annotated[Layers, Field(strict=False)] = Layers.ALL
     maps: Annotated[Maps, Field(strict=False)] = Maps.SPILLED

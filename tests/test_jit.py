@@ -172,6 +172,24 @@ def test_without_a_folder_every_process_compiles(tmp_path: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_compiling_is_said_once_and_whether_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(jit, "sources", lambda: {Path(__file__).resolve()})
+    caplog.set_level("INFO", logger="fluidb")
+    for folder, said in [
+        (tmp_path / "kept", "compiling functions, once: about 10 s"),
+        (tmp_path / "file" / "below", f"at each command, as {tmp_path / 'file' / 'below'} cannot keep them"),
+        (None, "at each command, as a missing home cannot keep them"),
+    ]:
+        caplog.clear()
+        jit.tell_compiling.cache_clear()
+        monkeypatch.setattr(jit, "cache_folder", lambda folder=folder: folder)
+        for function in (double, lambda x: x + 1):
+            jit.compiled("i8(i8)")(function)
+        (record,) = caplog.records
+        assert said in record.getMessage()
+
+
 @pytest.mark.parametrize("home", [None, "file/below"])
 def test_where_there_is_no_home_nothing_is_kept_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home):
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):

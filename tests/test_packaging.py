@@ -101,6 +101,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
             path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".hpp", ".in", ".md", ".onnx", ".npz")
             and path.parent != ROOT
         )
+        or path == ROOT / "__init__.pyi"
     }
     assert held == wanted | {"fluidb/py.typed"}
     monkeypatch.chdir(tmp_path / "source")
@@ -113,12 +114,12 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
 
 def test_every_package_is_reached_and_completes_from_fluidb():
     below = {folder.name for folder in ROOT.iterdir() if (folder / "__init__.py").exists()}
-    assert set(dir(fluidb)) == below - {"cli", "tests", "benchmarks"} | {"__version__"}
+    assert set(dir(fluidb)) & {*below, "__version__"} == below - {"cli", "tests", "benchmarks"} | {"__version__"}
     code = "import fluidb; print(fluidb.serving.find_policy('fluid').spec)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "fluid\n"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = fluidb.nothing
+        _ = fluidb.nothing  # type: ignore[attr-defined]
 
 
 def test_version_is_stated_once():

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import fluidb
 import numpy as np
 import pytest
 from builders import DATA, DUEL, ROOT, table_of
@@ -77,6 +78,7 @@ def _replay(record: bool = False):
     return simulate(table, traffic.prepare(trace, [row.rate for row in table.exits], slo_s=1.0), "fluid", record=record)
 
 
+SMALL = dse.SearchOptions(b_max=1)
 FEW = studies.CapacityOptions(slo_s=1.0, count=80, max_requests=80)
 
 CALLS = {
@@ -88,6 +90,12 @@ CALLS = {
     ),
     "dse.partition.tabulate.write_partition": lambda: write_partition("new", _partition()),
     "dse.subgraphs.search.write_subgraphs": lambda: write_subgraphs(_subgraphs(), "new"),
+    "dse.configure": lambda: dse.configure("tiny.toml", "pocket.toml", dse.Tile(8, 2, 4), SMALL),
+    "dse.find_front": lambda: dse.find_front("tiny.toml", "pocket.toml", SMALL),
+    "dse.search": lambda: dse.search("tiny.toml", "pocket.toml", SMALL),
+    "dse.tabulate_design": lambda: dse.tabulate_design(
+        "tiny.toml", "pocket.toml", SMALL, dse.search("tiny.toml", "pocket.toml", SMALL)
+    ),
     "dse.read_design": lambda: dse.read_design("tiny"),
     "dse.write_design": lambda: dse.write_design("new", *dse.read_design("tiny")),
     "dse.write_latency": lambda: dse.write_latency("tiny"),
@@ -117,10 +125,12 @@ CALLS = {
     "formats.write_file": lambda: formats.write_file("new", "b", replace=False),
     "formats.write_table": lambda: formats.write_table(tables.read_latency("tiny"), "new"),
     "models.importers.import_network": lambda: import_network("nowhere", "onnx"),
+    "models.as_network": lambda: models.as_network("tiny.toml"),
     "models.load_network": lambda: models.load_network("tiny.toml"),
     "models.loader.read_network_file": lambda: read_network_file("tiny.toml"),
     "models.rows.cut_into_rows": lambda: cut_into_rows(read_network_file("alexnet_cifar10")[0], "nowhere"),
     "models.supernets.load_family": lambda: load_family("ofa_resnet50"),
+    "platforms.as_board": lambda: platforms.as_board("pocket.toml"),
     "platforms.kind_of": lambda: platforms.kind_of("pocket.toml"),
     "platforms.load_platform": lambda: platforms.load_platform("pocket.toml"),
     "plots.check_picture": lambda: plots.check_picture("new.svg", replace=False, apart=["t.csv"]),
@@ -169,6 +179,54 @@ def test_every_path_may_be_a_text(name, tmp_path, tiny_design, monkeypatch):
         CALLS[name]()
     except InputError as error:
         assert error.faults[0].startswith("nowhere")  # was looked for as a file
+
+
+def test_names_and_texts_stand_for_what_they_name():
+    """As on the command line; the answer is that for the objects."""
+    network, board = models.load_network(DATA / "tiny.toml"), platforms.load_platform(DATA / "pocket.toml")
+    assert dse.search(DATA / "tiny.toml", DATA / "pocket.toml", SMALL) == dse.search(network, board, SMALL)
+    trace = traffic.offline(3)
+    assert traffic.prepare(trace, [1.0], slo_s="200ms").slo_s.tolist() == [0.2] * 3
+    drawn = traffic.prepare(trace, [1.0], slo_s="uniform:10ms,40ms", seed=1).slo_s
+    assert len(set(drawn.tolist())) == 3
+    table, timed = table_of([[1.0, 1.5], [1.0, 1.5]], [0.5, 0.5]), replace(trace, slo_s=np.array([4.0, 4.0, 9.0]))
+    replay = simulate(table, timed, policy="fluid")
+    prepared = traffic.prepare(timed, [0.5, 0.5])
+    assert np.array_equal(replay.finish_s, simulate(table, prepared, "fluid").finish_s)
+    assert serving.summarise(replay).percentile(99) == serving.summarise(replay).percentile("p99")
+    assert serving.summarise(replay).percentile(99.9).name == "p99.9"
+
+
+WRONG: Any = 5
+ONE_EXIT = table_of([[1.0, 1.5]], [1.0])
+
+
+def ran() -> serving.Summary:
+    sent = traffic.prepare(traffic.offline(1), [1.0], slo_s=1.0)
+    return serving.summarise(simulate(ONE_EXIT, sent, "fluid"))
+
+
+@pytest.mark.parametrize(
+    ("call", "fault"),
+    [
+        (lambda: dse.search(WRONG, "zc706"), "network: expected a network, or its name or file, found 5"),
+        (lambda: dse.search("resnet50", WRONG), "platform: expected a board, or its name or file, found 5"),
+        (lambda: dse.search("resnet5", "zc706"), 'unknown network "resnet5"; did you mean resnet50'),
+        (
+            lambda: traffic.prepare(traffic.offline(1), [1.0], slo_s="2"),
+            "slo_s: expected a unit (ns, us, ms, s, min), found no unit",
+        ),
+        (lambda: simulate(ONE_EXIT, traffic.offline(1), "fluid"), "slo: expected a latency objective (SLO)"),
+        (lambda: simulate(ONE_EXIT, WRONG, "fluid"), "traffic: expected a trace, or requests that `prepare` made"),
+        (lambda: ran().percentile(98), 'percentile: expected one of p50, p90, p95, p99, p99.9, found "98"'),
+        (lambda: fluidb.plan({"network": "resnet50"}), "question: platforms: expected this key, found none"),
+        (lambda: fluidb.plan("nowhere.toml"), "nowhere.toml"),
+    ],
+)
+def test_what_is_not_sensible_has_one_line(call, fault):
+    with pytest.raises(InputError) as caught:
+        call()
+    assert caught.value.faults[0].startswith(fault)
 
 
 def test_clients_and_networks_are_plain_objects():

@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -23,32 +22,25 @@ NOT_SHIPPED = {"benchmarks", "build", "shared", "tests", "website"}
 LONGEST_BODY, MOST_PARAMETERS, LONGEST_LINE = 60, 8, 100
 
 LONG_BODIES = {
-    "cli/decide/plan.py: command": "to do",
     "dse/exits/search.py: plan_exits": "to do",
     "dse/npu/schedule.py: choose": "a kernel whose inner loop numba compiles as one",
     "models/rows.py: _chain": "to do",
-    "papers/hardware/mlperf.py: hardware_mlperf": "to do",
-    "papers/hardware/sheet.py: hardware_nvdla": "to do",
-    "serving/event_loop.py: _run_events": "the order of events stands in one loop",
 }
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 30
+MANY_PARAMETERS = 17
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
 MANY_EXPORTED: set[str] = set()
 """Exported functions with more parameters; the aim is none."""
 
-NAMED_TWICE = 11
+NAMED_TWICE = 9
 """Names that several classes have, which a reader takes for one another; the aim is none."""
-
-CIRCLES = 0
-"""Groups of modules that import each other in a circle; the aim is none."""
 
 ONE_OR_SEVERAL = 18
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
-LONG_LINES = 1209
+LONG_LINES = 36
 """Lines of prose in Markdown files beyond 100 characters; the aim is none."""
 
 
@@ -160,32 +152,6 @@ def test_a_class_has_its_name_alone():
     twice = [name for name, count in Counter(code().classes).items() if count > 1]
 
     assert len(twice) <= NAMED_TWICE, f"names of several classes: {twice}"
-
-
-def test_modules_import_in_one_direction():
-    graph = grimp.build_graph("fluidb", cache_dir=None)
-    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
-    assert "fluidb.formats" in imported["fluidb.tables.latency"]
-
-    while ends := {module for module, below in imported.items() if not below & imported.keys()}:
-        imported = {module: below for module, below in imported.items() if module not in ends}
-    while tops := imported.keys() - set().union(*imported.values()):
-        imported = {module: below for module, below in imported.items() if module not in tops}
-    circles = []
-    while imported:
-        reached, group = [next(iter(imported))], set()
-        while reached:
-            module = reached.pop()
-            if module not in group:
-                group.add(module)
-                reached += [
-                    other for other in imported
-                    if other in imported[module] or module in imported[other]
-                ]  # fmt: skip
-        circles.append(sorted(group))
-        imported = {module: below for module, below in imported.items() if module not in group}
-
-    assert len(circles) <= CIRCLES, circles
 
 
 def test_one_network_is_several_with_one():

@@ -19,8 +19,8 @@ from .randomness import ANSWERS, stream
 from .samples import MAX_VALUES, Samples
 
 SCALE = 11
-"""Candidates of the networks by which the presets were calibrated; those of other networks are spread over the same
-depth."""
+"""Candidates of the networks by which the presets were calibrated; candidates of other networks are spread over the
+same depth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

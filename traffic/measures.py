@@ -40,7 +40,7 @@ class Measure:
     low: float = 0.0  # least and largest value
     high: float
     surer: Literal["larger", "smaller"]  # values of surer answers
-    probability: bool = False  # whether it is that of a right answer
+    probability: bool = False  # whether a value is the probability that the answer is right
     of: Callable[[Shares], Shares]  # values of answers: (N, C) probabilities of classes to (N,)
     # values of answers by the largest of their probabilities, if all other classes are equally probable, and by C
     of_largest: Callable[[Shares, int], Shares]

@@ -63,7 +63,7 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
     ----------
     path : str or Path
         A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... (or
-        another measure), ``correct_1``..., those of ``REQUEST_COLUMNS`` and ``network``; ``-`` is standard input.
+        another measure), ``correct_1``..., the ``REQUEST_COLUMNS`` and ``network``; ``-`` is standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 

@@ -42,7 +42,7 @@ class Samples:
     Attributes
     ----------
     confidences : (N, E - 1), (N, E), (N, E - 1, V) or (N, E, V) ndarray of float64
-        How sure each answer is, as ``measure`` is held in arrays; that of the last exit is not used.  An answer of a
+        How sure each answer is, as ``measure`` is held in arrays; the last exit's is not used.  An answer of a
         dense task has V principal values instead of one: those by which it is judged whether the answer is good enough.
     correct : (N, E) ndarray of bool or float64
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].

@@ -15,6 +15,7 @@ from .exits import check, chosen_thresholds, decide, draw
 from .measures import Threshold, show_threshold
 from .predictions import parse_prediction
 from .randomness import PREDICTED_DEPTHS, SLOS, stream
+from .request_columns import parse_slo
 from .trace import Trace
 
 
@@ -65,7 +66,7 @@ class Traffic:
 
 
 def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:
-    """Depth of each request: its exit, of which the last counts once for each step."""
+    """Depth of each request: its exit; the last exit counts once for each step."""
     if isinstance(steps, int) and steps == 1:
         return exits
     return np.asarray(exits + np.where(exits == last, np.subtract(steps, 1), 0))
@@ -115,7 +116,7 @@ def prepare(
     trace: Trace,
     rates: Sequence[float],
     *,
-    slo_s: Objective | None = None,
+    slo_s: Objective | str | None = None,
     seed: int = 0,
     threshold: Threshold | Sequence[Threshold] | None = None,
     predict_depth: float | None = None,
@@ -131,8 +132,9 @@ def prepare(
         Requests.
     rates : sequence of float
         The network's exit rates.
-    slo_s : float, Distribution or Shares, optional
-        Latency objective in seconds of all requests, or the distribution of their own ones, where the trace has none.
+    slo_s : float, str, Distribution or Shares, optional
+        Latency objective in seconds of all requests, or the distribution of their own ones, where the trace has none;
+        or its text, such as ``"200ms"``.
     seed : int
         For exits, objectives and predictions that are drawn.
     threshold : Threshold or sequence of Threshold, optional
@@ -170,6 +172,7 @@ def prepare(
         exits, origin = draw(rates, len(trace), seed), f"exit rates, seed {seed}"
     if predict_depth is not None:
         trace = _with_predictions(trace, exits, last, predict_depth, seed)
+    slo_s = parse_slo(slo_s, "slo_s") if isinstance(slo_s, str) else slo_s
     trace = _with_objectives(trace, slo_s, seed)
     if trace.slo_s is not None:
         return Traffic(trace, exits, trace.slo_s, None, origin)

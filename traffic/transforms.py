@@ -92,8 +92,8 @@ def rescale_burstiness(trace: Trace, cv: float) -> Trace:
 
     Every gap is raised to one power, then all are scaled so that the first and the last
     arrival stay.  Long gaps stay longer than short ones.  The coefficient of
-    variation grows with the power, from that of equal gaps (gaps of 0 stay 0)
-    to that of a trace with the longest gap only; the power is found by bisection.
+    variation grows with the power: with equal gaps it is least (gaps of 0 stay 0),
+    with the longest gap only it is greatest; the power is found by bisection.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..names import NETWORK, SUPERNET, named, offering
-from ..options import AsJson, Force, argument, flag, followed, names, numbers, option, written
+from ..options import AsJson, Force, argument, flag, followed, names, option, written
 from ..render import every_fault, facts, percent, printable, progress, show, table, warn
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Make a network file of a network that another tool describes."""
-    from ...formats import check_free, write_file
+    from ...formats import check_free, parse_numbers, write_file
     from ...models.importers import Placement, detect_format, import_network
     from ...models.loader import build_network
     from ...models.writer import network_text
@@ -243,7 +243,7 @@ def import_(
             name=name,
             dims=dict(map(_dimension, dims or [])),
             exits=None if exits is None else Placement(_places(exits), head, classes),
-            rates=numbers(rates, "rates", float, "0.3,0.3") or None,
+            rates=parse_numbers(rates, "rates", float, "0.3,0.3") or None,
             candidates=candidates,
             head=head if candidates else None,
             classes=classes if candidates else None,
@@ -272,7 +272,7 @@ def exits_(
     exits` chooses among the candidates (`fluidb docs exits`). --at edgesp needs
     no candidates; its rates are 0.4,0.4 if not given.
     """
-    from ...formats import check_free, write_file
+    from ...formats import check_free, parse_numbers, write_file
     from ...models.branches import RATES, with_branches
     from ...models.candidates import with_exits
     from ...models.loader import build_network, read_network_file
@@ -280,7 +280,7 @@ def exits_(
 
     file, path = read_network_file(network)
     check_free(output, force, apart=[path])
-    shares = numbers(rates, "rates", float, "0.3,0.3")
+    shares = parse_numbers(rates, "rates", float, "0.3,0.3")
     if at == "edgesp":
         made = with_branches(file, path, shares or RATES)
     else:

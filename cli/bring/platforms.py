@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,17 +62,56 @@ def check(platform: PlatformName, as_json: AsJson = False) -> None:
     show(as_json, "fluidb.platform-check-output/1", record, [text])
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImportedPlatform:
+    """What the platform is called, and what its file does not say."""
+
+    name: Annotated[str | None, option("Its name; the name of FILE's device if not given.")] = None
+    clock: Annotated[str | None, option("Clock instead of the file's, e.g. 150MHz.", "QUANTITY")] = None
+    bandwidth: Annotated[str | None, option("Bandwidth instead of the file's, e.g. 3.2GB/s.", "QUANTITY")] = None
+    network: Annotated[
+        str | None, option("For measured times: the network, a name or a TOML file.", **named(NETWORK))
+    ] = None
+    gathers: Annotated[Path | None, option("For measured times: the times of gathers, a CSV file.", "FILE")] = None
+
+    def read(self, file: Path, output: Path) -> Platform:
+        """The platform of a file, which is to be written to another."""
+        from ...formats import InputError, parse_bandwidth, parse_quantity
+        from ...models import load_network
+        from ...platforms.fpgaconvnet import import_platform
+        from ...platforms.measured import import_times
+
+        measured_times = file.suffix == ".csv"
+        if measured_times and self.network is None:
+            raise InputError(
+                f"{file}: expected --network, whose stages these times are of, found none; add --network NAME"
+            )
+        for option_name, given in {"network": self.network, "gathers": self.gathers}.items():
+            if given is not None and not measured_times:
+                raise InputError(
+                    f"{option_name}: expected it with measured times, FILE.csv, found {file}; leave it out"
+                )
+        if self.network is not None:
+            if self.clock or self.bandwidth:
+                raise InputError("clock, bandwidth: measured times take neither; leave them out")
+            measured = load_network(self.network)
+            return import_times(file, output, measured.name, len(measured.exits), self.name, self.gathers)
+        clock, units = self.clock, {"MHz": 1.0, "GHz": 1e3}
+        return import_platform(
+            file,
+            name=self.name,
+            clock_mhz=parse_quantity(clock, units, "clock", "150MHz") if clock else None,
+            bandwidth_gb_s=parse_bandwidth(self.bandwidth) if self.bandwidth else None,
+        )
+
+
 @app.command("import")
+@flat
 def import_(
     file: Annotated[Path, argument("A platform file of fpgaConvNet; or times (.csv).", "FILE")],
     output: Annotated[Path, written("The file to write.", "OUT.toml")],
-    name: Annotated[str | None, option("Its name; that of FILE's device if not given.")] = None,
-    clock: Annotated[str | None, option("Clock instead of the file's, e.g. 150MHz.", "QUANTITY")] = None,
-    bandwidth: Annotated[str | None, option("Bandwidth instead of the file's, e.g. 3.2GB/s.", "QUANTITY")] = None,
-    network: Annotated[
-        str | None, option("Of measured times: the network, a name or a TOML file.", **named(NETWORK))
-    ] = None,
-    gathers: Annotated[Path | None, option("Of measured times: those of gathers, a CSV file.", "FILE")] = None,
+    *,
+    given: ImportedPlatform,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,34 +119,12 @@ def import_(
 
     FILE is a board that fpgaConvNet reads, or the measured times of a device (`fluidb docs your-own`).
     """
-    from ...formats import InputError, check_free, parse_bandwidth, parse_quantity, write_file
+    from ...formats import check_free, write_file
     from ...platforms.writer import platform_text
 
-    check_free(output, force, apart=[file, gathers, None if network is None else Path(network)])
-    measured_times = file.suffix == ".csv"
-    if measured_times and network is None:
-        raise InputError(f"{file}: expected --network, whose stages these times are of, found none; add --network NAME")
-    for option_name, given in {"network": network, "gathers": gathers}.items():
-        if given is not None and not measured_times:
-            raise InputError(f"{option_name}: expected it with measured times, FILE.csv, found {file}; leave it out")
-    board: Platform
-    if network is not None:
-        from ...models import load_network
-        from ...platforms.measured import import_times
-
-        if clock or bandwidth:
-            raise InputError("clock, bandwidth: measured times take neither; leave them out")
-        measured = load_network(network)
-        board = import_times(file, output, measured.name, len(measured.exits), name, gathers)
-    else:
-        from ...platforms.fpgaconvnet import import_platform
-
-        board = import_platform(
-            file,
-            name=name,
-            clock_mhz=parse_quantity(clock, {"MHz": 1.0, "GHz": 1e3}, "clock", "150MHz") if clock else None,
-            bandwidth_gb_s=parse_bandwidth(bandwidth) if bandwidth else None,
-        )
+    network = given.network
+    check_free(output, force, apart=[file, given.gathers, None if network is None else Path(network)])
+    board = given.read(file, output)
     write_file(output, platform_text(board), replace=force)
     then = f"; next: fluidb {'dse' if network is None else 'latency'} NETWORK {output}"
     record = {"output": output, **_record(board)}
@@ -116,7 +134,7 @@ def import_(
 @app.command()
 def sweep(
     output: Annotated[Path, written("The file to write.", "SWEEP.csv")],
-    repeats: Annotated[int, option("Runs of each, of which the quickest counts.", min=1, max=10_000)] = 10,
+    repeats: Annotated[int, option("Runs of each; the quickest counts.", min=1, max=10_000)] = 10,
     threads: Threads = None,
     force: Force = False,
     as_json: AsJson = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,10 +26,39 @@ from ..render import drawn, facts, fail, percent, progress, quantity, show, tabl
 if TYPE_CHECKING:
     from ...serving.networks import ServedNetwork
     from ...serving.requirements import Requirement
-    from ...studies.capacity import Capacity, FigureEstimate, Probe
+    from ...studies.capacity import Capacity, CapacityOptions, FigureEstimate, Probe
     from ...traffic.clients import Clients
 
 _COUNT = "Requests of each run at first; up to 16 times as many where it stays undecided."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedOptions:
+    """What is searched, and with how many requests."""
+
+    seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5
+    count: Annotated[int, option(_COUNT, min=1, max=10**7)] = 20_000
+    rate: Annotated[
+        str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
+    ] = None
+    clients: Annotated[
+        str | None,
+        option("Search the number of clients that wait for answers, not the rate.", "LOW..HIGH"),
+    ] = None
+    think: Think = None
+    threads: Threads = None
+
+    def read(self, columns: ColumnOptions) -> CapacityOptions:
+        """What is searched with the columns of requests, as the library takes it."""
+        from ...studies.capacity import CapacityOptions
+
+        low_per_s, high_per_s = _ends(self.rate, "rate", float, "5..50")
+        clients, most_clients = _clients(self.clients, self.think)
+        return CapacityOptions(
+            slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
+            predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count, low_per_s=low_per_s,
+            high_per_s=high_per_s, clients=clients, most_clients=most_clients,
+        )  # fmt: skip
 
 
 def command(
@@ -38,17 +67,7 @@ def command(
     policy: Policy = "fluid",
     *,
     columns: ColumnOptions,
-    seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
-    count: Annotated[int, option(_COUNT, min=1, max=10**7)] = 20_000,
-    rate: Annotated[
-        str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
-    ] = None,
-    clients: Annotated[
-        str | None,
-        option("Numbers of clients to search that wait for their answers, in place of rates.", "LOW..HIGH"),
-    ] = None,
-    think: Think = None,
-    threads: Threads = None,
+    searched: SearchedOptions,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -59,23 +78,17 @@ def command(
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, ends_of, names_of
-    from ...studies.capacity import CapacityOptions, find_capacity
+    from ...serving.networks import as_served, ends_of, named_in
+    from ...studies.capacity import find_capacity
 
     picture.check()
-    low_per_s, high_per_s = _ends(rate, "rate", float, "5..50")
-    closed, most_clients = _clients(clients, think)
+    options, think = searched.read(columns), searched.think
+    required = [parse_requirement(text, networks=named_in(directory)) for text in require]
     served = as_served(directory)
-    required = [parse_requirement(text, networks=names_of(served)) for text in require]
     cases: dict[float, tuple[ServedNetwork, ...]] = {1.0: served} | ends_of(served)
-    options = CapacityOptions(
-        slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
-        predict_depth=columns.predict_depth, seeds=seeds, count=count, low_per_s=low_per_s, high_per_s=high_per_s,
-        clients=closed, most_clients=most_clients,
-    )  # fmt: skip
     with progress("rates") as report:
         found, *ends = (
-            find_capacity(networks, policy, required, options, threads=threads, progress=report)
+            find_capacity(networks, policy, required, options, threads=searched.threads, progress=report)
             for networks in cases.values()
         )
     reached = dict(zip([factor for factor in cases if factor != 1.0], ends, strict=True))

@@ -2,138 +2,86 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from ..design.problem import Space
+from ...dse.npu.stated import DesignOptions
 from ..interrupt import resumable
-from ..names import NETWORK, PLATFORM, named, offering
+from ..names import NETWORK, PLATFORM, named
 from ..options import (
-    POLICY_NAMES,
     AsJson,
     Cluster,
-    OptionalTrace,
     PictureOptions,
-    Samples,
-    Slo,
     Threads,
-    ThresholdsTried,
     argument,
-    flag,
-    objective_record,
     option,
     written,
 )
-from ..render import fail, progress, show
+from ..render import fail, progress, show, warn
+from .plan_scenario import Question, asked
 
 _NETWORK = "A network or a SuperNet: a name from `fluidb models`, or a TOML file; or the file of a scenario."
 _PLATFORMS = "Boards, devices, accelerators or clusters, with commas between: names, TOML files, or folders of tables."
-_POLICIES = "As in serve-sim, with alternatives: adaptb:timeout=S|M|L; the usual ones if not given. Repeatable."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSearch:
+    """Where the search writes and runs."""
+
+    output: Annotated[Path | None, written("Write the cheapest plan with its design and tables here.")] = None
+    runs: Annotated[Path | None, option("Keep finished simulations here, and continue from them.", "FILE")] = None
+    scheduler: Cluster = None
+    threads: Threads = None
 
 
 def command(
     ctx: typer.Context,
     network: Annotated[str, argument(_NETWORK, "NETWORK|SCENARIO", **named(NETWORK))],
     platforms: Annotated[str | None, argument(_PLATFORMS, "PLATFORM[,DIR,...]", **named(PLATFORM))] = None,
-    require: Annotated[
-        list[str] | None, option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")
-    ] = None,
-    rate: Annotated[
-        str | None,
-        option("Poisson arrivals in requests a second, of several rates each; max: the highest rate.", "RATE,...|max"),
-    ] = None,
-    trace: OptionalTrace = None,
-    slo: Slo = None,
-    samples: Samples = None,
-    thresholds: ThresholdsTried = None,
-    policy: Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))] = None,
-    minimise: Annotated[
-        Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
-    ] = "dsps",
-    over_p99: Annotated[
-        bool, flag("Dearer plans may have a lower 99th percentile, too, not only a higher accuracy.", "--over-p99")
-    ] = False,
     *,
-    space: Space,
-    seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0,
-    seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5,
-    count: Annotated[int, option("Requests of a run with a rate.", min=100, max=10**7)] = 20_000,
-    output: Annotated[Path | None, written("Write the cheapest plan with its design and tables here.")] = None,
-    runs: Annotated[Path | None, option("Keep finished simulations here, and go on from those kept.", "FILE")] = None,
-    scheduler: Cluster = None,
-    threads: Threads = None,
+    question: Question,
+    designs: DesignOptions,
+    search: PlanSearch,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Find the cheapest board, NPU, exits and policy that keep requirements.
 
-    Every design that fits a board, every subset of the exits with every threshold (of
-    samples), every SubNet, and every policy is a plan. Proofs discard most of them; the
-    others are simulated by rising cost. What is printed was simulated again on fresh
-    seeds. Exit code 1 if no plan keeps the requirements (`fluidb docs plan`).
+    A plan has a design that fits a board, some of the exits, their threshold, a SubNet and a
+    policy. All plans count: proofs discard most of them, and the others are simulated in
+    the order of their cost. The printed figures come from fresh seeds. Exit code 1 if no
+    plan keeps the requirements (`fluidb docs plan`).
     """
     from ...plots.plan import draw_plans
-    from ...studies.plan.kept import kept_races
-    from ...studies.plan.rates import find_at_rates, find_highest_rate
+    from ...studies.plan import ask
     from ...studies.plan.record import check_plan_output, write_plan
-    from ...studies.plan.steps import steps_of
-    from .plan_answer import answer_record, answer_text, miss
-    from .plan_scenario import asked, problem_of
+    from .plan_answer import NOT_AT_ANY_RATE, answer_record, answer_text, miss
 
+    output, runs = search.output, search.runs
     if output is not None:
         check_plan_output(output, force=picture.force)
     picture.check([output, runs])
-    given = {
-        "require": require, "rate": rate, "trace": trace, "slo": slo, "samples": samples, "thresholds": thresholds,
-        "policy": policy, "minimise": minimise, "over_p99": over_p99, "seed": seed, "seeds": seeds, "count": count,
-    }  # fmt: skip
-    scenario = asked(ctx, network, platforms, space, given)
-    problem = problem_of(scenario)
-    with resumable(runs, "simulations"), nullcontext() if runs is None else kept_races(runs) as kept:
-        rates_per_s = scenario.rates_per_s
-        if scenario.rate == "max":
-            with progress("rates") as report:
-                highest = find_highest_rate(problem, kept=kept, scheduler=scheduler, threads=threads, progress=report)
-            if highest is None:
-                fail(["no plan keeps the requirements at any rate; state a rate to see the nearest plan"])
-                raise typer.Exit(1)
-            rates_per_s = [highest]
-        with progress("designs") as report:
-            found = find_at_rates(
-                problem,
-                rates_per_s,
-                scenario.minimise,
-                over_p99=scenario.over_p99,
-                kept=kept,
-                scheduler=scheduler,
-                threads=threads,
-                progress=report,
-            )
-    steps, wrote = [], output if found.front else None
-    if found.front:
-        best = found.front[0]
-        steps = steps_of(best.found.problem, best.plan)
+    scenario = asked(ctx, network, platforms, designs, question)
+    with resumable(runs, "simulations"), progress("rates" if scenario.rate == "max" else "designs") as report:
+        answer = ask.plan(scenario, runs=runs, scheduler=search.scheduler, threads=search.threads, progress=report)
+    for text in answer.notes:
+        warn(text)
+    if not answer.searches:
+        fail([NOT_AT_ANY_RATE])
+        raise typer.Exit(1)
+    if answer.front:
         if output is not None:
-            write_plan(output, best.found.problem, best.plan, replace=picture.force)
-        picture.write(lambda: draw_plans(found))
-    record = {
-        "network": problem.network.name,
-        "platforms": [item.name for item in problem.sources],
-        "trace": scenario.trace,
-        "samples": scenario.samples,
-        **objective_record(scenario.slo),
-        **answer_record(found, steps),
-        "output": wrote,
-    }
-    then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
-    if as_json or found.front:
-        pictures = [picture.plot] if found.front else []
-        show(as_json, "fluidb.plan-output/2", record, answer_text(found, steps), wrote, then, pictures)
-    missed = [item for item in found.searches if not item.front]
-    if missed:
-        fail([miss(item) for item in missed])
-    if not found.front:
+            write_plan(output, answer, replace=picture.force)
+        picture.write(lambda: draw_plans(answer))
+    if as_json or answer.front:
+        written_to, pictures = (output, [picture.plot]) if answer.front else (None, [])
+        record = answer_record(answer, scenario) | {"output": written_to}
+        then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
+        show(as_json, "fluidb.plan-output/2", record, answer_text(answer), written_to, then, pictures)
+    if missed := [found for found in answer.searches if not found.front]:
+        fail([miss(found) for found in missed])
+    if not answer.front:
         raise typer.Exit(1)

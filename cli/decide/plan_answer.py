@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..options import objective_record
 from ..render import facts, folded_table, percent, quantity, table
 
 if TYPE_CHECKING:
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
     from ...studies.plan.problem import PlanProblem
     from ...studies.plan.rates import PlanAnswer
     from ...studies.plan.runs import FreshFigures
+    from ...studies.plan.scenario import PlanScenario
     from ...studies.plan.search import Plan, Plans
     from ...studies.plan.sources import Source
     from ...studies.plan.steps import PlanStep
+
+NOT_AT_ANY_RATE = "no plan keeps the requirements at any rate; state a rate to see the nearest plan"
 
 _RULES = {
     "accuracy": "not accurate enough",
@@ -29,19 +33,24 @@ _RULES = {
 """What is said of the plans that each rule discarded, and of those that were simulated."""
 
 
-def answer_record(answer: PlanAnswer, steps: Sequence[PlanStep]) -> dict[str, Any]:
-    """The answer as JSON, without what was asked."""
+def answer_record(answer: PlanAnswer, scenario: PlanScenario) -> dict[str, Any]:
+    """The question and the answer as JSON."""
     from ...studies.plan.record import figures_record, plan_record
 
     first = answer.searches[0]
     problem = first.problem
     return {
+        "network": problem.network.name,
+        "platforms": [source.name for source in problem.sources],
+        "trace": scenario.trace,
+        "samples": scenario.samples,
+        **objective_record(scenario.slo),
         "requirements": [item.text for item in problem.requirements],
         "policies": [item.spec for item in problem.policies],
         "minimised": first.minimised,
         "over_p99": first.over_p99,
         "front": [plan_record(item.found.problem, item.plan) for item in answer.front],
-        "steps": [{"change": item.change, **figures_record(problem, item.fresh)} for item in steps],
+        "steps": [{"change": item.change, **figures_record(problem, item.fresh)} for item in answer.steps],
         "searches": [_search_record(item) for item in answer.searches],
     }
 
@@ -58,7 +67,7 @@ def _search_record(found: Plans) -> dict[str, Any]:
     }
 
 
-def answer_text(answer: PlanAnswer, steps: Sequence[PlanStep]) -> Iterator[str]:
+def answer_text(answer: PlanAnswer) -> Iterator[str]:
     """The recommended plan, the front, and what one step of each resource changes."""
     from ...serving.figures import FIGURES
 
@@ -66,7 +75,7 @@ def answer_text(answer: PlanAnswer, steps: Sequence[PlanStep]) -> Iterator[str]:
     problem, several = best.found.problem, len(answer.searches) > 1
     figures = _figures(best.found)
     headings = [FIGURES[name].heading for name in figures]
-    yield facts(_about(best.found, best.plan, steps) | {"searched": "; ".join(map(_searched, answer.searches))})
+    yield facts(_about(best.found, best.plan, answer.steps) | {"searched": "; ".join(map(_searched, answer.searches))})
     rows = [
         (
             *([_rate(item.found.problem)] if several else []),
@@ -78,7 +87,7 @@ def answer_text(answer: PlanAnswer, steps: Sequence[PlanStep]) -> Iterator[str]:
     yield folded_table(
         [*(["rate"] if several else []), "DSPs", "hardware", "exits", "policy", *headings], rows, "--json"
     )
-    changes = [(item.change, _kept(problem, item.fresh), *_shown(figures, item.fresh)) for item in steps]
+    changes = [(item.change, _kept(problem, item.fresh), *_shown(figures, item.fresh)) for item in answer.steps]
     if changes:
         yield table(["the recommended plan with", "", *headings], changes)
 
@@ -105,6 +114,7 @@ def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str
         "its logic": _logic(source, item.row),
         "exits": setting.text(problem.network.exits),
         "policy": problem.policies[item.policy].spec,
+        "cost": _given(problem, plan, found.minimised),
         "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
         "bound": _bound(found, plan),
     }
@@ -126,11 +136,25 @@ def _bound(found: Plans, plan: Plan) -> str | None:
     least = found.least_cost
     if not least:
         return None
-    shown = {"dsps": f"{least:,.0f} DSPs", "share": f"{percent(least, 1)} of a board's DSPs"}
+    counted = " or ".join(dict.fromkeys(source.counted for source in found.problem.sources if any(source.dsps)))
+    shown = {"dsps": f"{least:,.0f} {counted}", "share": f"{percent(least, 1)} of a board's DSPs"}
     text = shown.get(found.minimised) or quantity(least, "J")
+    traffic = found.problem.traffic
+    stated = traffic.rate_per_s is None and traffic.samples is None
+    proved = "" if stated else f"; proved for the requests of seed {traffic.seed}"
     if math.isclose(least, plan.cost):
-        return f"{text}: no plan can cost less"
-    return f"no plan can cost less than {text}, which is {percent(1 - least / plan.cost, 1)} less"
+        return f"{text}: no plan can cost less{proved}"
+    return f"no plan can cost less than {text}, which is {percent(1 - least / plan.cost, 1)} less{proved}"
+
+
+def _given(problem: PlanProblem, plan: Plan, minimised: str) -> str | None:
+    """Why hardware that is given, or a cluster, is cheaper than every board."""
+    counted = problem.sources[plan.candidate.source].counted
+    if minimised != "dsps" or counted == "DSPs" or all(source.counted == counted for source in problem.sources):
+        return None
+    if counted == "nothing":
+        return "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out"
+    return "its devices are counted as DSPs are; to compare boards, leave it out"
 
 
 def _interval(unit: str, found: Estimate) -> str:
@@ -191,5 +215,5 @@ def miss(found: Plans) -> str:
     _, hardware, exits, policy = _where(problem, plan)
     return (
         f'no plan keeps "{item.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
-        f"{_searched(found)}"
+        f"no hardware answers a sample in less than {quantity(found.fastest_s, 's')}; {_searched(found)}"
     )

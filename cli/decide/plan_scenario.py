@@ -1,24 +1,56 @@
-"""What `fluidb plan` is asked, by the file of a scenario or by options; and the problem that this is."""
+"""What `fluidb plan` is asked, by the file of a scenario or by options."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..design.problem import Space
-from ..options import objective, tried_thresholds, typed
+from ..names import offering, policy_names
+from ..options import OptionalTrace, Samples, Slo, ThresholdsTried, flag, option, tried_thresholds, typed
 
 if TYPE_CHECKING:
-    from ...studies.plan.problem import PlanProblem
+    from ...dse.npu.stated import DesignOptions
     from ...studies.plan.scenario import PlanScenario
+
+_POLICIES = "As in serve-sim, with alternatives: adaptb:timeout=S|M|L; the usual ones if not given. Repeatable."
 
 BESIDE_SCENARIO = {"network", "runs", "output", "plot", "force", "as_json", "threads", "scheduler"}
 """Parameters that may stand beside a scenario."""
 
 
-def asked(ctx: typer.Context, network: str, platforms: str | None, space: Space, given: dict[str, Any]) -> PlanScenario:
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What must hold for which traffic, and what is tried: the keys of a scenario."""
+
+    require: Annotated[
+        list[str] | None, option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")
+    ] = None
+    rate: Annotated[
+        str | None,
+        option("Poisson arrivals in requests a second, one or more rates; max finds the highest.", "RATE,...|max"),
+    ] = None
+    trace: OptionalTrace = None
+    slo: Slo = None
+    samples: Samples = None
+    thresholds: ThresholdsTried = None
+    policy: Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(policy_names))] = None
+    minimise: Annotated[
+        Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
+    ] = "dsps"
+    over_p99: Annotated[
+        bool, flag("Also show dearer plans with a lower 99th percentile, not only a higher accuracy.", "--over-p99")
+    ] = False
+    seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0
+    seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5
+    count: Annotated[int, option("Requests of a run with a rate.", min=100, max=10**7)] = 20_000
+
+
+def asked(
+    ctx: typer.Context, network: str, platforms: str | None, designs: DesignOptions, question: Question
+) -> PlanScenario:
     """The scenario of a file in the place of the network, or the one that options state."""
     from ...formats import InputError, validate
     from ...studies.plan.scenario import SCHEMA, PlanScenario, is_plan_scenario, read_plan_scenario
@@ -30,7 +62,7 @@ def asked(ctx: typer.Context, network: str, platforms: str | None, space: Space,
                 f"{others[0]}: expected it in {network}, which states the question, found it beside; move it"
             )
         return read_plan_scenario(network)
-    stated = {key: value for key, value in given.items() if value is not None and value != []}
+    stated = {key: value for key, value in vars(question).items() if value is not None and value != []}
     for key, value in (("platforms", platforms), ("require", stated.get("require"))):
         if not value:
             what = "expected at least one, found none; state it, or name a scenario in place of the network"
@@ -42,12 +74,8 @@ def asked(ctx: typer.Context, network: str, platforms: str | None, space: Space,
     if "thresholds" in stated:
         stated["thresholds"] = list(tried_thresholds(stated["thresholds"]) or ())
     named = [name.strip() for name in platforms.split(",")]
-    content = {"schema": SCHEMA, "network": network, "platforms": named, "space": _texts(space), **stated}
+    content = {"schema": SCHEMA, "network": network, "platforms": named, "space": vars(designs), **stated}
     return validate(PlanScenario, content, Path("options"))
-
-
-def _texts(space: Space) -> dict[str, Any]:
-    return {key: str(value) if isinstance(value, str) else value for key, value in vars(space).items()}
 
 
 def _rates(text: str) -> list[float] | str:
@@ -63,30 +91,3 @@ def _rates(text: str) -> list[float] | str:
     if not all(1e-6 <= item <= 1e9 for item in found):
         raise InputError(f'rate: expected requests a second, or max, found "{text}"; write e.g. 15 or 15,30')
     return found
-
-
-def problem_of(scenario: PlanScenario) -> PlanProblem:
-    """The problem of a scenario, at the first of its rates, checked before anything is simulated."""
-    from ...serving import parse_requirement
-    from ...studies.plan import problem
-    from ...studies.plan.hardware import find_networks, find_sources
-    from ...studies.plan.policies import find_policies
-    from ...traffic.reading import read_trace
-    from ...traffic.samples import read_samples
-
-    space = Space(**dict(scenario.space))
-    samples = None if scenario.samples is None else read_samples(scenario.samples)
-    networks = find_networks(scenario.network, samples)
-    trace = None if scenario.trace is None else read_trace(scenario.trace)
-    rate_per_s = next(iter(scenario.rates_per_s), None if scenario.rate is None else 1.0)
-    sources = [item for name in scenario.platforms for item in find_sources(networks, name, space.read)]
-    return problem.problem_of(
-        networks[0].network,
-        sources,
-        find_policies(scenario.policy, sources),
-        [parse_requirement(text) for text in scenario.require],
-        problem.PlanTraffic(
-            rate_per_s, trace, scenario.count, objective(scenario.slo), samples, scenario.seed, scenario.seeds
-        ),
-        scenario.thresholds,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,62 +28,86 @@ from ..render import facts, ms, percent, printable, show, table
 
 if TYPE_CHECKING:
     from ...plots.report import Report
+    from ...serving import Requests
 
 FOLDERS = (
     "Folders of designs or devices with their latency tables, or of `fluidb compare -o`; files of several networks."
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReportedRequests:
+    """The requests to simulate, with which policies, and what must hold."""
+
+    trace: Annotated[Path | None, option("Requests to simulate; without them only designs are shown.", "FILE")] = None
+    policy: Policies = None
+    slo: Slo = None
+    seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None
+    predict_depth: PredictDepth = None
+    clients: ClientCount = None
+    think: Think = None
+    count: SentCount = None
+    require: Required = None
+
+    @property
+    def policies(self) -> list[str]:
+        """The policies to simulate."""
+        from ...formats import InputError
+        from ...plots.report import MAX_SERIES
+        from ...serving.policies import FOR_ONE_NETWORK
+
+        specs = self.policy or list(FOR_ONE_NETWORK)
+        if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
+            raise InputError(
+                f"policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
+                f"found {', '.join(specs)}"
+            )
+        return specs
+
+    @property
+    def requests(self) -> Requests | None:
+        """The requests as the library takes them; ``None`` if the designs alone are shown."""
+        from ...formats import InputError
+
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if not given.keys() & {"trace", "clients"}:
+            if given:
+                name = next(iter(given))
+                raise InputError(f"{name}: would change nothing without a trace; add a trace or leave it out")
+            return None
+        given = {name: value for name, value in given.items() if name not in ("policy", "require")}
+        return ServiceOptions(**given).requests
+
+
 def command(
     directories: Annotated[list[Path], argument(FOLDERS, "DIR|FILE...")],
     output: Annotated[Path, written("The page to write.", "FILE")],
-    trace: Annotated[Path | None, option("Requests to simulate; else the designs alone are shown.", "FILE")] = None,
-    policy: Policies = None,
-    slo: Slo = None,
-    seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
-    predict_depth: PredictDepth = None,
-    clients: ClientCount = None,
-    think: Think = None,
-    count: SentCount = None,
-    require: Required = None,
+    *,
+    asked: ReportedRequests,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a search and its simulations as one HTML page.
 
-    The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
-    or --clients also the policies: figures with intervals, distributions, and what ran at the beginning.
+    The page loads nothing from the network. It shows design, resources, utilisation and latency table
+    of every folder; with --trace or --clients also the policies, with figures, intervals,
+    distributions, and what ran at the beginning.
     """
     from ...formats import InputError, write_file
     from ...plots import check_picture
-    from ...plots.report import MAX_SERIES, make_report, report_text
-    from ...serving import parse_requirement, read_networks
-    from ...serving.policies import FOR_ONE_NETWORK
+    from ...plots.report import make_report, report_text
+    from ...serving import parse_requirement
+    from ...serving.networks import named_in
     from ...studies.comparison import COMPARE_FILE
     from ...tables.latency import TABLE_FILES
 
     tables = [folder / name for folder in directories for name in (*TABLE_FILES, COMPARE_FILE)]
-    check_picture(output, replace=force, suffixes=None, apart=[trace, *tables])
+    check_picture(output, replace=force, suffixes=None, apart=[asked.trace, *tables])
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")
-    needing = {"policy": policy, "slo": slo, "seed": seed, "predict_depth": predict_depth, "require": require}
-    needing |= {"think": think, "count": count}
-    for name, given in needing.items():
-        if trace is None and clients is None and given is not None:
-            raise InputError(f"{name}: would change nothing without a trace; add a trace or leave it out")
-    specs = policy or list(FOR_ONE_NETWORK)
-    if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
-        raise InputError(
-            f"policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
-            f"found {', '.join(specs)}"
-        )
-    requests = None
-    if trace is not None or clients is not None:
-        requests = ServiceOptions(
-            trace=trace, slo=slo, seed=seed or 0, predict_depth=predict_depth, clients=clients, think=think, count=count
-        ).requests
-    networks = [item.name for path in directories if path.suffix == ".toml" for item in read_networks(path)]
-    required = [parse_requirement(text, networks=networks) for text in require or []]
+    requests, specs = asked.requests, asked.policies
+    networks = [name for path in directories for name in named_in(path)]
+    required = [parse_requirement(text, networks=networks) for text in asked.require or []]
     report = make_report(directories, requests, specs, required)
     if requests is not None and not report.designs:
         raise InputError("trace: would change nothing without a design; add a design's folder or leave it out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +13,39 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.exits.search import PlanResult
+    from ...rules.exit_choice import ExitGoal
     from ...tables.exit_plan import StepRecord
+    from ...traffic.measures import Measure
 
 GUARD = "Protects the precision on other samples: bound (95 % confidence), a higher one to keep, e.g. 99.5%, or none."
 TARGET = "A device, a folder with times of the network with all its candidates, or measured times of all stages."
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalOptions:
+    """What the exits are to keep, and for which batches."""
+
+    batch: Annotated[int, option("Samples of a batch.")]
+    precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%"
+    slow: Annotated[str, option("Share of batches that may take longer than without exits.", "SHARE")] = "2%"
+    guard: Annotated[str, option(GUARD, "bound|SHARE|none")] = "bound"
+    gain: Annotated[str, option("Share of the rest of its time that a later exit must save.", "SHARE")] = "2%"
+    thresholds: ThresholdsTried = None
+
+    def read(self, measure: Measure) -> ExitGoal:
+        """The goal, with thresholds of a measure."""
+        from ...rules.exit_choice import ExitGoal
+
+        tried = tried_thresholds(self.thresholds)
+        named: dict[str, Any] = {"bound": "bound", "none": None}
+        return ExitGoal(
+            self.batch,
+            precision=_share(self.precision, "precision"),
+            slow=_share(self.slow, "slow", "2%"),
+            gain=_share(self.gain, "gain", "2%"),
+            guard=named[self.guard] if self.guard in named else _share(self.guard, "guard"),
+            confidences=measure.searched if tried is None else tried,
+        )
 
 
 def command(
@@ -23,13 +53,9 @@ def command(
         str, argument("A network with exit candidates: a name, or a TOML file.", "NETWORK", **named(NETWORK))
     ],
     target: Annotated[str, argument(TARGET, "DEVICE|DIR|FILE.csv", **named(DEVICE))],
-    samples: Annotated[Path, option("Its answers at every candidate and at the end.", "FILE")],
-    batch: Annotated[int, option("Samples of a batch.")],
-    precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%",
-    slow: Annotated[str, option("Share of batches that may take longer than without exits.", "SHARE")] = "2%",
-    guard: Annotated[str, option(GUARD, "bound|SHARE|none")] = "bound",
-    gain: Annotated[str, option("Share of the rest of its time that a later exit must save.", "SHARE")] = "2%",
-    thresholds: ThresholdsTried = None,
+    samples: Annotated[Path, option("The network's answers at every candidate and at the end.", "FILE")],
+    *,
+    asked: GoalOptions,
     output: Annotated[Path | None, written("The folder to write.")] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -43,20 +69,12 @@ def command(
     from ...dse.exits.search import check_plan_folder, plan_exits, times_of, write_plan
     from ...models.candidates import find_candidates
     from ...models.loader import read_network_file
-    from ...rules.exit_choice import ExitGoal
     from ...traffic.samples import read_samples
 
     if output is not None:
         check_plan_folder(output, replace=force, apart=[Path(network), Path(target), samples])
-    tried, log = tried_thresholds(thresholds), read_samples(samples)
-    goal = ExitGoal(
-        batch,
-        precision=_share(precision, "precision"),
-        slow=_share(slow, "slow", "2%"),
-        gain=_share(gain, "gain", "2%"),
-        guard={"bound": "bound", "none": None}[guard] if guard in ("bound", "none") else _share(guard, "guard"),
-        confidences=log.measure.searched if tried is None else tried,
-    )
+    log = read_samples(samples)
+    goal = asked.read(log.measure)
     file, path = read_network_file(network)
     planned = plan_exits(file, path, times_of(file, path, target), log, goal)
     if output is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..names import DEVICE, NETWORK, named
-from ..options import AsJson, PictureOptions, argument, names, numbers, option, written
+from ..options import AsJson, PictureOptions, argument, names, option, written
 from ..render import folded_table, percent, show, table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _MANY_PAIRS = 36
-"""Pairs of exits that are shown: those of eight exits."""
+"""Most pairs of exits that are shown: as many as eight exits have."""
 
 
 def command(
@@ -28,7 +28,8 @@ def command(
     ] = None,
     output: Annotated[Path | None, written("With a device or cores: the folder to write.")] = None,
     cores: Annotated[
-        str | None, option("So many cores on one memory; of each design or engine, with commas between.", "N[,N,...]")
+        str | None,
+        option("Number of cores on one memory; for several designs or engines, one number for each.", "N[,N,...]"),
     ] = None,
     *,
     picture: PictureOptions,
@@ -61,10 +62,8 @@ def command(
     elif device is None:
         from ...dse.npu.latency import write_latency
 
-        if output is not None or picture.force or picture.plot is not None:
-            raise InputError(
-                "latency: --output, --force and --plot need a device or --cores; write NETWORK DEVICE -o DIR"
-            )
+        if output is not None or picture.plot is not None:
+            raise InputError("latency: --output and --plot need a device or --cores; write NETWORK DEVICE -o DIR")
         folder = Path(directory)
         made = write_latency(folder)
     else:
@@ -94,12 +93,12 @@ def command(
 def _write_cores(directory: str, device: str | None, cores: str, output: Path, *, replace: bool) -> LatencyTable:
     """Make and write the table of several cores: of designs, or of engines."""
     from ...dse.cores import design_cores, engine_cores, tabulate_cores, write_cores
-    from ...formats import InputError
+    from ...formats import InputError, parse_numbers
     from ...models.loader import read_network_file
     from ...platforms import load_platform
     from ...platforms.engine import Engine
 
-    counts = [int(count) for count in numbers(cores, "cores", int, "2 or 1,2")]
+    counts = [int(count) for count in parse_numbers(cores, "cores", int, "2 or 1,2")]
     kinds = names(directory if device is None else device) or []
     if len(counts) != len(kinds):
         raise InputError(

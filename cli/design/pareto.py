@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..options import AsJson, PictureOptions, Threads, option
 from ..render import facts, percent, progress, show, table
-from .problem import NetworkName, PlatformName, Problem, Search, board_of
+from .problem import NetworkName, PlatformName, Search, board_of
 
 if TYPE_CHECKING:
     from ...dse.npu.pareto import Axis, Front, FrontPoint
+    from ...dse.npu.stated import Problem
 
 SHARES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25, 0.1)
 """Shares of the best objective for which the text lists the least resources."""

@@ -1,17 +1,17 @@
-"""Options of `dse`, `pareto` and `plan`: the network, the board and the search."""
+"""Options of `dse` and `pareto`: the network, the board and what is best."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ...dse.npu.choices import GOALS, MAX_DESIGN_BATCH, Batching, Objective, Overlap
+from ...dse.npu.choices import GOALS, Objective
+from ...dse.npu.stated import DesignOptions, Problem
 from ..names import BOARD, NETWORK, named, offering
-from ..options import argument, choice, flag, numbers, option
+from ..options import argument, choice, option
 
 if TYPE_CHECKING:
-    from ...dse import SearchOptions
     from ...dse.npu.design import DesignTable
     from ...dse.npu.fbcb import FbcbTable
     from ...models import Network
@@ -24,13 +24,9 @@ PlatformName = Annotated[
     str, argument("A board: a name from `fluidb platforms`, or a TOML file.", "PLATFORM", **named(BOARD))
 ]
 
-Bandwidth = Annotated[
-    str | None,
-    option("Bandwidth instead of the platform's: off chip (3.2GB/s), or of a cluster's links (100Mb/s).", "QUANTITY"),
-]
-
 Persistent = Annotated[
-    str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")
+    str | None,
+    option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB); search finds how much.", "QUANTITY|search"),
 ]
 
 BestBy = Annotated[
@@ -42,73 +38,17 @@ BestBy = Annotated[
         **offering((*GOALS, "hit_ratio")),
     ),
 ]
-_Layout = Literal[Batching.FLUID, Batching.ROW, Batching.COLUMN, Batching.FC, Batching.NONE]
-"""All but Equation (1) as printed, a reading of the paper that only Python and ``papers/`` use."""
-
 SEARCH = "search"
 """The value of an option that asks for all sizes."""
 
 
-class Problem(NamedTuple):
-    """A search as the user stated it."""
-
-    network: Network
-    platform: Board
-    options: SearchOptions
-
-
 @dataclass(frozen=True, kw_only=True)
-class Space:
-    """The options that define which designs a search considers."""
-
-    batching: Annotated[_Layout, option("How the engine lays out a batch.")] = Batching.FLUID
-    stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
-    overlap: Annotated[
-        Overlap,
-        option("Time of a layer: tile by tile as built, its ideal (roofline), or the ideal with the paper's words."),
-    ] = Overlap.TILES
-    b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=MAX_DESIGN_BATCH)] = 8
-    bandwidth: Bandwidth = None
-    int8: Annotated[bool, flag("Words of 8 bits, two MACs a DSP.", "--int8")] = False
-    pixels: Annotated[
-        str | None, option("Output pixels that a design may work on side by side, instead of the board's.", "V1,V2,...")
-    ] = None
-    max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
-    max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
-    max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None
-
-    def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
-        """Read the search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
-        from ...dse import SearchOptions
-        from ...formats import parse_bandwidth, validate
-        from ...models import load_network
-        from ...platforms import LUT_KEYS, load_platform
-
-        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
-        board = load_platform(platform, bandwidth)
-        board = board.in_int8() if self.int8 else board
-        if self.pixels is not None:
-            board = board.with_pixels([int(V) for V in numbers(self.pixels, "pixels", int, "1,2,4")])
-        limits = {
-            "max_dsps": limit(self.max_dsp, "max_dsp", board.dsps, "DSPs", "80% or 720DSPs"),
-            "max_ram_mbit": limit(self.max_ram, "max_ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
-            "max_luts": limit(self.max_lut, "max_lut", board.luts, "LUTs", "76% or 166000LUTs"),
-        }
-        options = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
-        options |= given | {"limits": limits}
-        net = load_network(network) if isinstance(network, str) else network
-        found = validate(SearchOptions, options, Path("options"))
-        if self.max_lut is not None and not found.counts_logic(board):
-            board.require(LUT_KEYS, "--max-lut")
-        return Problem(net, board, found)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search(Space):
+class Search(DesignOptions):
     """The same options, and those that define which design is the best."""
 
     weights: Annotated[
-        str | None, option("w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.", "W1,W2,...|FILE")
+        str | None,
+        option("Weights w_b for b = 1..B_max, or results of `serve-sim --json`; all 1 if not given.", "W1,W2,...|FILE"),
     ] = None
     objective: Annotated[
         str | None,
@@ -129,10 +69,10 @@ class Search(Space):
 
     def _weighted(self, network: Network, objective: Objective) -> dict[str, object]:
         """The weights w_b that the user typed, or the batches that a simulation ran, read from its results."""
-        from ...formats import InputError
+        from ...formats import InputError, parse_numbers
 
         if self.weights is None or not self.weights.endswith(".json"):
-            found = numbers(self.weights, "weights", float, "1,1,2, or a file whose name ends in .json")
+            found = parse_numbers(self.weights, "weights", float, "1,1,2, or a file whose name ends in .json")
             if found and objective is Objective.LATENCY:
                 raise InputError("weights: the objective latency is that of b = 1 and takes none; leave them out")
             return {"weights": found, "objective": objective}
@@ -148,7 +88,7 @@ class Search(Space):
 
 
 def board_of(board: Board) -> str:
-    """A board in one line, with the width of its words if it is not that of most."""
+    """A board in one line, with the width of its words if it is not 16 bits."""
     words = "" if board.word_bits == 16 else f", {board.word_bits} bits"
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s{words}"
 
@@ -182,23 +122,3 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         "designs_ruled_out": design.designs_ruled_out,
         "runners_up": others,
     }
-
-
-def limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
-    """A limit that the user typed: an amount, or a share of the board's."""
-    from ...formats import InputError, parse_quantity
-
-    if text is None:
-        return None
-    units = {unit: 1.0} if total is None else {unit: 1.0, "%": total / 100}
-    share = text.strip().endswith("%")
-    value = round(parse_quantity(text, units, what, example), 9)  # 100 % is all of it
-    if share and total is not None and value > total:
-        raise InputError(f'{what}: expected at most 100% of the board, found "{text}"; write e.g. {example}')
-    if unit == "Mb":
-        return value
-    if value < 1:
-        raise InputError(f'{what}: expected room for at least 1, found "{text}"; write e.g. {example}')
-    if not share and value != int(value):
-        raise InputError(f'{what}: expected a whole number, found "{text}"; write e.g. {example}')
-    return int(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,16 +12,24 @@ from ..render import facts, ms, percent, progress, show, table
 SHOWN = 3
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasuringOptions:
+    """How the network is cut and measured."""
+
+    inputs: Inputs = None
+    exits: Ends = None
+    b_max: Annotated[int, option("Largest batch size.")] = 8
+    repeats: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20
+    threads: StageThreads = 1
+    name: Annotated[str | None, option("The device's name.")] = None
+    seed: Annotated[int, option("Seed of the order of batches, and of samples that leave.")] = 0
+
+
 def command(
     model: Model,
     output: Annotated[Path, written("The folder to write: device, times, latency table, samples.")],
-    inputs: Inputs = None,
-    exits: Ends = None,
-    b_max: Annotated[int, option("Largest batch size.")] = 8,
-    repeats: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20,
-    threads: StageThreads = 1,
-    name: Annotated[str | None, option("The device's name.")] = None,
-    seed: Annotated[int, option("Seed of the order of batches, and of samples that leave.")] = 0,
+    *,
+    how: MeasuringOptions,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -35,9 +44,9 @@ def command(
 
     check_measured_folder(output, force)
     with progress("samples answered alone") as report:
-        network = RealNetwork(model, inputs, names(exits), threads, report)
+        network = RealNetwork(model, how.inputs, names(how.exits), how.threads, report)
     with progress("measuring") as report:
-        found = measure(network, b_max=b_max, repeats=repeats, name=name, seed=seed, progress=report)
+        found = measure(network, b_max=how.b_max, repeats=how.repeats, name=how.name, seed=how.seed, progress=report)
     write_measurement(network, found, output, replace=force)
     device, noisy = found.device, "; ".join(found.noisy[:SHOWN])
     more = f", and {len(found.noisy) - SHOWN} more" if len(found.noisy) > SHOWN else ""
@@ -45,13 +54,13 @@ def command(
         "network": f"{network.name}, exits {', '.join(network.exits)}",
         "device": f"{device.name}: {device.title}",
         "runtime": network.runs_on,
-        "repeats": f"{repeats}, drift {percent(found.drift, 1)}",
+        "repeats": f"{how.repeats}, drift {percent(found.drift, 1)}",
         "gather": None if device.gather_s_per_sample is None or device.gather_floor_s is None
         else f"{ms(device.gather_floor_s)} + {ms(device.gather_s_per_sample)} a sample",
         "wake-up": ms(device.wake_up_s or 0.0),
         "too noisy": f"beyond {percent(NOISY, 0)}: {noisy}{more}; measure on an idle machine" if noisy else None,
     }  # fmt: skip
-    batches = range(1, b_max + 1)
+    batches = range(1, how.b_max + 1)
     rows = []
     for number, exit_ in enumerate(network.exits, 1):
         here = [cell for cell in found.cells if cell.stage == number]
@@ -60,7 +69,7 @@ def command(
     text = [facts(about), table(["stage, time in ms", *(f"b={b}" for b in batches)], rows)]
     record = {
         "output": output, "network": network.name, "exits": network.exits, "device": device, "cells": found.cells,
-        "repeats": repeats, "drift": found.drift, "noisy": found.noisy,
+        "repeats": how.repeats, "drift": found.drift, "noisy": found.noisy,
     }  # fmt: skip
     then = f"; next: fluidb serve-real {model} {output} --trace FILE --slo 50ms"
     show(as_json, "fluidb.measure-output/1", record, text, output, then)

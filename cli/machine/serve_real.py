@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +22,7 @@ from ..options import (
     OptionalTrace,
     PictureOptions,
     Policy,
-    RequestsFile,
-    Required,
+    ReplayFiles,
     Seed,
     SentCount,
     Served,
@@ -30,7 +31,6 @@ from ..options import (
     StageThreads,
     Think,
     Threshold,
-    TimelineFile,
     names,
 )
 from ..render import facts, ms, outcomes, progress, show
@@ -41,27 +41,50 @@ if TYPE_CHECKING:
     from ...machine.serve import MachineResult
 
 
+@dataclass(frozen=True, kw_only=True)
+class RealOptions:
+    """The requests, the policy, and how the network is run."""
+
+    trace: OptionalTrace = None
+    clients: ClientCount = None
+    think: Think = None
+    count: SentCount = None
+    policy: Policy = "fluid"
+    on_deadline: OnDeadline = None
+    admit: Admit = None
+    between: Between = None
+    inputs: Inputs = None
+    exits: Ends = None
+    slo: Slo = None
+    threshold: Threshold = None
+    seed: Seed = 0
+    threads: StageThreads = 1
+
+    @property
+    def service(self) -> ServiceOptions:
+        """The options that a simulation has too."""
+        keys = ("trace", "clients", "think", "count", "policy", "on_deadline", "admit", "between", "slo", "seed")
+        return ServiceOptions(**{key: getattr(self, key) for key in keys})
+
+    def run(self, models: Sequence[str]) -> list[RealNetwork]:
+        """The networks, ready to run; each sample was answered alone."""
+        from ...formats import InputError
+        from ...machine.network import RealNetwork
+
+        if len(models) > 1:  # each has its own
+            for name in ("inputs", "exits"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"{name}: expected one network, found a file of several; leave it out")
+        with progress("samples answered alone") as report:
+            return [RealNetwork(model, self.inputs, names(self.exits), self.threads, report) for model in models]
+
+
 def command(
     model: Models,
     directory: Served,
-    trace: OptionalTrace = None,
-    clients: ClientCount = None,
-    think: Think = None,
-    count: SentCount = None,
-    policy: Policy = "fluid",
-    on_deadline: OnDeadline = None,
-    admit: Admit = None,
-    between: Between = None,
-    inputs: Inputs = None,
-    exits: Ends = None,
-    slo: Slo = None,
-    threshold: Threshold = None,
-    seed: Seed = 0,
-    threads: StageThreads = 1,
-    requests: RequestsFile = None,
-    timeline: TimelineFile = None,
-    require: Required = None,
     *,
+    asked: RealOptions,
+    files: ReplayFiles,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -72,54 +95,34 @@ def command(
     run that is on the device, and keeps what was served. A file of several networks
     takes a model for each, in its order: a.onnx,b.onnx.
     """
-    from ...formats import InputError, check_free, together
+    from ...formats import InputError
     from ...machine.measurement import MEASURED_FILES
-    from ...machine.network import RealNetwork
     from ...machine.serve import read_measured, serve_real
-    from ...plots.replay import draw_replay
-    from ...serving import parse_requirement, write_requests, write_timeline
-    from ...serving.networks import as_served, names_of
+    from ...serving import parse_requirement
+    from ...serving.networks import as_served, named_in
     from ...traffic import parse_thresholds
 
     models = names(model) or []
-    if len(models) > 1:  # each has its own
-        for name, given in (("inputs", inputs), ("exits", exits)):
-            if given is not None:
-                raise InputError(f"{name}: expected one network, found a file of several; leave it out")
-    sources = [trace, inputs, directory, *map(Path, models), *(directory / name for name in MEASURED_FILES)]
-    picture.check([*sources, requests, timeline])
-    for output, other in ((requests, timeline), (timeline, requests)):
-        if output is not None:
-            check_free(output, picture.force, apart=[*sources, other])
-    levels = None if threshold is None else parse_thresholds(threshold, "threshold")
+    sources = [asked.trace, asked.inputs, directory, *map(Path, models)]
+    files.check(picture, [*sources, *(directory / name for name in MEASURED_FILES)])
+    levels = None if asked.threshold is None else parse_thresholds(asked.threshold, "threshold")
+    required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     networks = as_served(read_measured(directory), levels)
-    required = [parse_requirement(text, networks=names_of(networks)) for text in require or []]
-    asked = ServiceOptions(
-        trace=trace, clients=clients, think=think, count=count, policy=policy, slo=slo, seed=seed,
-        on_deadline=on_deadline, admit=admit, between=between,
-    )  # fmt: skip
-    with progress("samples answered alone") as report:
-        running = [RealNetwork(item, inputs, names(exits), threads, report) for item in models]
+    requests, policy = asked.service.requests, asked.service.scheduler
+    running = asked.run(models)
     with progress("serving") as report, stopping() as stop:
-        done = serve_real(
-            running, networks, asked.requests, asked.scheduler, requirements=required, stop=stop, progress=report
-        )
+        done = serve_real(running, networks, requests, policy, requirements=required, stop=stop, progress=report)
         found = done.served
-        with together():
-            if timeline is not None:
-                write_timeline(found.replay, timeline, replace=picture.force)
-            if requests is not None:
-                write_requests(found.replay, requests, replace=picture.force)
-            picture.write(lambda: draw_replay(found.replay, found.policy))
+        written = files.write(found.replay, found.policy, picture)
     record = {
-        "model": model, "design": directory, "trace": trace,
-        **({} if clients is None else {"clients": clients, "think": think or "0"}),
-        **_record_of(done, running[0], slo), **({"requirements": found.requirements} if required else {}),
+        "model": model, "design": directory, "trace": asked.trace,
+        **({} if asked.clients is None else {"clients": asked.clients, "think": asked.think or "0"}),
+        **_record_of(done, running[0], asked.slo), **({"requirements": found.requirements} if required else {}),
     }  # fmt: skip
     text = [_facts(done, running[0]), *text_of(found)]
     if required:
         text.append(outcomes([item.text for item in required], found.requirements))
-    show(as_json, "fluidb.serve-real-output/1", record, text, others=(requests, timeline, picture.plot))
+    show(as_json, "fluidb.serve-real-output/1", record, text, others=written)
     if done.outcome.failure:
         fault = f"{done.outcome.failure}; {done.returned:,} requests were served before, and are kept"
         raise InputError(f"{', '.join(str(item.path) for item in running)}: {fault}")

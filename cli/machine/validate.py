@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,6 @@ from ..options import (
     StageThreads,
     Think,
     names,
-    numbers,
     objective,
     option,
     written,
@@ -32,34 +32,82 @@ if TYPE_CHECKING:
     from ...machine.validation import TrialPlan, Validation
 
 
-def command(
-    model: Models,
+@dataclass(frozen=True, kw_only=True)
+class TrialOptions:
+    """The runs that are compared, and what passes."""
+
     policy: Annotated[
         list[str] | None,
         option("As in serve-sim; serial, adaptb and fluid if not given. Repeatable.", "NAME[:KEY=VALUE,...]"),
-    ] = None,
+    ] = None
     loads: Annotated[
         str | None,
         option("Arrival rates, as shares of what the device serves one by one; 0.3,0.6 if not given.", "P,P,..."),
-    ] = None,
+    ] = None
     clients: Annotated[
         str | None, option("Numbers of clients that wait for their answers, in place of rates.", "N,N,...")
-    ] = None,
-    think: Think = None,
-    repeats: Annotated[int, option("Traces of each policy at each load.")] = 11,
-    count: Annotated[int, option("Requests of each trace.")] = 400,
-    within: Annotated[float, option("Largest relative error of the mean latency that passes.")] = 0.05,
+    ] = None
+    think: Think = None
+    repeats: Annotated[int, option("Traces of each policy at each load.")] = 11
+    count: Annotated[int, option("Requests of each trace.")] = 400
+    within: Annotated[float, option("Largest relative error of the mean latency that passes.")] = 0.05
+
+    def plan(self, seed: int) -> TrialPlan:
+        """The runs as the library takes them."""
+        from ...formats import InputError, parse_numbers
+        from ...machine.validation import DEFAULT_POLICIES, TrialPlan
+        from ...traffic.clients import Clients, parse_think
+
+        if self.clients is not None and self.loads is not None:
+            raise InputError("clients: expected rates or clients, found both; leave out one of the two")
+        if self.clients is None and self.think is not None:
+            raise InputError(
+                "think: expected --clients beside it, found none; leave it out, or state e.g. --clients 1,4"
+            )
+        tried = parse_numbers(self.clients, "clients", int, "1,4")
+        tried = tried or parse_numbers(self.loads or "0.3,0.6", "loads", float, "0.3,0.6")
+        waiting = None if self.clients is None else Clients(1, *parse_think(self.think or "0"))
+        return TrialPlan(
+            policies=tuple(dict.fromkeys(self.policy or DEFAULT_POLICIES)), loads=tuple(tried), repeats=self.repeats,
+            count=self.count, within=self.within, clients=waiting, seed=seed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How the networks run on this machine."""
+
     networks: Annotated[
         Path | None, option("What several models are served with, their file; times are measured anew.", "FILE")
-    ] = None,
-    inputs: Inputs = None,
-    exits: Ends = None,
-    b_max: Annotated[int, option("Largest batch size.")] = 8,
-    slo: Slo = None,
-    threads: StageThreads = 1,
-    seed: Annotated[int, option("Seed of the order of the runs.")] = 0,
-    output: Annotated[Path | None, written("The folder to write: a page, its picture, every run.")] = None,
+    ] = None
+    inputs: Inputs = None
+    exits: Ends = None
+    b_max: Annotated[int, option("Largest batch size.")] = 8
+    slo: Slo = None
+    threads: StageThreads = 1
+    seed: Annotated[int, option("Seed of the order of the runs.")] = 0
+
+    def validate(self, models: Sequence[str], plan: TrialPlan) -> tuple[list[RealNetwork], Validation]:
+        """Run the networks and the simulator."""
+        from ...machine.network import RealNetwork
+        from ...machine.validation import validate_simulator
+        from ...serving import read_networks
+
+        stated = None if self.networks is None else read_networks(self.networks)
+        with progress("samples answered alone") as report:
+            running = [RealNetwork(name, self.inputs, names(self.exits), self.threads, report) for name in models]
+        with progress("runs") as report:
+            return running, validate_simulator(
+                running, plan, networks=stated, b_max=self.b_max, slo_s=objective(self.slo), progress=report
+            )
+
+
+def command(
+    model: Models,
     *,
+    trial: TrialOptions,
+    how: RunOptions,
+    output: Annotated[Path | None, written("The folder to write: a page, its picture, every run.")] = None,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -73,41 +121,23 @@ def command(
     """
     from ...formats import InputError, together
     from ...machine.measurement import machine
-    from ...machine.network import RealNetwork
-    from ...machine.validation import DEFAULT_POLICIES, TrialPlan, validate_simulator
     from ...machine.validation_page import check_validation_folder, write_validation
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
-    from ...serving import read_networks
-    from ...traffic.clients import Clients, parse_think
 
-    if clients is not None and loads is not None:
-        raise InputError("clients: expected rates or clients, found both; leave out one of the two")
-    if clients is None and think is not None:
-        raise InputError("think: expected --clients beside it, found none; leave it out, or state e.g. --clients 1,4")
-    tried = numbers(clients, "clients", int, "1,4") or numbers(loads or "0.3,0.6", "loads", float, "0.3,0.6")
-    waiting = None if clients is None else Clients(1, *parse_think(think or "0"))
-    models = names(model) or []
-    for name, given in (("inputs", inputs), ("exits", exits)):
+    plan, models = trial.plan(how.seed), names(model) or []
+    for name, given in (("inputs", how.inputs), ("exits", how.exits)):
         if given is not None and len(models) > 1:  # each has its own
             raise InputError(f"{name}: expected one network, found several with commas between; leave it out")
-    picture.check([inputs, networks, output])
+    picture.check([how.inputs, how.networks, output])
     if output is not None:
         check_validation_folder(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
-    plan = TrialPlan(
-        policies=tuple(dict.fromkeys(policy or DEFAULT_POLICIES)), loads=tuple(tried), repeats=repeats, count=count,
-        within=within, clients=waiting, seed=seed,
-    )  # fmt: skip
-    stated = None if networks is None else read_networks(networks)
-    with progress("samples answered alone") as report:
-        running = [RealNetwork(name, inputs, names(exits), threads, report) for name in models]
-    with progress("runs") as report:
-        found = validate_simulator(running, plan, networks=stated, b_max=b_max, slo_s=objective(slo), progress=report)
-    about = _facts(running, plan, found, slo, think) | {
+    running, found = how.validate(models, plan)
+    about = _facts(running, plan, found, how.slo, trial.think) | {
         "answers": f"{found.answers_wrong:,} are wrong" if found.answers_wrong else "all as the network alone gives"
     }
-    tables = _tables(found, "load" if waiting is None else "clients")
+    tables = _tables(found, "load" if plan.clients is None else "clients")
     with together():
         picture.write(lambda: draw_validation(found))
         if output is not None:
@@ -118,10 +148,10 @@ def command(
     if found.refused:
         text.append(
             f"{found.refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the "
-            f"mean latency by more than {percent(within, 1)}; use an idle machine, or ask for less (--within)"
+            f"mean latency by more than {percent(plan.within, 1)}; use an idle machine, or ask for less (--within)"
         )
-    record = {"model": model, "machine": machine(), "runtime": running[0].runtime, "within": within}
-    record |= {} if waiting is None else {"clients": tried, "think": think or "0"}
+    record = {"model": model, "machine": machine(), "runtime": running[0].runtime, "within": plan.within}
+    record |= {} if plan.clients is None else {"clients": list(plan.loads), "think": trial.think or "0"}
     record["validation"] = found
     show(as_json, "fluidb.validate-output/1", record, text, output)
     if picture.plot is not None:

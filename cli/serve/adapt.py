@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...serving.judgement import Exits
-    from ...studies.adapt import AdaptationResult
+    from ...studies.adapt import AdaptationResult, LoadChange
 
 SAMPLES = "The log that the plan was chosen by; requests draw from it."
 POLICY = "pame with its parameters (`fluidb docs policies`)."
@@ -21,41 +22,55 @@ THEN = "From --from on, requests draw from these samples."
 TIMES = "From --from on, the hardware takes these inference times."
 
 
+@dataclass(frozen=True, kw_only=True)
+class AdaptOptions:
+    """What adapts, and what changes while the trace is served."""
+
+    policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame"
+    window: Annotated[int, option(WINDOW, min=0)] = 100
+    start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None
+    until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None
+    then_samples: Annotated[Path | None, option(THEN, "FILE")] = None
+    then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None
+
+    @property
+    def change(self) -> LoadChange | None:
+        """What changes, if anything does."""
+        from ...studies.adapt import LoadChange
+
+        from_s, until_s = duration(self.start, "from"), duration(self.until, "until")
+        if all(given is None for given in (from_s, until_s, self.then_samples, self.then_times)):
+            return None
+        start_s = math.inf if from_s is None else from_s
+        return LoadChange(from_s=start_s, until_s=until_s, samples=self.then_samples, times=self.then_times)
+
+
 def command(
     plan: Annotated[Path, argument("A folder that `fluidb exits -o DIR` wrote.", "DIR")],
     trace: TraceFile,
     samples: Annotated[Path, option(SAMPLES, "FILE")],
-    policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame",
-    window: Annotated[int, option(WINDOW, min=0)] = 100,
-    start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None,
-    until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None,
-    then_samples: Annotated[Path | None, option(THEN, "FILE")] = None,
-    then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None,
+    *,
+    asked: AdaptOptions,
     slo: Slo = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace while exits and thresholds follow the load.
 
-    Where there is evidence that precision, slow batches or the samples that leave
-    are not those of the plan, exits are chosen anew, as for other hardware; the
-    plan comes back with its load (PAME, Section 7.6). Every change is printed.
+    Exits are chosen again when there is evidence that the precision, the share of slow batches
+    or the samples that leave differ from the plan, or that the hardware does. The plan's
+    exits return with its load (PAME, Section 7.6). Every change is printed.
     """
     from ...serving import Requests
-    from ...studies.adapt import LoadChange, serve_adaptively
+    from ...studies.adapt import serve_adaptively
 
-    from_s, until_s, change = duration(start, "from"), duration(until, "until"), None
-    if any(given is not None for given in (from_s, until_s, then_samples, then_times)):
-        change = LoadChange(
-            from_s=math.inf if from_s is None else from_s, until_s=until_s, samples=then_samples, times=then_times
-        )
     requests = Requests(trace=trace, samples=samples, slo_s=objective(slo), seed=seed)
-    found = serve_adaptively(plan, requests, policy, window=window, change=change)
+    found = serve_adaptively(plan, requests, asked.policy, window=asked.window, change=asked.change)
     latency_s = found.served.finish_s - found.arrival_s
     record = {
         "plan": plan,
         "trace": trace,
-        "policy": policy,
+        "policy": asked.policy,
         "requests": len(latency_s),
         "mean_latency_s": float(latency_s.mean()),
         **found.whole._asdict(),
@@ -63,7 +78,7 @@ def command(
             {**change._asdict(), "exits": _exits(found, change.exits)} for change in found.served.changes
         ],
     }  # fmt: skip
-    show(as_json, "fluidb.adapt-output/2", record, _text(found, policy, float(latency_s.mean())))
+    show(as_json, "fluidb.adapt-output/2", record, _text(found, asked.policy, float(latency_s.mean())))
 
 
 def _exits(found: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:

@@ -12,12 +12,10 @@ import typer
 from ..options import (
     AsJson,
     PictureOptions,
-    RequestsFile,
-    Required,
+    ReplayFiles,
     Served,
     ServiceOptions,
     Threshold,
-    TimelineFile,
     duration,
     objective_record,
     option,
@@ -48,18 +46,14 @@ def command(
     simulated: ServiceOptions,
     threshold: Threshold = None,
     until: Annotated[str | None, option("Stop at this time; unfinished requests are violations.", "DURATION")] = None,
-    requests: RequestsFile = None,
-    timeline: TimelineFile = None,
-    require: Required = None,
     *,
+    files: ReplayFiles,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design: latency, violations, utilisation."""
-    from ...formats import check_free, together
-    from ...plots.replay import draw_replay
-    from ...serving import parse_requirement, write_requests, write_timeline
-    from ...serving.networks import as_served, names_of
+    from ...serving import parse_requirement
+    from ...serving.networks import named_in
     from ...serving.serve import serve
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
@@ -67,25 +61,15 @@ def command(
     served, until_s = simulated.requests, duration(until, "until")
     read = [given for given in (served.trace, served.samples) if isinstance(given, Path)]
     sources = [*read, directory, *(directory / name for name in TABLE_FILES)]
-    picture.check([*sources, requests, timeline])
-    for output, other in ((requests, timeline), (timeline, requests)):
-        if output is not None:
-            check_free(output, picture.force, apart=[*sources, other])
+    files.check(picture, sources)
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
-    networks = as_served(directory, levels)
-    required = [parse_requirement(text, networks=names_of(networks)) for text in require or []]
+    required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     with progress("reading and replaying") as report:
         found = serve(
-            networks, served, simulated.scheduler, until_s=until_s or math.inf, requirements=required,
-            record=timeline is not None, progress=report,
+            directory, served, simulated.scheduler, threshold=levels, until_s=until_s or math.inf,
+            requirements=required, record=files.timeline is not None, progress=report,
         )  # fmt: skip
-    replay, judged = found.replay, found.requirements
-    with together():
-        if timeline is not None:
-            write_timeline(replay, timeline, replace=picture.force)
-        if requests is not None:
-            write_requests(replay, requests, replace=picture.force)
-        picture.write(lambda: draw_replay(replay, found.policy))
+    written, judged = files.write(found.replay, found.policy, picture), found.requirements
     closed = {} if served.clients is None else {"clients": simulated.clients, "think": simulated.think or "0"}
     told, text = record_of(found, simulated.slo), list(text_of(found))
     record = {
@@ -97,7 +81,7 @@ def command(
     if any(found.undecided):
         unclear = [item.text for item, open_ in zip(required, found.undecided, strict=True) if open_]
         text.append(facts({"undecided": f"{'; '.join(unclear)}: fails at one end of the engine's error"}))
-    show(as_json, "fluidb.serve-sim-output/1", record, text, others=(requests, timeline, picture.plot))
+    show(as_json, "fluidb.serve-sim-output/1", record, text, others=written)
     if any(found.undecided) or not all(item.holds for item in judged):
         raise typer.Exit(1)
 
@@ -141,11 +125,8 @@ def _ends_record(found: ServeResult) -> dict[str, object]:
 def _text_of_all(found: ServeResult, latency: LatencyTable) -> Iterator[str]:
     """The text about all requests that were served, by the device of a latency table."""
     summary, unavoidable = found.summary, found.unavoidable_violations
-    worth = int(summary.independent_requests)
-    lost, refused, clients = summary.deadlines, summary.admission, found.replay.traffic.clients
-    late = None if found.replay.on_deadline == "serve" else lost
+    worth, clients = int(summary.independent_requests), found.replay.traffic.clients
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
-    accuracy = [] if summary.accuracy is None else ["accuracy"]
     waiting = found.replay.traffic.trace.at_once  # then there is no rate, and what counts is when all have returned
     variances = {"depth": summary.depth_variance, "width": summary.width_variance}
     spread = ", ".join(f"{value:,.4g} of {name}" for name, value in variances.items() if value is not None)
@@ -167,6 +148,23 @@ def _text_of_all(found: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "any scheduler": None
         if unavoidable is None
         else f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
+        **_answers(found),
+        f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
+        "energy": None if summary.energy_j is None else f"{quantity(summary.energy_j, 'J')} a request",
+        "variance in a batch": spread if waiting else None,
+        "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
+        "scheduler calls": f"{summary.scheduler_calls:,}",
+    }
+    yield facts(about)
+    yield from _latencies(found)
+
+
+def _answers(found: ServeResult) -> dict[str, str | None]:
+    """Lines about requests without an answer, and about how right the answers are."""
+    summary = found.summary
+    lost, refused = summary.deadlines, summary.admission
+    late = None if found.replay.on_deadline == "serve" else lost
+    return {
         "refused": None
         if refused is None
         else f"{percent(refused.refused_rate)} ({refused.refused:,} requests), of infinite latency",
@@ -177,18 +175,11 @@ def _text_of_all(found: ServeResult, latency: LatencyTable) -> Iterator[str]:
         if late is None or not late.early
         else f"{percent(late.early_rate)} ({late.early:,} requests)",
         "latency of answers": None if lost is None or lost.answered_latency_s is None else ms(lost.answered_latency_s),
-        "accuracy": percent(summary.accuracy) if accuracy else None,
+        "accuracy": None if summary.accuracy is None else percent(summary.accuracy),
         "accuracy of all": None
         if lost is None or lost.accuracy_of_all is None
         else f"{percent(lost.accuracy_of_all)}, {'a drop' if refused is None else 'a drop or refusal'} being wrong",
-        f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
-        "energy": None if summary.energy_j is None else f"{quantity(summary.energy_j, 'J')} a request",
-        "variance in a batch": spread if waiting else None,
-        "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
-        "scheduler calls": f"{summary.scheduler_calls:,}",
     }
-    yield facts(about)
-    yield from _latencies(found)
 
 
 def _latencies(found: ServeResult) -> Iterator[str]:

@@ -193,4 +193,4 @@ def add(
 
 for _command in (poisson, gamma, mmpp, cameras, daily, offline, merge, rescale, add):
     app.command()(flat(_command))
-app.command("import")(trace_import.command)
+app.command("import")(flat(trace_import.command))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,21 +21,24 @@ FORMATS = (
 COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1, objectives with iso are in seconds."
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How the recording is read."""
+
+    columns: Annotated[str | None, option(COLUMNS, "arrival=NAME,id=NAME,slo=NAME,exit=NAME")] = None
+    unit: Annotated[str | None, option("csv, jsonl: unit of times; iso: ISO 8601 timestamps.", "s|ms|us|ns|iso")] = None
+    delimiter: Annotated[str | None, option("csv: between columns; a comma if not given.", "CHARACTER")] = None
+    seed: Annotated[int | None, option("azure-functions-2019: same seed, same arrivals within each minute.")] = None
+
+
 def command(
     format_: Annotated[
         str, argument(f"{', '.join(FORMATS[:-1])} or jsonl (`fluidb docs traffic`).", "FORMAT", **offering(FORMATS))
     ],
     file: Annotated[Path, argument("The file to import.", "FILE")],
     output: Output,
-    columns: Annotated[
-        str | None,
-        option(COLUMNS, "arrival=NAME,id=NAME,slo=NAME,exit=NAME"),
-    ] = None,
-    unit: Annotated[
-        str | None, option("csv, jsonl: unit of times; iso: ISO 8601 timestamps.", "s|ms|us|ns|iso")
-    ] = None,
-    delimiter: Annotated[str | None, option("csv: between columns; a comma if not given.", "CHARACTER")] = None,
-    seed: Annotated[int | None, option("azure-functions-2019: same seed, same arrivals within each minute.")] = None,
+    *,
+    how: ReadingOptions,
     skip_bad: Annotated[bool, flag("Leave out rows that cannot be used, and count them.", "--skip-bad")] = False,
     force: Force = False,
     as_json: AsJson = False,
@@ -48,7 +52,8 @@ def command(
     from ...traffic.trace import write_trace
 
     check_free(output, force, apart=[file])
-    options = ImportOptions(None if columns is None else parse_named_columns(columns), unit, delimiter, seed)
+    columns = None if how.columns is None else parse_named_columns(how.columns)
+    options = ImportOptions(columns, how.unit, how.delimiter, how.seed)
     made = import_trace(format_, file, options, skip_bad=skip_bad)
     write_trace(made.trace, output, replace=force)
     record = {

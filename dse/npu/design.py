@@ -18,9 +18,9 @@ from ...formats import (
     table_text,
     write_directory,
 )
-from ...models import Network
+from ...models import Network, as_network
 from ...models.network import Count
-from ...platforms import ENERGY_KEYS, LUT_KEYS, Board
+from ...platforms import ENERGY_KEYS, LUT_KEYS, Board, as_board
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 from .choices import Overlap
 from .fbcb import FbcbTable, encode
@@ -93,7 +93,7 @@ class DesignTable(Table):
 
 
 def tabulate_design(
-    network: Network, platform: Board, options: SearchOptions, found: SearchResult
+    network: Network | AnyPath, platform: Board | AnyPath, options: SearchOptions, found: SearchResult
 ) -> tuple[DesignTable, FbcbTable]:
     """Make the tables of a search.
 
@@ -111,6 +111,7 @@ def tabulate_design(
     fbcb : FbcbTable
         Its control block.
     """
+    network, platform = as_network(network), as_board(platform)
     counted = platform.states(ENERGY_KEYS)
     evaluator, tile = Evaluator(network, platform, options), found.best.tile
     cost, choice = evaluator.evaluate(tile)

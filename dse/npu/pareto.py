@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError, brief, first_rows
-from ...models import Network
-from ...platforms import LUT_KEYS, Board
+from ...formats import AnyPath, InputError, brief, first_rows
+from ...models import Network, as_network
+from ...platforms import LUT_KEYS, Board, as_board
 from .choices import Objective, Overlap
 from .objectives import OBJECTIVES, check_objectives
 from .resources import logic_of
@@ -276,8 +276,8 @@ def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> N
 
 
 def find_front(
-    network: Network,
-    platform: Board,
+    network: Network | AnyPath,
+    platform: Board | AnyPath,
     options: SearchOptions | None = None,
     over: Sequence[Axis] | None = None,
     *,
@@ -307,7 +307,7 @@ def find_front(
     InputError
         If no design fits, the axes make no front, or the board does not state what they need.
     """
-    options = options or SearchOptions()
+    network, platform, options = as_network(network), as_board(platform), options or SearchOptions()
     axes = tuple([Axis.DSP] if over is None else over)
     check_axes(platform, options.objective, axes)
     if Axis.LUT in axes and not options.counts_logic(platform):

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from ...formats import InputError, SparseRecord, Strict, brief, first_rows
-from ...models import Network
+from ...formats import AnyPath, InputError, SparseRecord, Strict, brief, first_rows
+from ...models import Network, as_network
 from ...models.network import Count
-from ...platforms import Board
+from ...platforms import Board, as_board
 from ...platforms.board import ONE_PIXEL
 from .choices import MAX_DESIGN_BATCH, Batching, Objective, Overlap
 from .fbcb import MAX_BLOCK_BITS, entry_bits
@@ -494,8 +494,8 @@ def rank(space: NDArray[np.int64], losses: NDArray[np.float64]) -> NDArray[np.in
 
 
 def search(
-    network: Network,
-    platform: Board,
+    network: Network | AnyPath,
+    platform: Board | AnyPath,
     options: SearchOptions | None = None,
     *,
     top: int = TOP,
@@ -511,10 +511,10 @@ def search(
 
     Parameters
     ----------
-    network : Network
-        The network, heads included.
-    platform : Board
-        The board.
+    network : Network, str or Path
+        The network, heads included, or its name or file.
+    platform : Board, str or Path
+        The board, or its name or file.
     options : SearchOptions, optional
         Engine, batch sizes, objective; by default Fluid Batching with Stackable PEs up to 8.
     top : int
@@ -537,12 +537,10 @@ def search(
 
     Examples
     --------
-    >>> from fluidb.models import load_network
-    >>> from fluidb.platforms import load_platform
-    >>> str(search(load_network("resnet50"), load_platform("zc706")).best.tile)
+    >>> str(search("resnet50", "zc706").best.tile)
     '<1024,7,128>'
     """
-    options = options or SearchOptions()
+    network, platform, options = as_network(network), as_board(platform), options or SearchOptions()
     check_objectives(platform, [options.objective])
     room, goal = options.room(platform), OBJECTIVES[options.objective]
     if options.tile is None:
@@ -609,7 +607,9 @@ def _by_bound(
     return np.concatenate(found), values
 
 
-def configure(network: Network, platform: Board, tile: Tile, options: SearchOptions) -> LayoutChoice:
+def configure(
+    network: Network | AnyPath, platform: Board | AnyPath, tile: Tile, options: SearchOptions
+) -> LayoutChoice:
     """Find the best (k, B_R) of each layer and batch on a given design.
 
     On equal cycles fewer words win, then k = 1 before 2 before 1/2, then the smaller B_R, then fewer blocks.
@@ -628,4 +628,4 @@ def configure(network: Network, platform: Board, tile: Tile, options: SearchOpti
     LayoutChoice
         One row for each GEMM, in execution order.
     """
-    return Evaluator(network, platform, options).choose(tile)
+    return Evaluator(as_network(network), as_board(platform), options).choose(tile)

@@ -158,7 +158,7 @@ def _makespan(benchmark: Benchmark, way: BatchingMethod, lab: Lab, seed: int, fl
 
 
 def gain(benchmark: Benchmark, way: BatchingMethod, over: BatchingMethod, lab: Lab, floors: float = 1.0) -> Floats:
-    """Throughput of one way over that of another, by seed."""
+    """Ratio of the throughputs of two ways, by seed."""
     return makespans(benchmark, over, lab, floors) / makespans(benchmark, way, lab, floors)
 
 

@@ -15,7 +15,7 @@ from .npu import BATCH, UNIFORM
 from .tables import CELLS
 
 ENDLESS = 10
-"""Of a mean latency of so many SLOs it is taken that the queue grows as long as requests come."""
+"""A mean latency of more SLOs is taken to say that the queue grows as long as requests come."""
 
 TIMES = {Overlap.PAPER: "paper's words", Overlap.IDEAL: "ideal", Overlap.TILES: "as built"}
 

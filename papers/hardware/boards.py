@@ -148,7 +148,7 @@ def hardware_shapes(_: Lab) -> Item:
 
 
 def as_engine(board: Board) -> Engine:
-    """The multipliers of a board as those of an engine, which takes windows whole as the paper's does."""
+    """A board's multipliers as an engine, which takes windows whole as the paper's engine does."""
     return Engine(
         name=f"engine-{board.name}", title=f"multipliers of {board.title}", pixels=1, input_channels=1,
         output_channels=min(board.macs_per_cycle, MOST), clock_mhz=board.clock_mhz, word_bits=board.word_bits,

@@ -36,7 +36,7 @@ class Measured(NamedTuple):
     latency_s: float  # of one thread
     many_per_s: float  # frames of many threads
     moving: float  # share of an inference on a core in which words move
-    frames: float  # pixels of its input, in those of FRAME
+    frames: float  # pixels of its input, as a multiple of the pixels of FRAME
 
     @property
     def fitted(self) -> bool:

@@ -94,7 +94,7 @@ def _summary(cells: dict[str, str]) -> Summary:
 
 
 def inside(figures: Sequence[float], intervals: Sequence[Interval | None]) -> float:
-    """Per cent of pairs of runs of which the interval of one holds the figure of the other."""
+    """Per cent of pairs of runs in which the interval of one holds the figure of the other."""
     held = [
         interval is not None and interval.low <= figure <= interval.high
         for (_, interval), (figure, _) in permutations(zip(figures, intervals, strict=True), 2)
@@ -162,14 +162,23 @@ def hardware_mlperf(lab: Lab) -> Item:
         ours.append(rows[-2].ours)
         rows.append(row(APART, of, "simulated", "%", np.array([apart(group.figures) for group in groups]),
                         basis=PREDICTED))  # fmt: skip
-    lent = next(item.ours for item in reversed(rows) if LENT in item.at)
+    lent = next(row.ours for row in reversed(rows) if LENT in row.at)
+    claims = _claims(every, held, spread, lent, ours)
+    return Item("hardware_mlperf", "One run beside the other four (MLPerf Server)", _notes(len(every), left_out), rows,
+                claims=claims, picture="dots")  # fmt: skip
+
+
+def _claims(
+    every: Sequence[Sequence[Summary]], held: float, spread: float, lent: float, ours: Sequence[float]
+) -> list[Claim]:
+    """What the shares of intervals that hold another figure say: of submissions, with lent widths, and of our runs."""
     widths = [100 * (end.high - end.low) / run.p99 for runs in every for run in runs for end in [run.interval()]]
     reason = (
         f"the p99 of five runs with the same arrivals are {spread:.1f} % apart in the median, and an interval is "
         f"{np.median(widths):.1f} % wide"
     )
     wanted = f"at least {RIGHT:.1f} %"
-    claims = [
+    return [
         Claim(
             "An interval of one run, its latencies independent, holds the p99 of the others", "MLPerf v0.7", wanted,
             f"{held:.1f} %", held >= RIGHT, reason,
@@ -183,9 +192,13 @@ def hardware_mlperf(lab: Lab) -> Item:
             f"{np.mean(ours):.1f} %", bool(np.mean(ours) >= RIGHT), f"at a load the least is {min(ours):.1f} %",
         ),
     ]  # fmt: skip
-    notes = [
+
+
+def _notes(submissions: int, left_out: int) -> list[str]:
+    """What a reader must know of the runs."""
+    return [
         (
-            f"{len(every)} Server submissions of MLPerf Inference v0.7, closed division, five runs each; {left_out} "
+            f"{submissions} Server submissions of MLPerf Inference v0.7, closed division, five runs each; {left_out} "
             "are left out, whose runs had different rates, and those of dlrm-99.9, which repeat those of dlrm-99. All "
             "runs had the same seed of arrivals, so what sets them apart is the machine."
         ),
@@ -205,11 +218,9 @@ def hardware_mlperf(lab: Lab) -> Item:
             "intervals hold. They tell nothing of a machine that is not the same in every run: measure several."
         ),
     ]
-    return Item("hardware_mlperf", "One run beside the other four (MLPerf Server)", notes, rows, claims=claims,
-                picture="dots")  # fmt: skip
 
 
 def _held(submissions: Sequence[Sequence[Summary]], worth: float = 1.0) -> float:
-    """Per cent of pairs of runs of a submission, of which the interval of one holds the p99 of the other."""
+    """Per cent of pairs of runs of a submission in which the interval of one holds the p99 of the other."""
     shares = [inside([run.p99 for run in runs], [run.interval(worth) for run in runs]) for runs in submissions]
     return float(np.mean(shares))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...dse.device.engine import batch_times, needs, needs_of, product_cycles
@@ -30,6 +30,10 @@ BATCH = {"alexnet": 16}
 """Samples for which the sheet reads the weights of fully connected layers once; one of other networks."""
 
 KB = 1024
+
+CYCLES, TIME = "MAC cycles", "time"
+EVERY, WITH_WEIGHTS = "all layers", "all layers, the sheet's weights"
+"""What a row gives, and for which layers."""
 
 
 class SheetLayer(NamedTuple):
@@ -105,89 +109,110 @@ def _shipped_ms(name: str, engine: Engine) -> float:
     return 1e3 * float(batch_times(need, engine, batch).sum()) / batch
 
 
+NOTES = [
+    (
+        "The sheet divides MACs by 2,048 with channels rounded up to 16: so do 8 pixels that stream, by 16 input, "
+        "by 16 output channels. Where a map is one pixel, outputs stream too: it does not round the 1,000 of last "
+        "layers. First layers follow no rule, so theirs differ: 3 channels count as 4 in GoogLeNet and ResNet-50, "
+        "which NVDLA's pixel formats support, but as 3 in AlexNet, whose map counts as 54 x 54 and is stated as "
+        "55 x 55."
+    ),
+    "In Winograd's form 3x3 windows of stride 1 take cycles / 2.25 and have 16 weights for 9.",
+    (
+        "Times are those without SRAM: of each layer the longer of MACs and DRAM, as ours. A pool and an addition "
+        "are part of the layer before them; branches of GoogLeNet that read one map are one layer; "
+        "fully connected layers of AlexNet read their weights once for 16 samples. It moves 1,024 bytes in 100 "
+        "cycles (ours in 102.4), and doubles the cycles of ResNet-50's layers of 64 outputs."
+    ),
+    (
+        "In all three networks a window with a stride has weights for a multiple of it, a 1x1 of stride 2 for 2x2; "
+        "NVDLA's page on data formats says so of Winograd's form only. GoogLeNet's time differs by weights that "
+        "follow no rule: 9, not 16, in eight of its ten layers in Winograd's form, though that page, the other two "
+        "layers, AlexNet and ResNet-50 have 16."
+    ),
+]
+
+
 def hardware_nvdla(_: Lab) -> Item:
     """Layers whose cycles are equal, and sums, of each network."""
     engine = load_platform("nvdla-2048", kind=Engine)
     networks = defaultdict(list)
     for layer in sheet_layers(engine):
         networks[layer.network].append(layer)
-    rows, claims = [], []
+    rows: list[Row] = []
+    claims: list[Claim] = []
     for name, layers in networks.items():
-        parts = {
-            "first layer": layers[:1],
-            "layers between": layers[1:-1],
-            "last layer": layers[-1:],
-            "all layers": layers,
-        }
-        for of, part in parts.items():
-            there, here = (sum(getattr(layer, key) for layer in part) for key in ("printed", "ours"))
-            rows.append(Row("MAC cycles", of, name, "cycles", here, paper=there, basis=PREDICTED))
-        cycles = rows[-1].difference or 0.0
-        counts = [[layer.equal for layer in layers if layer.winograd == winograd] for winograd in (False, True)]
-        others = [layer for layer in layers if abs(layer.weight_ratio - 1) >= EQUAL]
-        of_weights = {
-            "layers with our weights": [layer for layer in layers if layer not in others],
-            "layers with other weights": others,
-            "all layers": layers,
-        }
-        for of, part in of_weights.items():
-            if not part:
-                continue
+        here = [*_cycles(name, layers), *_times(name, layers, engine)]
+        rows += here
+        claims += _claims(name, layers, here)
+    return Item("hardware_nvdla", "NVDLA's performance sheet", NOTES, rows, claims=claims, picture="bars")
+
+
+def _cycles(name: str, layers: Sequence[SheetLayer]) -> Iterator[Row]:
+    """MAC cycles of parts of a network."""
+    parts = {
+        "first layer": layers[:1],
+        "layers between": layers[1:-1],
+        "last layer": layers[-1:],
+        EVERY: layers,
+    }
+    for of, part in parts.items():
+        there, here = (sum(getattr(layer, key) for layer in part) for key in ("printed", "ours"))
+        yield Row(CYCLES, of, name, "cycles", here, paper=there, basis=PREDICTED)
+
+
+def _with_other_weights(layers: Sequence[SheetLayer]) -> list[SheetLayer]:
+    return [layer for layer in layers if abs(layer.weight_ratio - 1) >= EQUAL]
+
+
+def _times(name: str, layers: Sequence[SheetLayer], engine: Engine) -> Iterator[Row]:
+    """Times of a network: by whose weights are counted, and of the network that ships."""
+    others = _with_other_weights(layers)
+    parts = {
+        "layers with our weights": [layer for layer in layers if layer not in others],
+        "layers with other weights": others,
+        EVERY: layers,
+    }
+    for of, part in parts.items():
+        if part:
             there = 1e3 * sum(layer.printed_s for layer in part)
-            rows.append(Row("time", of, name, "ms", 1e3 * seconds(part, engine), paper=there, basis=PREDICTED))
-        time = rows[-1].difference or 0.0
-        given = 1e3 * seconds(layers, engine, given=True)
-        rows.append(Row("time", "all layers, the sheet's weights", name, "ms", given, paper=there, basis=GIVEN))
-        with_weights = rows[-1].difference or 0.0
-        if name in SHIPPED:
-            rows.append(Row("time", "the network that ships", name, "ms", _shipped_ms(name, engine), paper=there,
-                            basis=PREDICTED))  # fmt: skip
-        wanted = f"within {NEAR:g} %"
-        claims += [
-            Claim(
-                f"{name}: MAC cycles of layers are equal",
-                "sheet",
-                f"{len(counts[0])} layers without Winograd, {len(counts[1])} with it",
-                f"{sum(counts[0])} and {sum(counts[1])}",
-                all(map(all, counts)),
-                f"others are {', '.join(layer.work.name for layer in layers if not layer.equal)}",
-            ),
-            Claim(f"{name}: their sum is near", "sheet", wanted, f"{cycles:+.1f} %", abs(cycles) <= NEAR),
-            Claim(
-                f"{name}: the time is near", "sheet", wanted, f"{time:+.1f} %", abs(time) <= NEAR, _why(others)
-            ),
-            Claim(
-                f"{name}: the time is near with the sheet's weights", "sheet", wanted, f"{with_weights:+.1f} %",
-                abs(with_weights) <= NEAR, basis=GIVEN,
-            ),
-        ]  # fmt: skip
-    notes = [
-        (
-            "The sheet divides MACs by 2,048 with channels rounded up to 16: so do 8 pixels that stream, by 16 input, "
-            "by 16 output channels. Where a map is one pixel, outputs stream too: it does not round the 1,000 of last "
-            "layers. First layers follow no rule, so theirs differ: 3 channels count as 4 in GoogLeNet and ResNet-50, "
-            "which NVDLA's pixel formats support, but as 3 in AlexNet, whose map counts as 54 x 54 and is stated as "
-            "55 x 55."
+            yield Row(TIME, of, name, "ms", 1e3 * seconds(part, engine), paper=there, basis=PREDICTED)
+    given = 1e3 * seconds(layers, engine, given=True)
+    yield Row(TIME, WITH_WEIGHTS, name, "ms", given, paper=there, basis=GIVEN)
+    if name in SHIPPED:
+        ours = _shipped_ms(name, engine)
+        yield Row(TIME, "the network that ships", name, "ms", ours, paper=there, basis=PREDICTED)
+
+
+def _claims(name: str, layers: Sequence[SheetLayer], rows: Sequence[Row]) -> list[Claim]:
+    """What the layers and the sums of a network say."""
+    apart = {(row.quantity, row.of): row.difference or 0.0 for row in rows}
+    cycles, time, with_weights = (apart[key] for key in ((CYCLES, EVERY), (TIME, EVERY), (TIME, WITH_WEIGHTS)))
+    counts = [[layer.equal for layer in layers if layer.winograd == winograd] for winograd in (False, True)]
+    wanted = f"within {NEAR:g} %"
+    return [
+        Claim(
+            f"{name}: MAC cycles of layers are equal",
+            "sheet",
+            f"{len(counts[0])} layers without Winograd, {len(counts[1])} with it",
+            f"{sum(counts[0])} and {sum(counts[1])}",
+            all(map(all, counts)),
+            f"others are {', '.join(layer.work.name for layer in layers if not layer.equal)}",
         ),
-        "In Winograd's form 3x3 windows of stride 1 take cycles / 2.25 and have 16 weights for 9.",
-        (
-            "Times are those without SRAM: of each layer the longer of MACs and DRAM, as ours. A pool and an addition "
-            "are part of the layer before them; branches of GoogLeNet that read one map are one layer; "
-            "fully connected layers of AlexNet read their weights once for 16 samples. It moves 1,024 bytes in 100 "
-            "cycles (ours in 102.4), and doubles the cycles of ResNet-50's layers of 64 outputs."
+        Claim(f"{name}: their sum is near", "sheet", wanted, f"{cycles:+.1f} %", abs(cycles) <= NEAR),
+        Claim(
+            f"{name}: the time is near", "sheet", wanted, f"{time:+.1f} %", abs(time) <= NEAR,
+            _why(_with_other_weights(layers)),
         ),
-        (
-            "In all three networks a window with a stride has weights for a multiple of it, a 1x1 of stride 2 for 2x2; "
-            "NVDLA's page on data formats says so of Winograd's form only. GoogLeNet's time differs by weights that "
-            "follow no rule: 9, not 16, in eight of its ten layers in Winograd's form, though that page, the other two "
-            "layers, AlexNet and ResNet-50 have 16."
+        Claim(
+            f"{name}: the time is near with the sheet's weights", "sheet", wanted, f"{with_weights:+.1f} %",
+            abs(with_weights) <= NEAR, basis=GIVEN,
         ),
-    ]
-    return Item("hardware_nvdla", "NVDLA's performance sheet", notes, rows, claims=claims, picture="bars")
+    ]  # fmt: skip
 
 
 def _why(layers: Sequence[SheetLayer]) -> str:
-    """The layers of which the sheet counts other weights."""
+    """The layers whose weights the sheet counts otherwise."""
     by_ratio = defaultdict(list)
     for layer in layers:
         by_ratio[f"{layer.weight_ratio:.3g}"].append(layer.work.name)

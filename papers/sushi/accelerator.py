@@ -58,7 +58,7 @@ def sushi_table1(lab: Lab) -> Item:
         chip = _chip(name)
         word = chip.word_bits // 8
         off_chip = round(chip.bytes_per_s / chip.clock_hz)
-        window = 9 * chip.C_P * word  # C_P R S words of a 3x3 window; weights pass through the rows likewise
+        window = 9 * chip.C_P * word  # C_P R S words of a 3x3 window; weights pass through the rows in the same way
         widths = {
             "distinct": math.lcm(off_chip, window),
             "streaming": math.lcm(off_chip, window),
@@ -236,7 +236,7 @@ def sushi_fig13(lab: Lab) -> Item:
         ratios = [with_ / without for with_, without in zip(printed["with"], printed["without"], strict=True)]
         found = [row[0] / row[1] for row in table.time_s]
         rows += _ends("speed-up by the buffer", "ResNet-50, 3x3 layers", board, found, sorted(ratios), PREDICTED, "x")
-        # the share of the energy is that of the bytes: the energy of a byte cancels
+        # energies have the same ratio as bytes: the energy of a byte cancels
         rows += _ends("off-chip energy saved", "ResNet-50, 3x3 layers", board, saved(table.off_chip_bytes),
                       PUBLISHED["energy"]["ResNet-50"], CALIBRATED)  # fmt: skip
         least_s[board] = min(row[1] for row in table.time_s)

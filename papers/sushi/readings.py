@@ -80,7 +80,7 @@ class Reading:
         return _subgraphs(self, 1)
 
     def latency(self, columns: int) -> LatencyTable:
-        """Every SubNet with ``columns`` SubGraphs, of which the first is the common part of all SubNets."""
+        """Every SubNet with ``columns`` SubGraphs; the first of these is the common part of all SubNets."""
         return _latency(self, columns)
 
 

@@ -92,7 +92,7 @@ def with_constraints(table: LatencyTable, trace: Trace, seed: int, slack: float 
 
 
 def apart(table: LatencyTable, lab: Lab, seed: int) -> Traffic:
-    """Random queries, each of which finds the accelerator idle, as in the paper."""
+    """Random queries; each finds the accelerator idle, as in the paper."""
     count = lab.requests or QUERIES
     every_s = 2.0 * float(times_of(table).max())
     return with_constraints(table, Trace(np.arange(count), np.arange(count) * np.float64(every_s)), seed)

@@ -266,7 +266,7 @@ def _area(
     sheet: Axes, left: float, top: float, bottom: float, limits: tuple[float, float], tick: Callable[[float], str],
     scale: str = "linear",
 ) -> Axes:  # fmt: skip
-    """Axes for data on a part of the sheet; their y axis counts points from the top, like that of the sheet."""
+    """Axes for data on a part of the sheet; their y axis counts points from the top, as the sheet does."""
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     height = sheet.get_ylim()[0]

@@ -31,7 +31,7 @@ _MANY_EXITS = 8
 """Exits that are drawn."""
 
 _MANY_PAIRS = 36
-"""Pairs of exits that are shown: those of eight exits."""
+"""Most pairs of exits that are shown: as many as eight exits have."""
 
 
 def design_parts(ident: str, shown: ReportEntry) -> list[Element]:

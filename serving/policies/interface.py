@@ -103,7 +103,9 @@ LANE = np.dtype(
         ("admitted", "i8"),  # samples that they began with, those included that have exited since
         ("running", "i8"),  # 1 while a segment runs
         ("left", "i8"),  # segments that the top batch still runs before the policy is asked
-        ("network", "i8"),  # of several, the one of its batches, or of the last one; -1 before the first
+        ("network", "i8"),  # of its batches, or of the last one; -1 before the first
+        ("kind", "i8"),  # of core
+        ("queue", "i8"),  # which queue of each network it takes requests from
         ("run", "i8"),  # place of the running segment in the record
         ("marks", "i8"),  # what the next recorded run began with
         ("begin_s", "f8"),  # of the running segment

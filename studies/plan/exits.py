@@ -89,7 +89,7 @@ def chosen_settings(
 def settings_of(
     exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold], most: int = MOST_SUBSETS
 ) -> list[ExitSetting]:
-    """Every subset of at most so many exits with every threshold, the same for all; the most accurate first.
+    """Every subset of at most ``most`` exits with every threshold, the same for all exits; the most accurate first.
 
     A setting in which an exit lets no sample leave is left out: without that exit it answers alike and computes less.
     """
@@ -122,7 +122,7 @@ def _setting(samples: Samples, kept: tuple[int, ...], thresholds: tuple[Threshol
 def _check(exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold]) -> None:
     where, last = samples.source or "samples", len(exits)
     if samples.exits != last:
-        raise InputError(f"{where}: expected answers at {last} exits, those of the network, found {samples.exits}")
+        raise InputError(f"{where}: expected answers at {last} exits, which the network has, found {samples.exits}")
     check_tried(tried, samples.measure)
     if not tried:
         raise InputError("thresholds: expected at least one, found none")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ...dse.device.tabulate import tabulate_file
-from ...dse.npu.search import SearchOptions
+from ...dse.npu.stated import DesignOptions
 from ...dse.partition.study import study
 from ...dse.partition.tabulate import tabulate_latency
 from ...dse.subgraphs.search import find_subgraphs, latency_table
@@ -22,9 +22,6 @@ from ...tables.latency import SubNetEntry, read_latency
 from ...tables.partition import PartitionOptions
 from ...traffic.samples import Samples
 from .sources import BoardSource, Source, TableSource, subnet_sources
-
-ReadBoard = Callable[[Network, str], tuple[Network, Board, SearchOptions]]
-"""Reads the search of a network on a board, by its name."""
 
 
 class PlanNetwork(NamedTuple):
@@ -55,7 +52,7 @@ def find_networks(name: str, samples: Samples | None) -> list[PlanNetwork]:
     return [PlanNetwork(name, file, path, build_network(file, path), None)]
 
 
-def find_sources(networks: Sequence[PlanNetwork], name: str, read_board: ReadBoard) -> list[Source]:
+def find_sources(networks: Sequence[PlanNetwork], name: str, designs: DesignOptions) -> list[Source]:
     """The hardware of a name for each of the networks.
 
     Parameters
@@ -64,8 +61,8 @@ def find_sources(networks: Sequence[PlanNetwork], name: str, read_board: ReadBoa
         One, or SubNets (:func:`find_networks`).
     name : str
         Of a board, a device, an accelerator or a cluster, or a folder with a latency table.
-    read_board : callable
-        Reads what is searched on a board.
+    designs : DesignOptions
+        Which designs of a board are considered.
 
     Returns
     -------
@@ -86,13 +83,13 @@ def find_sources(networks: Sequence[PlanNetwork], name: str, read_board: ReadBoa
     platform = load_platform(name, kind=Platform)
     if isinstance(platform, Accelerator):
         return subnet_sources(name, latency_table(find_subgraphs(load_family(networks[0].name), platform)))
-    return [source for item in networks for source in _sources(item, name, platform, read_board)]
+    return [source for item in networks for source in _sources(item, name, platform, designs)]
 
 
-def _sources(item: PlanNetwork, name: str, platform: Platform, read_board: ReadBoard) -> list[Source]:
+def _sources(item: PlanNetwork, name: str, platform: Platform, designs: DesignOptions) -> list[Source]:
     """The hardware of a platform for one network."""
     if isinstance(platform, Board):
-        return [BoardSource(*read_board(item.network, name), item.subnet)]
+        return [BoardSource(*designs.read(item.network, name), item.subnet)]
     if isinstance(platform, Device):
         return [TableSource(name, tabulate_file(item.file, item.path, platform), subnet=item.subnet)]
     assert isinstance(platform, Cluster)

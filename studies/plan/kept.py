@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields
-from io import BufferedRandom
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,39 @@ from .problem import PlanProblem
 from .runs import Candidate, Finisher, RaceResult, RaceTask
 from .sources import BoardSource, Source
 
-SCHEMA = "fluidb.plan-runs/1"
+SCHEMA = "fluidb.plan-runs/2"
+_FIRST = f"{json.dumps(SCHEMA)}\n".encode()
 
 
 class KeptRaces:
-    """Finished races by the digest of all that they depend on: lines of JSON, each added when its race ends."""
+    """Finished races by the digest of all that they depend on: sealed lines, each added when its race ends."""
 
-    def __init__(self, stream: BufferedRandom, found: dict[str, Any]) -> None:
-        self._stream, self._found = stream, found
+    def __init__(self, path: Path, stream: FileIO, results: dict[str, Any], damaged: int) -> None:
+        self._path, self._stream, self._results = path, stream, results
         self._digests: dict[int, tuple[PlanProblem, str]] = {}
+        self.damaged = damaged  # lines that were dropped
         self.reused = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of the file."""
+        dropped = f"{self._path}: damaged lines that were dropped: {self.damaged:,}; their simulations run again"
+        return [dropped] if self.damaged else []
 
     def find(self, problem: PlanProblem, task: RaceTask) -> RaceResult | None:
         """The result of a race that was kept; ``None`` if there is none."""
-        found = self._found.get(self._key(problem, task))
-        if found is None:
+        result = self._results.get(self._key(problem, task))
+        if result is None:
             return None
         self.reused += 1
-        kept, *counts = found
+        kept, *counts = result
         return RaceResult([Finisher(Candidate(*plan), *figures) for plan, *figures in kept], *counts)
 
     def add(self, problem: PlanProblem, task: RaceTask, result: RaceResult) -> None:
         """Keep the result of a race."""
         key = self._key(problem, task)
-        self._found[key] = json.loads(json.dumps(result))
-        self._stream.write(f"{json.dumps([key, result])}\n".encode())
-        self._stream.flush()
+        self._results[key] = json.loads(json.dumps(result))
+        _write(self._path, self._stream, _sealed([key, result]))
 
     def _key(self, problem: PlanProblem, task: RaceTask) -> str:
         held = self._digests.get(id(problem))
@@ -56,7 +63,7 @@ class KeptRaces:
 
 @contextmanager
 def kept_races(path: AnyPath) -> Iterator[KeptRaces]:
-    """Open the file of finished races, or make it; a line that a killed search left unfinished is removed.
+    """Open the file of finished races, or make it; damaged lines, such as one that a killed search left, are removed.
 
     Parameters
     ----------
@@ -71,13 +78,13 @@ def kept_races(path: AnyPath) -> Iterator[KeptRaces]:
     Raises
     ------
     InputError
-        If it is another file, is damaged, cannot be written, or another search uses it.
+        If it is another file, cannot be written, or another search uses it.
     """
     path = Path(path)
     if path.is_fifo():
         raise InputError(f"{path}: expected a regular file, which is read and then written, found a pipe")
     try:
-        stream = path.open("r+b" if path.exists() else "x+b")
+        stream = path.open("r+b" if path.exists() else "x+b", buffering=0)
     except OSError as error:
         raise InputError(f"{path}: could not be opened ({error.strerror}); choose another file") from None
     with stream:
@@ -85,30 +92,46 @@ def kept_races(path: AnyPath) -> Iterator[KeptRaces]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"{path}: another search uses it; choose another file, or wait") from None
-        whole = stream.read()
-        if not whole:
-            stream.write(f"{json.dumps(SCHEMA)}\n".encode())
-            stream.flush()
-        else:
-            found = _read(whole, path)
-            stream.truncate(whole.rfind(b"\n") + 1)
-            stream.seek(0, 2)
-        yield KeptRaces(stream, found if whole else {})
+        content = stream.readall()
+        if content and not content.startswith(_FIRST):
+            wanted = f"finished simulations of `fluidb plan` ({SCHEMA})"
+            raise InputError(f"{path}: expected {wanted}, found another file; choose another name")
+        ended = content[: content.rfind(b"\n") + 1]
+        lines = ended[len(_FIRST) :].splitlines(keepends=True)
+        results = [_unsealed(line) for line in lines]
+        whole = [line for line, result in zip(lines, results, strict=True) if result is not None]
+        if b"".join([_FIRST, *whole]) != content:
+            stream.seek(0)
+            stream.truncate()
+            _write(path, stream, b"".join([_FIRST, *whole]))
+        yield KeptRaces(path, stream, dict(result for result in results if result), len(lines) - len(whole))
 
 
-def _read(whole: bytes, path: Path) -> dict[str, Any]:
-    """The races of a file's whole lines."""
-    first, *lines = whole[: whole.rfind(b"\n") + 1].splitlines() or [b""]
-    if first != json.dumps(SCHEMA).encode():
-        raise InputError(f"{path}: expected finished simulations of `fluidb plan` ({SCHEMA}), found another file")
-    found = {}
-    for number, line in enumerate(lines, 2):
-        with suppress(ValueError):
-            key, result = json.loads(line)
-            found[key] = result
-            continue
-        raise InputError(f"{path}: line {number} is damaged; remove the file, or what follows line {number - 1}")
-    return found
+def _sealed(content: object) -> bytes:
+    """A line of JSON behind its digest."""
+    text = json.dumps(content).encode()
+    return b"%s %s\n" % (_sha256(text).encode(), text)
+
+
+def _unsealed(line: bytes) -> tuple[str, Any] | None:
+    """The key and the result of a line; ``None`` if it is not as it was written."""
+    seal, _, text = line.rstrip(b"\n").partition(b" ")
+    if seal != _sha256(text).encode():
+        return None
+    key, result = json.loads(text)
+    return key, result
+
+
+def _write(path: Path, stream: FileIO, content: bytes) -> None:
+    """Write at the end of the file; a full disk is a fault of this file."""
+    left = memoryview(content)
+    try:
+        while left:
+            left = left[stream.write(left) :]
+    except OSError as error:
+        raise InputError(
+            f"{path}: could not be written ({error.strerror}); make room, or choose another file"
+        ) from None
 
 
 def _content(problem: PlanProblem) -> list[Any]:

@@ -68,7 +68,7 @@ class PlanTraffic:
         return range(self.seed + 1, self.seed + 1 + self.seeds)
 
     def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> Traffic:
-        """The requests of a run; ``faster``: so many times as many in a second."""
+        """The requests of a run; ``faster``: the factor by which more arrive in a second."""
         trace = self.trace if self.rate_per_s is None else poisson(self.rate_per_s, self.count, seed)
         assert trace is not None
         trace = replace(trace, arrival_s=trace.arrival_s / faster)
@@ -136,7 +136,7 @@ class PlanProblem:
         return found
 
     def most_accuracy(self, source: int, setting: int, *, early: bool = False) -> float:
-        """Accuracy of a setting on some hardware: of its samples, or at most that of its SubNets; 0 if not known.
+        """Accuracy of a setting on some hardware: of its samples, or at most of its SubNets; 0 if not known.
 
         ``early``: at most, where requests may return with the answer of any exit before their own.
         """
@@ -199,7 +199,7 @@ def problem_of(
         f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1
     ]
     faults += [
-        f"{item.name}: expected times of {len(network.exits)} exits, those of {network.name}, found {item.stages}"
+        f"{item.name}: expected times of {len(network.exits)} exits, which {network.name} has, found {item.stages}"
         for item in sources
         if item.stages != len(network.exits)
     ]

@@ -14,6 +14,7 @@ from .problem import PlanProblem
 from .rules import least_work, limits_of
 from .search import Cost, Plan, Plans, find_plans
 from .sources import Source
+from .steps import PlanStep
 
 RATIO = 1.005
 """Highest rate kept and the one above it that is not, of :func:`find_highest_rate`, differ by at most this factor."""
@@ -45,6 +46,8 @@ class PlanAnswer(NamedTuple):
 
     searches: list[Plans]
     front: list[FrontPlan]
+    steps: Sequence[PlanStep] = ()  # what the first plan becomes with less of each resource, or more traffic
+    notes: Sequence[str] = ()  # what a user should know of the file of finished simulations
 
 
 def find_at_rates(

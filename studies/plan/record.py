@@ -11,6 +11,7 @@ from ...formats import AnyPath, Table, check_own_folder, table_text, write_direc
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
 from ...traffic.samples import samples_bytes
 from .problem import PlanProblem
+from .rates import PlanAnswer
 from .runs import FreshFigures
 from .search import Plan
 from .sources import BoardSource, TableSource
@@ -63,9 +64,10 @@ def check_plan_output(folder: AnyPath, *, force: bool) -> None:
     check_own_folder(folder, force, "a plan", PLAN_FILE, PLAN_FILES)
 
 
-def write_plan(folder: AnyPath, problem: PlanProblem, plan: Plan, *, replace: bool = False) -> None:
-    """Write a plan with its design and tables into a folder of its own, whole or not at all."""
+def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) -> None:
+    """Write the first plan with its design and tables into a folder of its own, whole or not at all."""
     check_plan_output(folder, force=replace)
+    problem, plan = answer.front[0].found.problem, answer.front[0].plan
     item = plan.candidate
     source, setting, samples = problem.sources[item.source], problem.settings[item.setting], problem.traffic.samples
     files: dict[str, str | bytes] = {}

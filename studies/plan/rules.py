@@ -22,7 +22,7 @@ LATENCY, UTILISATION = "latency of one sample", "utilisation"
 
 
 class Limit(NamedTuple):
-    """At most so many of the requests of a run may take longer than a time."""
+    """How many requests of a run may take longer than a time, at most."""
 
     requirement: Requirement
     longer_than_s: NDArray[np.float64]  # (N,), by request

@@ -26,7 +26,7 @@ from .problem import Fate, PlanProblem, fate_of, right_share
 from .rules import limits_of, surely_run
 
 PARTS = (1 / 16, 1 / 4)
-"""Shares of a run after which it ends if so many requests are late already that a requirement cannot hold."""
+"""Shares of a run after which it ends if too many requests are late already for a requirement to hold."""
 
 SHOWN = ("accuracy", "accuracy_of_all", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""
@@ -100,7 +100,7 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
 
 
 def _as_stated(requirement: Requirement, fate: Fate) -> Requirement:
-    """A requirement on a figure that the summary has: with an answer to all, accuracy is that of all."""
+    """A requirement on a figure that the summary has: where all requests get an answer, accuracy counts all of them."""
     served = requirement.name == "accuracy_of_all" and not fate.drops
     return replace(requirement, name="accuracy") if served else requirement
 

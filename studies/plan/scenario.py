@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
-from ...dse.npu.choices import MAX_DESIGN_BATCH
+from ...dse.npu.stated import DesignOptions
 from ...formats import AnyPath, Strict, is_input, parse_toml, read_toml
 from ...models import NETWORKS
 from ...platforms import PLATFORMS
@@ -19,19 +20,16 @@ Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]
 
 
-class SpaceKeys(Strict):
-    """Which designs of a board are considered: the options of ``fluidb dse``."""
+def _with_options(keys: type[Strict]) -> type[Strict]:
+    """The keys, with one for each option that says which designs are considered."""
+    hints = get_type_hints(DesignOptions, include_extras=True)
+    more: dict[str, Any] = {field.name: (hints[field.name], field.default) for field in fields(DesignOptions)}
+    return create_model(keys.__name__, __base__=keys, __module__=keys.__module__, __doc__=keys.__doc__, **more)
 
-    batching: Literal["fluid", "row", "column", "fc", "none"] = "fluid"
-    stacking: bool = True
-    overlap: Literal["tiles", "ideal", "paper"] = "tiles"
-    b_max: Annotated[int, Field(ge=1, le=MAX_DESIGN_BATCH)] = 8
-    bandwidth: str | None = None
-    int8: bool = False
-    pixels: str | None = None
-    max_dsp: str | None = None
-    max_ram: str | None = None
-    max_lut: str | None = None
+
+@_with_options
+class SpaceKeys(Strict):
+    """Which designs of a board are considered: the options of ``fluidb dse``, :class:`DesignOptions`."""
 
 
 class PlanScenario(Strict):
@@ -58,7 +56,12 @@ class PlanScenario(Strict):
     def rates_per_s(self) -> list[float]:
         """The rates that it states."""
         stated = self.rate if isinstance(self.rate, list) else [self.rate]
-        return [item for item in stated if isinstance(item, float)]
+        return [rate for rate in stated if isinstance(rate, float)]
+
+    @property
+    def designs(self) -> DesignOptions:
+        """Which designs of a board are considered."""
+        return DesignOptions(**dict(self.space))
 
     @model_validator(mode="after")
     def _rates_once(self) -> Self:
@@ -68,7 +71,7 @@ class PlanScenario(Strict):
 
 
 def is_plan_scenario(name: AnyPath) -> bool:
-    """Whether a name is that of a scenario's file."""
+    """Whether a name is the file of a scenario."""
     path = Path(name)
     return path.suffix == ".toml" and is_input(path) and parse_toml(path).get("schema") == SCHEMA
 

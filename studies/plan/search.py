@@ -19,7 +19,7 @@ from ..workers import Workers, in_order, workers
 from .exits import ExitSetting
 from .kept import KeptRaces
 from .problem import Fate, PlanProblem, right_share
-from .rules import LATENCY, UTILISATION, least_energy, least_p99, possible, surely_run
+from .rules import LATENCY, UTILISATION, least_energy, least_latency, least_p99, possible, surely_run
 from .runs import Candidate, FreshFigures, RaceResult, RaceTask, fresh_runs, race
 from .sources import Source
 
@@ -74,6 +74,8 @@ class Plans:
         If the front is empty: of the plans that came nearest to keeping the requirements, the nearest.
     over_p99 : bool
         Whether the front is over the 99th percentile, too.
+    fastest_s : float
+        No hardware answers a sample in less time, in seconds.
     """
 
     problem: PlanProblem
@@ -84,6 +86,7 @@ class Plans:
     least_cost: float | None
     nearest: Plan | None = None
     over_p99: bool = False
+    fastest_s: float = 0.0
 
     __repr__ = brief
 
@@ -96,7 +99,7 @@ class _Field:
     source: NDArray[np.int64]
     row: NDArray[np.int64]
     setting: NDArray[np.int64]
-    fate: NDArray[np.int64]  # that of the policies, by its place in PlanProblem.by_fate
+    fate: NDArray[np.int64]  # of the policies, by its place in PlanProblem.by_fate
     p99_s: NDArray[np.float64]  # at least
 
     def waves(self) -> Iterator[slice]:
@@ -134,7 +137,7 @@ def find_plans(
     first : bool
         Stop at the first plan: the front has one at most.
     kept : KeptRaces, optional
-        Simulations of an earlier search, which are not made again; those of this one are added.
+        Simulations of an earlier search, which are not made again; simulations of this search are added.
     scheduler : str, optional
         Address of a Dask scheduler, or ``local``; the answer does not depend on it.
     threads : int, optional
@@ -169,7 +172,17 @@ def find_plans(
             progress(len(field.cost), len(field.cost))
     least = float(field.cost[0]) if field.cost.size else None
     nearest = None if walk.front or first else _nearest(walk)
-    return Plans(problem, cost, walk.front, counts, walk.refuted, least, nearest, over_p99)
+    fastest_s = 0.0 if walk.front else _fastest(problem)
+    return Plans(problem, cost, walk.front, counts, walk.refuted, least, nearest, over_p99, fastest_s)
+
+
+def _fastest(problem: PlanProblem) -> float:
+    """The least time in which any hardware answers a sample, at the first exit of any setting."""
+    return min(
+        float(least_latency(source, setting)[:, [*setting.kept, source.stages][0] - 1].min())
+        for source in problem.sources
+        for setting in map(problem.settings.__getitem__, problem.settings_of(source))
+    )
 
 
 def _nearest(walk: _Walk) -> Plan:

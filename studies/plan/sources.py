@@ -34,6 +34,7 @@ class Source(ABC):
     """Hardware of one kind, in rows: designs, or one table."""
 
     name: str  # of the board or the folder
+    counted: str  # what its cost counts: DSPs, devices, or nothing where hardware is given
     tiles: list[Tile] | None  # the design of each row
     dsps: NDArray[np.int64]  # (N,), that each row takes, or devices of a cluster; 0 where hardware is given
     share: NDArray[np.float64]  # (N,), of the board's DSPs
@@ -42,7 +43,7 @@ class Source(ABC):
     drops: bool  # whether exits can be left out: its times are known by layer
     accuracy: float | None = None  # of its SubNet, or of the most accurate of several, if it is known
     subnet: SubNetEntry | None = None  # that it runs
-    several_subnets: bool = False  # of which a policy may choose one for each request
+    several_subnets: bool = False  # a policy may choose one for each request
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the least times and energies, which are large: a worker that is sent a source makes tables only."""
@@ -86,7 +87,7 @@ class Source(ABC):
 class BoardSource(Source):
     """Every design that fits a board."""
 
-    drops, speedup = True, 1.0
+    drops, speedup, counted = True, 1.0, "DSPs"
 
     def __init__(
         self, network: Network, board: Board, options: SearchOptions, subnet: SubNetEntry | None = None
@@ -138,6 +139,7 @@ class TableSource(Source):
         self._choose(subnet)
         self._table = table = self.labelled(table)
         self.dsps, self.share = np.array([len(partition.devices) if partition else 0]), np.ones(1)
+        self.counted = "devices" if partition else "nothing"
         self.drops = bool(table.layers) and table.variants == 1
         self.parts_s = parts_of(table, "time_s")[None]
         accuracies = [item.accuracy for item in table.subnets or []]

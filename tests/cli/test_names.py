@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from builders import TINY, Run, lines
 from fluidb.cli.bring import models as models_command
-from fluidb.cli.options import POLICY_NAMES
+from fluidb.cli.names import policy_names
 from fluidb.cli.papers.docs import PAGES
 from fluidb.cli.serve.trace_import import FORMATS
 from fluidb.dse.npu.choices import Objective
@@ -99,7 +99,7 @@ def test_a_word_is_completed_without_compiled_code() -> None:
 
 
 def test_names_said_in_help_are_all() -> None:
-    assert list(POLICY_NAMES) == list(POLICIES)
+    assert policy_names() == list(POLICIES)
     assert list(FORMATS) == list(IMPORTERS)
     assert list(models_command.FORMATS) == ["auto", *NETWORK_IMPORTERS]
 

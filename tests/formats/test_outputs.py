@@ -275,7 +275,7 @@ def test_an_output_is_no_input_and_no_other_output(fluidb: Run, tmp_path: Path, 
         ["exits", "resnet50", "v100-tensorrt", "--samples", "plan/samples.npz", *plan, "--force"],
     ):
         (line,) = lines(fluidb(*command))
-        assert "expected another folder than that of " in line, command
+        assert "expected another folder than the folder of " in line, command
     assert files(tmp_path) == kept
 
 

@@ -12,10 +12,10 @@ from builders import FASTER, everybody, scheduler_of, table_of, trace_of, traffi
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.serving.case import work_of
-from fluidb.serving.event_loop import DeviceArrays, Rules
 from fluidb.serving.play import play
 from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
+from fluidb.serving.state import DeviceArrays, OneNetwork, Rules, networks_of
 from fluidb.tables.latency import SubNetEntry
 from fluidb.traffic import Trace, Traffic
 
@@ -180,11 +180,11 @@ def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
         load=np.zeros(3),
         variants=np.zeros(1, VARIANT).view(np.recarray),
     )
-    run = play(scheduler_of(alike), work, device, Rules(np.zeros(0), np.zeros(0), np.zeros(0), 2, 0.0))
+    run = play(scheduler_of(alike), work, networks_of([OneNetwork(device, Rules(np.zeros(0), np.zeros(0), 2, 0.0))]))
     # 1 and 1; then of 3, 3 and 2 the 2 and the first 3; then the last 3
     assert run.work.requests.finish_s.tolist() == [4.25, 1.125, 7.375, 1.125, 3.25]
-    assert run.record.launches.tolist() == [[[0, 4, 3]]]
-    assert run.clock.overhead_s == 0.375
+    assert run.record.launches.tolist() == [0, 4, 3]
+    assert run.state.counts.overhead_s.tolist() == [0.375]
 
 
 @compile_policy
@@ -295,11 +295,15 @@ def test_variants_states_of_a_cache_and_memory_between_requests():
         np.zeros(2),
         np.zeros(4, VARIANT).view(np.recarray),
     )
-    run = play(scheduler_of(supernet, memory=2), work, device, Rules(np.zeros(0), np.zeros(2), np.zeros(0), 1, 0.0))
+    run = play(
+        scheduler_of(supernet, memory=2),
+        work,
+        networks_of([OneNetwork(device, Rules(np.zeros(0), np.zeros(2), 1, 0.0))]),
+    )
     # 1 s; the second query refills (0.5 s) and still runs on the old cache (4 s); 3 s on the new one; then SubNet 0
     # on the cache of SubNet 1 (2 s, with another refill of 0.5 s), and on its own (1 s)
     assert run.work.requests.finish_s.tolist() == [1.0, 5.5, 8.5, 11.0, 12.0]
-    assert run.record.launches[:, 0, 1].tolist() == [2, 1, 1, 1]
+    assert run.record.launches[1::2].tolist() == [2, 1, 1, 1]
 
 
 # EdgeSP: a table with b_max = 1

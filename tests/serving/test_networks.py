@@ -22,7 +22,7 @@ from fluidb.serving.networks import (
     ServedNetwork,
     prepare_requests,
 )
-from fluidb.serving.turns import BETWEEN
+from fluidb.serving.state import BETWEEN
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients

@@ -14,7 +14,7 @@ from fluidb.papers.hardware.cores import slowdown
 from fluidb.serving import find_policy, simulate, summarise
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.policies import compile_policy, go_on, launch
-from fluidb.serving.turns import BETWEEN, DISPATCH
+from fluidb.serving.state import BETWEEN, DISPATCH
 from fluidb.tables.latency import Cores, LatencyTable
 from fluidb.traffic import poisson, prepare
 from test_networks import random_admission, random_requests, traffic_with

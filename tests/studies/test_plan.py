@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import resource
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -32,12 +33,14 @@ from fluidb.serving.metrics import Summary
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import find_policy
 from fluidb.serving.statistics import Interval, mean_interval
+from fluidb.studies.plan import ask
 from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.problem import Fate, PlanProblem, PlanTraffic, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
+from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
 from fluidb.studies.plan.search import STEP, Cost, find_plans
@@ -283,15 +286,59 @@ def test_a_file_of_simulations_that_is_another_or_in_use(tmp_path: Path) -> None
     path = tmp_path / "runs"
     with kept_races(path), pytest.raises(InputError, match="another search uses it"), kept_races(path):
         pass
-    path.write_text(f'{path.read_text()}["a", []]\n[[\n')
-    with pytest.raises(InputError, match="line 3 is damaged"), kept_races(path):
-        pass
     path.write_text("a: 1\n")
     with pytest.raises(InputError, match="found another file"), kept_races(path):
         pass
     assert path.read_text() == "a: 1\n"
     with pytest.raises(InputError, match="could not be opened"), kept_races(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: b"[1]\n",
+        lambda line: b'{"a": 1}\n',
+        lambda line: b"\xff\n",
+        lambda line: b"\n",
+        lambda line: line.partition(b" ")[2],  # without its seal
+        lambda line: line.replace(b", ", b",", 1),
+        lambda line: line.replace(b"0]", b"9]"),  # one more run that was simulated whole
+    ],
+)
+def test_a_damaged_simulation_is_dropped_and_runs_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "runs"
+    with kept_races(path) as kept:
+        whole = find_plans(random_problem(2), kept=kept)
+    made = path.read_bytes()
+    first, *lines = made.splitlines(keepends=True)
+    changed = next(at for at, line in enumerate(lines) if damage(line) != line)
+    path.write_bytes(b"".join([first, *lines[:changed], damage(lines[changed]), *lines[changed + 1 :]]))
+
+    with kept_races(path) as kept:
+        assert kept.notes == [f"{path}: damaged lines that were dropped: 1; their simulations run again"]
+        again = find_plans(random_problem(2), kept=kept)
+        assert kept.reused == len(lines) - 1
+
+    assert (again.counts, again.front) == (whole.counts, whole.front)
+    assert sorted(path.read_bytes().splitlines()) == sorted(made.splitlines())
+    with kept_races(path) as kept:
+        assert kept.notes == []
+
+
+def test_a_full_disk_is_a_fault_of_the_file_of_simulations(tmp_path: Path) -> None:
+    path, limits = tmp_path / "runs", resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60, limits[1]))
+        with (
+            pytest.raises(InputError, match=r"runs: could not be written \(File too large\)"),
+            kept_races(path) as kept,
+        ):
+            find_plans(random_problem(2), kept=kept)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with kept_races(path) as kept:  # what is whole stays
+        find_plans(random_problem(2), kept=kept)
 
 
 def at_times(arrival_s: list[float], slo_s: float) -> Traffic:
@@ -455,7 +502,8 @@ def test_the_fewest_devices_of_a_cluster(asking: Run, tmp_path: Path) -> None:
     assert fewest[0] == "edgesp-a: 1 of 10 devices"
     assert fewest[1].endswith(" of 10 devices")
     assert fewest[1] != fewest[0]
-    assert asking(*asked, "--rate", 5, "-o", "p").returncode == 0
+    done = asking(*asked, "--rate", 5, "-o", "p")
+    assert "bound     1 devices: no plan can cost less; proved for the requests of seed 0\n" in done.stdout
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "partition.json", "plan.json"}
     assert asking("explain", "p").returncode == 0
 
@@ -468,6 +516,8 @@ def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_
     found = json.loads(asking(*asked, *LIMITS, "-o", "p", "--json").stdout)
     best = found["front"][0]
     assert (best["platform"], best["dsps"]) == ("mine", None)
+    text = asking(*asked, *LIMITS).stdout
+    assert "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out" in text
     assert "T_R" not in best
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "plan.json", "samples.npz"}
     assert asking("serve-sim", "p", "--trace", "t.csv", "--samples", "p/samples.npz", "--slo", "2ms").returncode == 0
@@ -646,6 +696,10 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
         del found["samples"], found["output"]
     assert by_file == by_options
     assert (tmp_path / "f.svg").exists()
+    answer = ask.plan(tmp_path / "asked" / "q.toml")
+    records = [plan_record(item.found.problem, item.plan) for item in answer.front]
+    assert json.loads(json.dumps(records)) == by_file["front"]
+    assert [step.change for step in answer.steps] == [step["change"] for step in by_file["steps"]]
     (fault,) = lines(asking("plan", "asked/q.toml", "--rate", 5))
     assert fault == "fluidb: --rate: expected it in asked/q.toml, which states the question, found it beside; move it"
     (tmp_path / "asked" / "q.toml").write_text(text.replace("slo =", "slow ="))
@@ -753,6 +807,9 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith('fluidb: no plan keeps "p99 <= 1us"; the nearest has ')
     assert "too slow for one sample" in line
+    parts_s = BoardSource(load_network(TINY), load_platform(POCKET), SearchOptions(b_max=2)).parts_s.min(axis=3)
+    fastest_s = (parts_s[:, :, 0].cumsum(axis=1) + parts_s[:, :, 1]).min()  # to an exit that is the first
+    assert f"no hardware answers a sample in less than {1e3 * fastest_s:.3g} ms" in line
     assert not (tmp_path / "p").exists()
     right = asking(*ASKED, "--require", "accuracy >= 99 %", "--samples", "s.npz", "--json")
     assert right.returncode == 1
@@ -787,7 +844,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     ),
     "other samples": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "two.npz"],
-        "two.npz: expected answers at 3 exits, those of the network, found 2",
+        "two.npz: expected answers at 3 exits, which the network has, found 2",
     ),
     "no board": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--max-dsp", "0.1%"],

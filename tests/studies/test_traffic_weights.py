@@ -114,7 +114,7 @@ def test_batches_larger_than_the_search_covers(first: Path, fluidb: Run):
 def test_results_of_another_network_and_another_objective(first: Path, fluidb: Run):
     (first / "other.toml").write_text(Path(TINY).read_text().replace('name = "tiny"', 'name = "other"'))
     other = fluidb("dse", first / "other.toml", POCKET, "--b-max", 4, "--weights", "results.json")
-    expected = "results.json: expected the results of a simulation of other, found those of tiny; simulate"
+    expected = "results.json: expected the results of a simulation of other, found results of tiny; simulate"
     assert other.stderr.startswith(f"fluidb: {expected}")
     other = fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", "results.json", "--objective", "latency")
     assert "go with the objective gop_s, found latency" in other.stderr

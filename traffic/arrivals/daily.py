@@ -25,7 +25,7 @@ def concentration(peak_to_mean: float) -> float:
 def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, seed: int) -> Trace:
     """Non-homogeneous Poisson arrivals over a smooth daily curve.
 
-    The rate at t is that of a von Mises curve, rate_per_s * peak_to_mean *
+    The rate at t is a von Mises curve, rate_per_s * peak_to_mean *
     exp(kappa (cos(2 pi (t - peak)/day) - 1)); kappa follows from the
     peak-to-mean ratio.  Arrivals are drawn by thinning (Lewis and Shedler, Naval
     Research Logistics 26(3), 1979) from a process whose rate is constant in each

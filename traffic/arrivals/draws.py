@@ -11,7 +11,7 @@ def pass_through(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Times at which the integral of a piecewise constant rate reaches given values, and their pieces.
 
-    The arrivals of a Poisson process of rate 1 become those of a process of that rate
+    The arrivals of a Poisson process of rate 1 become arrivals of a process of that rate
     (Cinlar, Introduction to Stochastic Processes, 1975, Section 4.7).
     """
     done = integral(edges_s, rates_per_s)

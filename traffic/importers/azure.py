@@ -20,7 +20,8 @@ from .layout import ImportedRows, Layout
 LLM = Layout("TIMESTAMP", ISO)
 """Azure LLM inference traces: one row a request.
 
-Columns TIMESTAMP, ContextTokens, GeneratedTokens; that of 2023 has seven decimals and names no zone, that of 2024 does.
+Columns TIMESTAMP, ContextTokens, GeneratedTokens; the file of 2023 has seven decimals and names no zone, the file of
+2024 names one.
 """
 
 FUNCTIONS_2021 = Layout("end_timestamp", "s", duration="duration")

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import FolderOptions, KindOptions, choice, kibibytes, numbers, option
+from ....dse.npu.stated import Bandwidth
+from ...options import FolderOptions, KindOptions, choice, kibibytes, option
 from ...render import facts, ms, percent, progress, show, table
-from ..problem import SEARCH, Bandwidth, BestBy, Persistent
+from ..problem import SEARCH, BestBy, Persistent
 from .many import names
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class AcceleratorSearch(KindOptions):
 
     def _accelerator(self, name: str) -> Accelerator:
         from ....dse.subgraphs.search import resize
-        from ....formats import InputError, parse_bandwidth
+        from ....formats import InputError, parse_bandwidth, parse_numbers
         from ....platforms import Accelerator, load_platform
 
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
@@ -76,7 +77,7 @@ class AcceleratorSearch(KindOptions):
         if self.persistent not in (None, SEARCH):
             changed["persistent_kib"] = kibibytes(str(self.persistent), "persistent")
         if self.array not in (None, SEARCH):
-            pair = numbers(self.array, "array", int, "12,12, or search")
+            pair = parse_numbers(self.array, "array", int, "12,12, or search")
             if len(pair) != 2:
                 raise InputError(f'array: expected K_P,C_P or search, found "{self.array}"; e.g. 12,12')
             changed |= {"K_P": int(pair[0]), "C_P": int(pair[1])}

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import Cluster, FolderOptions, KindOptions, Threads, numbers, option
+from ....dse.npu.stated import Problem, parse_limit
+from ...options import Cluster, FolderOptions, KindOptions, Threads, option
 from ...render import facts, percent, progress, show, table
-from ..problem import SEARCH, BestBy, Persistent, Problem, Search, board_of, design_record, limit
+from ..problem import SEARCH, BestBy, Persistent, Search, board_of, design_record
 from . import many
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class BoardSearch(Search, KindOptions):
         found = super().read(network, platform, **given)
         if self.persistent in (None, SEARCH):
             return found
-        mbit = limit(self.persistent, "persistent", found.platform.on_chip_mbit, "Mb", "20% or 4Mb")
+        mbit = parse_limit(self.persistent, "persistent", found.platform.on_chip_mbit, "Mb", "20% or 4Mb")
         return found._replace(options=found.options.model_copy(update={"persistent_mbit": mbit}))
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
@@ -46,10 +47,10 @@ class BoardSearch(Search, KindOptions):
         from ....dse.npu.design import check_output, tabulate_design, write_design
         from ....dse.npu.persistent import search_persistent
         from ....dse.npu.search import search
-        from ....formats import InputError
+        from ....formats import InputError, parse_numbers
 
         output, force, as_json = written.output, written.force, written.as_json
-        given = numbers(self.tile, "tile", int, "100,2,4")
+        given = parse_numbers(self.tile, "tile", int, "100,2,4")
         if self.tile is not None and len(given) not in (3, 4):
             raise InputError(
                 f'tile: expected T_R,T_P,T_C, or with V pixels T_R,T_P,T_C,V, found "{self.tile}"; e.g. 100,2,4'
@@ -60,8 +61,7 @@ class BoardSearch(Search, KindOptions):
         if sized and (given or len(networks) * len(platforms) > 1):
             raise InputError("persistent: expected one network, one board and no tile to search sizes; give a size")
         if len(networks) * len(platforms) > 1:
-            where = {"force": force, "as_json": as_json}
-            many.run(stated, networks, platforms, output, self.top, self.scheduler, self.threads, **where)
+            many.run(stated, networks, platforms, written, top=self.top, scheduler=self.scheduler, threads=self.threads)
             return
         if self.scheduler is not None:
             raise InputError(

@@ -8,9 +8,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from ....dse.npu.stated import Bandwidth
 from ...options import FolderOptions, KindOptions, PictureOptions, choice, option
 from ...render import facts, ms, percent, progress, show, table
-from ..problem import Bandwidth
 from .many import refuse_many
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ....tables.partition import PartitionTable, RowRange, WholeStep
 
 RULE = "How layers are fused into blocks (`fluidb docs edgesp`)."
-DEVICES = "The first N devices; a sweep, e.g. 1..10; or those that together are the fastest."
+DEVICES = "The first N devices; a range to sweep, e.g. 1..10; or best, the fastest subset."
 BEST = "best"
 
 
@@ -93,7 +93,7 @@ class ClusterSearch(KindOptions):
         return cluster.with_bandwidth(parse_quantity(self.bandwidth, units, "bandwidth", "100Mb/s"))
 
     def _counts(self, cluster: Cluster) -> list[int]:
-        """Numbers of devices; of the best ones, all of which they are chosen from."""
+        """Numbers of devices; for the best ones, all devices that they are chosen from."""
         from ....formats import InputError, read_number
 
         every = len(cluster.devices)

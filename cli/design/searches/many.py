@@ -11,11 +11,13 @@ import typer
 
 from ...interrupt import resumable
 from ...render import fail, note, percent, progress, show, table
-from ..problem import Problem, design_record
+from ..problem import design_record
 
 if TYPE_CHECKING:
+    from ....dse.npu.stated import Problem
     from ....formats import InputError
     from ....studies.designs import FoundDesign
+    from ...options import FolderOptions
 
     Pair = tuple[Problem, FoundDesign | InputError]
 
@@ -50,13 +52,11 @@ def run(
     stated: Callable[[str, str], Problem],
     networks: Sequence[str],
     platforms: Sequence[str],
-    output: Path | None,
+    written: FolderOptions,
+    *,
     top: int,
     scheduler: str | None,
     threads: int | None,
-    *,
-    force: bool,
-    as_json: bool,
 ) -> None:
     """Search for every network on every board; a search that fails does not stop the others."""
     from ....formats import InputError
@@ -71,12 +71,13 @@ def run(
             wrong |= dict.fromkeys(error.faults)
     if wrong:
         raise InputError(wrong)
-    where: dict[str, Any] = {"replace": force, "scheduler": scheduler, "threads": threads}
+    output = written.output
+    where: dict[str, Any] = {"replace": written.force, "scheduler": scheduler, "threads": threads}
     with resumable(output, "designs"), progress("searches") as report:
         found = design_each(asked, output, top, **where, progress=report)
     pairs = list(zip(asked, found, strict=True))
     record = {"designs": [_record(*pair, output) for pair in pairs]}
-    show(as_json, "fluidb.dse-many-output/2", record, _text(pairs))
+    show(written.as_json, "fluidb.dse-many-output/2", record, _text(pairs))
     reused = [outcome.reused for outcome in found if not isinstance(outcome, InputError)]
     if output is not None and reused:
         note(f"wrote {output}; {sum(reused):,} of {len(reused):,} designs were kept there already")

@@ -1,0 +1,291 @@
+"""What the event loop works on: networks on the lanes of a device, requests in queues, batches, and the clock.
+
+One network is the case K = 1 of several.  Arrays of all networks stand one behind the other, and the record of a
+network says where its own begin.  A lane that is a core has times of its own kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import from_dtype, types
+from numpy.typing import NDArray
+
+from .policies.interface import BATCH, LANE, LANES, REQUESTS, VARIANTS
+
+FCFS, EDF, SHARES = range(3)
+BETWEEN = ("fcfs", "edf", "shares")
+"""Rules between networks, by number."""
+
+SHARED, SHORTEST, LEAST_WORK = range(3)
+DISPATCH = ("shared", "shortest", "least_work")
+"""Rules of dispatch to cores, by number."""
+
+CLOCK = np.dtype(
+    [
+        ("now_s", "f8"),
+        ("arrived", "i8"),  # requests
+        ("returned", "i8"),  # requests
+        ("batches", "i8"),  # that have entered
+        ("runs", "i8"),  # segments that were recorded
+        ("run_members", "i8"),  # samples in them
+        ("looks", "i8"),  # how often a lane looked for a network that wants to begin
+        ("virtual_s", "f8"),  # tag of the segment that began last; an idle network gets no credit for less
+    ],
+    align=True,
+)
+"""Time and counts of the loop."""
+
+QUEUE = np.dtype(
+    [
+        ("head", "i8"),  # where its requests begin in the array of those that wait
+        ("tail", "i8"),  # and end
+        ("network", "i8"),
+    ],
+    align=True,
+)
+"""A queue of a network, at all lanes or at one."""
+
+COUNTS = np.dtype(
+    [
+        ("preemptions", "i8"),
+        ("calls", "i8"),  # of the policy, with samples on the lane
+        ("overhead_s", "f8"),  # lanes' time in gathers, delays and slowdowns
+        ("tag_s", "f8"),  # time that it has had on lanes, divided by its weight
+        ("look", "i8"),  # the look at which it was asked last about an idle lane
+    ],
+    align=True,
+)
+"""What a network has had so far."""
+
+PARTS = {
+    "time_s": "times",
+    "latency_s": "latencies",
+    "segment_at": "places",
+    "gather_s": "gathers",
+    "load": "loads",
+    "variants": "variants",
+    "settings": "settings",
+    "memory": "memory",
+}
+"""Arrays of all networks, and what a network's record calls its part."""
+
+OF_CORES = ("time_s", "latency_s")
+"""Those that have a part for each kind of core, as ``moving`` has."""
+
+NETWORK = np.dtype(
+    [
+        ("weight", "f8"),  # of its share of the lanes' time
+        ("switch_s", "f8"),  # time to load its weights on a lane that ran another network
+        ("wake_up_s", "f8"),  # time until a batch begins on a lane that was idle
+        ("call_s", "f8"),  # time of each call of the policy with samples on the lane
+        *((name, "i8") for name in ("b_max", "segments", "sizes", "exits", "stages", "steps")),
+        *((name, "i8") for name in PARTS.values()),  # the length of its part for one kind of core or one queue
+        *((f"{name}_at", "i8") for name in PARTS.values()),  # where its part begins
+    ],
+    align=True,
+)
+"""Numbers of a network, which stay as they are."""
+
+
+class DeviceArrays(NamedTuple):
+    """Times that a device takes for a network."""
+
+    time_s: NDArray[np.float64]  # (V, S, B + 1): time of each distinct segment by variant and batch size
+    latency_s: NDArray[np.float64]  # (V, E + 1, E + 1, B + 1): times between exits, for the policy
+    # (P,): which of the distinct segments runs at each place from input to end; one that repeats has several places
+    segment_at: NDArray[np.int64]
+    stage_after: NDArray[np.int64]  # (P,): stages completed once the segment at a place is
+    # (P + 1, B + 1): time to gather the samples that stay in a batch, by the stages that it has completed and by
+    # their number
+    gather_s: NDArray[np.float64]
+    # (B + 1,): share of the device that a segment takes, by batch size.  Segments that run side by side all take
+    # longer by the sum of their shares, if that is above 1; one that runs alone does not.
+    load: NDArray[np.float64]
+    variants: NDArray[np.void]  # (V,): properties of each variant, for the policy
+    wake_up_s: float = 0.0  # time until a batch begins on a lane that was idle
+    # (V * S * (B + 1),): of cores that share a memory, the share of each of ``time_s`` in which words move; else empty
+    moving: NDArray[np.float64] = np.zeros(0)
+    contention: float = -1.0  # share of a core's transfers that waits for another's at that time; below 0: no cores
+
+
+class Rules(NamedTuple):
+    """Parameters and memory of a policy."""
+
+    settings: NDArray[np.float64]  # (K,): its parameters
+    # (M,): what it keeps from call to call; if it sets the exits' thresholds, those of each variant come first
+    memory: NDArray[np.float64]
+    b_max: int  # most samples on a lane at once
+    call_s: float  # time of each call with samples on the lane
+
+
+class OneNetwork(NamedTuple):
+    """A network on a device, as one of those that share it."""
+
+    device: DeviceArrays
+    rules: Rules
+    weight: float = 1.0  # of its share
+    switch_s: float = 0.0  # time to load its weights on a lane that ran another network
+    serves: Sequence[bool] = ()  # (L,): the lanes that serve it; by default all
+
+
+class Networks(NamedTuple):
+    """Networks that share a device; only the memory of their policies changes."""
+
+    between: int  # the rule between networks, of BETWEEN
+    dispatch: int  # of DISPATCH
+    contention: float  # as in DeviceArrays
+    records: NDArray[np.void]  # (K,)
+    kinds: NDArray[np.int64]  # (L,): kind of core of each lane
+    serves: NDArray[np.bool_]  # (K, L)
+    network_of: NDArray[np.int64]  # (N,): network of each request; empty if there is one network
+    time_s: NDArray[np.float64]
+    latency_s: NDArray[np.float64]
+    segment_at: NDArray[np.int64]
+    stage_after: NDArray[np.int64]
+    gather_s: NDArray[np.float64]
+    load: NDArray[np.float64]
+    variants: NDArray[np.void]
+    moving: NDArray[np.float64]
+    settings: NDArray[np.float64]
+    memory: NDArray[np.float64]  # of each queue
+
+
+class RequestArrays(NamedTuple):
+    """Requests, and where they leave the network."""
+
+    requests: Any  # (N,) arrays: what is known of each on arrival, and what happens to it
+    # (N,): 1-based exit that was decided beforehand; where thresholds decide, the last one until a request leaves
+    exit_of: NDArray[np.int64]
+    confidences: NDArray[np.float64]  # confidence at each exit but the last, if the policy sets the thresholds
+
+
+class State(NamedTuple):
+    """State of a replay between two instants."""
+
+    clock: NDArray[np.void]  # (1,): time and counts
+    lanes: NDArray[np.void]  # (L,): each lane, and the batch on top of its stack
+    batches: NDArray[np.void]  # (L * b_max,): those below, lane after lane, each bottom first
+    members: NDArray[np.int64]  # (L * b_max,): requests on them in the same order, bottom batch first
+    waiting: NDArray[np.int64]  # requests that wait, each queue from its head to its tail
+    queues: NDArray[np.void]  # (K,); or (L * K,), lane after lane, where each has queues of its own
+    joined: NDArray[
+        np.int64
+    ]  # (N,): the queue of each request, before it arrives the first of its network; empty if there is one
+    counts: NDArray[np.void]  # (K,)
+
+
+class Record(NamedTuple):
+    """Number of runs of each segment and, if there is room, every run."""
+
+    launches: NDArray[np.int64]  # how often each of the times of all networks was taken
+    run_s: NDArray[np.float64]  # (M, 2): begin and end of every run
+    runs: NDArray[np.int64]  # (M, 5): its segment, samples, level on the stack, flags and lane
+    members: NDArray[np.int64]  # (W,): the requests of every run, one run after the other
+
+
+_f, _i = types.float64, types.int64
+_f1, _i1, _f2, _i2 = types.float64[::1], types.int64[::1], types.float64[:, ::1], types.int64[:, ::1]
+
+
+def _records(dtype: np.dtype[Any]) -> Any:
+    return types.Array(from_dtype(dtype), 1, "C")
+
+
+NETWORKS = types.NamedTuple(
+    (
+        _i, _i, _f, _records(NETWORK), _i1, types.boolean[:, ::1], _i1, _f1, _f1, _i1, _i1, _f1, _f1, VARIANTS, _f1,
+        _f1, _f1,
+    ),
+    Networks,
+)  # fmt: skip
+WORK = types.NamedTuple((REQUESTS, _i1, _f2), RequestArrays)
+STATE = types.NamedTuple(
+    (_records(CLOCK), LANES, _records(BATCH), _i1, _i1, _records(QUEUE), _i1, _records(COUNTS)), State
+)
+RECORD = types.NamedTuple((_i1, _f2, _i2, _i1), Record)
+"""numba types."""
+
+
+def networks_of(
+    networks: Sequence[OneNetwork],
+    kinds: Sequence[int] = (0,),
+    network_of: NDArray[np.int64] | None = None,
+    between: int = FCFS,
+    dispatch: int = SHARED,
+) -> Networks:
+    """Networks that share lanes of these kinds.  The arrays of a network that is alone are those that it came with."""
+    devices, rules = [item.device for item in networks], [item.rules for item in networks]
+    queues = 1 if dispatch == SHARED else len(kinds)
+    rows = {
+        "time_s": [device.time_s.reshape(-1) for device in devices],
+        "latency_s": [device.latency_s.reshape(-1) for device in devices],
+        "segment_at": [device.segment_at for device in devices],
+        "stage_after": [device.stage_after for device in devices],
+        "gather_s": [device.gather_s.reshape(-1) for device in devices],
+        "load": [device.load for device in devices],
+        "variants": [device.variants for device in devices],
+        "moving": [device.moving for device in devices],
+        "settings": [item.settings for item in rules],
+        "memory": [item.memory if queues == 1 else np.tile(item.memory, queues) for item in rules],
+    }
+    records: Any = np.zeros(len(networks), NETWORK).view(np.recarray)
+    for name, part in PARTS.items():
+        lengths = np.array([values.size for values in rows[name]])
+        shares = queues if name == "memory" else len(set(kinds)) if name in OF_CORES else 1
+        records[part], records[f"{part}_at"] = lengths // shares, np.cumsum(lengths) - lengths
+    records.b_max, records.call_s = [item.b_max for item in rules], [item.call_s for item in rules]
+    records.wake_up_s = [device.wake_up_s for device in devices]
+    records.weight, records.switch_s = [item.weight for item in networks], [item.switch_s for item in networks]
+    _, records.segments, records.sizes = np.transpose([device.time_s.shape for device in devices])
+    records.exits = [device.latency_s.shape[1] - 1 for device in devices]
+    records.stages = [device.stage_after[-1] for device in devices]
+    records.steps = records.stages - records.exits + 1  # of the last stage, which has one entry among the times
+    arrays: Any = {name: row[0] if len(row) == 1 else np.concatenate(row) for name, row in rows.items()}
+    return Networks(
+        between, dispatch, devices[0].contention, records, np.array(kinds, dtype=np.int64),
+        np.array([item.serves or [True] * len(kinds) for item in networks]),
+        np.zeros(0, dtype=np.int64) if network_of is None else network_of,
+        **{**arrays, "variants": arrays["variants"].view(np.recarray)},
+    )  # fmt: skip
+
+
+def in_one_queue(networks: Networks) -> bool:
+    """Whether all requests wait in one queue for lanes that are alike."""
+    several = len(networks.records) > 1 or networks.dispatch != SHARED
+    return not several and bool((networks.kinds == 0).all()) and bool(networks.serves.all())
+
+
+def begin(networks: Networks, requests: int) -> State:
+    """Idle lanes at time 0, and requests that have not arrived."""
+    b_max, count, lanes = int(networks.records.b_max.max()), len(networks.records), len(networks.kinds)
+    each = 1 if networks.dispatch == SHARED else lanes
+    state = State(
+        np.zeros(1, CLOCK).view(np.recarray),
+        np.zeros(lanes, LANE).view(np.recarray),
+        np.zeros(lanes * b_max, BATCH).view(np.recarray),
+        np.zeros(lanes * b_max, dtype=np.int64),
+        np.zeros(requests * each, dtype=np.int64),
+        np.zeros(count * each, QUEUE).view(np.recarray),
+        np.zeros(0 if in_one_queue(networks) else requests, dtype=np.int64),
+        np.zeros(count, COUNTS).view(np.recarray),
+    )
+    if state.joined.size and networks.network_of.size:
+        state.joined[:] = networks.network_of
+    places = np.tile(np.bincount(state.joined, minlength=count), each)  # all may come into one queue
+    state.queues["head"] = state.queues["tail"] = np.cumsum(places) - places
+    state.queues["network"] = np.tile(np.arange(count), each)
+    state.lanes["wake_s"], state.lanes["end_s"], state.lanes["network"] = math.inf, -math.inf, -1
+    state.lanes["offset"], state.lanes["kind"] = b_max * np.arange(lanes), networks.kinds
+    state.lanes["queue"] = np.arange(lanes) if each > 1 else 0
+    return state
+
+
+def times_of(networks: Networks, number: int, values: NDArray[Any]) -> NDArray[Any]:
+    """The part of a network among values that stand like ``Networks.time_s``. Shapes: returns (V, S, B + 1)."""
+    ends = [*networks.records.times_at, len(networks.time_s)]
+    mine = networks.records[number]
+    return values[ends[number] : ends[number + 1]].reshape(-1, mine.segments, mine.sizes)

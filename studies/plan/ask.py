@@ -1,0 +1,108 @@
+"""A question of ``fluidb plan`` and its answer (``docs/plan.md``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from ...formats import AnyPath, validate
+from ...serving import parse_requirement
+from ...traffic.reading import read_trace
+from ...traffic.request_columns import parse_slo
+from ...traffic.samples import read_samples
+from .hardware import find_networks, find_sources
+from .kept import kept_races
+from .policies import find_policies
+from .problem import PlanProblem, PlanTraffic, problem_of
+from .rates import PlanAnswer, find_at_rates, find_highest_rate
+from .scenario import SCHEMA, PlanScenario, read_plan_scenario
+from .steps import steps_of
+
+
+def plan(
+    question: PlanScenario | Mapping[str, Any] | AnyPath,
+    *,
+    runs: AnyPath | None = None,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PlanAnswer:
+    """Find the cheapest hardware, exits, thresholds and policy that keep requirements, and what more costs.
+
+    Parameters
+    ----------
+    question : str or Path or mapping or PlanScenario
+        The file of a scenario, whose paths start from its folder; or its keys, whose paths start from here.
+    runs : str or Path, optional
+        File that keeps finished simulations, for a search that goes on from them.
+    scheduler : str, optional
+        Address of a Dask scheduler, or ``local``; the answer does not depend on it.
+    threads : int, optional
+        Threads, by default all cores; the answer does not depend on their number.
+    progress : callable, optional
+        Called with what is done and all: settings on rows of hardware, or rates if the highest one is asked for.
+
+    Returns
+    -------
+    PlanAnswer
+        The plans, cheapest first; none if no plan keeps the requirements. It has no search if none does at any rate.
+
+    Raises
+    ------
+    InputError
+        If the question has faults; each has a line.
+    """
+    scenario = _scenario(question)
+    problem, rates_per_s = _problem(scenario), scenario.rates_per_s
+    with nullcontext() if runs is None else kept_races(runs) as kept:
+        if scenario.rate == "max":
+            highest = find_highest_rate(problem, kept=kept, scheduler=scheduler, threads=threads, progress=progress)
+            if highest is None:
+                return PlanAnswer([], [], notes=kept.notes if kept else ())
+            rates_per_s, progress = [highest], None
+        answer = find_at_rates(
+            problem,
+            rates_per_s,
+            scenario.minimise,
+            over_p99=scenario.over_p99,
+            kept=kept,
+            scheduler=scheduler,
+            threads=threads,
+            progress=progress,
+        )
+    answer = answer._replace(notes=kept.notes if kept else ())
+    if not answer.front:
+        return answer
+    best = answer.front[0]
+    return answer._replace(steps=steps_of(best.found.problem, best.plan))
+
+
+def _scenario(question: PlanScenario | Mapping[str, Any] | AnyPath) -> PlanScenario:
+    if isinstance(question, PlanScenario):
+        return question
+    if isinstance(question, Mapping):
+        return validate(PlanScenario, {"schema": SCHEMA, **question}, Path("question"))
+    return read_plan_scenario(question)
+
+
+def _problem(scenario: PlanScenario) -> PlanProblem:
+    """The problem of a scenario, at the first of its rates, checked before anything is simulated."""
+    samples = None if scenario.samples is None else read_samples(scenario.samples)
+    networks = find_networks(scenario.network, samples)
+    sources = [
+        source for name in scenario.platforms for source in find_sources(networks, name, scenario.designs)
+    ]  # fmt: skip
+    traffic = PlanTraffic(
+        rate_per_s=next(iter(scenario.rates_per_s), None if scenario.rate is None else 1.0),
+        trace=None if scenario.trace is None else read_trace(scenario.trace),
+        count=scenario.count,
+        slo_s=None if scenario.slo is None else parse_slo(scenario.slo),
+        samples=samples,
+        seed=scenario.seed,
+        seeds=scenario.seeds,
+    )
+    required = [parse_requirement(text) for text in scenario.require]
+    policies = find_policies(scenario.policy, sources)
+    return problem_of(networks[0].network, sources, policies, required, traffic, scenario.thresholds)
