@@ -49,7 +49,7 @@ def answer_record(answer: PlanAnswer, scenario: PlanScenario) -> dict[str, Any]:
         "policies": [item.spec for item in problem.policies],
         "minimised": first.minimised,
         "over_p99": first.over_p99,
-        "front": [plan_record(item.found.problem, item.plan) for item in answer.front],
+        "front": [plan_record(item.search.problem, item.plan) for item in answer.front],
         "steps": [{"change": item.change, **figures_record(problem, item.fresh)} for item in answer.steps],
         "searches": [_search_record(item) for item in answer.searches],
     }
@@ -72,13 +72,13 @@ def answer_text(answer: PlanAnswer) -> Iterator[str]:
     from ...serving.figures import FIGURES
 
     best = answer.front[0]
-    problem, several = best.found.problem, len(answer.searches) > 1
-    figures = _figures(best.found)
+    problem, several = best.search.problem, len(answer.searches) > 1
+    figures = _figures(best.search)
     headings = [FIGURES[name].heading for name in figures]
-    yield facts(_about(best.found, best.plan, answer.steps) | {"searched": "; ".join(map(_searched, answer.searches))})
+    yield facts(_about(best.search, best.plan, answer.steps) | {"searched": "; ".join(map(_searched, answer.searches))})
     rows = [
         (
-            *([_rate(item.found.problem)] if several else []),
+            *([_rate(item.search.problem)] if several else []),
             *_where(problem, item.plan),
             *_shown(figures, item.plan.fresh),
         )
@@ -99,7 +99,7 @@ def _rate(problem: PlanProblem) -> str | None:
 
 def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str | None]:
     """The recommended plan, and the requirement that fails first if there is less of anything."""
-    problem, item = found.problem, plan.candidate
+    problem, item = found.problem, plan.numbers
     source, setting = problem.sources[item.source], problem.settings[item.setting]
     design = None
     if source.tiles:
@@ -149,7 +149,7 @@ def _bound(found: Plans, plan: Plan) -> str | None:
 
 def _given(problem: PlanProblem, plan: Plan, minimised: str) -> str | None:
     """Why hardware that is given, or a cluster, is cheaper than every board."""
-    counted = problem.sources[plan.candidate.source].counted
+    counted = problem.sources[plan.numbers.source].counted
     if minimised != "dsps" or counted == "DSPs" or all(source.counted == counted for source in problem.sources):
         return None
     if counted == "nothing":
@@ -164,7 +164,7 @@ def _interval(unit: str, found: Estimate) -> str:
 
 
 def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
-    item = plan.candidate
+    item = plan.numbers
     source, setting = problem.sources[item.source], problem.settings[item.setting]
     design = f" {source.tiles[item.row]}" if source.tiles else ""
     dsps = f"{source.dsps[item.row]:,}" if source.tiles else ""

@@ -76,8 +76,8 @@ class Source(ABC):
     @property
     def work_s(self) -> NDArray[np.float64]:
         """Least time of the hardware for a sample that passes all exits, by row."""
-        found: NDArray[np.float64] = work_of(self.parts_s).sum(axis=(1, 2))
-        return found
+        work_s: NDArray[np.float64] = work_of(self.parts_s).sum(axis=(1, 2))
+        return work_s
 
     @abstractmethod
     def table(self, row: int) -> LatencyTable:
@@ -121,8 +121,8 @@ class BoardSource(Source):
 
 def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile) -> tuple[DesignTable, FbcbTable]:
     """A design that was chosen elsewhere."""
-    found = SearchResult([RankedDesign.of(tile, 0.0)], 1)
-    return tabulate_design(network, board, options.model_copy(update={"tile": tile}), found)
+    result = SearchResult([RankedDesign.of(tile, 0.0)], 1)
+    return tabulate_design(network, board, options.model_copy(update={"tile": tile}), result)
 
 
 class TableSource(Source):
@@ -180,20 +180,20 @@ def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
     """
     assert table.subnets is not None
     assert table.stage_s is not None
-    found: list[Source] = []
+    sources: list[Source] = []
     states, subnets, _ = table.axes
     for number, subnet in enumerate(table.subnets):
         here = [table.stage_s[state * subnets + number] for state in range(states)]
         fastest = min(here, key=lambda stages: sum(times_s[0] for times_s in stages))
         alone = table.model_copy(update={"states": None, "reuse": None, "stage_s": [fastest]})
-        found.append(TableSource(name, alone, subnet=subnet))
-    return [*found, TableSource(f"{name}: all SubNets", table)]
+        sources.append(TableSource(name, alone, subnet=subnet))
+    return [*sources, TableSource(f"{name}: all SubNets", table)]
 
 
 def work_of(parts_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Least time of the hardware for a sample, by part: with the best batch size. Shapes: (..., B) to (...)."""
-    found: NDArray[np.float64] = (parts_s / np.arange(1, parts_s.shape[-1] + 1)).min(axis=-1)
-    return found
+    least: NDArray[np.float64] = (parts_s / np.arange(1, parts_s.shape[-1] + 1)).min(axis=-1)
+    return least
 
 
 def least_parts(
@@ -202,11 +202,11 @@ def least_parts(
     """Times that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2, B)."""
     places, evaluator = _by_part(network, board, options)
     bound = options.overlap is Overlap.TILES
-    found = np.zeros((len(space), len(network.exits), 2, options.b_max))
+    times_s = np.zeros((len(space), len(network.exits), 2, options.b_max))
     for start in range(0, len(space), BLOCK):
         cycles = MARGIN * evaluator.account(space[start : start + BLOCK], bound=bound)[0][0]
-        found[(slice(start, start + BLOCK), *places)] = cycles / board.clock_hz
-    return found
+        times_s[(slice(start, start + BLOCK), *places)] = cycles / board.clock_hz
+    return times_s
 
 
 def least_energies(
@@ -217,12 +217,12 @@ def least_energies(
     macs = np.zeros((len(network.exits), 2))
     for layer in network.layers:
         macs[layer.stage - 1, int(layer.in_head)] += layer.gemm.macs if layer.gemm else 0
-    batch, found = np.arange(1, options.b_max + 1), np.zeros((len(space), *macs.shape))
+    batch, least_j = np.arange(1, options.b_max + 1), np.zeros((len(space), *macs.shape))
     for start in range(0, len(space), BLOCK):
         _, words, accesses = evaluator.least(space[start : start + BLOCK], traffic=True)
         energy_j = dynamic_energy(board, np.outer(macs[places], batch), words, accesses)
-        found[(slice(start, start + BLOCK), *places)] = work_of(energy_j)
-    return found
+        least_j[(slice(start, start + BLOCK), *places)] = work_of(energy_j)
+    return least_j
 
 
 def _by_part(
@@ -246,13 +246,13 @@ def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDAr
 
     Shapes: returns (E, 2, B).
     """
-    found = np.zeros((len(table.exits), 2, table.b_max))
+    parts = np.zeros((len(table.exits), 2, table.b_max))
     if not table.layers or table.variants > 1:
-        found[:, 0] = table.stage_array()[:, :, 1:].min(axis=0)
-        return found
+        parts[:, 0] = table.stage_array()[:, :, 1:].min(axis=0)
+        return parts
     for layer in table.layers:
-        found[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += getattr(layer, column)
-    return found
+        parts[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += getattr(layer, column)
+    return parts
 
 
 def with_setting(table: LatencyTable, setting: ExitSetting, exits: list[Exit]) -> LatencyTable:
