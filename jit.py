@@ -117,7 +117,12 @@ class FunctionCache(NullCache):
             return None
         content = raw[DIGEST_BYTES:]
         if DIGEST(content).digest() == raw[:DIGEST_BYTES]:
-            return rebuild(target_context, *pickle.loads(content))  # noqa: S301  our own file, whole
+            try:
+                kept = pickle.loads(content)  # noqa: S301  our own file, whole
+            except (AttributeError, ImportError):  # it names the class of an argument, which stands elsewhere now
+                tell_compiling()
+                return None
+            return rebuild(target_context, *kept)
         warnings.warn(f"{path}: damaged; the function is compiled again", stacklevel=2)
         return None
 

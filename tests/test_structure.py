@@ -21,18 +21,16 @@ NOT_SHIPPED = {"benchmarks", "build", "shared", "tests", "website"}
 
 LONGEST_BODY, MOST_PARAMETERS, LONGEST_LINE = 60, 8, 100
 
-LONG_BODIES = {
-    "dse/npu/schedule.py: choose": "a kernel whose inner loop numba compiles as one",
-}
+LONG_BODIES = {}
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 9
+MANY_PARAMETERS = 4
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
 MANY_EXPORTED: set[str] = set()
 """Exported functions with more parameters; the aim is none."""
 
-NAMED_TWICE = 7
+NAMED_TWICE = 5
 """Names that several classes have, which a reader takes for one another; the aim is none."""
 
 ONE_OR_SEVERAL = 10

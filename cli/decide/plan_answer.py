@@ -122,12 +122,12 @@ def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str
 
 def _logic(source: Source, row: int) -> str | None:
     """Look-up tables and flip-flops of a design, where they are counted."""
-    needs = source.needs(row)
-    if needs is None or not needs.luts:
+    taken = source.board_use(row)
+    if taken is None or not taken.luts:
         return None
     return (
-        f"{needs.total_luts:,} LUTs, {percent(needs.lut_share, 1)}; "
-        f"{needs.total_flip_flops:,} flip-flops, {percent(needs.flip_flop_share, 1)}"
+        f"{taken.total_luts:,} LUTs, {percent(taken.lut_share, 1)}; "
+        f"{taken.total_flip_flops:,} flip-flops, {percent(taken.flip_flop_share, 1)}"
     )
 
 

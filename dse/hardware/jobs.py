@@ -9,7 +9,7 @@ from ...formats import InputError
 from ..engine import MOST, NUMBER_BITS, SUM_BITS
 from ..integers.window import Window
 from ..npu import schedule
-from ..npu.space import Tile
+from ..npu.tiles import Tile
 
 LAYOUT = (
     ("k T_P T_C runs B_P", "T_P, T_C: of the stacked tile"),

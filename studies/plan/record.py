@@ -42,15 +42,15 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     numbers = plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     names = [problem.network.exits[place - 1].name for place in setting.kept]
-    measure, needs = problem.traffic.measure, source.needs(numbers.row)
+    measure, taken = problem.traffic.measure, source.board_use(numbers.row)
     return {
         "rate_per_s": problem.traffic.rate_per_s,
         "platform": source.name,
         **(source.tiles[numbers.row].by_name if source.tiles else {}),
         "dsps": int(source.dsps[numbers.row]) if source.tiles else None,
         "dsp_share": float(source.share[numbers.row]) if source.tiles else None,
-        "lut_share": needs and needs.lut_share,
-        "flip_flop_share": needs and needs.flip_flop_share,
+        "lut_share": taken and taken.lut_share,
+        "flip_flop_share": taken and taken.flip_flop_share,
         "exits": names,
         "thresholds": setting.thresholds,
         "measure": measure and measure.name,

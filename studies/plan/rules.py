@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.npu.search import MARGIN
+from ...dse.npu.evaluation import MARGIN
 from ...serving.metrics import QUANTILES
 from ...serving.requirements import Requirement
 from ...traffic.traffic import Traffic

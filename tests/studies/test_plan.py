@@ -20,7 +20,9 @@ from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.dse.exits.stage_times import stage_times
 from fluidb.dse.npu.design import tabulate_design
 from fluidb.dse.npu.latency import tabulate_latency
+from fluidb.dse.npu.resources import Supply
 from fluidb.dse.npu.space import designs
+from fluidb.dse.npu.tiles import tiles_of
 from fluidb.dse.subgraphs.search import find_subgraphs, latency_table
 from fluidb.formats import InputError
 from fluidb.models import Exit, load_network
@@ -120,7 +122,9 @@ def every_plan(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ran]:
             right = samples.correct[np.arange(400), columns[left]].mean()
             settings[kept, threshold if kept else None] = float(right)
     tables: dict[tuple[Any, ...], LatencyTable] = {}
-    for tile, ((kept, threshold), right) in product(map(tuple, designs(source.board).tolist()), settings.items()):
+    for tile, ((kept, threshold), right) in product(
+        map(tuple, tiles_of(designs(Supply.of(source.board)))), settings.items()
+    ):
         if (tile, kept) not in tables:
             network = NETWORK.keep_exits(kept, [NETWORK.exits[place - 1] for place in (*kept, 3)])
             options = SearchOptions.model_validate(dict(source.options) | {"tile": tile})
