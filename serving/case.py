@@ -60,7 +60,7 @@ class Case:
     lanes: int  # lanes that are used
     levels: int  # thresholds that the policy sets
     admission: bool  # whether requests may be refused
-    terms: Terms | None  # those of clients that wait, of deadlines and of admission
+    terms: Terms | None  # clients that wait, deadlines and admission, if there are any
     shared: Networks  # the networks as they share the device
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
@@ -239,7 +239,7 @@ def _check_policy(scheduler: Scheduler, table: LatencyTable, traffic: Traffic, l
 
 
 def check_cores(scheduler: Scheduler, table: LatencyTable) -> int:
-    """The number of a table's cores, all of which serve; refuse what they cannot have."""
+    """The number of a table's cores, which all serve; refuse what they cannot have."""
     if scheduler.lanes > 1:
         raise InputError(
             f"policy {scheduler.spec}: lanes: expected none on {table.platform}, whose {table.lanes} cores all serve, "

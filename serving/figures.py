@@ -43,7 +43,7 @@ class Figure(NamedTuple):
 
 SHOWN_IN = {"share": ("%", 1e2), "/s": ("/s", 1.0), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3), "squared": ("", 1.0)}
 """The units that tables and pictures show figures in, by :attr:`Figure.unit`, and how many of them there are in one.
-That of times depends on how long these are."""
+Times are scaled by how long they are."""
 
 UNAVOIDABLE = Figure("unavoidable_rate", "unavoidable_rate", "share", 0, "unavoidable", 2)
 """The share of violations that no scheduler could prevent; no summary has it, see :mod:`.bound`."""

@@ -49,7 +49,7 @@ def mean_interval(values: NDArray[np.float64]) -> Interval | None:
 
 
 def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> Interval | None:
-    """Welch's interval of the mean of ``values`` less that of ``others``; ``None`` if either has fewer than two."""
+    """Welch's interval of the mean of ``values`` less the mean of ``others``; ``None`` if either has fewer than two."""
     if min(len(values), len(others)) < 2:
         return None
     difference = float(values.mean() - others.mean())

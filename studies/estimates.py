@@ -34,7 +34,7 @@ class Difference(JsonRecord):
 class Estimate(JsonRecord):
     """A figure over seeds: its mean, its value by seed, and its 95 % interval, ``None`` if there is none.
 
-    The interval is Student's over seeds; with one seed that of the run.
+    The interval is Student's over seeds; with one seed it is the interval of the run.
     """
 
     mean: float

@@ -118,7 +118,7 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
 
 
 def _of_one(point: ThresholdPoint) -> dict[str, Any]:
-    """The JSON of a point of the only network, whose figures are those of all."""
+    """The JSON of a point of the only network, which has the figures of all requests."""
     whole: dict[str, Any] = plain(point)
     del whole["networks"]
     return {"threshold": point.threshold, "exit_shares": point.exit_shares} | whole

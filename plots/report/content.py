@@ -29,7 +29,7 @@ OPENING_PASSES = 20
 class PolicyReplay:
     """A replay of the trace on a design."""
 
-    policies: list[str]  # under each of which every request fares the same
+    policies: list[str]  # under all of them every request fares the same
     replay: Replay
     summary: Summary
     networks: dict[str, Summary]  # the figures of each network that has a name
