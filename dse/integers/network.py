@@ -21,7 +21,8 @@ SCHEMA: Literal["fluidb.integer/1"] = "fluidb.integer/1"
 HEADER = "network"
 """The array that holds the layers, as bytes of JSON."""
 
-LOW, HIGH = -(2 ** (WORD_BITS - 1)), 2 ** (WORD_BITS - 1) - 1
+HIGH: int = 2 ** (WORD_BITS - 1) - 1
+LOW: int = -HIGH - 1
 MAX_EXPONENT = 64
 MAX_BYTES = 2**30
 """Most bytes of an array that is read."""
@@ -487,4 +488,4 @@ def read_integer(path: AnyPath) -> IntegerNetwork:
 def largest_sum(weights: Integers) -> int:
     """No sum of a product with these weights, rounding included, is larger than that."""
     largest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max())
-    return -LOW * largest + (1 << SUM_BITS - 2)
+    return largest * -LOW + (1 << SUM_BITS - 2)
