@@ -349,11 +349,13 @@ def test_the_map_of_rooms_is_the_tree():
 def test_the_questions_are_answered_by_the_source():
     page = (ROOT / "docs" / "architecture.md").read_text()
     answers = page[page.index("## Questions of new readers") : page.index("## Where something new goes")]
-    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 20
+    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 21
     places = re.findall(r"`([\w/]+\.py)`: `(\w+)`", answers)
     assert len(places) >= 20
     for file, name in places:
         assert re.search(rf"^(?:(?:def|class) )?{name}\b", (ROOT / file).read_text(), re.MULTILINE), f"{file}: {name}"
+    for file in re.findall(r"`(dse/[\w/]+\.(?:sv|in|hpp\.in))`", page):
+        assert (ROOT / file).is_file(), file
 
 
 def test_every_row_is_part_of_a_table():
