@@ -110,7 +110,7 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command; an option of which the last one would count is an error if it is given twice."""
-        *_, given = self.make_parser(ctx).parse_args(args=list(args))
+        given: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[-1]
         for parameter in given:
             several = parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag
             if not several and given.count(parameter) > 1:

@@ -92,8 +92,8 @@ class _Column(NamedTuple):
         return f"{self.scale * value:{sign},.{self.digits}f}"
 
     def mean(self, value: float, low: float | None, high: float | None, sign: str = "") -> str:
-        """A mean with half the width of its interval, if it has one."""
-        half = "" if low is None or high is None else f" ±{self.number((high - low) / 2)}"
+        """A mean with half the width of its interval, if it has one; an end may be cut off where a share ends."""
+        half = "" if low is None or high is None else f" ±{self.number(max(high - value, value - low))}"
         return self.number(value, sign) + half
 
 
