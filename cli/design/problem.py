@@ -72,10 +72,10 @@ class Search(DesignOptions):
         from ...formats import InputError, parse_numbers
 
         if self.weights is None or not self.weights.endswith(".json"):
-            found = parse_numbers(self.weights, "weights", float, "1,1,2, or a file whose name ends in .json")
-            if found and objective is Objective.LATENCY:
+            weights = parse_numbers(self.weights, "weights", float, "1,1,2, or a file whose name ends in .json")
+            if weights and objective is Objective.LATENCY:
                 raise InputError("weights: the objective latency is that of b = 1 and takes none; leave them out")
-            return {"weights": found, "objective": objective}
+            return {"weights": weights, "objective": objective}
         from ...tables.launches import read_launches
 
         if objective is not Objective.GOP_S:
@@ -95,16 +95,16 @@ def board_of(board: Board) -> str:
 
 def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
     """The JSON of a design."""
-    from ...dse.npu.costs import needs_of
+    from ...dse.npu.costs import board_use_of
     from ...dse.npu.objectives import OBJECTIVES
 
     best, *others = design.ranking
-    needs = needs_of(design, fbcb)
+    board_use = board_use_of(design, fbcb)
     shares = {
         key: getattr(design, key) for key in ("gop_s", "ideal_gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")
     }
-    if needs and needs.luts is not None:
-        shares["lut_share"] = needs.lut_share
+    if board_use and board_use.luts is not None:
+        shares["lut_share"] = board_use.lut_share
     return {
         "network": design.network.name,
         "platform": design.platform.name,
@@ -114,8 +114,8 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         **best.model_dump(),
         "objective_unit": OBJECTIVES[design.options.objective].unit,
         **shares,
-        "flip_flop_share": needs and needs.flip_flop_share,
-        "blocks": needs and needs._asdict(),
+        "flip_flop_share": board_use and board_use.flip_flop_share,
+        "blocks": board_use and board_use.record,
         "fbcb_register_bits": fbcb.register_bits,
         "fbcb_register_share": design.register_share(fbcb),
         "designs_evaluated": design.designs_evaluated,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,17 +39,26 @@ MEASURE = "Measure that is drawn at each exit."
 PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 
+@dataclass(frozen=True, kw_only=True)
+class DrawnOptions:
+    """What is drawn from the model, and which exits answer."""
+
+    count: Annotated[int, option("Samples.")] = 50_000
+    seed: Annotated[int, option("Same seed, same samples.")] = 0
+    measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name
+    values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1
+    difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0
+    exits: Annotated[bool, flag("The network's own exits answer, though it has candidates, too.", "--exits")] = False
+
+
 @app.command()
+@flat
 def generate(
     preset: Annotated[str, argument(PRESET, "PRESET", **offering(("imagenet", "glue", "qnli")))],
     output: Annotated[Path, written("The file to write.", "FILE.npz")],
     network: Annotated[str, option(NETWORK_HELP, "NETWORK|DIR", **named(NETWORK))],
-    count: Annotated[int, option("Samples.")] = 50_000,
-    seed: Annotated[int, option("Same seed, same samples.")] = 0,
-    measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name,
-    values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
-    difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
-    exits: Annotated[bool, flag("The network's own exits answer, though it has candidates, too.", "--exits")] = False,
+    *,
+    asked: DrawnOptions,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -68,21 +78,25 @@ def generate(
         raise InputError(f"{output}: expected a file that ends in .npz, found {output.name}")
     if preset not in PRESETS:
         raise InputError(f'preset: expected one of {", ".join(PRESETS)}, found "{preset}"')
-    if measure not in MEASURES:
-        raise InputError(f'measure: expected one of {", ".join(MEASURES)}, found "{measure}"')
-    answering, model = find_exits(network, own=exits), PRESETS[preset]
-    drawn = draw_log(answering, model, count, seed, measure=MEASURES[measure], values=values, difficulty=difficulty)
+    if asked.measure not in MEASURES:
+        raise InputError(f'measure: expected one of {", ".join(MEASURES)}, found "{asked.measure}"')
+    answering, model = find_exits(network, own=asked.exits), PRESETS[preset]
+    drawn = draw_log(
+        answering, model, asked.count, asked.seed,
+        measure=MEASURES[asked.measure], values=asked.values, difficulty=asked.difficulty,
+    )  # fmt: skip
     classes = answering.classes or model.classes
     write_samples(drawn, output, replace=force)
     accuracy = float(drawn.correct[:, -1].mean())
     record = {
-        "output": output, "preset": preset, "network": answering.network, "exits": drawn.exits, "samples": count,
-        "seed": seed, "measure": measure, "classes": classes, "values": values, "difficulty": difficulty,
+        "output": output, "preset": preset, "network": answering.network, "exits": drawn.exits,
+        "samples": asked.count, "seed": asked.seed, "measure": asked.measure, "classes": classes,
+        "values": asked.values, "difficulty": asked.difficulty,
         "accuracy": accuracy,
     }  # fmt: skip
     text = {
-        "samples": f"{count:,} of the preset {preset}, seed {seed}",
-        "measure": f"{measure}, of {classes:,} classes",
+        "samples": f"{asked.count:,} of the preset {preset}, seed {asked.seed}",
+        "measure": f"{asked.measure}, of {classes:,} classes",
         "exits": f"{drawn.exits}, the last included, of {answering.network}",
         "accuracy at the end": percent(accuracy),
     }
@@ -108,14 +122,14 @@ def show_(
     samples = read_samples(file)
     tried = samples.measure.usual if given is None else given
     enough = -(-samples.values // 2)
-    found = describe_samples(samples, tried, enough)
+    exits = describe_samples(samples, tried, enough)
     measure, plot = samples.measure, picture.plot
-    picture.write(lambda: draw_samples(found, measure, file.name))
+    picture.write(lambda: draw_samples(exits, measure, file.name))
     counted = {"samples": len(samples), "measure": measure.name, "values": samples.values, "count": enough}
-    record = {"file": file, **counted, "plot": plot, "exits": [_exit(item, measure) for item in found]}
+    record = {"file": file, **counted, "plot": plot, "exits": [_exit(described, measure) for described in exits]}
     dense = f"{enough} of {samples.values} principal values must reach the threshold" if samples.values > 1 else None
     about = facts({"samples": f"{len(samples):,}", "dense task": dense})
-    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, measure, tried)], plot)
+    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(exits, measure, tried)], plot)
 
 
 def _exit(about: ExitDescription, measure: Measure) -> dict[str, object]:
@@ -125,19 +139,21 @@ def _exit(about: ExitDescription, measure: Measure) -> dict[str, object]:
     return {"accuracy": about.accuracy, **means, **more}
 
 
-def _tables(found: list[ExitDescription], measure: Measure, thresholds: Sequence[Threshold]) -> list[str]:
+def _tables(exits: list[ExitDescription], measure: Measure, thresholds: Sequence[Threshold]) -> list[str]:
     names = [f"mean {measure.name}", *(["calibration error"] if measure.probability else [])]
     if measure.probability:
-        sure = [[percent(item.mean), percent(item.calibration_error)] for item in found]
+        sure = [[percent(described.mean), percent(described.calibration_error)] for described in exits]
     else:
-        sure = [["-" if item.mean is None else f"{item.mean:.3f}"] for item in found]
+        sure = [["-" if described.mean is None else f"{described.mean:.3f}"] for described in exits]
     rows = [
-        (number, percent(item.accuracy), *cells)
-        for number, (item, cells) in enumerate(zip(found, sure, strict=True), 1)
+        (number, percent(described.accuracy), *cells)
+        for number, (described, cells) in enumerate(zip(exits, sure, strict=True), 1)
     ]
     text = [folded_table(["exit", "accuracy", *names], rows, "--json")]
-    known = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
+    known = [(number, described) for number, described in enumerate(exits, 1) if described.thresholds]
     for title, key in (("leave at", "exit_share"), ("accuracy of them", "accuracy")):
-        cells = [(number, *(percent(getattr(row, key), 1) for row in item.thresholds)) for number, item in known]
+        cells = [
+            (number, *(percent(getattr(row, key), 1) for row in described.thresholds)) for number, described in known
+        ]
         text.append(folded_table([title, *map(show_threshold, thresholds)], cells, "--json"))
     return text

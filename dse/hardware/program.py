@@ -10,7 +10,7 @@ from ..integers.network import IntegerNetwork, ProductLayer
 from ..npu.costs import configured, layer_costs
 from ..npu.design import DesignTable
 from ..npu.fbcb import FbcbTable
-from ..npu.space import Tile
+from ..npu.tiles import Tile
 from .jobs import Job
 
 
@@ -34,7 +34,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     Returns
     -------
     dict of str to list of TimedJob
-        For each product by name those for batches of 1, 2, ... samples.
+        For each product by name its jobs for batches of 1, 2, ... samples.
 
     Raises
     ------
@@ -46,9 +46,9 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
         raise InputError(f"{DESIGN_FILE}: expected a design as built; search again without --overlap")
     places = [place for place, layer in enumerate(design.network.layers) if layer.gemm]
     rows, cycles = costs.block_rows[places], costs.time_s[places] * design.platform.clock_hz
-    layouts = [[(b, down, beside, runs) for b, down, beside, runs in row] for row in chosen.layouts.tolist()]
+    layouts = [[(b, B_R, B_P, passes) for b, B_R, B_P, passes in row] for row in chosen.layouts.tolist()]
     products = {layer.name: layer for layer in network.layers if isinstance(layer, ProductLayer)}
-    found: dict[str, list[TimedJob]] = {}
+    jobs: dict[str, list[TimedJob]] = {}
     for index, place in enumerate(places):
         lowered = design.network.layers[place]
         layer = products.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
@@ -61,7 +61,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
                 f'{DESIGN_FILE}: layer "{lowered.name}": expected the sizes of {network.name}, found others; '
                 "search a design for the network file that `fluidb quantise` wrote"
             )
-        found[layer.name] = [
+        jobs[layer.name] = [
             TimedJob(
                 Job(
                     window, columns, layer.groups, layouts[index][b], int(codes[index, b]),
@@ -71,6 +71,6 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
             )
             for b in range(fbcb.b_max)
         ]  # fmt: skip
-    if missing := sorted(products.keys() - found.keys()):
+    if missing := sorted(products.keys() - jobs.keys()):
         raise InputError(f'{DESIGN_FILE}: expected a product "{missing[0]}", found none; search again')
-    return found
+    return jobs

@@ -12,7 +12,7 @@ from .choices import MAX_DESIGN_BATCH
 if TYPE_CHECKING:  # the help of commands needs the names of the options, and not the search
     from ...models import Network
     from ...platforms import Board
-    from .search import SearchOptions
+    from .options import SearchOptions
 
 Bandwidth = Annotated[
     str | None,
@@ -76,7 +76,7 @@ class DesignOptions:
         from ...formats import parse_bandwidth, parse_numbers, validate
         from ...models import load_network
         from ...platforms import LUT_KEYS, load_platform
-        from .search import SearchOptions
+        from .options import SearchOptions
 
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         board = load_platform(platform, bandwidth)

@@ -20,7 +20,19 @@ from fluidb.tables import read_latency
 
 SOURCES = ["fbe_pkg.sv", "fbcb.sv", "fbe.sv"]
 FBE = ["README.md", "fbcb.mem", "fbcb.sv", "fbe.sv", "fbe_pkg.sv", "fbe_tb.sv"]
-PARTS = ["element", "inputs", "load_beats", "outputs", "ram", "scale", "store_beats", "sums", "tiles", "weights"]
+PARTS = [
+    "element",
+    "inputs",
+    "load_beats",
+    "outputs",
+    "port",
+    "ram",
+    "scale",
+    "store_beats",
+    "sums",
+    "tiles",
+    "weights",
+]
 ENGINE = ["engine_pkg.sv", "engine.sv", *(f"{name}.sv" for name in PARTS)]
 NPU = ["npu.sv", "npu_tb.cpp", "memory.hpp"]
 FILES = sorted([*FBE, *ENGINE, *NPU, "fluidb_latency.h"])
@@ -174,7 +186,7 @@ def test_the_testbench_sees_an_error(tiny_rtl: Path, tmp_path: Path, error: str)
         text = text.replace("    logic [ROW_BITS-1:0] row;\n", "    logic [ROW_BITS-1:0] row;\n    logic gone = 0;\n")
         (tmp_path / file).write_text(text.replace("begin\n      if (rst", "begin\n      gone <= 1;\n      if (rst"))
     done = simulate(tmp_path, tmp_path)
-    assert "FAIL" in done.stdout
+    assert re.search("FAIL|FATAL", done.stdout)  # the testbench, or an assertion in the engine
     assert "PASSED" not in done.stdout
     assert done.returncode != 0
 
@@ -326,10 +338,10 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
     package = (engine / "rtl" / "engine_pkg.sv").read_text()
     found = dict(re.findall(r"localparam int (T_R|T_P|T_C|V|W|S) = (\d+);", package))
     _, T_P, T_C, _ = design.tile
-    beside = int(found.pop("S"))
+    samples = int(found.pop("S"))
     words = int(design.platform.port.words)
     assert found == {name: str(size) for name, size in (design.tile._asdict() | {"W": words}).items()}
-    assert 1 <= beside <= design.options.b_max
+    assert 1 <= samples <= design.options.b_max
     if T_P * T_C > 100:
         return  # takes a minute
     lint = [tool("verilator"), "--lint-only", "-Wall", "--top-module", "npu", *SOURCES]
