@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..plots import COLOURS, canvas, describe, legible
+from ..plots import COLOURS, canvas, describe, inches, legible
 from .rows import Item, Row
 
 Looks = dict[str, tuple[str, str, str]]
@@ -24,6 +24,9 @@ LOGARITHMIC = ("mean latency", "tail latency")
 
 HALF_IN, SIDES_IN, APART_IN = 3.65, 0.8, 0.03
 """Room for bars in half of a picture, what stands beside them in a whole one, and the gap of labels, in inches."""
+
+BELOW = 7
+"""Size of the labels below bars, in points."""
 
 NARROW = ("precision",)
 """Quantities whose differences do not show on an axis from 0."""
@@ -79,13 +82,6 @@ def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks, equal: dict[str,
         axes.set_ylim(bottom=0)
 
 
-def _inches(text: str) -> float:
-    """Width of the widest line of a label below bars."""
-    from matplotlib.textpath import TextPath
-
-    return max(float(TextPath((0, 0), line, size=7).get_extents().width) / 72 for line in text.split("\n"))
-
-
 def _wrapped(place: str, most: int) -> str:
     """A place below its bars, in several lines if it has more than ``most`` letters."""
     lines = place.replace(" on ", "\n").split("\n")
@@ -95,7 +91,7 @@ def _wrapped(place: str, most: int) -> str:
 def _room(rows: list[Row], most: int) -> float:
     """Width that the labels below a panel's bars take in lines of ``most`` letters, in inches."""
     places = _unique([row.at for row in rows])
-    return len(places) * (max(_inches(_wrapped(place, most)) for place in places) + APART_IN)
+    return len(places) * (max(inches(_wrapped(place, most), BELOW) for place in places) + APART_IN)
 
 
 def _letters(groups: list[list[Row]]) -> int | None:
@@ -120,7 +116,7 @@ def _bars(axes: Any, rows: list[Row], most: int) -> None:
         if printed:
             label = "paper" if index == len(names) - 1 else None
             axes.plot(*zip(*printed, strict=True), "D", color="white", markeredgecolor="black", ms=5, label=label)
-    axes.set_xticks(range(len(places)), [_wrapped(place, most) for place in places], fontsize=7)
+    axes.set_xticks(range(len(places)), [_wrapped(place, most) for place in places], fontsize=BELOW)
     axes.set_ylabel(_label(rows[0]))
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=7)
 

@@ -110,6 +110,13 @@ def _mark(axis: Axis) -> None:
         axis.set_label_text(f"{label} ({mark})")
 
 
+def inches(text: str, size: float) -> float:
+    """Width of the widest line of a text of this size in points."""
+    from matplotlib.textpath import TextPath
+
+    return max(float(TextPath((0, 0), line, size=size).get_extents().width) / 72 for line in text.split("\n"))
+
+
 NAME_PLACES = (
     (5, -9, "left"),
     (5, 4, "left"),
