@@ -139,7 +139,7 @@ class Product(_Op):
     per_sample: bool = False
 
 
-class Memory(_Op):
+class MemoryPass(_Op):
     """Moves data and multiplies nothing: normalisation, softmax, an addition that is not fused, an embedding.
 
     Reads its inputs, or ``reads`` words. Its output has the shape of the first input, or ``shape``.  ``rowwise`` says
@@ -174,7 +174,7 @@ class Join(_Op):
 
 
 Op = Annotated[
-    Conv | ConvTranspose | Pool | GlobalPool | Linear | MatMul | Product | Memory | View | Flatten | Join,
+    Conv | ConvTranspose | Pool | GlobalPool | Linear | MatMul | Product | MemoryPass | View | Flatten | Join,
     Field(discriminator="op"),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
@@ -103,7 +103,7 @@ class Calibration(NamedTuple):
         return np.array([row.error for row in self.chosen(held_out=held_out, bound=bound)], np.float64)
 
 
-class _Row(Strict):
+class _MeasuredRow(Strict):
     """A row of the table. Cells of a CSV are text, therefore numbers are converted here."""
 
     model_config = ConfigDict(strict=False)
@@ -153,58 +153,82 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     InputError
         If it cannot be read, or no row is of this engine, or rows have faults: each has a line.
     """
-    place = Path(path)
-    reader = csv.DictReader(io.StringIO(read_text(place).removeprefix("\ufeff"), newline=""), strict=True)
-    known: dict[str, Needs] = {}
-    found: list[Measurement] = []
-    faults: list[str] = []
-    others: set[str] = set()
-    refused: set[str] = set()  # networks, of which one row tells what is wrong
-    unnamed: dict[str, list[str]] = {}  # faults of rows that name no layer, by network
+    reader = csv.DictReader(io.StringIO(read_text(Path(path)).removeprefix("\ufeff"), newline=""), strict=True)
+    measured = _MeasuredRows(path, engine)
     try:
         header = reader.fieldnames or ()
-        if "network" not in header or not set(TIMES) & set(header):
-            raise InputError(
-                f"{path}: line 1: expected the columns network, and latency_ms, latency_us, or cycles and clock_mhz, "
-                f"found {', '.join(header) or 'nothing'}"
-            )
-        if twice := [name for name in header if header.count(name) > 1]:
-            raise InputError(f"{path}: line 1: expected every column once, found {twice[0]} again")
+        _check_header(path, header)
         for cells in reader:
             line = f"{path}: line {reader.line_num}"
             if None in cells:
-                faults.append(f"{line}: expected {len(header)} values, found {len(header) + len(cells[None])}")
-                continue
-            if (platform := cells.get("platform") or engine.name) != engine.name:
-                others.add(platform)
+                fault = f"{line}: expected {len(header)} values, found {len(header) + len(cells[None])}"
+                measured.faults.append(fault)
                 continue
             try:
-                row = validate(_Row, {key: cells[key] for key in _Row.model_fields if cells.get(key)}, Path(line))
-                seconds = row.seconds(line)
-                if row.network in refused:
-                    continue
-                if row.network not in known:
-                    refused.add(row.network)
-                    known[row.network] = _needs(row.network, place, engine, line)
-                    refused.remove(row.network)
-                every = known[row.network]
-                if row.layer is not None and row.layer not in (names := [work.name for work in every.works]):
-                    unnamed.setdefault(row.network, []).append(_no_layer(row.network, row.layer, names, line))
-                    continue
-                need = every if row.layer is None else every.of_layer(names.index(row.layer))
-                found.append(Measurement(row.network, row.layer, seconds, need))
+                measured.add(cells, line)
             except InputError as error:
-                faults += error.faults
+                measured.faults += error.faults
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
-    for network, (first, *more) in unnamed.items():
-        faults.append(first + (f"; {len(more)} more rows of {network} have no layer of it" if more else ""))
-    if faults:
-        raise InputError(faults)
-    if not found:
-        rest = f"those of {', '.join(sorted(others))}" if others else "none"
-        raise InputError(f"{path}: expected rows of {engine.name}, found {rest}")
-    return found
+    return measured.checked()
+
+
+def _check_header(path: AnyPath, header: Sequence[str]) -> None:
+    if "network" not in header or not set(TIMES) & set(header):
+        raise InputError(
+            f"{path}: line 1: expected the columns network, and latency_ms, latency_us, or cycles and clock_mhz, "
+            f"found {', '.join(header) or 'nothing'}"
+        )
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise InputError(f"{path}: line 1: expected every column once, found {twice[0]} again")
+
+
+class _MeasuredRows:
+    """The rows of a table as they are read, with their faults."""
+
+    def __init__(self, path: AnyPath, engine: Engine) -> None:
+        self.path, self.engine = path, engine
+        self.measurements: list[Measurement] = []
+        self.faults: list[str] = []
+        self.others: set[str] = set()  # engines whose rows are left out
+        self.needs: dict[str, Needs] = {}  # of each network
+        self.refused: set[str] = set()  # networks with a fault that one row has told already
+        self.unnamed: dict[str, list[str]] = {}  # faults of rows that name no layer, by network
+
+    def add(self, cells: Mapping[str, str | None], line: str) -> None:
+        """Take a row, or tell its fault."""
+        if (platform := cells.get("platform") or self.engine.name) != self.engine.name:
+            self.others.add(platform)
+            return
+        stated = {key: cells[key] for key in _MeasuredRow.model_fields if cells.get(key)}
+        row = validate(_MeasuredRow, stated, Path(line))
+        seconds = row.seconds(line)
+        if row.network in self.refused:
+            return
+        if row.network not in self.needs:
+            self.refused.add(row.network)
+            self.needs[row.network] = _needs(row.network, Path(self.path), self.engine, line)
+            self.refused.remove(row.network)
+        need = self.needs[row.network]
+        if row.layer is not None:
+            names = [work.name for work in need.works]
+            if row.layer not in names:
+                self.unnamed.setdefault(row.network, []).append(_no_layer(row.network, row.layer, names, line))
+                return
+            need = need.of_layer(names.index(row.layer))
+        self.measurements.append(Measurement(row.network, row.layer, seconds, need))
+
+    def checked(self) -> list[Measurement]:
+        """The measurements, or the faults of all rows."""
+        for network, (first, *more) in self.unnamed.items():
+            hint = f"; {len(more)} more rows of {network} have no layer of it" if more else ""
+            self.faults.append(first + hint)
+        if self.faults:
+            raise InputError(self.faults)
+        if not self.measurements:
+            rest = f"rows of {', '.join(sorted(self.others))}" if self.others else "none"
+            raise InputError(f"{self.path}: expected rows of {self.engine.name}, found {rest}")
+        return self.measurements
 
 
 def _needs(network: str, table: Path, engine: Engine, line: str) -> Needs:

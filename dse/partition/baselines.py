@@ -12,7 +12,7 @@ WORD_BITS = 32
 """Width of a value of a map."""
 
 
-class Place(NamedTuple):
+class StageHost(NamedTuple):
     """A machine that runs whole stages."""
 
     name: str
@@ -21,7 +21,7 @@ class Place(NamedTuple):
     layer_s: float = 0.0  # fixed time of a layer with weights
 
 
-def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> list[float]:
+def run_in_turn(network: RowNetwork, places: Sequence[StageHost], owner: str) -> list[float]:
     """Times to the exits if each stage runs on one place: Edgent, the triple partition network, or one device.
 
     Where the place changes, the map at the exit is sent to the next one.

@@ -58,7 +58,7 @@ class Gather(NamedTuple):
         return self.gather_s + self.compute_s
 
 
-class Memory(NamedTuple):
+class FixedMemory(NamedTuple):
     """Bytes that a network needs beside the maps of its blocks."""
 
     rows: float  # weights of the layers that run in rows, on every device that computes rows
@@ -76,7 +76,7 @@ class Blocks:
         wholes = sum(layer.weights for chain in network.chains for layer in chain.tail)
         wholes += sum(layer.weights for unit in units for gate in unit.gates for layer in gate.layers)
         maps = [_last_map(network, number).words for number, chain in enumerate(network.chains) if chain.tail]
-        self.beside = Memory(*(word_bytes * words for words in (rows, wholes, max(maps, default=0))))
+        self.beside = FixedMemory(*(word_bytes * words for words in (rows, wholes, max(maps, default=0))))
         self.fused, self.barriers = cache(self._fused), cache(self._barriers)
 
     def units(self, span: Span) -> Sequence[RowUnit]:

@@ -12,7 +12,7 @@ from ...formats import InputError, did_you_mean, validate
 from ..heads import HEADS
 from ..loader import build_network, layer_shapes
 from ..network import Shape
-from ..schema import MAX_EXITS, MAX_SIZE, Memory, NetworkFile, Op, View
+from ..schema import MAX_EXITS, MAX_SIZE, MemoryPass, NetworkFile, Op, View
 from .imported import ImportedNetwork
 from .names import plain_name
 
@@ -113,7 +113,7 @@ def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool
         op, source = layers[name]
         if shapes[name].positions < shapes[source].positions:
             return (
-                isinstance(op, View | Memory)
+                isinstance(op, View | MemoryPass)
                 and (shapes[name].words if isinstance(op, View) else op.reads) == shapes[source].channels
             )
         name = source

@@ -18,13 +18,13 @@ from ....formats import InputError
 from ....traffic.measures import MEASURES, Measure, Threshold
 from .labels import brief, label
 from .operators import PRODUCTS
-from .paths import HINT, MAX_VALUES, Comparison, Fork, Leaf, Paths, Tree, is_if
+from .paths import HINT, MAX_VALUES, Fork, Leaf, Paths, ThresholdTest, Tree, is_if
 
 DRAWN = 24
 """Random answers for which a condition is computed, to see what it measures."""
 
 
-class Decision(NamedTuple):
+class ExitCondition(NamedTuple):
     """An exit that the model decides about."""
 
     label: str  # of its If
@@ -36,7 +36,7 @@ class Decision(NamedTuple):
 class Decided(NamedTuple):
     """The exits of a model that was written out."""
 
-    decisions: tuple[Decision, ...]  # of each exit but the last, in order of depth
+    decisions: tuple[ExitCondition, ...]  # of each exit but the last, in order of depth
     end: str  # tensor that the last exit answers with
     place: int  # of the answer among the outputs of the file
 
@@ -73,7 +73,7 @@ def _written(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decid
     paths = Paths(written, path)
     tree = paths.follow([*reversed(written.graph.node)], {}, ())
     paths.infer()
-    decisions: list[Decision] = []
+    decisions: list[ExitCondition] = []
     place = None
     outputs: list[str] = []
     while isinstance(tree, Fork):
@@ -95,14 +95,14 @@ def _written(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decid
     return written, decided
 
 
-def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[Decision, int, Leaf, Tree]:
+def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[ExitCondition, int, Leaf, Tree]:
     """The exit of a fork: the decision, the place of its answer among the outputs, its end, and what follows."""
     for truth, side, rest in ((True, fork.yes, fork.no), (False, fork.no, fork.yes)):
         if not isinstance(side, Leaf):
             continue
         for number, answer in enumerate(side.outputs):
             if place in {None, number} and (found := _read(paths, fork.asked, truth, answer)):
-                return Decision(label(fork.node), answer, *found), number, side, rest
+                return ExitCondition(label(fork.node), answer, *found), number, side, rest
     raise paths.fault(
         fork.node,
         "expected a branch that answers at once if a measure of how sure its answer is reaches a threshold "
@@ -110,7 +110,7 @@ def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[Decision, int, L
     )
 
 
-def _read(paths: Paths, asked: Comparison, truth: bool, answer: str) -> tuple[Measure, Threshold] | None:
+def _read(paths: Paths, asked: ThresholdTest, truth: bool, answer: str) -> tuple[Measure, Threshold] | None:
     """The measure of a condition that lets sure answers leave, and its threshold."""
     found = next(filter(None, (_measured(paths, scores, asked.value) for scores in _origins(paths, answer))), None)
     if found is None or (found.slope > 0) is not (truth is (found.measure.surer == "larger")):

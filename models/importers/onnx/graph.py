@@ -84,7 +84,7 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
     model = inline_functions(model, path)
     model, decided = write_out(model, path)
     _check_known(model.graph, path)
-    graph = _Reader(model, path, dims).read()
+    graph = _GraphReader(model, path, dims).read()
     graph.decided = decided
     return graph
 
@@ -219,7 +219,7 @@ def _check_known(graph: onnx.GraphProto, path: Path) -> None:
         raise InputError(faults)
 
 
-class _Reader:
+class _GraphReader:
     """One pass over the nodes, in order, that finds their shapes and the constants that shapes depend on."""
 
     def __init__(self, model: onnx.ModelProto, path: Path, dims: Mapping[str, int]) -> None:

@@ -43,7 +43,7 @@ _OWN = ("", "ai.onnx")
 HINT = "export a model that always runs to its end and has the answer of each exit as an output"
 
 
-class Comparison(NamedTuple):
+class ThresholdTest(NamedTuple):
     """A value of a sample that is larger than a constant, or equal to it if that is enough."""
 
     value: str
@@ -62,14 +62,14 @@ class Fork(NamedTuple):
     """An If whose condition is not known on its path."""
 
     node: onnx.NodeProto
-    asked: Comparison
+    asked: ThresholdTest
     yes: Tree
     no: Tree
 
 
 Tree = Leaf | Fork
-_Known = tuple[tuple[Comparison, bool], ...]
-_Truth = bool | tuple[Comparison, bool]
+_Known = tuple[tuple[ThresholdTest, bool], ...]
+_Truth = bool | tuple[ThresholdTest, bool]
 """What a boolean says: its value, where the path tells; else a comparison, and whether that or its opposite."""
 
 
@@ -249,7 +249,7 @@ class Paths:
         if values is None or values.size != 1 or (truth and small in self.active):
             return None
         # a constant that is larger is one that the value does not reach
-        asked = Comparison(
+        asked = ThresholdTest(
             large if truth else small, float(values.item()), strict if truth else not strict, values.dtype
         )
         for other, holds in known:

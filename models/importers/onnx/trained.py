@@ -120,7 +120,7 @@ def read_trained(path: Path, exits: Sequence[str] | None = None) -> TrainedNetwo
         If it has operators that the integer network has not; a line for each.
     """
     parts = read_stages(path, exits)
-    return _Reader(parts.whole, path).read([stage.answer for stage in parts.stages], parts.stages)
+    return _WeightReader(parts.whole, path).read([stage.answer for stage in parts.stages], parts.stages)
 
 
 def _value(node: onnx.NodeProto) -> NDArray[Any]:
@@ -131,7 +131,7 @@ def _value(node: onnx.NodeProto) -> NDArray[Any]:
     return numpy_helper.to_array(value) if node.attribute[0].name == "value" else np.array(value)
 
 
-class _Reader:
+class _WeightReader:
     """One pass over the nodes."""
 
     def __init__(self, model: onnx.ModelProto, path: Path) -> None:
