@@ -58,15 +58,15 @@ def layer_works(file: NetworkFile, path: AnyPath, *, additions: bool = False, po
     works: list[LayerWork] = []
     begin = 0
     order = {op.name: i for i, op in enumerate(file.layers)}
-    ends = [order[item.after] + 1 for item in file.exits]
+    ends = [order[exit_.after] + 1 for exit_ in file.exits]
     stages = [1 + sum(end <= i for end in ends) for i in range(len(order))]
-    exits = [item.after for item in file.exits]
+    exits = [exit_.after for exit_ in file.exits]
     fused = (Join,) * additions + (Pool, GlobalPool) * pools
     every = _works(file.layers, file.input.shape, stages, fused, exits)
-    for stage, item in enumerate(file.exits, 1):
+    for stage, exit_ in enumerate(file.exits, 1):
         works += [work for work in every if work.stage == stage]
-        source = shapes[item.after]
-        head = head_of(item, source)
+        source = shapes[exit_.after]
+        head = head_of(exit_, source)
         works += _works(head, source, [stage] * len(head), fused, in_head=True)
         begin = stage
     return works + [work for work in every if work.stage > begin]
@@ -92,11 +92,11 @@ def _works(
         last = max(names, key=lambda each: order[each])
         if isinstance(op, fused) and (added or not isinstance(op, Join)) and last in maker and readers[last] == 1:
             at = maker[op.name] = maker[last]
-            moved = sum(item.words for item in maps) - 2 * shapes[last].words + shape.words
+            moved = sum(map_.words for map_ in maps) - 2 * shapes[last].words + shape.words
             works[at] = works[at]._replace(words=works[at].words + moved)
             continue
         window, stride, pixels, gemm = (1, 1), (1, 1), shape, None
-        moved = sum(item.words for item in maps) + shape.words
+        moved = sum(map_.words for map_ in maps) + shape.words
         if name in lowered:
             gemm = lowered[name].gemm
             if gemm is None:

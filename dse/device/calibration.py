@@ -330,14 +330,14 @@ def calibrate(
         equal = len(fitted) * EQUAL**2 / (2 * EDGE)
         gb_s = _least(lambda rate: _solve(rows, rate, stated, fixed)[1], engine.bandwidth_gb_s, equal)
     values = dict(zip(CONSTANTS, [gb_s, *_solve(rows, gb_s, stated, fixed)[0]], strict=True))
-    found = engine.model_copy(update={name: float(f"{values[name]:.4g}") for name in free})
-    if found.effective_gb_s is not None:
-        found = found.model_copy(update={"effective_gb_s": min(found.effective_gb_s, engine.bandwidth_gb_s)})
-    judged = [_judge(row, found, held_out=row.network in held) for row in measurements]
+    refined = engine.model_copy(update={name: float(f"{values[name]:.4g}") for name in free})
+    if refined.effective_gb_s is not None:
+        refined = refined.model_copy(update={"effective_gb_s": min(refined.effective_gb_s, engine.bandwidth_gb_s)})
+    judged = [_judge(row, refined, held_out=row.network in held) for row in measurements]
     ratios = [row.measured_s / row.predicted_s for row in by_network(judged) if row.held_out or not held]
     limits = {"measured_low": float(f"{min(ratios):.4g}"), "measured_high": float(f"{max(ratios):.4g}")}
-    sources = found.sources | dict.fromkeys([*free, *limits], f"as {free[0]}") | {free[0]: _source(table, judged)}
-    return Calibration(found.model_copy(update={**limits, "sources": sources}), judged, _alike(rows, found, free))
+    sources = refined.sources | dict.fromkeys([*free, *limits], f"as {free[0]}") | {free[0]: _source(table, judged)}
+    return Calibration(refined.model_copy(update={**limits, "sources": sources}), judged, _alike(rows, refined, free))
 
 
 def by_network(rows: Sequence[RowFit]) -> list[RowFit]:
@@ -430,8 +430,8 @@ def _within(columns: Floats, left: Floats, weights: Floats, stated: Floats, fixe
         constants = np.array([0.0 if value is None else value for value in case])
         if inside.any():
             rest = (aims - products @ (constants * sizes))[inside]
-            found = np.linalg.lstsq(products[np.ix_(inside, inside)], rest, rcond=RANK)[0]
-            constants[inside] = found / sizes[inside]
+            solution = np.linalg.lstsq(products[np.ix_(inside, inside)], rest, rcond=RANK)[0]
+            constants[inside] = solution / sizes[inside]
         if (constants < 0).any() or constants[0] > 1:
             continue
         scales = constants * sizes
@@ -464,9 +464,9 @@ def _least(loss: Callable[[float], float], peak: float, equal: float) -> float:
             low, a, at_a = a, b, at_b
             b = low + golden * (high - low)
             at_b = loss(b)
-    rates, found = np.append(grid, (a, b)), np.append(losses, (at_a, at_b))
-    best = int(np.argmin(found))
-    highest = grid[losses <= found[best] * (1 + EQUAL) + equal]
+    rates, all_losses = np.append(grid, (a, b)), np.append(losses, (at_a, at_b))
+    best = int(np.argmin(all_losses))
+    highest = grid[losses <= all_losses[best] * (1 + EQUAL) + equal]
     return float(max(rates[best], highest.max(initial=0.0)))
 
 

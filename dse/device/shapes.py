@@ -91,8 +91,8 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine, *, most_pixel
     range_ = dict.fromkeys(("measured_low", "measured_high"))
     sources = {key: text for key, text in engine.sources.items() if key not in range_}
     sources |= dict.fromkeys(shape, "as pixels") | {"pixels": origin}
-    found = engine.model_copy(update={**shape, **range_, "sources": sources})
-    return ShapeSearch(file.name, given, _timed(file, path, found), compared)
+    shaped = engine.model_copy(update={**shape, **range_, "sources": sources})
+    return ShapeSearch(file.name, given, _timed(file, path, shaped), compared)
 
 
 class _Times:

@@ -30,7 +30,7 @@ def run_in_turn(network: RowNetwork, places: Sequence[StageHost], owner: str) ->
         raise InputError(
             f"{network.name}: expected a place for each of {len(network.ends)} stages, found {len(places)}"
         )
-    found, total, at, first = [], 0.0, owner, 0
+    exit_s, total, at, first = [], 0.0, owner, 0
     trunk = network.trunk.units
     for number, (place, end) in enumerate(zip(places, network.ends, strict=True)):
         if place.name != at:
@@ -46,6 +46,6 @@ def run_in_turn(network: RowNetwork, places: Sequence[StageHost], owner: str) ->
         flops = sum(layer.row_flops * layer.shape.height for layer in rows) + sum(layer.flops for layer in wholes)
         products = sum(layer.has_product for layer in rows) + sum(layer.weights > 0 for layer in wholes)
         total += flops / (1e9 * place.gflop_s) + products * place.layer_s
-        found.append(total)
+        exit_s.append(total)
         first = end
-    return found
+    return exit_s

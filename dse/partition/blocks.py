@@ -158,12 +158,12 @@ class Costs:
     ) -> None:
         self.blocks, self.network, self.zeta, self.host = blocks, blocks.network, zeta, host
         self.names = list(names)
-        members = [item for item in cluster.devices if item.name in names]
+        members = [device for device in cluster.devices if device.name in names]
         links = {link.device: link for link in cluster.links}
-        wires = [cluster.uplink or links[item.name] for item in members]
-        rate = np.array([1e9 * item.gflop_s for item in members])
+        wires = [cluster.uplink or links[device.name] for device in members]
+        rate = np.array([1e9 * device.gflop_s for device in members])
         self.host_flop_s = float(rate[host])
-        memory = np.array([1e9 * item.memory_gb for item in members])
+        memory = np.array([1e9 * device.memory_gb for device in members])
         memory[host] -= blocks.beside.wholes
         left = memory[host] - with_rows * blocks.beside.rows
         self.host_fits = bool(rate[host] > 0 and left >= blocks.beside.gathered)
@@ -173,7 +173,7 @@ class Costs:
             rate[host] = 0.0
         self.devices = kernels.Devices(
             rate,
-            np.array([item.layer_s for item in members]),
+            np.array([device.layer_s for device in members]),
             np.array([1e6 * wire.mbit_s / 8 for wire in wires]),
             np.array([wire.latency_s for wire in wires]),
             memory,

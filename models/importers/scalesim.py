@@ -63,9 +63,9 @@ def _columns(path: Path, first: list[str]) -> tuple[tuple[str, ...], bool]:
     if len(first) > len(GEMM) and all(map(_number, first[1:4])):
         filled = sum(map(bool, first[len(GEMM) + 1 : len(CONV) + 1]))
         return (CONV if filled > 2 else GEMM), False  # a product has at most two further cells: sparsity and batch
-    found = ",".join(first)[:100]
+    header = ",".join(first)[:100]
     raise InputError(
-        f'{path}: header: expected "Layer name, {", ".join(CONV)}" or "Layer, {", ".join(GEMM)}", found "{found}"'
+        f'{path}: header: expected "Layer name, {", ".join(CONV)}" or "Layer, {", ".join(GEMM)}", found "{header}"'
     )
 
 

@@ -124,9 +124,9 @@ def load_family(name: AnyPath) -> Family:
         listed = validate(SubNetsFile, data, path)
         of = listed.supernet
         inside = "/" in of or of.endswith(".toml")
-        found = SUPERNETS.find(str(path.parent / of) if inside else of)
-        whole = read_toml(SuperNetFile, found)
-        return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""), found)
+        supernet_path = SUPERNETS.find(str(path.parent / of) if inside else of)
+        whole = read_toml(SuperNetFile, supernet_path)
+        return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""), supernet_path)
     if data.get("schema") == "fluidb.network/1":
         raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")
     file = validate(SuperNetFile, data, path)
@@ -155,5 +155,5 @@ def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:
         return None
     if not colon:
         raise not_a_network(name)
-    found = load_family(family)
-    return subnet_file(found.file, found.subnet(text), found.path), found.path
+    loaded = load_family(family)
+    return subnet_file(loaded.file, loaded.subnet(text), loaded.path), loaded.path

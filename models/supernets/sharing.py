@@ -81,7 +81,7 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
     """K, C, R, Q, values of input and output map, and depthwise or not, of each layer with weights."""
     shapes, layers, _ = lower_all(network.layers, network.input.shape, network.name)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
-    found: dict[str, tuple[int, ...]] = {}
+    extents: dict[str, tuple[int, ...]] = {}
     before = "input"
     for op in network.layers:
         if isinstance(op, Conv | Linear):
@@ -89,9 +89,17 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
             product, shape = products[op.name], shapes[op.name]
             read = shapes[op.inputs[0] if op.inputs else before]
             groups = product.groups > 1
-            found[op.name] = (op.out, product.P // side**2, side, shape.positions, read.words, shape.words, int(groups))
+            extents[op.name] = (
+                op.out,
+                product.P // side**2,
+                side,
+                shape.positions,
+                read.words,
+                shape.words,
+                int(groups),
+            )
         before = op.name
-    return found
+    return extents
 
 
 def shared(boxes: Sequence[Whole] | Whole) -> Whole:

@@ -81,11 +81,11 @@ def own_exits(
 
 def _needed(layers: Sequence[Op], last: str) -> set[str]:
     """A layer and all layers that it depends on."""
-    found = {last}
+    needed = {last}
     for op in reversed(layers):
-        if op.name in found:
-            found |= set(op.inputs or ())
-    return found - {"input"}
+        if op.name in needed:
+            needed |= set(op.inputs or ())
+    return needed - {"input"}
 
 
 def _head(layers: Sequence[Op], names: Collection[str], foot: str) -> list[Op]:
