@@ -187,7 +187,7 @@ def lower_all(
     """Lower a chain of operators in execution order."""
     shapes, layers, faults = {"input": source}, [], []
     before: Shape | None = source
-    named = {"input"}  # the layers so far, also those that have a fault and therefore no shape
+    named = {"input"}  # the layers so far, also layers that have a fault and therefore no shape
     for index, (op, stage) in enumerate(zip(ops, stages or repeat(1), strict=False)):
         label = f'{where}[{index}] ("{op.name}")'
         if op.name in named:

@@ -175,7 +175,7 @@ AnyLayer = TypeVar("AnyLayer", bound=Strict)
 
 
 def at_places(layers: Sequence[AnyLayer], places: Sequence[int], exit_of: Callable[[AnyLayer], int]) -> list[AnyLayer]:
-    """Layers of a network with some of its exits: without those of other exits, in the stages that are left.
+    """Layers of a network with some of its exits: without layers of other exits, in the stages that are left.
 
     ``exit_of`` is the exit that causes a layer, or 0; layers have a ``name`` and a ``stage``.
     """

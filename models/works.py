@@ -22,7 +22,7 @@ class LayerWork(NamedTuple):
     gemm: Gemm | None  # none if it only moves words
     window: tuple[int, int]  # rows and columns of a window over the input map
     stride: tuple[int, int]  # rows and columns between windows
-    line: int  # pixels of a line of the map, of which gemm.R are a whole number; of a map 1 wide its height
+    line: int  # pixels of a line of the map, a divisor of gemm.R; of a map 1 wide its height
     words: int  # of inputs and outputs that it moves
     weights: int = 0  # words of these
     per_sample: bool = False  # whether it multiplies two activations
@@ -46,7 +46,7 @@ def layer_works(file: NetworkFile, path: AnyPath, *, additions: bool = False, po
     Returns
     -------
     list of LayerWork
-        The layers of a stage, then those of the head at its end.
+        The layers of a stage, then the layers of the head at its end.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def _works(
     ops: Sequence[Op], source: Shape, stages: Sequence[int], fused: tuple[type, ...], read: Iterable[str] = (), *,
     in_head: bool = False,
 ) -> list[LayerWork]:  # fmt: skip
-    """The works of a chain, of which others read some maps."""
+    """The works of a chain; layers outside of it read the maps ``read``."""
     shapes, layers, _ = lower_all(ops, source, "", stages, in_head=in_head)
     lowered = {layer.name: layer for layer in layers}
     befores = ["input", *(op.name for op in ops)]

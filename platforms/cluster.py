@@ -73,7 +73,7 @@ class Cluster(Platform):
     word_bits : int
         Width of a value of a map and of a weight.
     sources : dict of str to str
-        Source of each number, by key; those of devices and links by their own keys.
+        Source of each number, by key; numbers of devices and links have their own keys.
     """
 
     kind: ClassVar[str] = "cluster"
@@ -119,7 +119,7 @@ class Cluster(Platform):
 
     @classmethod
     def source_keys(cls) -> set[str]:
-        """The keys of the file, and those of its devices and links."""
+        """The keys of the file, and the keys of its devices and links."""
         return super().source_keys().union(ClusterDevice.model_fields, Link.model_fields)
 
     @property

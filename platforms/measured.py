@@ -1,4 +1,4 @@
-"""The form of a device that was measured: a CSV with the times of a network's stages, and one with those of gathers."""
+"""The form of a device that was measured: a CSV with the times of a network's stages, and a CSV of gathers."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class _Time(Strict):
 
 
 class _Gather(Strict):
-    """The time of a gather behind a stage; converted likewise."""
+    """The time of a gather behind a stage. Cells of a CSV are text here, too."""
 
     model_config = ConfigDict(strict=False)
 

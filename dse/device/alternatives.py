@@ -1,4 +1,4 @@
-"""Properties of an engine with which measured times are nearer than with those it has."""
+"""Properties of an engine with which measured times are nearer than with its own."""
 
 from __future__ import annotations
 

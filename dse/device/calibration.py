@@ -27,10 +27,10 @@ SLOWEST = 1e-3
 """Least share of the peak bandwidth that is tried."""
 
 ALIKE = 0.1
-"""Constants are not told apart if a change of all is this much smaller in the predicted times than changes of each."""
+"""Constants are not told apart if predicted times change by this share when all change, compared with each alone."""
 
 STEP = 1e-3
-"""Share of the bandwidth by which it is changed for that."""
+"""Share by which the bandwidth is changed to see that."""
 
 STEPS, REFINEMENTS = 80, 25
 """Bandwidths tried, at equal ratios, and steps that refine the best."""
@@ -49,7 +49,7 @@ ROUNDS, SAME = 50, 1e-5
 
 
 TIMES = ("latency_ms", "latency_us", "cycles")
-"""Columns of which a row has one."""
+"""Columns for a time; a row has one of them."""
 
 
 class Bound(StrEnum):
@@ -95,7 +95,7 @@ class Calibration(NamedTuple):
     alike: list[list[str]]  # groups of them; of one if no row depends on it
 
     def chosen(self, *, held_out: bool, bound: Bound | None = None) -> list[RowFit]:
-        """The rows that were held out, or those that were fitted; of those that are bound by something."""
+        """The rows that were held out, or the fitted ones; with ``bound``, only rows with this bound."""
         return [row for row in self.rows if row.held_out == held_out and bound in (None, row.bound)]
 
     def errors(self, *, held_out: bool, bound: Bound | None = None) -> Floats:
@@ -138,7 +138,7 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     ----------
     path : str or Path
         A CSV with ``network`` and ``latency_ms``, ``latency_us``, or ``cycles`` and ``clock_mhz``; with ``layer``, for
-        times of layers; with ``platform``, of which other engines' rows are left out.  A network is a name, or a TOML
+        times of layers; with ``platform``, rows of other engines are left out.  A network is a name, or a TOML
         file beside the CSV; its exits do not count.
     engine : Engine
         The engine.
@@ -341,7 +341,7 @@ def calibrate(
 
 
 def by_network(rows: Sequence[RowFit]) -> list[RowFit]:
-    """Rows of networks, then the sum over the layers of each network of which layers were measured."""
+    """Rows of networks, then for each network with measured layers the sum over them."""
     layers: dict[str, list[RowFit]] = {}
     for row in rows:
         if row.layer is not None:

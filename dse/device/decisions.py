@@ -31,7 +31,7 @@ ALWAYS_SPLIT = SplitRule(1, 2)
 class RuleScore(NamedTuple):
     """Score of a rule over the cells of a decision map with a choice: some samples have terminated, but not all.
 
-    ``balanced`` is the balanced accuracy, the mean of ``right`` over the cells that split and over those that pad;
+    ``balanced`` is the balanced accuracy, the mean of ``right`` over the cells that split and over the cells that pad;
     ``None`` if the map has cells of one kind only.
     """
 
@@ -145,7 +145,7 @@ def nearest_rule(split: Bools) -> SplitRule | None:
 
 
 def judge(tried: Bools, split: Bools, time_s: Floats, gather_s: Floats) -> RuleScore:
-    """Score of the map ``tried`` against ``split``, that of Equation (1), by the times of the stage behind."""
+    """Score of the map ``tried`` against ``split``, the map of Equation (1), by the times of the stage behind."""
     places, terminated = np.nonzero(_cells(len(split)))
     if not places.size:
         return RuleScore(1.0, None, 0.0)

@@ -104,7 +104,7 @@ class _Times:
         self.own, self.works = own, [need.works[i] for i in own]
 
     def __call__(self, pixels: Any, input_channels: Ints, output_channels: Ints) -> Floats:
-        """Those of shapes, of which ``pixels`` may be one number for all."""
+        """The times of shapes; ``pixels`` may be one number for all."""
         cycles = np.repeat(self.need.cycles[:, None], len(input_channels), axis=1)
         for i, work in zip(self.own, self.works, strict=True):
             cycles[i] = shape_cycles(work, self.engine, pixels, input_channels, output_channels)

@@ -62,7 +62,7 @@ class FixedMemory(NamedTuple):
     """Bytes that a network needs beside the maps of its blocks."""
 
     rows: float  # weights of the layers that run in rows, on every device that computes rows
-    wholes: float  # weights of those that need a whole map, on the device that runs them
+    wholes: float  # weights of the layers that need a whole map, on the device that runs them
     gathered: float  # the largest of these maps
 
 
@@ -131,11 +131,11 @@ class Blocks:
         units = self.units(span)
         if not any(unit.gates for unit in units):
             return []
-        needs, found = self.needs(span), []
+        needs, barriers = self.needs(span), []
         flops, products = np.zeros((2, units[-1].shape.height + 1)), 0
         for unit in units:
             for place, layer in enumerate(unit.layers):
-                found += [
+                barriers += [
                     Barrier(flops[0].copy(), flops[1].copy(), products, gate)
                     for gate in unit.gates
                     if gate.place == place
@@ -143,7 +143,7 @@ class Blocks:
                 if layer.name in needs:
                     flops += layer.row_flops * np.array(needs[layer.name], dtype=float)
                     products += layer.has_product
-        return found
+        return barriers
 
 
 class Costs:

@@ -45,7 +45,7 @@ class Block(NamedTuple):
     source_height: int  # rows of the input
     source_bytes: float  # of a row of the input
     row_bytes: float  # of a row of the output
-    is_first: bool  # the input is that of the network, which only the owner holds
+    is_first: bool  # the input is the input of the network, which only the owner holds
 
 
 @compiled()

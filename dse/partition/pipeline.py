@@ -18,7 +18,7 @@ IMAGES = 8
 
 
 class ChosenSchedule(NamedTuple):
-    """A schedule of a partition; ``lanes`` are those of its latency table, if that was written."""
+    """A schedule of a partition; ``lanes`` are the lanes of its latency table, if it was written."""
 
     partition: PartitionTable
     schedules: Pipelining

@@ -20,7 +20,7 @@ class BlockStep(NamedTuple):
 
 
 class BlockPlan(NamedTuple):
-    """The blocks of a network, by stage, of which each may have none."""
+    """The blocks of a network, by stage; a stage may have none."""
 
     trunk: tuple[tuple[BlockStep, ...], ...]
     branches: tuple[tuple[BlockStep, ...], ...]

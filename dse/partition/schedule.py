@@ -148,7 +148,7 @@ def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
 class Schedule(NamedTuple):
     """A schedule of images that follow each other."""
 
-    interval_s: float  # from the start of an image to that of the next, if all run to the end
+    interval_s: float  # from the start of an image to the start of the next, if all run to the end
     mean_interval_s: float  # on average over the exits; shorter only if images run one at a time
     exit_s: list[float]  # from the start of an image to each exit
     tasks: list[DeviceTask]  # of one image
@@ -174,7 +174,7 @@ class Pipelining(NamedTuple):
     choices: list[Schedule]
 
     def gain(self, choice: Schedule) -> float:
-        """Ratio of images a second to one at a time, each of which leaves at its exit."""
+        """Images a second, as a ratio to images that run one at a time and leave at their exits."""
         return self.average_s / choice.mean_interval_s
 
     @property
@@ -198,9 +198,9 @@ def pipelining(table: PartitionTable) -> Pipelining:
         tasks = schedule(table, interval_s)
         if tasks is None:
             continue
-        found = Schedule(interval_s, interval_s, _exit_s(table, tasks), tasks)
-        if found.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
-            choices.append(found)
+        candidate = Schedule(interval_s, interval_s, _exit_s(table, tasks), tasks)
+        if candidate.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
+            choices.append(candidate)
     most = max(busy_s(table, to_end=False).values())
     return Pipelining(one.latency_s, table.average_s, busy, most, [*choices, one])
 

@@ -22,7 +22,7 @@ MOST_SUBSETS = 4096
 """Most subsets of devices that are compared."""
 
 MOST_TIMES = 5_000_000
-"""Most times of blocks that a search computes: those of some minutes."""
+"""Most times of blocks that a search computes; more would take longer than some minutes."""
 
 
 class Partitioner:
@@ -64,7 +64,7 @@ class Partitioner:
         return self._tabulated(*best)
 
     def _check_times(self, subsets: int) -> None:
-        """Refuse a search over so many subsets that would take very long, by about how many times it computes."""
+        """Refuse a search over more subsets than some minutes allow, by about how many times it computes."""
         times = 0
         for first, end in pairwise((0, *self.network.ends)):
             units = end - first

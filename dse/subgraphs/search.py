@@ -96,7 +96,7 @@ def split(accelerator: Accelerator, persistent_kib: float) -> Accelerator:
 
 
 def resize(accelerator: Accelerator, **sizes: float) -> Accelerator:
-    """The same accelerator with other numbers, checked as those of a file are."""
+    """The same accelerator with other numbers, checked as the numbers of a file are."""
     content = accelerator.model_dump(by_alias=True) | sizes
     content["sources"] |= dict.fromkeys(sizes, "given by the user")
     return validate(Accelerator, content, Path(accelerator.name))

@@ -26,7 +26,7 @@ class Family(NamedTuple):
     file : SuperNetFile
         The SuperNet.
     subnets : list of SubNet
-        Those of its file or, if they were named by a file of their own, of that.
+        The SubNets of its file, or of a file of SubNets that names it.
     path : Path
         File of the SubNets, for faults.
     accuracies : Accuracies or None
@@ -134,7 +134,7 @@ def load_family(name: AnyPath) -> Family:
 
 
 def is_family(name: AnyPath) -> bool:
-    """Whether a name is that of a SuperNet, or of a file of SubNets."""
+    """Whether a SuperNet or a file of SubNets has this name."""
     if os.fspath(name) in SUPERNETS.names():
         return True
     path = Path(name)

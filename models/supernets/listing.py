@@ -22,7 +22,7 @@ class SubNetSize(NamedTuple):
 
     subnet: SubNet
     weights: int  # of all layers; a byte each in int8
-    counted: int  # weights of those that the SuperNet's file counts
+    counted: int  # weights of the layers that the SuperNet's file counts
     macs: int  # of one sample
     extents: Extents
 
@@ -31,7 +31,7 @@ class Listing(NamedTuple):
     """SubNets of a SuperNet."""
 
     ends: list[SubNetSize]  # the smallest and the largest SubNet there is
-    subnets: list[SubNetSize]  # those that are listed
+    subnets: list[SubNetSize]  # the listed ones
     shared: int  # weights that all of these share
     shared_counted: int
 

@@ -1,4 +1,4 @@
-"""Weights of SubNets, as boxes in those of their SuperNet, and the weights that SubNets share.
+"""Weights of SubNets, as boxes in the weights of their SuperNet, and the weights that SubNets share.
 
 A SubNet has the first K kernels of a layer, of each the first C channels, and of each the middle of R x R; and of each
 stage the first blocks.  So the common part of several SubNets in a layer is a box too, with the smallest sides (SUSHI,
@@ -59,7 +59,7 @@ class Extents(NamedTuple):
 
 
 def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -> list[Slot]:
-    """The layers with weights of a SuperNet, in execution order, without those whose names match ``leave_out``."""
+    """The layers with weights of a SuperNet, in execution order, without names that match ``leave_out``."""
     patterns = list(leave_out)
     layers = _layers(subnet_file(file, SubNet(name="largest"), path))
     return [

@@ -14,7 +14,7 @@ from .walk import KINDS, Walk, walk
 
 
 def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
-    """Read a model as a network: the layers that multiply, and those that only move data."""
+    """Read a model as a network: the layers that multiply, and the layers that only move data."""
     graph = read_graph(path, dims)
     made = walk(graph, path)
     if not made.layers:

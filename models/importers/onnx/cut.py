@@ -38,7 +38,7 @@ class Parts(NamedTuple):
 
     whole: onnx.ModelProto
     stages: list[GraphStage]
-    decided: Decided | None  # exits that the model decides about, if these are those of the stages
+    decided: Decided | None  # exits that the model decides about, if the stages end at them
     original: onnx.ModelProto  # the model as it is in its file; if it decides, its first dimensions may be fixed to 1
 
 
@@ -182,7 +182,7 @@ def _open_one(model: onnx.ModelProto) -> None:
             and sizes[0] == 1
             and not any(attribute.name == "allowzero" and attribute.i for attribute in node.attribute)
         ):
-            sizes[0] = 0  # that of the input
+            sizes[0] = 0  # the size of the input
         else:
             continue
         node.input[1] = f"{node.output[0]}/sizes"
@@ -208,7 +208,7 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
 
 
 def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path, *, ordered: bool = False) -> list[GraphStage]:
-    """Cut a model into stages, each of which ends with an answer; ``ordered`` if the ends are in order of depth.
+    """Cut a model into stages that each end with an answer; ``ordered`` if the ends are in order of depth.
 
     A stage computes the nodes that its exit needs and no earlier stage has computed.  Constants and sizes have no row
     for each sample, so that no stage can hand them on: every stage that reads them computes them again.
@@ -295,7 +295,7 @@ def _part(
     active: set[str],
     types: dict[str, onnx.TypeProto],
 ) -> _StageNodes:
-    """Nodes of a stage: its own, and those of the constants and sizes that they read."""
+    """Nodes of a stage: its own, and nodes that make the constants and sizes that they read."""
     here = {name for place in own for name in graph.node[place].output}
     read = {name for place in own for name in graph.node[place].input if name}
     reads = (read & active) - here
@@ -305,7 +305,7 @@ def _part(
     for place in sorted(places):
         node = graph.node[place]
         source = node.input[0] if node.op_type == SIZES else ""
-        if source in active - here - reads:  # the tensor is gone: its size is that of the batch that is here
+        if source in active - here - reads:  # the tensor is gone: the batch that is here gives its size
             sizes = known_sizes(node, types.get(source))
             if sizes is not None:
                 nodes += size_nodes(node, sizes, first, batch_axis(types.get(first, onnx.TypeProto())) or 0)

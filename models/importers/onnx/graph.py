@@ -40,7 +40,7 @@ _VALUES = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", 
 class Node:
     """An operator of the graph."""
 
-    label: str  # its name, or that of its first output, for faults and layers
+    label: str  # its name, or the name of its first output, for faults and layers
     op: str  # e.g. Conv
     inputs: tuple[str, ...]  # "" stands for an optional tensor that is left out
     outputs: tuple[str, ...]
@@ -53,7 +53,7 @@ class Graph:
 
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)  # in execution order, without those that compute constants
+    nodes: list[Node] = field(default_factory=list)  # in execution order, without nodes that compute constants
     sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of every tensor, constants included
     constants: set[str] = field(default_factory=set)  # tensors that depend on no input
     data: dict[str, onnx.TensorProto] = field(default_factory=dict)  # values of small constants
@@ -137,7 +137,7 @@ def _pool_sizes(attributes: Mapping[str, Any], sizes: tuple[int, ...]) -> list[i
 
 
 def _messages(message: Message) -> Iterator[Message]:
-    """A message and those in it, at any depth: weights, attributes, subgraphs, functions."""
+    """A message and all messages in it, at any depth: weights, attributes, subgraphs, functions."""
     yield message
     for field_, value in message.ListFields():
         values = [value] if isinstance(value, Message | str | bytes) or not isinstance(value, Iterable) else value
@@ -172,7 +172,7 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes, and those of the graphs in them, e.g. of the branches of an If."""
+    """Nodes, and the nodes of the graphs in them, e.g. of the branches of an If."""
     return (message for node in nodes for message in _messages(node) if isinstance(message, onnx.NodeProto))
 
 

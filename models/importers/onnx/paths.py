@@ -74,7 +74,7 @@ _Truth = bool | tuple[ThresholdTest, bool]
 
 
 class _Bind(NamedTuple):
-    """The end of a branch: its outputs become those of the If."""
+    """The end of a branch: its results become the outputs of the If."""
 
     outputs: Sequence[str]
     results: Sequence[str]
@@ -336,7 +336,7 @@ class Paths:
         self.types = {tensor.name: tensor for tensor in [*inferred, *self.inputs]}
 
     def write(self, outputs: Sequence[str]) -> None:
-        """Put the nodes that the outputs need in place of those of the model."""
+        """Put the nodes that the outputs need in place of the model's nodes."""
         needed, live = set(outputs), []
         for node in reversed(self.nodes):
             if needed & set(node.output):

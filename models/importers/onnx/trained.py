@@ -89,7 +89,7 @@ class TrainedNetwork(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """What a tensor holds: a layer's output, each value perhaps repeated so many times in both directions."""
+    """What a tensor holds: a layer's output, each value perhaps repeated ``repeats`` times in both directions."""
 
     layer: str
     repeats: int = 1

@@ -1,4 +1,4 @@
-"""Layers of a network file from ONNX nodes: those that multiply, that move data, and that cost nothing."""
+"""Layers of a network file from ONNX nodes, which multiply, move data or cost nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Tensor:
 
     reads: dict[str, int]  # words from each layer
     order: object  # equal for tensors whose values stand in the same order
-    # tensor that a memory pass must write before this one can be read; "" if the values are those of one layer, perhaps
+    # tensor that a memory pass must write before this one can be read; "" if one layer holds the values, perhaps
     # changed one by one
     unwritten: str = ""
     # where the rows of these layers stand; of the sample, for each axis that may be its rows until a layer reads it
@@ -83,9 +83,9 @@ def _goes_value_by_value(node: Node, graph: Graph) -> bool:
 
 
 def _written(graph: Graph) -> set[str]:
-    """Tensors that must be written: outputs, and those that a product, pool or concatenation reads.
+    """Tensors that must be written: outputs, and what a product, pool or concatenation reads.
 
-    Of values that are then only changed one by one, e.g. quantised, those before are written: others may read them too.
+    If values are then only changed one by one, e.g. quantised, the values before are written: others may read them too.
     """
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
