@@ -507,7 +507,7 @@ def test_the_fewest_devices_of_a_cluster(asking: Run, tmp_path: Path) -> None:
     assert fewest[1].endswith(" of 10 devices")
     assert fewest[1] != fewest[0]
     done = asking(*asked, "--rate", 5, "-o", "p")
-    assert "bound     1 devices: no plan can cost less; proved for the requests of seed 0\n" in done.stdout
+    assert "bound     1 device: no plan can cost less; proved for the requests of seed 0\n" in done.stdout
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "partition.json", "plan.json"}
     assert asking("explain", "p").returncode == 0
 
