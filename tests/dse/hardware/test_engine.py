@@ -236,9 +236,10 @@ def test_an_assertion_sees_a_tile_that_loads_too_early(tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert (rule in text) == (path.name == "port.sv")
         (mutant / path.name).write_text(text.replace(rule, "occupied <= 2;"))
-    slow = jobs.Job(Window.of_product(9, 20), 3, 1, (1, 1, 1, 1), 0, design.stacked(1), 9, 1, False)
-    (tmp_path / "results").touch()
-    found = simulate(build(design, tmp_path, mutant, "-O0"), design, [Job(slow, 1, 1, 2, 1)], tmp_path)
+    rng = np.random.default_rng(5)
+    found = simulate(
+        build(design, tmp_path, mutant, "-O0"), design, [random_job(design, rng) for _ in range(30)], tmp_path
+    )
     assert "a tile loads into a half that is taken" in found[0]
 
 

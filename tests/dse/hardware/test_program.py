@@ -117,8 +117,8 @@ def counted(digits: Quantised, npu: tuple[Path, list[str]]) -> dict[str, list[in
         script.hand_over(0, rows, 0)
         for stage in range(1, len(digits.network.exits) + 1):
             # the batch before had one sample less
-            layer = Strobe.ADVANCE if stage > 1 else Strobe.RESTART
-            script.stage(stage, rows, 0, Strobe.UPDATE | layer, 0, int(stage == 1))
+            to_layer = Strobe.ADVANCE if stage > 1 else Strobe.RESTART
+            script.stage(stage, rows, 0, Strobe.UPDATE | to_layer, 0, int(stage == 1))
             script.hand_over(stage, rows, 0)
     found: dict[str, list[int]] = {name: [] for name in script.timed}
     for layer, _, cycles in ran(*npu, script):
