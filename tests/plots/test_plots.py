@@ -198,7 +198,8 @@ def test_capacity_shows_each_verdict_its_interval_and_the_bound():
     (bound,) = [line for line in axes.lines if line.get_label() == "bound"]
     assert bound.get_ydata()[0] == 2000
     assert figure.get_label() == (
-        "Requirements over the arrival rate. All requirements hold up to 1 requests/s. At 3 requests/s, p99 <= 2s is surely broken."
+        "Requirements over the arrival rate. All requirements hold up to 1 requests/s. "
+        "At 3 requests/s, p99 <= 2s is surely broken."
     )
 
 
