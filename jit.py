@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import pickle
 import sys
@@ -77,6 +78,16 @@ def cache_folder() -> Path | None:
     return Path(place, *([] if named.CACHE_DIR else ["fluidb"]), digest.hexdigest()[:16])
 
 
+@cache
+def tell_compiling() -> None:
+    """Note, once, that functions are compiled now: it takes seconds in which nothing else is seen."""
+    folder = cache_folder()
+    there = next((place for place in folder.parents if place.exists()), None) if folder else None
+    kept = there is not None and there.is_dir() and os.access(there, os.W_OK)
+    how = "once" if kept else f"at each command, as {folder or 'a missing home'} cannot keep them (set XDG_CACHE_HOME)"
+    logging.getLogger("fluidb").info("compiling functions, %s: about 10 s", how)
+
+
 class FunctionCache(NullCache):
     """numba's cache of one function: a file for each signature and machine, with a digest, so that damage shows.
 
@@ -97,14 +108,21 @@ class FunctionCache(NullCache):
         rtsys.initialize(target_context)  # all that a compiled function needs; a compilation loads the rest of numba
         path = self._file(sig, target_context.codegen())
         try:
-            raw = path.read_bytes() if path else b""
+            raw = path.read_bytes() if path else None
         except OSError:
+            raw = None
+        if raw is None:
+            tell_compiling()
             return None
         content = raw[DIGEST_BYTES:]
         if DIGEST(content).digest() == raw[:DIGEST_BYTES]:
-            return rebuild(target_context, *pickle.loads(content))  # noqa: S301  our own file, whole
-        if path:
-            warnings.warn(f"{path}: damaged; the function is compiled again", stacklevel=2)
+            try:
+                kept = pickle.loads(content)  # noqa: S301  our own file, whole
+            except (AttributeError, ImportError):  # it names the class of an argument, which stands elsewhere now
+                tell_compiling()
+                return None
+            return rebuild(target_context, *kept)
+        warnings.warn(f"{path}: damaged; the function is compiled again", stacklevel=2)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from fluidb.dse import Overlap, SearchOptions
-from fluidb.dse.npu.search import Evaluator
+from fluidb.dse import Overlap, SearchOptions, Tile
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 
 evaluator = Evaluator(load_network("resnet50"), load_platform("zc706"), SearchOptions(overlap=Overlap.PAPER))
-evaluator.cost(np.array([[4652, 7, 128, 1]]), traffic=False)
+evaluator.cost(Tile(4652, 7, 128).array, traffic=False)

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 from fluidb.dse import Objective, Overlap, SearchOptions, SearchResult, search
-from fluidb.dse.npu.search import Evaluator
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from rounds import HERE, BenchmarkRow, BenchmarkTable, Entrant, Sample, process, take_turns, timed
@@ -38,13 +38,13 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
     network, options = load_network("resnet50"), SearchOptions(overlap=Overlap.PAPER)
     board = load_platform("zc706").model_copy(update={"dsps": dsps})
     problem = SearchProblem.of(network, board, options)
-    few = problem._replace(space=np.ascontiguousarray(problem.space[:: -(-len(problem.space) // SLICE)]))
+    few = problem._replace(tiles=np.ascontiguousarray(problem.tiles[:, :: -(-problem.designs // SLICE)]))
     evaluator = Evaluator(network, board, options)
 
     found = search(network, board, options)  # compiles what is not compiled yet
-    ours = evaluator.cost(problem.space, traffic=False).cycles
+    ours = evaluator.cost(problem.tiles, traffic=False).cycles
     np.testing.assert_array_equal(ours, in_numpy(problem))
-    np.testing.assert_allclose(evaluator.cost(few.space, traffic=False).cycles, in_python(few), rtol=1e-12)
+    np.testing.assert_allclose(evaluator.cost(few.tiles, traffic=False).cycles, in_python(few), rtol=1e-12)
 
     def row(name: str, function: Callable[[], object], against: str | None, of: SearchProblem = problem) -> Entrant:
         return Entrant(name, timed(function), against, of.evaluations, ours=name.startswith("fluidb"))
@@ -62,8 +62,8 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
     rows = take_turns(
         [
             *c_rows,
-            row("fluidb, 1 thread", lambda: evaluator.cost(problem.space, traffic=False), one),
-            row("fluidb, 2 threads", lambda: evaluator.rate(problem.space, [Objective.GOP_S], threads=2), two),
+            row("fluidb, 1 thread", lambda: evaluator.cost(problem.tiles, traffic=False), one),
+            row("fluidb, 2 threads", lambda: evaluator.rate(problem.tiles, [Objective.GOP_S], threads=2), two),
             row("NumPy", lambda: in_numpy(problem), "fluidb, 1 thread"),
             row("plain Python, as it stands on paper", lambda: in_python(few), "fluidb, 1 thread", few),
             row("fluidb, the whole search", lambda: search(network, board, options, threads=2), two),
@@ -74,11 +74,11 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
     return BenchmarkTable(
         "search",
         "Search kernel",
-        f"Every design of {network.title} on {board.dsps:,} DSPs of {board.title}: {len(problem.space):,} designs, "
+        f"Every design of {network.title} on {board.dsps:,} DSPs of {board.title}: {problem.designs:,} designs, "
         f"{problem.evaluations:,} evaluations (T_P, T_C, k, B_R, layer, b), each counted in every row, however "
         "the work is arranged. All but plain Python take equal layers once and, of the B_R with the same B_P, the "
         f"smallest: {problem.evaluated:,} are left. C, NumPy and fluidb agree to the last bit; plain Python runs "
-        f"on {len(few.space)} designs and is scaled. The whole search ranks designs too.",
+        f"on {few.designs} designs and is scaled. The whole search ranks designs too.",
         rows,
         "evaluations",
         [_effective(rows, problem, found), *([] if c_rows else ["No gcc: no C reference."])],

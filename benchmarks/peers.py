@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from fluidb.dse import Objective, Overlap, SearchOptions
-from fluidb.dse.npu.search import Evaluator
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.space import designs
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -30,11 +30,9 @@ def measure(python: Path | None) -> BenchmarkTable:
     layers = [layer for layer in network.layers if layer.name in LAYERS]
     update = {"layers": [layer.model_copy(update={"stage": 1}) for layer in layers], "exits": network.exits[-1:]}
     part = network.model_copy(update=update)
-    space, evaluator = (
-        designs(board, **options.counting(network)),
-        Evaluator(part, board, options),
-    )
-    ours = timed(lambda: evaluator.rate(space, [Objective.GOP_S], threads=1))().seconds / len(space)
+    tiles, evaluator = designs(options.supply(network, board)), Evaluator(part, board, options)
+    count = tiles.shape[1]
+    ours = timed(lambda: evaluator.rate(tiles, [Objective.GOP_S], threads=1))().seconds / count
     rows = [BenchmarkRow("fluidb", [ours], ours=True)]
     problem = {
         "design": DESIGN,
@@ -55,7 +53,7 @@ def measure(python: Path | None) -> BenchmarkTable:
         "peers",
         "Other tools",
         f"{' and '.join(LAYERS)} of ResNet-50, one sample, time for each design evaluated: fluidb's mean over the "
-        f"{len(space):,} designs of ZC706, SCALE-Sim's on an array of {DESIGN['T_P']} x {DESIGN['T_C']}, ZigZag's on "
+        f"{count:,} designs of ZC706, SCALE-Sim's on an array of {DESIGN['T_P']} x {DESIGN['T_C']}, ZigZag's on "
         "the accelerator like a TPU that it ships. They model more than a roofline does: SCALE-Sim every cycle's "
         "addresses, ZigZag the order of loops in a hierarchy of memories. fluidb finds the designs that are worth it.",
         rows,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from fluidb.dse import Objective, Overlap, SearchOptions, search
-from fluidb.dse.npu.search import Evaluator
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Board, load_platform
 from fluidb.serving import find_policy, simulate, summarise
@@ -58,17 +58,17 @@ def search_point(network: Network, board: Board, b_max: int) -> dict[str, float 
     """Times of all designs of a board, by the kernel and by C, and of the whole search."""
     options = SearchOptions(b_max=b_max, overlap=Overlap.PAPER)
     problem, evaluator = SearchProblem.of(network, board, options), Evaluator(network, board, options)
-    evaluator.cost(problem.space[:1], traffic=False)  # loads the kernel
+    evaluator.cost(problem.tiles[:, :1], traffic=False)  # loads the kernel
     search(load_network("resnet50"), board_of(220), SearchOptions(overlap=Overlap.PAPER))
     found: dict[str, float | None] = {
-        "every design": seconds(lambda: evaluator.rate(problem.space, [Objective.GOP_S], threads=THREADS)),
+        "every design": seconds(lambda: evaluator.rate(problem.tiles, [Objective.GOP_S], threads=THREADS)),
         "search": seconds(lambda: search(network, board, options, threads=THREADS)),
         "peak_mb": peak_mb(),
         "evaluations": float(problem.evaluations),
         "C": None,
     }
     if c_available():
-        prepare_c(problem._replace(space=problem.space[:1]))(THREADS)  # starts the threads
+        prepare_c(problem._replace(tiles=problem.tiles[:, :1]))(THREADS)  # starts the threads
         in_c = prepare_c(problem)
         found["C"] = seconds(lambda: in_c(THREADS))
     return found

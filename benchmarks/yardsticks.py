@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from fluidb.dse import OBJECTIVES, SearchOptions, Tile
-from fluidb.dse.npu.search import TOP, Evaluator, RankedDesign, rank
-from fluidb.dse.npu.space import LayerKind, LayoutPlan, arrange, designs
+from fluidb.dse import OBJECTIVES, SearchOptions
+from fluidb.dse.npu.evaluation import Evaluator
+from fluidb.dse.npu.layouts import LayerKind, LayoutPlan, arrange
+from fluidb.dse.npu.search import TOP, RankedDesign, rank
+from fluidb.dse.npu.space import designs
+from fluidb.dse.npu.tiles import Tiles, tiles_of
 from fluidb.dse.npu.workload import LayerArrays, distinct
 from fluidb.models import Network
 from fluidb.platforms import Board
@@ -34,19 +37,23 @@ class SearchProblem(NamedTuple):
     network: Network
     platform: Board
     options: SearchOptions
-    space: NDArray[np.int64]
+    tiles: Tiles
 
     @classmethod
     def of(cls, network: Network, platform: Board, options: SearchOptions) -> SearchProblem:
         """Every design of a board."""
-        space = designs(platform, options.limits, **options.counting(network))
-        return cls(network, platform, options, space)
+        return cls(network, platform, options, designs(options.supply(network, platform)))
+
+    @property
+    def designs(self) -> int:
+        """Number of designs."""
+        return int(self.tiles.shape[1])
 
     @property
     def shapes(self) -> int:
         """Number of pairs (design, k); k = 2 and 1/2 need tiles that can be halved."""
-        stacked = self.space[:, :3] // 2 > 0
-        return int(len(self.space) + (stacked[:, 0] & stacked[:, 2]).sum() + (stacked[:, 0] & stacked[:, 1]).sum())
+        T_R, T_P, T_C, _ = self.tiles // 2 > 0
+        return int(self.designs + (T_R & T_C).sum() + (T_R & T_P).sum())
 
     @property
     def evaluations(self) -> int:
@@ -91,7 +98,7 @@ def prepare_c(problem: SearchProblem) -> Callable[[int], NDArray[np.float64]]:
     """Bind ``search.c`` to its inputs; the result maps a number of threads to cycles, (D, B_max)."""
     work, plan = problem.inputs
     times = np.ascontiguousarray(work.repeats.sum(axis=1))
-    sizes = np.ascontiguousarray(problem.space[:, :3])
+    sizes = np.ascontiguousarray(problem.tiles[:3].T)
     inputs = [sizes, work.gemms, work.kinds, times, plan.layouts, plan.starts]
     assert all(array.flags.c_contiguous and array.dtype in (np.int64, np.float64) for array in inputs)
     space, gemms, kinds, counts, layouts, starts = (ctypes.c_void_p(array.ctypes.data) for array in inputs)
@@ -113,21 +120,21 @@ def prepare_c(problem: SearchProblem) -> Callable[[int], NDArray[np.float64]]:
 
 def without_bound(network: Network, platform: Board, options: SearchOptions) -> list[RankedDesign]:
     """The ranking of a search on one thread that evaluates every design."""
-    space = designs(platform, options.limits, **options.counting(network))
-    values = Evaluator(network, platform, options).rate(space, [options.objective], threads=1)[:, 0]
-    best = rank(space, OBJECTIVES[options.objective].losses(values))[:TOP]
-    return [RankedDesign.of(Tile(*space[i].tolist()), float(values[i])) for i in best]
+    tiles = designs(options.supply(network, platform))
+    values = Evaluator(network, platform, options).rate(tiles, [options.objective], threads=1)[:, 0]
+    best = rank(tiles, OBJECTIVES[options.objective].losses(values))[:TOP]
+    return [RankedDesign.of(*row) for row in zip(tiles_of(tiles[:, best]), values[best].tolist(), strict=True)]
 
 
 def in_numpy(problem: SearchProblem) -> NDArray[np.float64]:
     """Cycles, (D, B_max), with NumPy, all designs at once and equal layers once."""
     work, plan = problem.inputs
     b_max, bandwidth = problem.options.b_max, problem.platform.words_per_cycle
-    T_R, T_P, T_C = problem.space.T[:3].astype(np.float64)
+    T_R, T_P, T_C = problem.tiles[:3].astype(np.float64)
     half = [np.floor(size / 2) for size in (T_R, T_P, T_C)]
     tiles = [(T_R, T_P, T_C), (half[0], 2 * T_P, half[2]), (half[0], half[1], 2 * T_C)]
     n = np.arange(1, b_max + 1)[:, None]
-    cycles = np.repeat(n * problem.memory_words / bandwidth, len(problem.space), axis=1)
+    cycles = np.repeat(n * problem.memory_words / bandwidth, problem.designs, axis=1)
     for (R, P, C, groups), kind, times in zip(work.gemms, work.kinds, work.repeats.sum(axis=1), strict=True):
         best = np.full_like(cycles, np.inf)
         for rows, inner, columns in tiles[: plan.codes]:
@@ -147,7 +154,7 @@ def in_python(problem: SearchProblem) -> NDArray[np.float64]:
     options, bandwidth = problem.options, problem.platform.words_per_cycle
     layers = [(layer.gemm, LayerKind.of(layer)) for layer in problem.network.layers if layer.gemm]
     cycles = []
-    for T_R, T_P, T_C in problem.space[:, :3].tolist():
+    for T_R, T_P, T_C in problem.tiles[:3].T.tolist():
         shapes = [(T_R, T_P, T_C), (T_R // 2, 2 * T_P, T_C // 2), (T_R // 2, T_P // 2, 2 * T_C)]
         for b in range(1, options.b_max + 1):
             total = b * problem.memory_words / bandwidth
@@ -164,4 +171,4 @@ def in_python(problem: SearchProblem) -> NDArray[np.float64]:
                         best = min(best, passes * max(compute, words / bandwidth))
                 total += groups * best
             cycles.append(total)
-    return np.array(cycles).reshape(len(problem.space), options.b_max)
+    return np.array(cycles).reshape(problem.designs, options.b_max)

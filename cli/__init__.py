@@ -16,6 +16,18 @@ def _warn(message: Any, *_: Any, **__: Any) -> None:
     sys.stderr.write(f"fluidb: {message}\n")
 
 
+def _tell() -> None:
+    """Show on a terminal what the library notes, e.g. that it compiles."""
+    import logging
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("fluidb: %(message)s"))
+    noted = logging.getLogger("fluidb")
+    noted.addHandler(handler)
+    noted.setLevel(logging.INFO)
+    noted.propagate = False
+
+
 def main() -> None:
     """Entry point of the ``fluidb`` command."""
     try:
@@ -33,6 +45,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a title may have letters that the terminal's encoding lacks
     warnings.showwarning = _warn
+    if sys.stderr.isatty():
+        _tell()
     never_ignored()
     never_late()
     try:

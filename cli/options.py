@@ -94,7 +94,7 @@ Slo = Annotated[
 ]
 Threshold = Annotated[
     str | None,
-    option("How sure an answer must be to leave: at all exits, or each but the last; a plan has its own.", "P[,P,...]"),
+    option("How sure an answer must be to leave: one value for all exits, or for each but the last.", "P[,P,...]"),
 ]
 RequestsFile = Annotated[Path | None, written("Write what happened to every request, as CSV.", "FILE", "--requests")]
 TimelineFile = Annotated[Path | None, written("Write what ran when, for ui.perfetto.dev (JSON).", "FILE", "--timeline")]
@@ -102,7 +102,8 @@ DevicesFile = Annotated[
     Path | None, written("Write when each device works, for ui.perfetto.dev (JSON).", "FILE", "--timeline")
 ]
 Required = Annotated[
-    list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'. Repeatable.", "REQUIREMENT")
+    list[str] | None,
+    option("A requirement, e.g. 'p99 <= 200ms'; exit code 1 if it does not hold. Repeatable.", "REQUIREMENT"),
 ]
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
@@ -116,7 +117,7 @@ Inputs = Annotated[
 Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs if not given.", "NAME,NAME")]
 PredictDepth = Annotated[
     float | None,
-    option("Correlation of predicted with actual depth, -1 to 1, where nothing states predictions.", "RHO"),
+    option("Correlation of predicted with actual depth, -1 to 1, if the input has no predictions.", "RHO"),
 ]
 Samples = Annotated[Path | None, option("Answers to draw from, and how sure they are.", "FILE")]
 _TRIED = "Thresholds to try; LOW..HIGH tries ten at equal distances; the usual ones if not given."
@@ -215,7 +216,9 @@ Admit = Annotated[
         "queue:N|bucket:RATE:BURST",
     ),
 ]
-Between = Annotated[str | None, option("Whose turn it is of several networks; fcfs if not given.", "fcfs|edf|shares")]
+Between = Annotated[
+    str | None, option("Whose turn it is among several networks; fcfs if not given.", "fcfs|edf|shares")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +292,9 @@ class PictureOptions:
 class FolderOptions:
     """The folder and the output of a search: the options of searches of every kind."""
 
-    output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None
+    output: Annotated[
+        Path | None, written("Write the design here; each of several designs in a folder of its own.")
+    ] = None
     force: Force = False
     as_json: AsJson = False
 

@@ -4,10 +4,7 @@ from .npu.explanation import explain as explain
 from .npu.latency import tabulate_latency as tabulate_latency, write_latency as write_latency
 from .npu.objectives import OBJECTIVES as OBJECTIVES
 from .npu.pareto import Axis as Axis, find_front as find_front
-from .npu.search import (
-    SearchOptions as SearchOptions,
-    SearchResult as SearchResult,
-    configure as configure,
-    search as search,
-)
-from .npu.space import Limits as Limits, Tile as Tile
+from .npu.options import SearchOptions as SearchOptions
+from .npu.resources import Limits as Limits
+from .npu.search import SearchResult as SearchResult, configure as configure, search as search
+from .npu.tiles import Tile as Tile

@@ -15,10 +15,11 @@ from ..platforms.engine import Engine
 from ..tables.latency import LATENCY_FILE, USES, Cores, LatencyTable
 from .device.engine import needs, tabulate_engine
 from .device.tabulate import DEVICE_FILES
-from .npu.costs import layer_costs, needs_of
+from .npu.banks import banks_of, place
+from .npu.costs import board_use_of, layer_costs
 from .npu.design import DesignTable, read_design
 from .npu.latency import tabulate_latency
-from .npu.resources import Needs, banks, place
+from .npu.resources import BoardUse
 
 MOST = 64
 """Cores of a table, at most."""
@@ -63,14 +64,17 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
         stages = range(1, len(design.network.exits) + 1)
         by_stage_s = np.array([moved_s[stage == number].sum(axis=0) for number in stages])
         designs.append(design)
-        taken.append(needs_of(design, fbcb))
+        taken.append(board_use_of(design, fbcb))
         found.append(Core(str(design.tile), tabulate_latency(design, fbcb), by_stage_s, 1.0, count))
     _check_board(folders, designs, taken, counts)
     return found
 
 
 def _check_board(
-    folders: Sequence[AnyPath], designs: Sequence[DesignTable], taken: Sequence[Needs | None], counts: Sequence[int]
+    folders: Sequence[AnyPath],
+    designs: Sequence[DesignTable],
+    taken: Sequence[BoardUse | None],
+    counts: Sequence[int],
 ) -> None:
     """Refuse designs for several boards, or more than fit one."""
     board = designs[0].platform
@@ -82,24 +86,24 @@ def _check_board(
             )
     small = "search smaller ones, e.g. with --max-dsp 50% --max-ram 50% --max-lut 50%"
     shares = {"DSPs": [design.dsp_share for design in designs], "on-chip RAM": [design.ram_share for design in designs]}
-    placed = [item for item in taken if item is not None]
-    if len(placed) == len(designs):
+    counted = [board_use for board_use in taken if board_use is not None]
+    if len(counted) == len(designs):
         shares |= {
-            "LUTs": [item.lut_share or 0.0 for item in placed],
-            "flip-flops": [item.flip_flop_share or 0.0 for item in placed],
+            "LUTs": [board_use.lut_share or 0.0 for board_use in counted],
+            "flip-flops": [board_use.flip_flop_share or 0.0 for board_use in counted],
         }
     for what, parts in shares.items():
         if (share := 100 * sum(map(mul, counts, parts))) > 100:
             raise InputError(
                 f"cores: expected designs that fit {board.name} together, found {share:.1f} % of its {what}; {small}"
             )
-    if len(placed) == len(designs):
+    if len(counted) == len(designs):
         together = {
             f"{buffer} of {kind}": bank._replace(number=count * bank.number)
             for kind, (design, count) in enumerate(zip(designs, counts, strict=True))
-            for buffer, bank in banks(board, *design.tile).items()
+            for buffer, bank in banks_of(board, design.tile).items()
         }
-        if not place(board, together).fits:
+        if place(board, together).block_rams > (board.block_rams or 0):
             raise InputError(
                 f"cores: expected designs whose buffers can be placed on {board.name} together, found some that "
                 f"cannot; {small}"

@@ -173,13 +173,7 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
             if maps[place] and not tall:
                 break
             place = order[(tall or others)[0]]
-        fault = f'{where}: cannot be cut into rows at "{ops[place].name}" ({ops[place].op})'
-        if behind is ops[place]:
-            raise InputError(f"{fault}: it is not known which rows of its input its rows need")
-        raise InputError(
-            f'{fault}, whose rows may need its whole input, because "{behind.name}" ({behind.op}) behind it works on '
-            "rows"
-        )
+        raise InputError(_uncut(where, ops[place], behind))
     # a place can be cut if no later layer reads anything before it
     earliest = [min(order[name] for name in read) for read in names]
     cuts = [i for i in range(stop) if ops[i].name in rows and min(earliest[i + 1 :], default=i) >= i]
@@ -198,8 +192,7 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
     gated = {name for i in range(stop) if ops[i].name in rows for name in names[i]} & wholes.keys()
     units, entry, shape = [], "input", source
     for begin, end in zip([0, *(cut + 1 for cut in cuts)], cuts, strict=False):
-        layers: list[RowLayer] = []
-        gates: list[Gate] = []
+        layers, gates = list[RowLayer](), list[Gate]()
         for i, op in enumerate(ops[begin : end + 1], begin):
             if op.name in rows:
                 layers.append(rows[op.name])
@@ -213,6 +206,16 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
         units.append(RowUnit(shape, entry, tuple(layers), tuple(gates)))
         entry, shape = units[-1].name, units[-1].shape
     return Chain(tuple(units), tuple(wholes[op.name] for op in ops[stop:]))
+
+
+def _uncut(where: str, op: Op, behind: Op) -> str:
+    """Why layers cannot be cut into rows at one of them, with a layer behind it that works on rows."""
+    fault = f'{where}: cannot be cut into rows at "{op.name}" ({op.op})'
+    if behind is op:
+        return f"{fault}: it is not known which rows of its input its rows need"
+    return (
+        f'{fault}, whose rows may need its whole input, because "{behind.name}" ({behind.op}) behind it works on rows'
+    )
 
 
 def cut_into_rows(file: NetworkFile, path: AnyPath) -> RowNetwork:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..dse.npu.choices import Overlap
 from ..dse.npu.design import DesignTable, tabulate_design
 from ..dse.npu.fbcb import FbcbTable
-from ..dse.npu.search import SearchOptions, search
+from ..dse.npu.options import SearchOptions
+from ..dse.npu.search import search
 from ..models import Network
 from ..platforms import Board
 from ..serving.statistics import mean_interval

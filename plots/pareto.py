@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dse.npu.objectives import OBJECTIVES
+from ..dse.npu.options import SearchOptions
 from ..dse.npu.pareto import SCALES, Front
-from ..dse.npu.search import SearchOptions
 from ..models import Network
 from ..platforms import Board
 from .canvas import COLOURS, canvas, describe, legible

@@ -58,9 +58,9 @@ def _rate(item: FrontPlan) -> str:
 
 
 def _setting(item: FrontPlan) -> str:
-    problem = item.found.problem
-    return problem.settings[item.plan.candidate.setting].text(problem.network.exits)
+    problem = item.search.problem
+    return problem.settings[item.plan.numbers.setting].text(problem.network.exits)
 
 
 def _hardware(item: FrontPlan) -> str:
-    return item.found.problem.sources[item.plan.candidate.source].name
+    return item.search.problem.sources[item.plan.numbers.source].name

@@ -189,6 +189,11 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
     return networks
 
 
+def named_in(path: AnyPath) -> list[str]:
+    """The names of the networks of a file, before their tables are read; none of the folder of a table."""
+    return [keys.name for keys in read_toml(NetworksFile, path).networks] if Path(path).suffix == ".toml" else []
+
+
 AnyServed = AnyTable | Sequence[ServedNetwork]
 """A latency table, which serves one network, or the networks of a device; or the folder or file of either."""
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import PlainSerializer, SerializerFunctionWrapHandler, model_serializer
 
 from .. import __version__
-from ..dse.npu.space import Tile
+from ..dse.npu.tiles import Tile
 from ..formats import AnyPath, InputError, JsonRecord, check_resumable, first_rows, read_printed, write_file
 from .designs import DesignRequest
 from .estimates import Difference, Estimate

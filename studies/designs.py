@@ -15,7 +15,8 @@ from ..dse.npu.design import (
     write_design,
 )
 from ..dse.npu.fbcb import FbcbTable
-from ..dse.npu.search import TOP, SearchOptions, SearchResult, search
+from ..dse.npu.options import SearchOptions
+from ..dse.npu.search import TOP, SearchResult, search
 from ..formats import InputError, Table, check_free, check_named, make_folder, read_table
 from ..formats.sources import made_with
 from ..models import Network

@@ -14,8 +14,9 @@ import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_validator, model_validator
 
 from ..dse.npu.choices import GOALS
-from ..dse.npu.search import SearchOptions
-from ..dse.npu.space import Tile, check_fit
+from ..dse.npu.options import SearchOptions
+from ..dse.npu.space import check_fit
+from ..dse.npu.tiles import Tile
 from ..formats import (
     AnyPath,
     Catalogue,
@@ -493,6 +494,12 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     return site
 
 
+def _check_fit(npu: Npu, options: SearchOptions) -> None:
+    """Refuse a given design that does not fit its board."""
+    if options.tile is not None:
+        check_fit(options.supply(npu.network, npu.platform), options.tile)
+
+
 def load_scenario(name: AnyPath) -> Scenario:
     """Load a scenario that ships, or the TOML file of one, and everything it refers to.
 
@@ -519,14 +526,8 @@ def load_scenario(name: AnyPath) -> Scenario:
         if isinstance(site.on, Npu):
             for found in contenders:
                 options = site.options(found)
-                if options.tile is not None:
-                    fit = partial(
-                        check_fit,
-                        site.on.platform,
-                        options.tile,
-                        **options.counting(site.on.network),
-                    )
-                    faults.catch(f"{path}: cases[{index}]{label}.tiles.{found.name}", fit)
+                where = f"{path}: cases[{index}]{label}.tiles.{found.name}"
+                faults.catch(where, partial(_check_fit, site.on, options))
         count = file.requests if site.trace is None else len(site.trace)
         assert count is not None  # the file's schema asks for it where there are rates
         rates: Sequence[float | None] = case.rates or [None]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 from ..dse.npu.design import DesignTable, tabulate_design
 from ..dse.npu.latency import tabulate_latency
 from ..dse.npu.search import SearchResult
-from ..dse.npu.space import Tile
+from ..dse.npu.tiles import Tile
 from ..formats import Form, InputError, Table, make_folder, read_table, tidy, write_table
 from ..formats.sources import made_with
 from ..serving.bound import least_violations

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..dse.npu.search import available_threads, on_threads
+from ..dse.npu.evaluation import available_threads, on_threads
 from ..formats import InputError, check_installed
 from ..formats.sources import made_with
 

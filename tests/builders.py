@@ -26,7 +26,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from fluidb.cli.app import run
-from fluidb.dse import Overlap, SearchOptions
+from fluidb.dse import Overlap, SearchOptions, Tile
 from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Board
 from fluidb.serving import Scheduler, find_policy
@@ -255,7 +255,9 @@ any_gemm = st.one_of(gemms, gemms.map(lambda gemm: (1, *gemm[1:])))
 _powers = st.integers(0, 14).map(lambda power: 2**power)
 huge_gemms = st.tuples(*[st.tuples(_powers, st.integers(0, 5)).map(sum)] * 3, st.just(1))
 """Up to the largest layers that a network may have (fluidb.models.MAX_WORK)."""
-tiles = st.tuples(st.integers(1, 120).map(lambda half: 2 * half), st.integers(1, 24), st.integers(1, 48), st.just(1))
+tiles = st.builds(
+    Tile, st.integers(1, 120).map(lambda half: 2 * half), st.integers(1, 24), st.integers(1, 48), st.just(1)
+)  # fmt: skip
 batches = st.integers(1, 9)
 modes = st.sampled_from(["fluid", "row", "column", "fc", "none", "eq1"])
 words_per_cycle = st.integers(-3, 6).map(lambda power: 2.0**power)

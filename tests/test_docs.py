@@ -114,6 +114,35 @@ def test_the_tutorial_followed_literally_prints_what_it_says(tmp_path):
     assert "Conclusion" in (tmp_path / "net.html").read_text()
 
 
+@needs_speed
+def test_the_throughputs_in_sentences_are_what_a_search_finds(tmp_path):
+    def gop_s(*asked: str) -> float:
+        return float(json.loads(call_fluidb("dse", "resnet50", *asked, "--json", cwd=tmp_path).stdout)["objective"])
+
+    npu, model = (" ".join((ROOT / "docs" / name).read_text().split()) for name in ("npu.md", "model.md"))
+    whole, *smaller = (gop_s("zc706", "--tile", f"{T_R},7,128") for T_R in (1024, 512, 256))
+    half, quarter = (f"{100 * rate / whole:.1f} %" for rate in smaller)
+    assert f"<512,7,128> reaches {half} of the throughput of <1024,7,128>, <256,7,128> {quarter}." in npu
+    assert f"<512,7,128> has {half} of its throughput" in model
+    board = (ROOT / "platforms" / "kv260.toml").read_text()
+    (tmp_path / "narrow.toml").write_text(board.replace("port_words = 32", "port_words = 16", 1))
+    rates = gop_s("narrow.toml", "--bandwidth", "6.4GB/s"), gop_s("kv260")
+    said = "16 words and 6.4 GB/s give ResNet-50 {:.0f} GOP/s, and the board's 32 words and 12.8 GB/s give {:.0f}."
+    assert said.format(*rates) in model
+
+
+@needs_speed
+def test_what_wrong_predictions_cost_is_what_the_page_says(tmp_path):
+    page = " ".join((ROOT / "docs" / "batchcond.md").read_text().split())
+    device, waiting = blocks("docs/batchcond.md", "sh")[0], blocks("docs/batchcond.md", "sh")[2]
+    run_shell(device.replace(" --plot cnn.svg", "") + waiting.splitlines(keepends=True)[0], tmp_path)
+    policy = "batchcond:similar=depth,reorganise=off,predictor=4.5us"
+    for correlation, said in (("0", "only cost their time"), ("-0.71", "are as good as right ones")):
+        served = ("serve-sim", "cnn", "--trace", "all.csv", "--slo", "60s", "--policy", policy, "--json")
+        record = json.loads(call_fluidb(*served, "--predict-depth", correlation, cwd=tmp_path).stdout)
+        assert f"`--predict-depth {correlation}`) {said} ({record['processing_rate_per_s']:,.0f} /s)" in page
+
+
 def test_the_site_has_the_help_of_every_command():
     page = run_path(str(ROOT / "website" / "commands.py"))["page"]()
     for command in COMMANDS:
@@ -320,7 +349,7 @@ def test_the_map_of_rooms_is_the_tree():
 def test_the_questions_are_answered_by_the_source():
     page = (ROOT / "docs" / "architecture.md").read_text()
     answers = page[page.index("## Questions of new readers") : page.index("## Where something new goes")]
-    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 17
+    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 20
     places = re.findall(r"`([\w/]+\.py)`: `(\w+)`", answers)
     assert len(places) >= 20
     for file, name in places:

@@ -163,6 +163,29 @@ def test_a_damaged_file_is_compiled_again_and_said(kept: Path, damage):
         assert jit.compiled("i8(i8)")(double)(21) == 42
 
 
+class Gone(NamedTuple):
+    """An argument whose class another version of a module lacks."""
+
+    value: int
+
+
+def double_of(gone):
+    return 2 * gone.value
+
+
+def test_a_function_of_a_class_that_has_moved_is_compiled_again(kept: Path, monkeypatch: pytest.MonkeyPatch):
+    value = numba.typeof(Gone(1))
+    for path in kept.iterdir():
+        path.unlink()
+    assert jit.compiled()(double_of)(Gone(21)) == 42
+    (path,) = kept.iterdir()
+    assert b"Gone" in path.read_bytes()
+    monkeypatch.delattr(sys.modules[__name__], "Gone")
+    before = path.stat().st_mtime_ns
+    assert jit.compiled()(double_of)(value.instance_class(21)) == 42
+    assert path.stat().st_mtime_ns > before
+
+
 def test_without_a_folder_every_process_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(jit, "sources", lambda: {Path(__file__).resolve()})
@@ -170,6 +193,24 @@ def test_without_a_folder_every_process_compiles(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(jit, "cache_folder", lambda folder=folder: folder)
         assert jit.compiled("i8(i8)")(double)(21) == 42
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_compiling_is_said_once_and_whether_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(jit, "sources", lambda: {Path(__file__).resolve()})
+    caplog.set_level("INFO", logger="fluidb")
+    for folder, said in [
+        (tmp_path / "kept", "compiling functions, once: about 10 s"),
+        (tmp_path / "file" / "below", f"at each command, as {tmp_path / 'file' / 'below'} cannot keep them"),
+        (None, "at each command, as a missing home cannot keep them"),
+    ]:
+        caplog.clear()
+        jit.tell_compiling.cache_clear()
+        monkeypatch.setattr(jit, "cache_folder", lambda folder=folder: folder)
+        for function in (double, lambda x: x + 1):
+            jit.compiled("i8(i8)")(function)
+        (record,) = caplog.records
+        assert said in record.getMessage()
 
 
 @pytest.mark.parametrize("home", [None, "file/below"])

@@ -21,26 +21,22 @@ NOT_SHIPPED = {"benchmarks", "build", "shared", "tests", "website"}
 
 LONGEST_BODY, MOST_PARAMETERS, LONGEST_LINE = 60, 8, 100
 
-LONG_BODIES = {
-    "dse/exits/search.py: plan_exits": "to do",
-    "dse/npu/schedule.py: choose": "a kernel whose inner loop numba compiles as one",
-    "models/rows.py: _chain": "to do",
-}
+LONG_BODIES = {}
 """Functions with a body of more lines, with the reason; the aim is four."""
 
-MANY_PARAMETERS = 17
+MANY_PARAMETERS = 4
 """Functions with more parameters; the aim is 15: kernels, and commands, whose parameters are their options."""
 
 MANY_EXPORTED: set[str] = set()
 """Exported functions with more parameters; the aim is none."""
 
-NAMED_TWICE = 10
+NAMED_TWICE = 6
 """Names that several classes have, which a reader takes for one another; the aim is none."""
 
-ONE_OR_SEVERAL = 18
+ONE_OR_SEVERAL = 10
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
-LONG_LINES = 36
+LONG_LINES = 32
 """Lines of prose in Markdown files beyond 100 characters; the aim is none."""
 
 

@@ -15,6 +15,7 @@ PLACES = {
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "CITATION.cff": "CITATION.cff",
+    "website/iframe-worker.js": "assets/iframe-worker.js",
     "benchmarks/README.md": "benchmarks.md",
 }
 RESULTS = [path.relative_to(ROOT) for path in sorted((ROOT / "results").rglob("*")) if path.is_file()]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..names import NETWORK, SUPERNET, named, offering
-from ..options import AsJson, Force, argument, flag, followed, names, option, written
+from ..options import AsJson, Force, argument, flag, flat, followed, names, option, written
 from ..render import every_fault, facts, percent, printable, progress, show, table, warn
 
 if TYPE_CHECKING:
@@ -205,7 +206,41 @@ def _text(network: Network) -> Iterator[str]:
     yield table(["layer", "stage", "R x P x C", "MACs", "output"], rows)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AddedExits:
+    """Exits or candidates that are added to the network."""
+
+    exits: Annotated[str | None, option(EXITS, "N|NAME,NAME")] = None
+    head: Annotated[str | None, option(HEAD)] = None
+    classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None
+    rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R,R,...")] = None
+    candidates: Annotated[
+        bool, flag("Add exit candidates after every block (`fluidb docs exits`).", "--candidates")
+    ] = False
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is added, as the library takes it."""
+        from ...formats import parse_numbers
+        from ...models.importers import Placement
+
+        if self.exits is None and not self.candidates and (self.head or self.classes):
+            raise typer.BadParameter("--head and --classes describe what --exits or --candidates adds; add one of them")
+        if self.candidates and self.classes and not self.head:
+            raise typer.BadParameter(
+                "--classes describes the --head of the candidates, which else is the network's own"
+            )
+        return {
+            "exits": None if self.exits is None else Placement(_places(self.exits), self.head, self.classes),
+            "rates": parse_numbers(self.rates, "rates", float, "0.3,0.3") or None,
+            "candidates": self.candidates,
+            "head": self.head if self.candidates else None,
+            "classes": self.classes if self.candidates else None,
+        }
+
+
 @app.command("import")
+@flat
 def import_(
     file: Annotated[Path, argument("The network to import.", "FILE")],
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
@@ -214,40 +249,22 @@ def import_(
     dims: Annotated[
         list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE", "--dim")
     ] = None,
-    exits: Annotated[str | None, option(EXITS, "N|NAME,NAME")] = None,
-    head: Annotated[str | None, option(HEAD)] = None,
-    classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
-    rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R,R,...")] = None,
-    candidates: Annotated[
-        bool, flag("Add exit candidates after every block (`fluidb docs exits`).", "--candidates")
-    ] = False,
+    *,
+    added: AddedExits,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a network file of a network that another tool describes."""
-    from ...formats import check_free, parse_numbers, write_file
-    from ...models.importers import Placement, detect_format, import_network
+    from ...formats import check_free, write_file
+    from ...models.importers import detect_format, import_network
     from ...models.loader import build_network
     from ...models.writer import network_text
 
     check_free(output, force, apart=[file])
     chosen = detect_format(file) if format_ == "auto" else format_
-    if exits is None and not candidates and (head or classes):
-        raise typer.BadParameter("--head and --classes describe what --exits or --candidates adds; add one of them")
-    if candidates and classes and not head:
-        raise typer.BadParameter("--classes describes the --head of the candidates, which else is the network's own")
+    sizes, given = dict(map(_dimension, dims or [])), added.given
     with every_fault():
-        made = import_network(
-            file,
-            chosen,
-            name=name,
-            dims=dict(map(_dimension, dims or [])),
-            exits=None if exits is None else Placement(_places(exits), head, classes),
-            rates=parse_numbers(rates, "rates", float, "0.3,0.3") or None,
-            candidates=candidates,
-            head=head if candidates else None,
-            classes=classes if candidates else None,
-        )
+        made = import_network(file, chosen, name=name, dims=sizes, **given)
         net = build_network(made, file)
     write_file(output, network_text(made), replace=force)
     if "outputs" in net.sources:

@@ -43,7 +43,7 @@ class SearchedOptions:
     ] = None
     clients: Annotated[
         str | None,
-        option("Numbers of clients to search that wait for their answers, in place of rates.", "LOW..HIGH"),
+        option("Search the number of clients that wait for answers, not the rate.", "LOW..HIGH"),
     ] = None
     think: Think = None
     threads: Threads = None
@@ -78,13 +78,13 @@ def command(
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, ends_of, names_of
+    from ...serving.networks import as_served, ends_of, named_in
     from ...studies.capacity import find_capacity
 
     picture.check()
     options, think = searched.read(columns), searched.think
+    required = [parse_requirement(text, networks=named_in(directory)) for text in require]
     served = as_served(directory)
-    required = [parse_requirement(text, networks=names_of(served)) for text in require]
     cases: dict[float, tuple[ServedNetwork, ...]] = {1.0: served} | ends_of(served)
     with progress("rates") as report:
         found, *ends = (

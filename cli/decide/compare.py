@@ -26,7 +26,7 @@ _AGAINST = "An earlier comparison (--json); exit code 1 if a figure got worse, b
 def command(
     ctx: typer.Context,
     compared: Annotated[list[str], argument(NAMES, "SCENARIO|DIR", **offering(partial(shipped, "studies/scenarios")))],
-    output: Annotated[Path | None, written("Keep every finished run here, and go on from those kept.")] = None,
+    output: Annotated[Path | None, written("Keep every finished run here, and continue from kept runs.")] = None,
     against: Annotated[Path | None, option(_AGAINST, "EARLIER.json")] = None,
     threads: Threads = None,
     scheduler: Cluster = None,
@@ -39,8 +39,8 @@ def command(
     Each policy runs on the NPU that was searched for it, or on a latency table that
     the scenario names. Prints each contender's figures as the mean over seeds with its
     95 % interval, and the differences to the baseline, seed by seed. --force also
-    replaces another scenario's comparison in DIR; its runs stay. Of designs, prints
-    what differs between them.
+    replaces another scenario's comparison in DIR; its runs stay. For designs, the command
+    prints what differs between them.
     """
     from ...plots.comparison import draw_comparison
     from ...studies import comparison

@@ -32,7 +32,7 @@ class PlanSearch:
     """Where the search writes and runs."""
 
     output: Annotated[Path | None, written("Write the cheapest plan with its design and tables here.")] = None
-    runs: Annotated[Path | None, option("Keep finished simulations here, and go on from those kept.", "FILE")] = None
+    runs: Annotated[Path | None, option("Keep finished simulations here, and continue from them.", "FILE")] = None
     scheduler: Cluster = None
     threads: Threads = None
 
@@ -50,10 +50,10 @@ def command(
 ) -> None:
     """Find the cheapest board, NPU, exits and policy that keep requirements.
 
-    Every design that fits a board, every subset of the exits with every threshold (of
-    samples), every SubNet, and every policy is a plan. Proofs discard most of them; the
-    others are simulated by rising cost. What is printed was simulated again on fresh
-    seeds. Exit code 1 if no plan keeps the requirements (`fluidb docs plan`).
+    A plan has a design that fits a board, some of the exits, their threshold, a SubNet and a
+    policy. All plans count: proofs discard most of them, and the others are simulated in
+    the order of their cost. The printed figures come from fresh seeds. Exit code 1 if no
+    plan keeps the requirements (`fluidb docs plan`).
     """
     from ...plots.plan import draw_plans
     from ...studies.plan import ask

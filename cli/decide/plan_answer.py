@@ -49,21 +49,21 @@ def answer_record(answer: PlanAnswer, scenario: PlanScenario) -> dict[str, Any]:
         "policies": [item.spec for item in problem.policies],
         "minimised": first.minimised,
         "over_p99": first.over_p99,
-        "front": [plan_record(item.found.problem, item.plan) for item in answer.front],
+        "front": [plan_record(item.search.problem, item.plan) for item in answer.front],
         "steps": [{"change": item.change, **figures_record(problem, item.fresh)} for item in answer.steps],
         "searches": [_search_record(item) for item in answer.searches],
     }
 
 
-def _search_record(found: Plans) -> dict[str, Any]:
+def _search_record(search: Plans) -> dict[str, Any]:
     from ...studies.plan.record import plan_record
 
     return {
-        "rate_per_s": found.problem.traffic.rate_per_s,
-        "counts": found.counts,
-        "refuted": found.refuted,
-        "least_cost": found.least_cost,
-        "nearest": found.nearest and plan_record(found.problem, found.nearest),
+        "rate_per_s": search.problem.traffic.rate_per_s,
+        "counts": search.counts,
+        "refuted": search.refuted,
+        "least_cost": search.least_cost,
+        "nearest": search.nearest and plan_record(search.problem, search.nearest),
     }
 
 
@@ -72,13 +72,13 @@ def answer_text(answer: PlanAnswer) -> Iterator[str]:
     from ...serving.figures import FIGURES
 
     best = answer.front[0]
-    problem, several = best.found.problem, len(answer.searches) > 1
-    figures = _figures(best.found)
+    problem, several = best.search.problem, len(answer.searches) > 1
+    figures = _figures(best.search)
     headings = [FIGURES[name].heading for name in figures]
-    yield facts(_about(best.found, best.plan, answer.steps) | {"searched": "; ".join(map(_searched, answer.searches))})
+    yield facts(_about(best.search, best.plan, answer.steps) | {"searched": "; ".join(map(_searched, answer.searches))})
     rows = [
         (
-            *([_rate(item.found.problem)] if several else []),
+            *([_rate(item.search.problem)] if several else []),
             *_where(problem, item.plan),
             *_shown(figures, item.plan.fresh),
         )
@@ -97,9 +97,9 @@ def _rate(problem: PlanProblem) -> str | None:
     return None if rate_per_s is None else f"{rate_per_s:.4g} /s"
 
 
-def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str | None]:
+def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str | None]:
     """The recommended plan, and the requirement that fails first if there is less of anything."""
-    problem, item = found.problem, plan.candidate
+    problem, item = search.problem, plan.numbers
     source, setting = problem.sources[item.source], problem.settings[item.setting]
     design = None
     if source.tiles:
@@ -114,32 +114,33 @@ def _about(found: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str
         "its logic": _logic(source, item.row),
         "exits": setting.text(problem.network.exits),
         "policy": problem.policies[item.policy].spec,
-        "cost": _given(problem, plan, found.minimised),
+        "cost": _given(problem, plan, search.minimised),
         "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
-        "bound": _bound(found, plan),
+        "bound": _bound(search, plan),
     }
 
 
 def _logic(source: Source, row: int) -> str | None:
     """Look-up tables and flip-flops of a design, where they are counted."""
-    needs = source.needs(row)
-    if needs is None or not needs.luts:
+    taken = source.board_use(row)
+    if taken is None or not taken.luts:
         return None
     return (
-        f"{needs.total_luts:,} LUTs, {percent(needs.lut_share, 1)}; "
-        f"{needs.total_flip_flops:,} flip-flops, {percent(needs.flip_flop_share, 1)}"
+        f"{taken.total_luts:,} LUTs, {percent(taken.lut_share, 1)}; "
+        f"{taken.total_flip_flops:,} flip-flops, {percent(taken.flip_flop_share, 1)}"
     )
 
 
-def _bound(found: Plans, plan: Plan) -> str | None:
+def _bound(search: Plans, plan: Plan) -> str | None:
     """What every plan that keeps the requirements costs at least, if anything is known to cost less than this one."""
-    least = found.least_cost
+    least = search.least_cost
     if not least:
         return None
-    counted = " or ".join(dict.fromkeys(source.counted for source in found.problem.sources if any(source.dsps)))
-    shown = {"dsps": f"{least:,.0f} {counted}", "share": f"{percent(least, 1)} of a board's DSPs"}
-    text = shown.get(found.minimised) or quantity(least, "J")
-    traffic = found.problem.traffic
+    counted = " or ".join(dict.fromkeys(source.counted for source in search.problem.sources if any(source.dsps)))
+    amount = f"{least:,.0f} {counted}" if least > 1 else f"1 {counted.removesuffix('s')}"
+    shown = {"dsps": amount, "share": f"{percent(least, 1)} of a board's DSPs"}
+    text = shown.get(search.minimised) or quantity(least, "J")
+    traffic = search.problem.traffic
     stated = traffic.rate_per_s is None and traffic.samples is None
     proved = "" if stated else f"; proved for the requests of seed {traffic.seed}"
     if math.isclose(least, plan.cost):
@@ -149,7 +150,7 @@ def _bound(found: Plans, plan: Plan) -> str | None:
 
 def _given(problem: PlanProblem, plan: Plan, minimised: str) -> str | None:
     """Why hardware that is given, or a cluster, is cheaper than every board."""
-    counted = problem.sources[plan.candidate.source].counted
+    counted = problem.sources[plan.numbers.source].counted
     if minimised != "dsps" or counted == "DSPs" or all(source.counted == counted for source in problem.sources):
         return None
     if counted == "nothing":
@@ -157,35 +158,35 @@ def _given(problem: PlanProblem, plan: Plan, minimised: str) -> str | None:
     return "its devices are counted as DSPs are; to compare boards, leave it out"
 
 
-def _interval(unit: str, found: Estimate) -> str:
-    if found.low is None or found.high is None:
-        return quantity(found.mean, unit)
-    return f"{quantity(found.mean, unit)}, {quantity(found.low, unit)} to {quantity(found.high, unit)} at 95 %"
+def _interval(unit: str, estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return quantity(estimate.mean, unit)
+    return f"{quantity(estimate.mean, unit)}, {quantity(estimate.low, unit)} to {quantity(estimate.high, unit)} at 95 %"
 
 
 def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
-    item = plan.candidate
+    item = plan.numbers
     source, setting = problem.sources[item.source], problem.settings[item.setting]
     design = f" {source.tiles[item.row]}" if source.tiles else ""
     dsps = f"{source.dsps[item.row]:,}" if source.tiles else ""
     return dsps, source.name + design, setting.text(problem.network.exits), problem.policies[item.policy].spec
 
 
-def _figures(found: Plans) -> list[str]:
+def _figures(search: Plans) -> list[str]:
     """The figures of the tables: the usual ones, what is minimised, and those that are required."""
-    problem = found.problem
+    problem = search.problem
     drops = any(fate.drops for fate in problem.by_fate())
     known = ["accuracy_of_all" if drops else "accuracy"] if problem.traffic.samples is not None else []
     known += ["served_accuracy"] if any(item.accuracy is not None for item in problem.sources) else []
-    known += ["energy"] if found.minimised == "energy" else []
+    known += ["energy"] if search.minimised == "energy" else []
     return list(dict.fromkeys([*known, "p99", "violation_rate", *(item.name for item in problem.requirements)]))
 
 
 def _shown(figures: Sequence[str], fresh: FreshFigures) -> list[str]:
     from ...serving.figures import FIGURES
 
-    found = fresh.figures
-    return [quantity(found[name].mean, FIGURES[name].unit) if name in found else "-" for name in figures]
+    known = fresh.figures
+    return [quantity(known[name].mean, FIGURES[name].unit) if name in known else "-" for name in figures]
 
 
 def _kept(problem: PlanProblem, fresh: FreshFigures) -> str:
@@ -196,24 +197,24 @@ def _kept(problem: PlanProblem, fresh: FreshFigures) -> str:
     return "kept"
 
 
-def _searched(found: Plans) -> str:
-    counts, rate = found.counts, _rate(found.problem)
+def _searched(search: Plans) -> str:
+    counts, rate = search.counts, _rate(search.problem)
     parts = [f"{counts['all']:,} plans" + (f" at {rate}" if rate else "")]
     parts += [f"{number:,} {_RULES[name]}" for name, number in counts.items() if name in _RULES and number]
-    again = f"; {found.refuted:,} of these did not hold on fresh seeds" if found.refuted else ""
+    again = f"; {search.refuted:,} of these did not hold on fresh seeds" if search.refuted else ""
     return ", ".join(parts) + again
 
 
-def miss(found: Plans) -> str:
+def miss(search: Plans) -> str:
     """The line that says which requirement no plan keeps, and how far off the nearest is."""
-    problem, plan = found.problem, found.nearest
+    problem, plan = search.problem, search.nearest
     assert plan is not None
     broken = [item for item, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True) if kept is not True]
     item = broken[0]
-    found_ = plan.fresh.figures.get(item.name)
-    value = "not known" if found_ is None else _interval(item.unit, found_)
+    figure = plan.fresh.figures.get(item.name)
+    value = "not known" if figure is None else _interval(item.unit, figure)
     _, hardware, exits, policy = _where(problem, plan)
     return (
         f'no plan keeps "{item.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
-        f"no hardware answers a sample in less than {quantity(found.fastest_s, 's')}; {_searched(found)}"
+        f"no hardware answers a sample in less than {quantity(search.fastest_s, 's')}; {_searched(search)}"
     )

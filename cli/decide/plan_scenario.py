@@ -30,7 +30,7 @@ class Question:
     ] = None
     rate: Annotated[
         str | None,
-        option("Poisson arrivals in requests a second, of several rates each; max: the highest rate.", "RATE,...|max"),
+        option("Poisson arrivals in requests a second, one or more rates; max finds the highest.", "RATE,...|max"),
     ] = None
     trace: OptionalTrace = None
     slo: Slo = None
@@ -41,7 +41,7 @@ class Question:
         Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
     ] = "dsps"
     over_p99: Annotated[
-        bool, flag("Dearer plans may have a lower 99th percentile, too, not only a higher accuracy.", "--over-p99")
+        bool, flag("Also show dearer plans with a lower 99th percentile, not only a higher accuracy.", "--over-p99")
     ] = False
     seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0
     seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5

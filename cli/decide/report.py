@@ -39,7 +39,7 @@ FOLDERS = (
 class ReportedRequests:
     """The requests to simulate, with which policies, and what must hold."""
 
-    trace: Annotated[Path | None, option("Requests to simulate; else the designs alone are shown.", "FILE")] = None
+    trace: Annotated[Path | None, option("Requests to simulate; without them only designs are shown.", "FILE")] = None
     policy: Policies = None
     slo: Slo = None
     seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None
@@ -89,13 +89,15 @@ def command(
 ) -> None:
     """Write a search and its simulations as one HTML page.
 
-    The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
-    or --clients also the policies: figures with intervals, distributions, and what ran at the beginning.
+    The page loads nothing from the network. It shows design, resources, utilisation and latency table
+    of every folder; with --trace or --clients also the policies, with figures, intervals,
+    distributions, and what ran at the beginning.
     """
     from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import make_report, report_text
-    from ...serving import parse_requirement, read_networks
+    from ...serving import parse_requirement
+    from ...serving.networks import named_in
     from ...studies.comparison import COMPARE_FILE
     from ...tables.latency import TABLE_FILES
 
@@ -104,7 +106,7 @@ def command(
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")
     requests, specs = asked.requests, asked.policies
-    networks = [item.name for path in directories if path.suffix == ".toml" for item in read_networks(path)]
+    networks = [name for path in directories for name in named_in(path)]
     required = [parse_requirement(text, networks=networks) for text in asked.require or []]
     report = make_report(directories, requests, specs, required)
     if requests is not None and not report.designs:

@@ -61,11 +61,10 @@ def command(
 ) -> None:
     """Sweep the exit threshold, or find thresholds for a latency.
 
-    With a trace or clients, every threshold, the same for all exits, replays the same
-    requests with the same samples. A star marks what no other threshold beats in accuracy,
-    mean latency and violations at once, of those that keep what --require asks for.
-    Of several networks every combination of their thresholds is tried, and those
-    with a star are printed.
+    With a trace or clients, each threshold, the same for all exits, replays the same requests
+    with the same samples. A star marks thresholds that keep --require and that no other
+    beats in accuracy, mean latency and violations at once. With several networks every
+    combination of their thresholds is tried, and combinations with a star are printed.
 
     With --target, shares of the exits come from the mean latency, and thresholds from
     the shares (EdgeSP, Section 3.4, `fluidb docs edgesp`). One half of the samples
@@ -84,18 +83,17 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     from ...formats import InputError
     from ...plots.thresholds import draw_thresholds
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, names_of
+    from ...serving.networks import named_in
     from ...studies.thresholds import sweep_thresholds
 
     if asked.trace is None and asked.clients is None:
         raise InputError("trace: expected a trace to sweep thresholds with, or --target, found neither; state one")
     asked.check()
     requests, tried = asked.requests, tried_thresholds(asked.thresholds)
-    networks, texts = as_served(directory), asked.require or []
-    named = names_of(networks)
+    named, texts = named_in(directory), asked.require or []
     required = [parse_requirement(text, networks=named) for text in texts]
     with progress("thresholds") as report:
-        found = sweep_thresholds(networks, requests, asked.scheduler, tried, requirements=required, progress=report)
+        found = sweep_thresholds(directory, requests, asked.scheduler, tried, requirements=required, progress=report)
     asked.write(lambda: draw_thresholds(found))
     points = [plain(point) if named else _of_one(point) for point in found.points]
     points = [{key: value for key, value in point.items() if key != "kept" or required} for point in points]

@@ -42,21 +42,22 @@ def command(
 ) -> None:
     """Search an NPU, SubGraphs, an engine's shape, or a partition.
 
-    On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
-    with its shares of the board and its throughput; with -o, writes design.json and
-    fbcb.json, which the other commands read. Several networks or boards are all
-    combined; --scheduler searches on a cluster of computers.
+    On a board, the command searches all designs <T_R,T_P,T_C> that fit, and prints the best one
+    with its shares of the board and its throughput. With -o it writes design.json and
+    fbcb.json, which other commands read. With several networks or boards it searches a
+    design for each pair; --scheduler does so on a cluster of computers.
+    --force replaces the whole folder of a design, with the latency table of the old design.
 
-    On an accelerator, finds the SubGraphs of a SuperNet for its persistent buffer, and
-    the size of this buffer (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json
-    and latency.json.
+    On an accelerator, it finds the SubGraphs of a SuperNet for the persistent buffer, and the
+    size of this buffer (SUSHI, `fluidb docs sushi`). With -o it writes subgraphs.json and
+    latency.json.
 
-    Of an engine of fixed shape, finds the pixels, input and output channels with as
-    many multipliers on which the network is fastest; with -o, writes engine.toml,
+    For an engine of fixed shape, it finds the pixels, input and output channels with which the
+    network is fastest, with at most as many multipliers. With -o it writes engine.toml,
     latency.json and decisions.json.
 
-    On a cluster of devices, maps are cut into rows and layers fused into blocks
-    (EdgeSP, `fluidb docs edgesp`); with -o, writes partition.json and latency.json.
+    On a cluster of devices, it cuts maps into rows and fuses layers into blocks (EdgeSP,
+    `fluidb docs edgesp`). With -o it writes partition.json and latency.json.
     """
     from ...formats import InputError
     from ...platforms import Accelerator, Board, Cluster, Platform, kind_of

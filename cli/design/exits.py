@@ -53,7 +53,7 @@ def command(
         str, argument("A network with exit candidates: a name, or a TOML file.", "NETWORK", **named(NETWORK))
     ],
     target: Annotated[str, argument(TARGET, "DEVICE|DIR|FILE.csv", **named(DEVICE))],
-    samples: Annotated[Path, option("Its answers at every candidate and at the end.", "FILE")],
+    samples: Annotated[Path, option("The network's answers at every candidate and at the end.", "FILE")],
     *,
     asked: GoalOptions,
     output: Annotated[Path | None, written("The folder to write.")] = None,

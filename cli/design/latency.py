@@ -28,7 +28,8 @@ def command(
     ] = None,
     output: Annotated[Path | None, written("With a device or cores: the folder to write.")] = None,
     cores: Annotated[
-        str | None, option("So many cores on one memory; of each design or engine, with commas between.", "N[,N,...]")
+        str | None,
+        option("Number of cores on one memory; for several designs or engines, one number for each.", "N[,N,...]"),
     ] = None,
     *,
     picture: PictureOptions,
@@ -61,10 +62,8 @@ def command(
     elif device is None:
         from ...dse.npu.latency import write_latency
 
-        if output is not None or picture.force or picture.plot is not None:
-            raise InputError(
-                "latency: --output, --force and --plot need a device or --cores; write NETWORK DEVICE -o DIR"
-            )
+        if output is not None or picture.plot is not None:
+            raise InputError("latency: --output and --plot need a device or --cores; write NETWORK DEVICE -o DIR")
         folder = Path(directory)
         made = write_latency(folder)
     else:

@@ -25,7 +25,8 @@ PlatformName = Annotated[
 ]
 
 Persistent = Annotated[
-    str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")
+    str | None,
+    option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB); search finds how much.", "QUANTITY|search"),
 ]
 
 BestBy = Annotated[
@@ -46,7 +47,8 @@ class Search(DesignOptions):
     """The same options, and those that define which design is the best."""
 
     weights: Annotated[
-        str | None, option("w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.", "W1,W2,...|FILE")
+        str | None,
+        option("Weights w_b for b = 1..B_max, or results of `serve-sim --json`; all 1 if not given.", "W1,W2,...|FILE"),
     ] = None
     objective: Annotated[
         str | None,
@@ -93,16 +95,16 @@ def board_of(board: Board) -> str:
 
 def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
     """The JSON of a design."""
-    from ...dse.npu.costs import needs_of
+    from ...dse.npu.costs import board_use_of
     from ...dse.npu.objectives import OBJECTIVES
 
     best, *others = design.ranking
-    needs = needs_of(design, fbcb)
+    board_use = board_use_of(design, fbcb)
     shares = {
         key: getattr(design, key) for key in ("gop_s", "ideal_gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")
     }
-    if needs and needs.luts is not None:
-        shares["lut_share"] = needs.lut_share
+    if board_use and board_use.luts is not None:
+        shares["lut_share"] = board_use.lut_share
     return {
         "network": design.network.name,
         "platform": design.platform.name,
@@ -112,8 +114,8 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         **best.model_dump(),
         "objective_unit": OBJECTIVES[design.options.objective].unit,
         **shares,
-        "flip_flop_share": needs and needs.flip_flop_share,
-        "blocks": needs and needs._asdict(),
+        "flip_flop_share": board_use and board_use.flip_flop_share,
+        "blocks": board_use and board_use.record,
         "fbcb_register_bits": fbcb.register_bits,
         "fbcb_register_share": design.register_share(fbcb),
         "designs_evaluated": design.designs_evaluated,

@@ -99,15 +99,15 @@ def command(
     from ...machine.measurement import MEASURED_FILES
     from ...machine.serve import read_measured, serve_real
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, names_of
+    from ...serving.networks import as_served, named_in
     from ...traffic import parse_thresholds
 
     models = names(model) or []
     sources = [asked.trace, asked.inputs, directory, *map(Path, models)]
     files.check(picture, [*sources, *(directory / name for name in MEASURED_FILES)])
     levels = None if asked.threshold is None else parse_thresholds(asked.threshold, "threshold")
+    required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     networks = as_served(read_measured(directory), levels)
-    required = [parse_requirement(text, networks=names_of(networks)) for text in files.required]
     requests, policy = asked.service.requests, asked.service.scheduler
     running = asked.run(models)
     with progress("serving") as report, stopping() as stop:

@@ -57,9 +57,9 @@ def command(
 ) -> None:
     """Replay a trace while exits and thresholds follow the load.
 
-    Where there is evidence that precision, slow batches or the samples that leave
-    are not those of the plan, exits are chosen anew, as for other hardware; the
-    plan comes back with its load (PAME, Section 7.6). Every change is printed.
+    Exits are chosen again when there is evidence that the precision, the share of slow batches
+    or the samples that leave differ from the plan, or that the hardware does. The plan's
+    exits return with its load (PAME, Section 7.6). Every change is printed.
     """
     from ...serving import Requests
     from ...studies.adapt import serve_adaptively

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,17 +39,26 @@ MEASURE = "Measure that is drawn at each exit."
 PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 
+@dataclass(frozen=True, kw_only=True)
+class DrawnOptions:
+    """What is drawn from the model, and which exits answer."""
+
+    count: Annotated[int, option("Samples.")] = 50_000
+    seed: Annotated[int, option("Same seed, same samples.")] = 0
+    measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name
+    values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1
+    difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0
+    exits: Annotated[bool, flag("The network's own exits answer, though it has candidates, too.", "--exits")] = False
+
+
 @app.command()
+@flat
 def generate(
     preset: Annotated[str, argument(PRESET, "PRESET", **offering(("imagenet", "glue", "qnli")))],
     output: Annotated[Path, written("The file to write.", "FILE.npz")],
     network: Annotated[str, option(NETWORK_HELP, "NETWORK|DIR", **named(NETWORK))],
-    count: Annotated[int, option("Samples.")] = 50_000,
-    seed: Annotated[int, option("Same seed, same samples.")] = 0,
-    measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name,
-    values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
-    difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
-    exits: Annotated[bool, flag("The network's own exits answer, though it has candidates, too.", "--exits")] = False,
+    *,
+    asked: DrawnOptions,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -68,21 +78,25 @@ def generate(
         raise InputError(f"{output}: expected a file that ends in .npz, found {output.name}")
     if preset not in PRESETS:
         raise InputError(f'preset: expected one of {", ".join(PRESETS)}, found "{preset}"')
-    if measure not in MEASURES:
-        raise InputError(f'measure: expected one of {", ".join(MEASURES)}, found "{measure}"')
-    answering, model = find_exits(network, own=exits), PRESETS[preset]
-    drawn = draw_log(answering, model, count, seed, measure=MEASURES[measure], values=values, difficulty=difficulty)
+    if asked.measure not in MEASURES:
+        raise InputError(f'measure: expected one of {", ".join(MEASURES)}, found "{asked.measure}"')
+    answering, model = find_exits(network, own=asked.exits), PRESETS[preset]
+    drawn = draw_log(
+        answering, model, asked.count, asked.seed,
+        measure=MEASURES[asked.measure], values=asked.values, difficulty=asked.difficulty,
+    )  # fmt: skip
     classes = answering.classes or model.classes
     write_samples(drawn, output, replace=force)
     accuracy = float(drawn.correct[:, -1].mean())
     record = {
-        "output": output, "preset": preset, "network": answering.network, "exits": drawn.exits, "samples": count,
-        "seed": seed, "measure": measure, "classes": classes, "values": values, "difficulty": difficulty,
+        "output": output, "preset": preset, "network": answering.network, "exits": drawn.exits,
+        "samples": asked.count, "seed": asked.seed, "measure": asked.measure, "classes": classes,
+        "values": asked.values, "difficulty": asked.difficulty,
         "accuracy": accuracy,
     }  # fmt: skip
     text = {
-        "samples": f"{count:,} of the preset {preset}, seed {seed}",
-        "measure": f"{measure}, of {classes:,} classes",
+        "samples": f"{asked.count:,} of the preset {preset}, seed {asked.seed}",
+        "measure": f"{asked.measure}, of {classes:,} classes",
         "exits": f"{drawn.exits}, the last included, of {answering.network}",
         "accuracy at the end": percent(accuracy),
     }

@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Replay a trace on a design: latency, violations, utilisation."""
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, names_of
+    from ...serving.networks import named_in
     from ...serving.serve import serve
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
@@ -63,12 +63,11 @@ def command(
     sources = [*read, directory, *(directory / name for name in TABLE_FILES)]
     files.check(picture, sources)
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
-    networks = as_served(directory, levels)
-    required = [parse_requirement(text, networks=names_of(networks)) for text in files.required]
+    required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     with progress("reading and replaying") as report:
         found = serve(
-            networks, served, simulated.scheduler, until_s=until_s or math.inf, requirements=required,
-            record=files.timeline is not None, progress=report,
+            directory, served, simulated.scheduler, threshold=levels, until_s=until_s or math.inf,
+            requirements=required, record=files.timeline is not None, progress=report,
         )  # fmt: skip
     written, judged = files.write(found.replay, found.policy, picture), found.requirements
     closed = {} if served.clients is None else {"clients": simulated.clients, "think": simulated.think or "0"}

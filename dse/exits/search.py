@@ -86,6 +86,7 @@ def plan_exits(
     rest = samples[slice(half, None)]
     expected = replay_exits(log, stage_s, goal.batch, choice.exits, choice.settings)
     checked = replay_exits(log_of(rest), stage_s, goal.batch, choice.exits, choice.settings)
+    confidences = [measure.to_file(setting.confidence) for setting in choice.settings]
     rates = expected.exit_shares.tolist()
     network = with_exits(file, path, [names[place - 1] for place in choice.exits], rates[:-1])
     pattern = tabulate_pattern(file.name, names, goal, log, choice, measure)
@@ -102,14 +103,8 @@ def plan_exits(
         measure=measure.name,
         confidences=[measure.to_file(item) for item in goal.confidences],
         exits=[
-            PlannedExit(
-                after=names[place - 1],
-                place=place,
-                confidence=measure.to_file(setting.confidence),
-                count=count,
-                rate=rate,
-            )
-            for place, setting, count, rate in zip(choice.exits, choice.settings, counts, rates, strict=False)
+            PlannedExit(after=names[place - 1], place=place, confidence=at, count=count, rate=rate)
+            for place, at, count, rate in zip(choice.exits, confidences, counts, rates, strict=False)
         ],
         samples_chosen=half,
         samples_checked=len(rest),

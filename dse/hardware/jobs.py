@@ -12,7 +12,7 @@ from ...formats import InputError
 from ..engine import MOST, SUM_BITS
 from ..integers.window import Window
 from ..npu import schedule
-from ..npu.space import Tile
+from ..npu.tiles import Tile
 
 RTL = Path(__file__).parent / "rtl"
 ENGINE = RTL / "engine"

@@ -10,7 +10,7 @@ from ..integers.network import IntegerNetwork, ProductLayer
 from ..npu.costs import configured, layer_costs
 from ..npu.design import DesignTable
 from ..npu.fbcb import FbcbTable
-from ..npu.space import Tile
+from ..npu.tiles import Tile
 from .jobs import Job
 
 
@@ -46,7 +46,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
         raise InputError(f"{DESIGN_FILE}: expected a design as built; search again without --overlap")
     places = [place for place, layer in enumerate(design.network.layers) if layer.gemm]
     rows, cycles = costs.block_rows[places], costs.time_s[places] * design.platform.clock_hz
-    layouts = [[(b, down, beside, runs) for b, down, beside, runs in row] for row in chosen.layouts.tolist()]
+    layouts = [[(b, B_R, B_P, passes) for b, B_R, B_P, passes in row] for row in chosen.layouts.tolist()]
     products = {layer.name: layer for layer in network.layers if isinstance(layer, ProductLayer)}
     found: dict[str, list[TimedJob]] = {}
     for index, place in enumerate(places):

@@ -15,7 +15,8 @@ from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ..npu.choices import Batching, Overlap
 from ..npu.design import DesignTable, read_design
 from ..npu.fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
-from ..npu.space import LayerKind, one_by_one
+from ..npu.layouts import LayerKind, one_by_one
+from ..npu.side_by_side import power_of_two
 from .jobs import ENGINE, ENGINE_PACKAGE_FILE, RTL
 
 STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
@@ -126,7 +127,7 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
 
 def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     """The SystemVerilog package that fits the array to a design."""
-    from ..npu.costs import samples_beside
+    from ..npu.costs import samples_side_by_side
 
     words = int(design.platform.port.words)
     if design.tile.T_R > MAX_ROWS:
@@ -140,8 +141,8 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
             f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "
             f"search again on a copy of the board with another width"
         )
-    beside = 1 << (samples_beside(design, fbcb) - 1).bit_length()  # what is addressed by it needs no multiplier
-    return _fill("engine/engine_pkg.sv.in", "//", design, **design.tile._asdict(), W=words, S=beside)
+    samples = power_of_two(samples_side_by_side(design, fbcb))
+    return _fill("engine/engine_pkg.sv.in", "//", design, **design.tile._asdict(), W=words, S=samples)
 
 
 def hardware_texts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[str, str]:

@@ -257,7 +257,13 @@ class _Maker:
         """The network."""
         layers: list[IntegerLayer] = []
         for layer in sorted(self.trained.layers, key=lambda item: item.stage):
-            layers.append(self.layer(layer))
+            try:
+                layers.append(self.layer(layer))
+            except InputError as error:
+                if error.faults[0].startswith(f"{self.path}: "):
+                    raise
+                why = f"no scale holds its inputs, weights and outputs ({error.faults[0]})"  # its record knows no layer
+                raise InputError(f'{self.path}: layer "{layer.name}": {why}') from None
             self.exponents[layer.name] = layers[-1].exponent
         exits = [IntegerExit(**item._asdict()) for item in self.trained.exits]
         return IntegerNetwork(
@@ -275,26 +281,16 @@ class _Maker:
             finest = max(sources)
             exponent = min(self.own(layer.name), finest)
             left = finest - sources[0], finest - sources[1]
-            self.check_shifts(layer, *left, finest - exponent)
             return AddLayer(**base, exponent=exponent, left=left, shift=finest - exponent, relu=layer.relu)
         if layer.op == "avgpool":
             count = math.prod(layer.kernel)
             bits = BITS - 1 + (count - 1).bit_length()  # so that the factor has 15 bits
             exponent = min(self.own(layer.name), bits + sources[0])
             factor = min(round(2**bits / count), HIGH)
-            self.check_shifts(layer, bits + sources[0] - exponent)
             return AveragePool(**base, **window, exponent=exponent, factor=factor, shift=bits + sources[0] - exponent)
         if layer.op == "maxpool":
             return MaxPool(**base, **window, exponent=sources[0])
         return OtherLayer(**base, op=layer.op, exponent=sources[0])
-
-    def check_shifts(self, layer: Any, *shifts: int) -> None:
-        """Refuse a layer whose values are so much larger or smaller than its inputs that no sum holds both."""
-        if max(shifts) >= SUM_BITS:
-            raise InputError(
-                f'{self.path}: layer "{layer.name}": no scale holds its inputs and outputs, which differ by '
-                f"2^{max(shifts)} in size"
-            )
 
     def product(self, layer: Any, base: dict[str, Any], source: int) -> ProductLayer:
         """A product: the finest weights whose sums have 48 bits and whose bias fits."""

@@ -16,9 +16,11 @@ from . import kernels, schedule
 from .choices import Batching, Overlap
 from .design import DesignTable
 from .fbcb import FbcbTable
+from .layouts import LayerKind, arrange
 from .objectives import dynamic_energy
-from .resources import Needs, needs
-from .space import LayerKind, arrange, stacked
+from .resources import BoardUse, board_use
+from .side_by_side import touched_samples
+from .tiles import stacked
 from .workload import distinct
 
 
@@ -83,27 +85,23 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
         [(b, down, *arrange(options.batching, b, down, LayerKind(kind))) for b, down in enumerate(row, 1)]
         for row, kind in zip(B_R.tolist(), work.kinds[rows], strict=True)
     ]
-    tile = stacked(np.array([design.tile]))[:, codes, 0]
+    tile = stacked(design.tile.array)[:, codes, 0]
     if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
     return Configured(work.gemms[rows], work.sources[rows], work.fetched[rows], tile, blocks, np.array(layouts))
 
 
-def samples_beside(design: DesignTable, fbcb: FbcbTable) -> int:
+def samples_side_by_side(design: DesignTable, fbcb: FbcbTable) -> int:
     """Most samples that lie side by side in a tile of columns of a design, as its FBCB configures it."""
     run = configured(design, fbcb)
-    return max(
-        int(kernels.shape_of(gemm, tile, layout)[0])
-        for gemm, tiles, layouts in zip(run.gemms, run.tile.transpose(1, 2, 0), run.layouts, strict=True)
-        for tile, layout in zip(tiles, layouts, strict=True)
-    )
+    return touched_samples(run.gemms, run.tile.transpose(1, 2, 0), run.layouts)
 
 
-def needs_of(design: DesignTable, fbcb: FbcbTable) -> Needs | None:
+def board_use_of(design: DesignTable, fbcb: FbcbTable) -> BoardUse | None:
     """What a design takes of its board; ``None`` if the board's file states no blocks, or memory is counted in bits."""
     if not design.options.placed or design.platform.block_rams is None:
         return None
-    return needs(design.platform, design.tile, samples_beside(design, fbcb), fbcb.entries)
+    return board_use(design.platform, design.tile, samples_side_by_side(design, fbcb), fbcb.entries)
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
@@ -176,11 +174,12 @@ def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
     shape, platform = chosen.blocks.shape, design.platform
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
     tiles = np.ascontiguousarray(chosen.tile.reshape(4, -1).T)
-    found = schedule.run_layers(
-        *(np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources)), tiles,
-        chosen.layouts.reshape(-1, 4), chosen.blocks.ravel(), np.repeat(chosen.fetched, shape[1]),
-        platform.port, float(schedule.drain_cycles(design.tile.T_P)), mode,
-        design.options.words_per_cycle(platform),
-    )  # fmt: skip
-    table: NDArray[np.float64] = found.reshape(*shape, -1)
+    gemms, sources, fetched = (
+        np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources, chosen.fetched)
+    )
+    rate = design.options.words_per_cycle(platform)
+    engine = schedule.engine_times(platform.port, float(design.tile.T_P), 0, rate)
+    layers, layouts = schedule.LayerSizes(gemms, sources, fetched), chosen.layouts.reshape(-1, 4)
+    figures = schedule.run_layers(layers, tiles, layouts, chosen.blocks.ravel(), engine, mode)
+    table: NDArray[np.float64] = figures.reshape(*shape, -1)
     return table

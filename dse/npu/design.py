@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from ...formats import (
@@ -23,9 +22,12 @@ from ...models.network import Count
 from ...platforms import ENERGY_KEYS, LUT_KEYS, Board, as_board
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 from .choices import Overlap
+from .evaluation import Evaluator
 from .fbcb import FbcbTable, encode
-from .search import Evaluator, RankedDesign, SearchOptions, SearchResult
-from .space import Tile, paper_luts
+from .options import SearchOptions
+from .resources import paper_luts
+from .search import RankedDesign, SearchResult
+from .tiles import Tile
 
 SEARCH_FILE = "search.json"
 OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
@@ -80,7 +82,7 @@ class DesignTable(Table):
         board = self.platform
         if self.options.counts_logic(board) or not (board.luts and board.states(LUT_KEYS)):
             return None
-        return float(paper_luts(board, self.tile.T_P, self.tile.V * self.tile.T_C) / board.luts)
+        return float(paper_luts(board, self.tile) / board.luts)
 
     @property
     def peak_macs_per_s(self) -> float:
@@ -118,7 +120,7 @@ def tabulate_design(
     ideal = None
     if options.overlap is Overlap.TILES:
         ideals = Evaluator(network, platform, options.model_copy(update={"overlap": Overlap.IDEAL}))
-        ideal = ideals.cost(np.array([tile]), traffic=False).gop_s[0].tolist()
+        ideal = ideals.cost(tile.array, traffic=False).gop_s[0].tolist()
     design = DesignTable(
         network=network,
         platform=platform,

@@ -14,11 +14,11 @@ from ...formats import InputError, brief, did_you_mean, first_rows
 from ...models import Layer
 from . import kernels, schedule
 from .choices import Batching, Overlap
-from .costs import Cause, layer_costs, needs_of
+from .costs import Cause, board_use_of, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
-from .resources import Needs
-from .space import stacked
+from .resources import BoardUse
+from .tiles import stacked
 from .workload import distinct
 
 
@@ -57,7 +57,7 @@ class Explanation:
     fixed: list[FixedConfiguration]
     mean_gop_s: float  # as configured
     block_rows: NDArray[np.int64] | None  # (L, b_max), rows of a block, 0 for a memory-only layer; none if ideal
-    needs: Needs | None  # what the design takes of its board
+    board_use: BoardUse | None  # what the design takes of its board
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -108,11 +108,12 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     platform, overlap = design.platform, design.options.overlap
     plan = design.options.plan(platform)
     work, rows = distinct(design.network, room=design.options.resident_words(platform))
-    tiles = stacked(np.array([design.tile]), plan.codes)[..., 0]
+    tiles = stacked(design.tile.array, plan.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
-    rate, drain = design.options.words_per_cycle(platform), float(schedule.drain_cycles(design.tile.T_P))
+    rate = design.options.words_per_cycle(platform)
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
-    beside = int(design.options.most_beside(design.network, platform, np.array([design.tile]))[0])
+    samples = int(design.options.samples_side_by_side(design.network, platform, design.tile.array)[0])
+    engine = schedule.engine_times(platform.port, float(design.tile.T_P), samples, rate)
     found: list[list[list[Configuration]]] = []
     for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]
@@ -120,9 +121,8 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
             cycles, words = kernels.gemm_cost(gemm, fitting[..., None], layouts.T[:, None], rate, plan.literal, fetched)
             ties = words if plan.literal else kernels.count_tile_words(gemm, fitting, layouts, fetched)
         else:
-            cycles, _, words = schedule.weigh(
-                gemm, source, fitting, plan, kind, beside, platform.port, drain, mode, rate, fetched
-            )
+            layer = schedule.LayerSizes(tuple(gemm.tolist()), tuple(source.tolist()), float(fetched))
+            cycles, _, words = schedule.weigh(layer, fitting, plan, kind, engine, mode)
             ties = words
         columns = np.broadcast_arrays(cycles, ties, codes[:, None], layouts[:, 1], layouts[:, 0], words)
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]
@@ -201,5 +201,5 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         fixed=fixed,
         mean_gop_s=_mean_gop_s(design, costs.time_s.sum(axis=0)),
         block_rows=None if costs.block_rows is None else costs.block_rows[takes_time],
-        needs=needs_of(design, fbcb),
+        board_use=board_use_of(design, fbcb),
     )

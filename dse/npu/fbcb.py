@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from ...formats import Form, Strict, Table
 from .choices import MAX_DESIGN_BATCH
 from .logic import Entries
-from .space import K_CODES
+from .tiles import K_CODES
 
 K_BITS = 2
 MAX_BLOCK_BITS = 6

@@ -1,13 +1,13 @@
-"""The cost model of an NPU and its search, compiled; the typed functions are in ``space``, ``search`` and ``costs``.
+"""The cost model of an NPU and its search, compiled; the typed functions are in ``evaluation`` and ``costs``.
 
 The kernels compile the formulas of cycles, words and accesses; the bound of the search, the energy and the explanation
 call the same formulas with arrays.  Quantities are float64 that hold whole numbers, exact below 2**52, so that a
 division that is rounded up is exact too (``docs/search.md``, Arithmetic).
 
-Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its stacked ``tile`` is
-(T_R, T_P, T_C, V), with V rows side by side.
+Symbols are from Fluid Batching: a layer is R x P by P x C; a design, and its ``tile`` after stacking, has the sizes of
+:class:`.tiles.Tile` in its order.
 A ``layout`` is (b, B_R, B_P, passes): ``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
-``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``plan`` a :class:`.space.LayoutPlan`.
+``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``plan`` a :class:`.layouts.LayoutPlan`.
 """
 
 import numpy as np
@@ -128,6 +128,12 @@ def layout_at(plan, n):
 
 
 @formula
+def tile_at(tiles, code):
+    """The tile of a design under a stacking code, as a tuple."""
+    return tiles[0, code], tiles[1, code], tiles[2, code], tiles[3, code]
+
+
+@formula
 def gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched=1.0):
     """Cycles and words of one layer in one layout.
 
@@ -176,8 +182,8 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
                     b, B_R, B_P, passes = layout_at(plan, n)
                     for j in range(width):
                         words = (b // passes) * each[j] + weights[B_R, j]
-                        found = passes * max(B_R * busy[B_P, j], words / words_per_cycle)
-                        best[b - 1, j] = smaller(found, best[b - 1, j])
+                        taken = passes * max(B_R * busy[B_P, j], words / words_per_cycle)
+                        best[b - 1, j] = smaller(taken, best[b - 1, j])
             for s in range(stages):
                 for i in range(batches):
                     total = cycles[s, i][part]
@@ -186,13 +192,14 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
 
 
 @kernel
-def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, accesses):
+def account_designs(tiles, work, plan, words_per_cycle, choice, figures):
     """Fill in the same cycles, words moved off chip, accesses to buffers, and the layouts of the last design.
 
     Slower: designs are taken one by one.  On equal cycles fewer words tile by tile win, then the smaller stacking code,
     then the smaller B_R.
-    Shapes: ``tiles`` (4, codes, D); ``cycles, words, accesses`` (D, S, B_max).
+    Shapes: ``tiles`` (4, codes, D); ``figures`` (3, D, S, B_max).
     """
+    cycles, words, accesses = figures[0], figures[1], figures[2]
     stages, batches = cycles.shape[1], cycles.shape[2]
     least = np.empty(batches)
     for d in range(tiles.shape[2]):
@@ -238,13 +245,13 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, a
 @kernel
 def count_tile_words(gemm, tiles, layouts, fetched):
     """:func:`tile_words` of each layout on each tile. Shapes: ``tiles`` (4, K), ``layouts`` (N, 4), returns (K, N)."""
-    found = np.empty((tiles.shape[1], layouts.shape[0]))
+    words = np.empty((tiles.shape[1], layouts.shape[0]))
     for n in range(layouts.shape[0]):
         layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]
         for j in range(tiles.shape[1]):
             tile = tiles[0, j], tiles[1, j], tiles[2, j]
-            found[j, n] = tile_words((gemm[0], gemm[1], gemm[2], gemm[3]), tile, layout, fetched)
-    return found
+            words[j, n] = tile_words((gemm[0], gemm[1], gemm[2], gemm[3]), tile, layout, fetched)
+    return words
 
 
 @kernel

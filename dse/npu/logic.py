@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .tiles import Tile, Tiles
+
 Values = NDArray[np.float64]
 
 WORD_BITS = 16
@@ -27,10 +29,10 @@ TOP_FLIP_FLOPS = 2312
 """Flip-flops of the NPU beside the two engines: most hold a layer's record."""
 
 PER_ELEMENT = ("elements", "weights", "sums")
-"""Parts that each element has; the engine has one of every other."""
+"""Parts that each element has; the engine has one of each other part."""
 
 SHARED = "weights"
-"""The one of them that the elements of all pixels share."""
+"""The part of an element that the elements of all pixels share."""
 
 LUTS: dict[str, tuple[float, ...]] = {
     "elements": (0.101, 0.779, 0.751),
@@ -56,14 +58,17 @@ UNPAIRED: dict[str, tuple[float, ...]] = {
     "fbe": (0.079,),
     "top": (514.623,),
 }
-"""Small tables that share none of those, likewise (``benchmarks/synthesis.py``); below 0 if small ones are too few."""
+"""The same of small tables that share none of these (``benchmarks/synthesis.py``); below 0 if these are too few."""
 
 
 class Entries(NamedTuple):
-    """Those of a control block."""
+    """Entries of a control block."""
 
     number: int = 0
     bits: int = 0  # of each
+
+
+NO_ENTRIES = Entries()
 
 
 class Logic(NamedTuple):
@@ -75,7 +80,7 @@ class Logic(NamedTuple):
 
     @property
     def small_luts(self) -> Values:
-        """Look-up tables that hold two small ones each: those for which no part has a table to share."""
+        """Look-up tables that hold two small ones each, which share no table of any part."""
         return np.maximum(sum(self.unpaired.values(), np.zeros(())), 0) / 2
 
     @property
@@ -90,13 +95,13 @@ class Logic(NamedTuple):
 
 
 def bits(count: ArrayLike) -> Values:
-    """Bits of an address of so many."""
-    found: Values = np.ceil(np.log2(np.maximum(count, 1)))
-    return found
+    """Bits of an address of so many places."""
+    address: Values = np.ceil(np.log2(np.maximum(count, 1)))
+    return address
 
 
 def chosen(ways: ArrayLike) -> Values:
-    """Look-up tables that choose one bit among several: each four, and multiplexers behind them."""
+    """Look-up tables that choose one bit among several: one for each four, and multiplexers behind them."""
     ways = np.asarray(ways, np.float64)
     return np.where(ways > 1, np.maximum(ways / 4, 1.0), 0.0)
 
@@ -124,30 +129,31 @@ def _levels(T_P: Values) -> tuple[Values, Values]:
     return sums[at], adders[at]
 
 
-def features(
-    words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, V: ArrayLike = 1
-) -> dict[str, list[Values]]:
+def _sizes(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> tuple[Values, ...]:
+    """Words of a beat, T_R, T_P, T_C, V, and samples side by side as numbers."""
+    T_R, T_P, T_C, V = np.asarray(tiles, np.float64)
+    return np.asarray(words, np.float64), T_R, T_P, T_C, V, np.asarray(samples, np.float64)
+
+
+def features(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Values]]:
     """What the look-up tables of each kind of parts grow with: those of one element, and of all other parts.
 
     Parameters
     ----------
     words : int
         Words of a beat, a power of two.
-    T_R, T_P, T_C : int or array
-        Designs.
-    beside : int or array
+    tiles : array or Tile
+        Designs; V is a power of two. Shapes: (4, ...).
+    samples : int or array
         Most samples side by side in a tile of columns, a power of two.
-    V : int or array
-        Pixels side by side, a power of two.
 
     Returns
     -------
     dict of str to list of array
         The features of each kind.
     """
-    sizes = (np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside))
-    T_R, T_P, T_C, S, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.float64))
-    one, W, half = np.ones_like(T_R), float(words), np.ceil(T_R / (2 * V))
+    W, T_R, T_P, T_C, V, S = _sizes(words, tiles, samples)
+    one, half = np.ones_like(T_R), np.ceil(T_R / (2 * V))
     N = np.maximum(W, S * V)
     columns = 2 * W * np.ceil(T_C / W)
     word = WORD_BITS
@@ -169,13 +175,9 @@ def features(
     }  # fmt: skip
 
 
-def flip_flops(
-    words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, V: ArrayLike = 1
-) -> dict[str, Values]:
+def flip_flops(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Values]:
     """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources."""
-    sizes = (np.asarray(size, np.float64) for size in (T_R, T_P, T_C, beside))
-    T_R, T_P, T_C, S, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.float64))
-    W = float(words)
+    W, T_R, T_P, T_C, V, S = _sizes(words, tiles, samples)
     N = np.maximum(W, S * V)
     line_bits = bits(2 * (np.ceil(np.ceil(T_R / 2) / N) + np.where(V > 1, 2, 1)))
     groups = 2 * np.ceil(T_C / W)
@@ -200,10 +202,10 @@ def features_beyond(entries: Entries) -> dict[str, list[Values]]:
     return {"fbe": [np.array(float(entries.number * entries.bits))], "top": [np.ones(())]}
 
 
-def _weighed(weights: dict[str, tuple[float, ...]], grown: dict[str, list[Values]]) -> dict[str, Values]:
+def _weighed(weights: dict[str, tuple[float, ...]], features: dict[str, list[Values]]) -> dict[str, Values]:
     return {
-        name: sum((weight * of for weight, of in zip(weights[name], parts, strict=True)), np.zeros(()))
-        for name, parts in grown.items()
+        name: sum((weight * value for weight, value in zip(weights[name], values, strict=True)), np.zeros(()))
+        for name, values in features.items()
     }
 
 
@@ -215,14 +217,14 @@ def beyond(entries: Entries) -> Logic:
     return Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops)
 
 
-def engine(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, V: ArrayLike = 1) -> Logic:
+def engine(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
     """Look-up tables and flip-flops of the parts of engines, without their memories.
 
     Parameters
     ----------
     words : int
         Words of a beat; of a port whose words are no power of two, the engine is that of the next one.
-    T_R, T_P, T_C, beside, V
+    tiles, samples
         As for :func:`features`.
 
     Returns
@@ -231,17 +233,16 @@ def engine(words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: A
         The counts, which are not whole.
     """
     words = 1 << (words - 1).bit_length()
-    grown = features(words, T_R, T_P, T_C, beside, V)
-    found = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, T_R, T_P, T_C, beside, V))
-    for counts in found:
+    grown = features(words, tiles, samples)
+    logic = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, tiles, samples))
+    _, _, T_C, V = np.asarray(tiles, np.float64)
+    for counts in logic:
         for name in PER_ELEMENT:
-            counts[name] = counts[name] * np.asarray(T_C, np.float64) * (1 if name == SHARED else np.asarray(V))
-    return found
+            counts[name] = counts[name] * T_C * (1 if name == SHARED else V)
+    return logic
 
 
-def npu(
-    words: int, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, beside: ArrayLike, entries: Entries, V: ArrayLike = 1
-) -> Logic:
-    """Look-up tables and flip-flops of the parts of NPUs, as for :func:`engine`, with so many entries."""
-    found = zip(engine(words, T_R, T_P, T_C, beside, V), beyond(entries), strict=True)
-    return Logic(*(one | other for one, other in found))
+def npu(words: int, tiles: Tiles | Tile, samples: ArrayLike, entries: Entries) -> Logic:
+    """Look-up tables and flip-flops of the parts of NPUs, as for :func:`engine`, with a control block."""
+    both = zip(engine(words, tiles, samples), beyond(entries), strict=True)
+    return Logic(*(of_engine | of_others for of_engine, of_others in both))

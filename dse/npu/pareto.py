@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,19 @@ from ...formats import AnyPath, InputError, brief, first_rows
 from ...models import Network, as_network
 from ...platforms import LUT_KEYS, Board, as_board
 from .choices import Objective, Overlap
+from .evaluation import Evaluator, Progress
 from .objectives import OBJECTIVES, check_objectives
-from .resources import logic_of
-from .search import Evaluator, Progress, SearchOptions, rank
-from .space import Tile, buffer_bits, designs, paper_luts
+from .options import SearchOptions
+from .resources import COUNTS, Resource
+from .search import rank
+from .space import FEWEST_ROWS, designs
+from .tiles import Tile, Tiles, buffer_bits, tiles_of, with_rows
 
 MAX_AXES = 2
 """Most axes beside the objective: with three figures in all, one sweep over sorted designs finds the front."""
 
 
-ROWS = np.array([256 << power for power in range(20)])
+ROWS = [256 << power for power in range(20)]
 """Smaller T_R of designs as built that a front considers, where memory is an axis: 256, 512, 1024, ..."""
 
 Table = NDArray[np.float64]
@@ -58,6 +61,9 @@ SCALES = {
 
 RATED = {Axis.ENERGY: Objective.ENERGY, Axis.LATENCY: Objective.LATENCY}
 """Axes that a search may have as its objective too."""
+
+TAKEN = {Axis.DSP: Resource.DSPS, Axis.RAM: Resource.BUFFER_BITS}
+"""Axes that are resources of the board."""
 
 
 class FrontPoint(NamedTuple):
@@ -100,8 +106,8 @@ class Front(NamedTuple):
 
     def least(self, axis: int, of_best: float) -> FrontPoint:
         """Point with the least value on an axis, among those that reach a share of the best objective."""
-        found = [point for point in self.points if point.of_best >= of_best]
-        return min(found, key=lambda point: (point.takes[axis], -point.of_best))
+        good = [point for point in self.points if point.of_best >= of_best]
+        return min(good, key=lambda point: (point.takes[axis], -point.of_best))
 
 
 class _Staircase:
@@ -117,7 +123,7 @@ class _Staircase:
         return (self._x[i], self._y[i]) if i >= 0 else (np.inf, np.inf)
 
     def add(self, x: float, y: float) -> None:
-        """Add a point whose y is less than that of :meth:`below`."""
+        """Add a point whose y is less than the y of :meth:`below`."""
         i = j = bisect_left(self._x, x)
         while j < len(self._x) and self._y[j] >= y:
             j += 1
@@ -161,103 +167,96 @@ class _FrontSearch:
         threads: int | None, progress: Progress | None,
     ) -> None:  # fmt: skip
         self.over, self.platform, self.objective, self.evaluated = over, platform, options.objective, 0
-        self._network, self._options = network, options
+        self._supply = options.supply(network, platform)
         self._evaluator, self._threads, self._progress = Evaluator(network, platform, options), threads, progress
 
-    def rate(self, space: NDArray[np.int64]) -> Table:
+    def rate(self, tiles: Tiles) -> Table:
         """The table of designs."""
         before, progress = self.evaluated, self._progress
         report = progress and (lambda done, total: progress(before + done, before + total))
-        values = self._evaluator.rate(space, self._asked, self._threads, report).T
-        self.evaluated += len(space)
-        return self._table(space, values)
+        values = self._evaluator.rate(tiles, self._asked, self._threads, report).T
+        self.evaluated += tiles.shape[1]
+        return self._table(tiles, values)
 
     @property
     def _asked(self) -> list[Objective]:
         return [self.objective, *(RATED[axis] for axis in self.over if axis in RATED)]
 
-    def _table(self, space: NDArray[np.int64], values: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> Table:
-        rated = [axis for axis in self.over if axis in RATED]
-        bits = buffer_bits(self.platform.word_bits, *space.T[:3])
-        dsps = -(-space[:, 1:].prod(axis=1) // self.platform.macs_per_dsp)
-        takes: dict[Axis, Any] = {Axis.DSP: dsps, Axis.RAM: bits, **dict(zip(rated, values[1:], strict=True))}
-        if Axis.LUT in self.over:
-            takes[Axis.LUT] = self._luts(space)
-        columns = [*(takes[axis] for axis in self.over), OBJECTIVES[self.objective].losses(values[0])]
-        return np.column_stack([*[np.zeros(len(space))] * (MAX_AXES - len(self.over)), *columns])
+    def _table(self, tiles: Tiles, values: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> Table:
+        rated = dict(zip((axis for axis in self.over if axis in RATED), values[1:], strict=True))
+        demand = self._supply.demand(tiles, self._evaluator.samples(tiles) if Axis.LUT in self.over else None)
+        columns = [rated[axis] if axis in rated else COUNTS[self._resource(axis)](demand) for axis in self.over]
+        columns.append(OBJECTIVES[self.objective].losses(values[0]))
+        return np.column_stack([*[np.zeros(tiles.shape[1])] * (MAX_AXES - len(self.over)), *columns])
 
-    def _luts(self, space: NDArray[np.int64]) -> Any:
-        """Look-up tables: of the NPU, with the samples side by side with which it is rated, or as the paper has."""
-        T_R, T_P, T_C, V = space.T
-        if not self._options.counts_logic(self.platform):
-            return paper_luts(self.platform, T_P, V * T_C)
-        beside = self._options.most_beside(self._network, self.platform, space)
-        return logic_of(self.platform, T_R, T_P, T_C, V, beside, self._options.entries(self._network)).total_luts
+    def _resource(self, axis: Axis) -> Resource:
+        """What designs take on an axis; look-up tables of the NPU, or as the paper has them."""
+        if axis is Axis.LUT:
+            return Resource.LUTS if Resource.LUTS in self._supply.most else Resource.FITTED_LUTS
+        return TAKEN[axis]
 
-    def front(self, *parts: tuple[NDArray[np.int64], Table]) -> tuple[NDArray[np.int64], Table]:
+    def front(self, *parts: tuple[Tiles, Table]) -> tuple[Tiles, Table]:
         """The front of several sets of designs; if some are equal, the one that the search ranks first."""
-        space, table = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        order = rank(space, np.zeros(len(space)))
+        sets, tables = zip(*parts, strict=True)
+        tiles, table = np.concatenate(sets, axis=1), np.concatenate(tables)
+        order = rank(tiles, np.zeros(tiles.shape[1]))
         kept = order[undominated(table[order])]
-        return space[kept], table[kept]
+        return tiles[:, kept], table[kept]
 
-    def front_by_bound(self, space: NDArray[np.int64]) -> tuple[NDArray[np.int64], Table]:
+    def front_by_bound(self, tiles: Tiles) -> tuple[Tiles, Table]:
         """The front over designs that take long to rate: again and again, those on the front of the bounds.
 
         Each gets a nearer bound first, if there is one, and is rated when it is on the front of the bounds once more.
         Those whose bounds the front beats are left out.
         """
-        hopes = self._table(space, [self._evaluator.bound(space, goal) for goal in self._asked])
-        left = np.arange(len(space))
-        parts: list[tuple[NDArray[np.int64], Table]] = []
-        is_near = np.full(len(space), any(OBJECTIVES[goal].needs for goal in self._asked))
+        evaluator, count = self._evaluator, tiles.shape[1]
+        hopes = self._table(tiles, [evaluator.bound(tiles, goal) for goal in self._asked])
+        left = np.arange(count)
+        parts: list[tuple[Tiles, Table]] = []
+        is_near = np.full(count, any(OBJECTIVES[goal].needs for goal in self._asked))
         while left.size:
             few = left[undominated(hopes[left])]
             far, few = few[~is_near[few]], few[is_near[few]]
-            hopes[far] = self._table(space[far], [self._evaluator.near_bound(space[far], goal) for goal in self._asked])
+            hopes[far] = self._table(tiles[:, far], [evaluator.near_bound(tiles[:, far], goal) for goal in self._asked])
             is_near[far] = True
             if few.size:
-                parts = [self.front(*parts, (space[few], self.rate(space[few])))]
+                parts = [self.front(*parts, (tiles[:, few], self.rate(tiles[:, few])))]
                 left = left[~np.isin(left, few)]
             if parts:
                 left = left[~_beaten(parts[0][1], hopes[left])]
         return parts[0]
 
-    def front_with_rows(self, top: NDArray[np.int64]) -> tuple[NDArray[np.int64], Table]:
-        """The front over designs with every even T_R up to that of ``top``.
+    def front_with_rows(self, top: Tiles) -> tuple[Tiles, Table]:
+        """The front over designs with every even T_R up to the T_R of ``top``.
 
         A larger T_R takes more memory and is never slower.  So for each pair (T_P, T_C) two T_R bound those between
         them: these take at least the memory of the smallest one, and are at best as good as the larger T_R.  If the
         front beats that bound, or the two differ in memory only, those between are left out.  Else the middle one is
-        evaluated, and each half is treated likewise.
+        evaluated, and each half is treated in the same way.
         """
         ram = self.over.index(Axis.RAM) - len(self.over) - 1  # its column
-        two_rows = np.array([2, 0, 0, 0])
-        low, high = top * (two_rows == 0) + two_rows, top
+        low, high = with_rows(top, FEWEST_ROWS), top
         at_low, at_high = self.rate(low), self.rate(high)
         front = self.front((low, at_low), (high, at_high))
         while True:
             at_best = at_high.copy()
-            at_best[:, ram] = buffer_bits(self.platform.word_bits, *(low + two_rows).T[:3])
-            split = (high[:, 0] - low[:, 0] > 2) & np.delete(at_low != at_high, ram, axis=1).any(axis=1)
+            at_best[:, ram] = buffer_bits(self.platform.word_bits, with_rows(low, low[0] + 2))
+            split = (high[0] - low[0] > 2) & np.delete(at_low != at_high, ram, axis=1).any(axis=1)
             split[split] = ~_beaten(front[1], at_best[split])
             if not split.any():
                 return front
-            low, high, at_low, at_high = low[split], high[split], at_low[split], at_high[split]
-            middle = low.copy()
-            middle[:, 0] += 2 * ((high[:, 0] - low[:, 0]) // 4)
+            low, high, at_low, at_high = low[:, split], high[:, split], at_low[split], at_high[split]
+            middle = with_rows(low, low[0] + 2 * ((high[0] - low[0]) // 4))
             at_middle = self.rate(middle)
             front = self.front(front, (middle, at_middle))
-            low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+            low, high = np.concatenate([low, middle], axis=1), np.concatenate([middle, high], axis=1)
             at_low, at_high = np.concatenate([at_low, at_middle]), np.concatenate([at_middle, at_high])
 
 
-def _with_rows(top: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Designs with T_R of :data:`ROWS` up to that of ``top``, which is one too."""
-    kept = ROWS[:, None] < top[:, 0]
-    several = np.repeat(top[None], len(ROWS), axis=0)
-    several[..., 0] = ROWS[:, None]
-    return np.concatenate([several[kept], top])
+def _with_rows(top: Tiles) -> Tiles:
+    """Designs with T_R of :data:`ROWS` up to the T_R of ``top``, whose designs are the last ones."""
+    fewer = [with_rows(top[:, top[0] > rows], rows) for rows in ROWS]
+    return np.concatenate([*fewer, top], axis=1)
 
 
 def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> None:
@@ -312,15 +311,17 @@ def find_front(
     check_axes(platform, options.objective, axes)
     if Axis.LUT in axes and not options.counts_logic(platform):
         platform.require(LUT_KEYS, "the axis lut")
-    found = _FrontSearch(network, platform, options, axes, threads, progress)
-    space = designs(platform, options.limits, **options.counting(network))
+    fronts = _FrontSearch(network, platform, options, axes, threads, progress)
+    every = designs(options.supply(network, platform))
     if options.overlap is Overlap.TILES:
-        space, table = found.front_by_bound(_with_rows(space) if Axis.RAM in axes else space)
+        tiles, table = fronts.front_by_bound(_with_rows(every) if Axis.RAM in axes else every)
+    elif Axis.RAM in axes:
+        tiles, table = fronts.front_with_rows(every)
     else:
-        space, table = found.front_with_rows(space) if Axis.RAM in axes else found.front((space, found.rate(space)))
+        tiles, table = fronts.front((every, fronts.rate(every)))
     goal, losses, takes = OBJECTIVES[options.objective], table[:, -1], table[:, MAX_AXES - len(axes) : -1]
     of_best = losses / losses.min() if goal.higher_is_better else losses.min() / losses
     distance = (1 - of_best) ** 2 + sum((column / column.max()) ** 2 for column in takes.T)
-    rows = zip(space.tolist(), takes.tolist(), goal.losses(losses).tolist(), of_best.tolist(), strict=True)
-    points = [FrontPoint(Tile(*tile), tuple(taken), value, share) for tile, taken, value, share in rows]
-    return Front(axes, points, int(np.argmin(distance)), found.evaluated)
+    rows = zip(tiles_of(tiles), takes.tolist(), goal.losses(losses).tolist(), of_best.tolist(), strict=True)
+    points = [FrontPoint(tile, tuple(taken), value, share) for tile, taken, value, share in rows]
+    return Front(axes, points, int(np.argmin(distance)), fronts.evaluated)

@@ -8,8 +8,10 @@ import numpy as np
 
 from ...models import Network
 from ...platforms import Board
+from .evaluation import Progress
 from .objectives import OBJECTIVES
-from .search import Progress, SearchOptions, SearchResult, search
+from .options import SearchOptions
+from .search import SearchResult, search
 
 STEPS = 20
 """Sizes that are searched: multiples of the on-chip memory divided by this."""

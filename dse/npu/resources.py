@@ -1,49 +1,245 @@
-"""What the NPU in ``rtl`` takes of an FPGA, in blocks as they are placed (docs/model.md, Resources)."""
+"""What designs take of a board: one count of every resource, and the most that designs may take of each.
+
+A search, a front, a plan and an explanation all ask :class:`Demand`, which counts arrays of designs, and compare it
+with :class:`Supply`, which has a limit for each :class:`Resource` that is judged (docs/model.md, Resources).
+"""
 
 from __future__ import annotations
 
-from math import ceil
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from functools import cached_property
+from math import ceil, floor
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
 
-from ...platforms import Board
+from ...formats import Strict
+from ...platforms import LUT_KEYS, Board
+from ...platforms.board import ONE_PIXEL
 from . import logic
-from .logic import Entries
+from .banks import Bank, Placed, banks_of, place, small
+from .logic import NO_ENTRIES, Entries, Logic
+from .side_by_side import NONE_NEEDED, Needed, most_samples, power_of_two
+from .tiles import Tile, Tiles, buffer_bits, macs_of, with_rows
 
 Ints = NDArray[np.int64]
-
-NO_ENTRIES = Entries()
-
-EXTRA_BITS = 16
-"""Bits of a sum beyond those of a product: 48 with words of 16 bits, as a DSP's adder has."""
-
-BEATS_IN_FLIGHT = 128
-"""Beats that may be asked for before their words come."""
-
-BEAT_BITS = 4 + 4 * 32
-"""What the engine notes of each of them, beside a bit for each of its words."""
-
-CELLS = 12
-"""A bank goes to look-up tables if it takes at most so many cells of four for each block RAM of 18 Kb, as in Yosys."""
 
 BLOCK_BITS, ULTRA_BITS = 36 * 1024, 288 * 1024
 """A block RAM, two halves of which can be used apart, and an UltraRAM."""
 
-ULTRA_WIDTH, ULTRA_ROWS = 72, 4096
-"""The only shape of an UltraRAM."""
+
+class Limits(Strict):
+    """The most that a design may take of a board; ``None`` is all of it.
+
+    Attributes
+    ----------
+    max_dsps : int, optional
+        DSPs.
+    max_ram_mbit : float, optional
+        On-chip buffer memory in Mb of 2**20 bits.
+    max_luts : int, optional
+        Look-up tables: the NPU's, or where these are not counted those of :func:`paper_luts`.
+    """
+
+    max_dsps: Annotated[int, Field(ge=1)] | None = None
+    max_ram_mbit: Annotated[float, Field(gt=0)] | None = None
+    max_luts: Annotated[int, Field(ge=1)] | None = None
+
+    def confine(self, platform: Board) -> Board:
+        """The board with only what a design may take: of each kind of blocks the same share as of the memory."""
+        on_chip_mbit = min(platform.on_chip_mbit, self.max_ram_mbit or platform.on_chip_mbit)
+        blocks = {key: getattr(platform, key) for key in ("block_rams", "ultra_rams")}
+        share = on_chip_mbit / platform.on_chip_mbit
+        return platform.model_copy(
+            update={
+                "dsps": min(platform.dsps, self.max_dsps or platform.dsps),
+                "on_chip_mbit": on_chip_mbit,
+                "luts": platform.luts and min(platform.luts, self.max_luts or platform.luts),
+                **{key: count and floor(share * count) for key, count in blocks.items()},
+            }
+        )
 
 
-class Bank(NamedTuple):
-    """Alike banks of a buffer, each with a port to write and one to read. Shapes: all of one shape."""
+class Resource(StrEnum):
+    """Something of which a board has a number, and a design takes some."""
 
-    number: Ints
-    width: Ints  # bits of a row
-    rows: Ints
+    DSPS = "DSPs"
+    BUFFER_BITS = "bits of buffers"
+    BLOCK_RAMS = "block RAMs"  # beside UltraRAMs, which take banks first
+    LUTS = "look-up tables"
+    FLIP_FLOPS = "flip-flops"
+    FITTED_LUTS = "look-up tables by the fit to the paper"
 
 
-class Needs(NamedTuple):
+LOGIC = Resource.LUTS, Resource.FLIP_FLOPS
+
+
+def paper_luts(platform: Board, tiles: Tiles | Tile) -> Any:
+    """Look-up tables by the fit to the paper: T_C trees have T_P - 1 adders each (docs/model.md, Resources)."""
+    _, fixed, per_adder = platform.require(LUT_KEYS, "a figure of LUTs")
+    _, T_P, T_C, V = tiles
+    return fixed + per_adder * (V * T_C * (T_P - 1))
+
+
+class Demand:
+    """What designs take of a board, counted for all of them at once, and each resource only when it is asked for.
+
+    Parameters
+    ----------
+    board : Board
+        The board: its port, its words, and its UltraRAMs, which take banks in place of block RAMs.
+    tiles : array or Tile
+        Designs. Shapes: (4, ...).
+    samples : int or array
+        Most samples side by side in a tile of columns, a power of two; its shape and that of the designs go together.
+    entries : Entries
+        Entries of the control block.
+    """
+
+    def __init__(
+        self, board: Board, tiles: Tiles | Tile, samples: ArrayLike = 1, entries: Entries = NO_ENTRIES
+    ) -> None:
+        self.board, self.tiles, self.samples, self.entries = board, np.asarray(tiles, np.int64), samples, entries
+
+    @cached_property
+    def dsps(self) -> Ints:
+        """DSPs, each of which makes one or several MACs in a cycle."""
+        dsps: Ints = -(-macs_of(self.tiles) // self.board.macs_per_dsp)
+        return dsps
+
+    @cached_property
+    def banks(self) -> dict[str, Bank]:
+        """The memories, by buffer."""
+        return banks_of(self.board, self.tiles)
+
+    @cached_property
+    def placed(self) -> Placed:
+        """Blocks of each buffer."""
+        return place(self.board, self.banks)
+
+    @cached_property
+    def parts(self) -> Logic:
+        """Look-up tables and flip-flops of the parts that no larger T_R makes smaller: all but small banks."""
+        return logic.npu(int(self.board.port.words), self.tiles, self.samples, self.entries)
+
+    @cached_property
+    def logic(self) -> Logic:
+        """Look-up tables and flip-flops of all parts."""
+        of_cells, of_choosers, flip_flops = (each.astype(np.float64) for each in small(self.banks))
+        luts = self.parts.luts | {"small banks": of_cells + of_choosers}
+        return self.parts._replace(luts=luts, flip_flops=self.parts.flip_flops | {"small banks": flip_flops})
+
+    def within(
+        self, most: Mapping[Resource, float], counts: Mapping[Resource, Callable[[Demand], Any]] | None = None
+    ) -> NDArray[np.bool_]:
+        """Tell which designs take no more than the most of each resource that is given."""
+        counts, fits = counts or COUNTS, np.True_
+        for resource, amount in most.items():
+            fits = fits & (counts[resource](self) <= amount)
+        return np.asarray(fits)
+
+
+COUNTS: dict[Resource, Callable[[Demand], Any]] = {
+    Resource.DSPS: lambda demand: demand.dsps,
+    Resource.BUFFER_BITS: lambda demand: buffer_bits(demand.board.word_bits, demand.tiles),
+    Resource.BLOCK_RAMS: lambda demand: demand.placed.block_rams,
+    Resource.LUTS: lambda demand: demand.logic.total_luts,
+    Resource.FLIP_FLOPS: lambda demand: demand.logic.total_flip_flops,
+    Resource.FITTED_LUTS: lambda demand: paper_luts(demand.board, demand.tiles),
+}
+"""How each resource is counted."""
+
+GROWING: dict[Resource, Callable[[Demand], Any]] = {
+    Resource.BUFFER_BITS: COUNTS[Resource.BUFFER_BITS],
+    Resource.LUTS: lambda demand: demand.parts.total_luts,
+    Resource.FLIP_FLOPS: lambda demand: demand.parts.total_flip_flops,
+    Resource.FITTED_LUTS: COUNTS[Resource.FITTED_LUTS],
+}
+"""What no larger size takes less of, T_R included: small banks are left out, because larger ones move into blocks."""
+
+
+def counts_logic(board: Board) -> bool:
+    """True if look-up tables and flip-flops are counted: the board states both, and its words are the engine's."""
+    stated = None not in (board.block_rams, board.luts, board.flip_flops)
+    return stated and board.word_bits == logic.WORD_BITS
+
+
+class Supply(NamedTuple):
+    """What designs may take of a board, and what they must have, for one network."""
+
+    platform: Board  # whole
+    board: Board  # with only what a design may take
+    most: dict[Resource, float]  # of each resource that is judged
+    pixels: list[int]  # V that designs may have
+    placed: bool = True  # whether memories are counted as they are placed; the paper counts their bits
+    entries: Entries = NO_ENTRIES  # of the control block
+    needed: Needed = NONE_NEEDED  # samples side by side
+    limited: bool = False  # whether the limits are a user's
+
+    @classmethod
+    def of(cls, platform: Board, limits: Limits | None = None, *, placed: bool = True, **more: Any) -> Self:
+        """What a board has within limits.
+
+        Its memories are counted as they are placed, or in bits if not ``placed`` or the board states no block RAMs.
+        """
+        limits = limits or Limits()
+        board = limits.confine(platform)
+        most: dict[Resource, float] = {Resource.DSPS: board.dsps, Resource.BUFFER_BITS: board.on_chip_bits}
+        if placed and board.block_rams is not None:
+            most[Resource.BLOCK_RAMS] = board.block_rams
+        if placed and counts_logic(board):
+            most |= {Resource.LUTS: board.luts or 0, Resource.FLIP_FLOPS: board.flip_flops or 0}
+        elif limits.max_luts is not None:
+            most[Resource.FITTED_LUTS] = limits.max_luts
+        pixels = board.pixels if placed else ONE_PIXEL  # the paper's engine has one
+        return cls(platform, board, most, pixels, placed, limited=limits != Limits(), **more)
+
+    def only(self, *resources: Resource) -> dict[Resource, float]:
+        """The most of some resources, as far as they are judged."""
+        return {resource: most for resource, most in self.most.items() if resource in resources}
+
+    def demand(self, tiles: Tiles | Tile, samples: ArrayLike | None = None) -> Demand:
+        """What designs take with some samples side by side, by default as few as they must have."""
+        return Demand(self.board, tiles, self.needed.by(tiles) if samples is None else samples, self.entries)
+
+    def most_samples(self, tiles: Tiles, wanted: int) -> Ints:
+        """Find the most samples side by side that designs can have (:func:`.side_by_side.most_samples`)."""
+        judged = self.only(*LOGIC)
+        fits = (lambda samples: self.demand(tiles[:, None], samples).within(judged)) if judged else None
+        return most_samples(self.board.port.words, tiles, wanted, fits)
+
+
+def most_rows(board: Board, tiles: Tiles) -> Ints:
+    """Find the largest even T_R, up to that of each design, with which its buffers fit the blocks of a board.
+
+    Parameters
+    ----------
+    board : Board
+        A board that states its block RAMs.
+    tiles : array
+        Designs. Shapes: (4, D).
+
+    Returns
+    -------
+    array
+        T_R of each design; 0 if not even two rows fit. Shapes: (D,).
+    """
+    capacity = (board.block_rams or 0) * BLOCK_BITS + (board.ultra_rams or 0) * ULTRA_BITS
+    low = np.zeros_like(tiles[0])  # pairs of rows that fit, and that do not
+    high = np.minimum(tiles[0] // 2 + 1, capacity // (2 * board.word_bits) + 1024)
+    most = {Resource.BLOCK_RAMS: float(board.block_rams or 0)}
+    while np.any(high - low > 1):
+        middle = (low + high) // 2
+        fits = Demand(board, with_rows(tiles, 2 * middle)).within(most)
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    rows: Ints = 2 * low
+    return rows
+
+
+class BoardUse(NamedTuple):
     """What one design takes of a board, and whether it can be placed."""
 
     block_rams: dict[str, float]  # by buffer, of 36 Kb; a half is one of 18 Kb
@@ -51,7 +247,7 @@ class Needs(NamedTuple):
     lutram_luts: int  # look-up tables that hold small banks
     block_rams_of_board: int
     ultra_rams_of_board: int
-    beside: int  # samples that the engine can have side by side in a tile of columns
+    samples: int  # that the engine can have side by side in a tile of columns
     luts: dict[str, int] | None  # by part; none where they are not counted
     flip_flops: dict[str, int] | None
     luts_of_board: int | None
@@ -71,7 +267,7 @@ class Needs(NamedTuple):
 
     @property
     def total_luts(self) -> int:
-        """Look-up tables of all its parts, those of small banks included."""
+        """Look-up tables of all its parts, small banks included."""
         return sum((self.luts or {}).values())
 
     @property
@@ -90,289 +286,54 @@ class Needs(NamedTuple):
         counted = self.flip_flops is not None and self.flip_flops_of_board
         return self.total_flip_flops / self.flip_flops_of_board if counted and self.flip_flops_of_board else None
 
-
-def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
-    """Cells of look-up tables of one bank: four tables that hold 32 rows of 6 bits, or 64 of 3 bits.
-
-    Parameters
-    ----------
-    width, rows : int or array
-        Bits of a row, and rows.
-
-    Returns
-    -------
-    array
-        Cells; the fourth port of each writes.
-    """
-    width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
-    found: Ints = np.minimum(-(-width // 6) * -(-rows // 32), -(-width // 3) * -(-rows // 64))
-    return found
+    @property
+    def record(self) -> dict[str, object]:
+        """The same by the keys of the commands' JSON."""
+        return {"beside" if name == "samples" else name: value for name, value in self._asdict().items()}
 
 
-def choosers(width: ArrayLike, rows: ArrayLike) -> Ints:
-    """Look-up tables that choose the row of a bank in look-up tables, one for each bit and 64 rows after the first."""
-    found: Ints = np.asarray(width, np.int64) * (-(-np.asarray(rows, np.int64) // 64) - 1)
-    return found
-
-
-def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
-    """Block RAMs of 18 Kb that one bank takes; two of them are one of 36 Kb.
-
-    Such a block holds 16,384 rows of 1 bit, 8,192 of 2, 4,096 of 4, or 512 of four slices of 9 bits, which may belong
-    to different rows: 1,536 rows of 48 bits are 3 * 6 slices, in five blocks.
-
-    Parameters
-    ----------
-    width, rows : int or array
-        Bits of a row, and rows.
-
-    Returns
-    -------
-    array
-        Blocks; none where the bank goes to look-up tables.
-    """
-    width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
-    found = -(-(-(-width // 9) * -(-rows // 512)) // 4)
-    for bits in (1, 2, 4):
-        found = np.minimum(found, -(-width // bits) * -(-rows * bits // 16384))
-    taken: Ints = np.where(cells(width, rows) <= CELLS * found, 0, found)
-    return taken
-
-
-def banks(board: Board, T_R: ArrayLike, T_P: ArrayLike, T_C: ArrayLike, V: ArrayLike = 1) -> dict[str, Bank]:
-    """Memories of designs by banks, as in ``rtl/engine``; weights are in registers and have none.
-
-    Parameters
-    ----------
-    board : Board
-        It states the width of words, and the words of a beat.
-    T_R, T_P, T_C, V : int or array
-        Designs.
-
-    Returns
-    -------
-    dict of str to Bank
-        The banks of each buffer.
-    """
-    sizes = (np.asarray(size, np.int64) for size in (T_R, T_P, T_C))
-    T_R, T_P, T_C, _ = np.broadcast_arrays(*sizes, V := np.asarray(V, np.int64))  # one V divides faster than many
-    beat, half, of_pixel = int(board.port.words), -(-T_R // 2), -(-T_R // (2 * V))
-    across, spare = np.maximum(beat, V), np.where(V > 1, 2, 1)
-    word = np.full_like(T_R, board.word_bits)
-    noted = np.full_like(T_R, BEAT_BITS + beat)
-    return {
-        "inputs": Bank(2 * T_P * across, word, 2 * (-(-half // across) + spare)),
-        "sums": Bank(2 * V * T_C, np.full_like(T_R, 2 * board.word_bits + EXTRA_BITS), of_pixel),
-        "stores": Bank(2 * V * beat * -(-T_C // beat), word, 2 * of_pixel),
-        "beats": Bank(np.ones_like(T_R), noted, np.full_like(T_R, BEATS_IN_FLIGHT)),
-    }
-
-
-def together(found: dict[str, Bank]) -> Ints:
-    """Number, width and rows of banks, all buffers in one array. Shapes: returns (3, buffers, ...)."""
-    return np.stack([np.stack(sizes) for sizes in zip(*found.values(), strict=True)])
-
-
-class Placement(NamedTuple):
-    """Blocks of each buffer. Shapes: those of the designs."""
-
-    halves: dict[str, Ints]  # blocks of 18 Kb
-    ultra_rams: dict[str, Ints]
-    fits: NDArray[np.bool_]
-
-
-def place(board: Board, found: dict[str, Bank]) -> Placement:
-    """Place banks on a board that states its block RAMs; UltraRAMs hold those that take the most of these.
-
-    Parameters
-    ----------
-    board : Board
-        The board.
-    found : dict of str to Bank
-        Banks by buffer, as :func:`banks` makes them.
-
-    Returns
-    -------
-    Placement
-        The blocks.
-    """
-    names = list(found)
-    count, width, rows = together(found)
-    half, each = halves(width, rows), -(-width // ULTRA_WIDTH) * -(-rows // ULTRA_ROWS)
-    moved = np.zeros_like(count)  # banks that UltraRAMs hold
-    left = np.full(count.shape[1:], board.ultra_rams or 0)
-    for rank in np.argsort(-half / each, axis=0, kind="stable") if board.ultra_rams else ():
-        at = rank[None]
-        taken = np.minimum(np.take_along_axis(count, at, 0), left // np.take_along_axis(each, at, 0))
-        taken = np.where(np.take_along_axis(half, at, 0) > 0, taken, 0)
-        np.put_along_axis(moved, at, taken, 0)
-        left = left - (taken * np.take_along_axis(each, at, 0))[0]
-    blocks = (count - moved) * half
-    return Placement(
-        dict(zip(names, blocks, strict=True)),
-        dict(zip(names, moved * each, strict=True)),
-        blocks.sum(axis=0) <= 2 * (board.block_rams or 0),
-    )
-
-
-def most_rows(board: Board, T_P: ArrayLike, T_C: ArrayLike, most: Ints | None = None, V: ArrayLike = 1) -> Ints:
-    """Find the largest even T_R whose buffers can be placed on a board that states its block RAMs.
-
-    Parameters
-    ----------
-    board, T_P, T_C
-        As for :func:`banks`.
-    most : array, optional
-        The largest that each may have.
-    V : int or array
-        As for :func:`banks`.
-
-    Returns
-    -------
-    array
-        T_R of each design, in the shape of T_P and T_C; 0 if not even two rows can be placed.
-    """
-    T_P, T_C, _ = np.broadcast_arrays(np.asarray(T_P, np.int64), np.asarray(T_C, np.int64), V)
-    capacity = (board.block_rams or 0) * BLOCK_BITS + (board.ultra_rams or 0) * ULTRA_BITS
-    low = np.zeros_like(T_P)  # pairs of rows that can be placed, and that cannot
-    high = np.full_like(T_P, capacity // (2 * board.word_bits) + 1024)
-    if most is not None:
-        high = np.minimum(high, most // 2 + 1)
-    while np.any(high - low > 1):
-        middle = (low + high) // 2
-        fits = place(board, banks(board, 2 * middle, T_P, T_C, V)).fits
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    return 2 * low
-
-
-def counts_logic(board: Board) -> bool:
-    """True if look-up tables and flip-flops are counted: those of the engine's words, where a board states both."""
-    stated = None not in (board.block_rams, board.luts, board.flip_flops)
-    return stated and board.word_bits == logic.WORD_BITS
-
-
-def logic_of(
-    board: Board,
-    T_R: ArrayLike,
-    T_P: ArrayLike,
-    T_C: ArrayLike,
-    V: ArrayLike,
-    beside: ArrayLike,
-    entries: Entries = NO_ENTRIES,
-) -> logic.Logic:
-    """Look-up tables and flip-flops of designs by parts; banks in look-up tables are a part of their own.
-
-    Parameters
-    ----------
-    board, T_R, T_P, T_C, V
-        As for :func:`banks`.
-    beside : int or array
-        Most samples side by side in a tile of columns, a power of two.
-    entries : Entries, optional
-        Those of the control block.
-
-    Returns
-    -------
-    Logic
-        Each value has the shape of all arrays together.
-    """
-    found = logic.npu(int(board.port.words), T_R, T_P, T_C, beside, entries, V)
-    count, width, rows = together(banks(board, T_R, T_P, T_C, V))
-    small = count * (halves(width, rows) == 0)
-    luts: logic.Values = np.asarray((small * (4 * cells(width, rows) + choosers(width, rows))).sum(axis=0), np.float64)
-    # a block RAM has registers of its own
-    flip_flops: logic.Values = np.asarray((small * width).sum(axis=0), np.float64)
-    return found._replace(
-        luts=found.luts | {"small banks": luts}, flip_flops=found.flip_flops | {"small banks": flip_flops}
-    )
-
-
-def beside_by_banks(board: Board, V: ArrayLike) -> Ints:
-    """Most samples side by side of designs with so many pixels: each of their rows lies in another bank of inputs.
-
-    Those of one pixel may have more than the port has words; the engine then has more banks than :func:`banks` counts.
-    """
-    words = 1 << (int(board.port.words) - 1).bit_length()
-    V = np.asarray(V, np.int64)
-    found: Ints = np.where(V > 1, np.maximum(words // V, 1), np.iinfo(np.int64).max)
-    return found
-
-
-def most_beside(board: Board, space: ArrayLike, most: int, entries: Entries = NO_ENTRIES) -> Ints:
-    """Samples that designs can have side by side in a tile of columns, by look-up tables and flip-flops.
-
-    Parameters
-    ----------
-    board : Board
-        A board of which these are counted.
-    space : array
-        Designs <T_R, T_P, T_C> with V. Shapes: (D, 4).
-    most : int
-        The most that layouts have.
-    entries : Entries, optional
-        Those of the control block.
-
-    Returns
-    -------
-    array
-        The largest power of two that fits the board, up to the first that is not less than ``most``; else 0.
-        Shapes: (D,).
-    """
-    steps = 2 ** np.arange((most - 1).bit_length() + 1)[:, None]
-    T_R, T_P, T_C, V = np.asarray(space).T
-    found = logic_of(board, T_R, T_P, T_C, V, steps, entries)
-    fits = (found.total_luts <= (board.luts or 0)) & (found.total_flip_flops <= (board.flip_flops or 0))
-    largest: Ints = np.max(np.where(fits, steps, 0), axis=0)
-    return largest
-
-
-def needs(
-    board: Board, tile: tuple[int, int, int, int], beside: int = 1, entries: Entries = NO_ENTRIES
-) -> Needs | None:
+def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_ENTRIES) -> BoardUse | None:
     """What a design takes of a board in blocks, look-up tables and flip-flops.
 
     Parameters
     ----------
     board : Board
         The board.
-    tile : tuple of int
-        The design, <T_R, T_P, T_C> with V.
-    beside : int
+    tile : Tile
+        The design.
+    samples : int
         Samples that its layouts have side by side in a tile of columns.
     entries : Entries, optional
-        Those of the control block.
+        Entries of the control block.
 
     Returns
     -------
-    Needs or None
+    BoardUse or None
         Blocks by buffer, the others by part; ``None`` if the board's file states no block RAMs.
     """
     if board.block_rams is None:
         return None
-    found = banks(board, *tile)
-    placed = place(board, found)
-    small = [bank for bank in found.values() if halves(bank.width, bank.rows) == 0]
-    beside = 1 << (beside - 1).bit_length()
+    supply, samples = Supply.of(board, entries=entries), power_of_two(samples)
+    demand = supply.demand(tile, samples)
     luts = flip_flops = None
-    fits = True
-    if counts_logic(board):
-        parts = logic_of(board, *tile, beside, entries)
+    if supply.only(*LOGIC):
+        counted = demand.logic
         luts, flip_flops = (
             {name: ceil(number) for name, number in part.items()}
-            for part in (parts.luts | {"small tables": parts.small_luts}, parts.flip_flops)
+            for part in (counted.luts | {"small tables": counted.small_luts}, counted.flip_flops)
         )
-        fits = bool(most_beside(board, [tile], beside, entries)[0] == beside)
-    return Needs(
-        block_rams={name: float(count) / 2 for name, count in placed.halves.items()},
-        ultra_rams={name: int(count) for name, count in placed.ultra_rams.items()},
-        lutram_luts=sum(4 * int(bank.number * cells(bank.width, bank.rows)) for bank in small),
+    unlimited = with_rows(tile.array, np.iinfo(np.int64).max)
+    return BoardUse(
+        block_rams={name: float(count) / 2 for name, count in demand.placed.halves.items()},
+        ultra_rams={name: int(count) for name, count in demand.placed.ultra_rams.items()},
+        lutram_luts=int(small(demand.banks)[0]),
         block_rams_of_board=board.block_rams,
         ultra_rams_of_board=board.ultra_rams or 0,
-        beside=beside,
+        samples=samples,
         luts=luts,
         flip_flops=flip_flops,
         luts_of_board=board.luts,
         flip_flops_of_board=board.flip_flops,
-        placed=bool(placed.fits) and fits,
-        largest_T_R=int(most_rows(board, *tile[1:3], V=tile[3])),
+        placed=bool(demand.within(supply.only(Resource.BLOCK_RAMS, *LOGIC))),
+        largest_T_R=int(most_rows(board, unlimited)[0]),
     )

@@ -1,10 +1,12 @@
 """The NPU as built: it runs a layer tile by tile (docs/model.md, Time of a layer), compiled.
 
-Symbols are those of :mod:`.kernels`.  ``blocks`` is the number of blocks into which the rows are divided; ``port`` is
+Symbols are as in :mod:`.kernels`.  ``blocks`` is the number of blocks into which the rows are divided; ``port`` is
 (words of a beat, numerator and denominator of the share of cycles in which it is ready, latency).  ``source`` is (rows
-of a line of the map from which inputs come, or 0 if those of all rows follow one another; words from the input of one
-row to that of the next).  Times are cycles, float64 that hold whole numbers.
+of a line of the map from which inputs come, or 0 if the inputs of all rows follow one another; words from the input of
+one row to the input of the next).  Times are cycles, float64 that hold whole numbers.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +19,29 @@ from .kernels import (
     moved_words,
     partial_words,
     shape_of,
+    tile_at,
     tiles_along,
 )  # fmt: skip
 
 AS_BUILT, IDEAL, BOUND = 0, 1, 2
-"""Modes of :func:`run_designs`: cycles as built, of transfers that all overlap, or a bound of those as built."""
+"""Modes of :func:`run_designs`: cycles as built; of transfers that all overlap; a bound of the cycles as built."""
+
+
+class LayerSizes(NamedTuple):
+    """A layer, or N layers in arrays of a row for each."""
+
+    gemm: Any  # R, P, C, groups
+    source: Any  # line and stride
+    fetched: Any  # share of the weights that does not stay on the chip
+
+
+class EngineTimes(NamedTuple):
+    """What sets the times of a design beside its sizes; of D designs ``drain`` and ``samples`` are arrays (D,)."""
+
+    port: Any
+    drain: Any  # cycles from the last product to the first word stored
+    samples: Any  # most samples side by side in a tile of columns
+    words_per_cycle: Any  # off chip, if all transfers overlap
 
 
 START = 2
@@ -47,6 +67,12 @@ def drain_cycles(T_P):
 
 
 @formula
+def engine_times(port, T_P, samples, words_per_cycle):
+    """The times of a design, or of several."""
+    return EngineTimes(port, drain_cycles(T_P), samples, words_per_cycle)
+
+
+@formula
 def burst(beats, port):
     """Cycles of beats that follow one another: one of set-up, then the port's pace begins anew."""
     return 1 + np.ceil(beats * port[2] / port[1])
@@ -60,7 +86,7 @@ def following(blocks):
 
 @formula
 def rows_of_beat(source, words):
-    """Rows of inputs that a beat of so many words holds."""
+    """Rows of inputs that a beat of some words holds."""
     return max(np.floor(words / source[1]), 1.0)
 
 
@@ -74,7 +100,7 @@ def line_of(R, source):
 def unit_of(gemm, source, tile, most):
     """Rows that stay in one block: a line, if the input buffer holds one for each sample that a tile touches at most.
 
-    Else those that are worked on side by side, if it holds so many.  Also the units that it holds, at least one.
+    Else the rows that are worked on side by side, if it holds these.  Also the units that it holds, at least one.
     """
     unit, room = line_of(gemm[0], source), max(np.floor(tile[0] / most), 1.0)
     if source[0] == 0 or unit > room:
@@ -84,13 +110,13 @@ def unit_of(gemm, source, tile, most):
 
 @formula
 def rows_of(down, unit, blocks):
-    """Rows of each of so many blocks but the last."""
+    """Rows of each block but the last."""
     return np.minimum(unit * np.ceil(down / unit / blocks), down)
 
 
 @formula
 def along_P(R, source):
-    """True if the inputs of a row lie one after the other, as those of a fully connected layer do."""
+    """True if the inputs of a row lie one after the other, as in a fully connected layer."""
     return R == 1 and source[0] == 0
 
 
@@ -111,7 +137,7 @@ def beats_of(line, begin, end, rows_of_beat):
 
 @formula
 def columns_of(gemm, tile, layout, t, words):
-    """Samples touched by tile ``t`` of columns, whether the last is one, columns, those of the last, beats of weights.
+    """What tile ``t`` of columns touches: samples, whether the last is one, columns, the last one's, beats of weights.
 
     Where R = 1 also the beats of its outputs for each sample down the rows: of all but the last sample, and of it.
     """
@@ -152,9 +178,9 @@ def tiles_alike(gemm, tile, layout, t, tiles):
 
 @formula
 def pass_beats(gemm, source, tile, part, of_block, words, fetched):
-    """Beats of a pass: the load of a tile that is full along P, that of the last along P, and the store.
+    """Beats of a pass: the load of a tile that is full along P, the load of the last along P, and the store.
 
-    ``of_block``: beats of its rows of inputs and of outputs, and of those rows that the last sample column holds.
+    ``of_block``: beats of its rows of inputs and of outputs, then of the rows that the last sample column holds.
     """
     P, T_P = gemm[1], tile[1]
     touched, has_last, columns, of_last, weights, outputs, outputs_of_last = part
@@ -178,8 +204,8 @@ def pass_beats(gemm, source, tile, part, of_block, words, fetched):
 def run_pass(state, steps, compute, full, final, quota, port):
     """Advance the engine by one pass.
 
-    ``state``: end of the last tile computed and of the one before it, end of what the port does; of the store of the
-    last pass but one: beats left, time at which it may begin; likewise of that of the last pass.
+    ``state``: end of the last tile computed and of the one before it, end of what the port does; then beats left and
+    the time at which they may begin, of the store of the last pass but one, and of the store of the last pass.
     ``full, final``: cycles of the load of a tile, and of the last one along P.
     """
     computed, before, free, pending, begin, left, ready = state
@@ -229,7 +255,7 @@ def run_pass(state, steps, compute, full, final, quota, port):
 
 @formula
 def shifted(state, later):
-    """A state of :func:`run_pass`, so much later."""
+    """A state of :func:`run_pass` some cycles later."""
     computed, before, free, pending, begin, left, ready = state
     return computed + later, before + later, free + later, pending, begin + later, left, ready + later
 
@@ -250,7 +276,7 @@ def same(one, other):
 
 @formula
 def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
-    """Beats of each block for :func:`pass_beats`, those of a share of a store at most, and all of one group and run."""
+    """Beats of each block for :func:`pass_beats`, of a share of a store at most, and of one group and run in all."""
     R, P, C, _ = gemm
     b, B_R, B_P, runs = layout
     down, filled = B_R * R, b // runs - B_R * (B_P - 1)
@@ -275,8 +301,10 @@ def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
 
 
 @formula
-def run_layer(gemm, source, tile, layout, rows, port, drain, fetched):
+def run_layer(layer, tile, layout, rows, engine):
     """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
+    gemm, source, fetched = layer
+    port, drain, _, _ = engine
     R, P, C, groups = gemm
     _, T_P, T_C, V = tile
     _, B_R, B_P, runs = layout
@@ -332,11 +360,13 @@ def run_layer(gemm, source, tile, layout, rows, port, drain, fetched):
 
 
 @formula
-def least_cycles(gemm, source, tile, layout, shape, blocks, rows, last_rows, port, drain, fetched):
+def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
     """Cycles that a layer takes at least: to compute, with what precedes and follows; and to load and store.
 
     ``rows`` and ``last_rows``: no more than the first and the last block have.
     """
+    gemm, source, fetched = layer
+    port, drain, _, _ = engine
     R, P, C, groups = gemm
     _, T_P, T_C, V = tile
     b, B_R, B_P, runs = layout
@@ -367,149 +397,184 @@ def least_cycles(gemm, source, tile, layout, shape, blocks, rows, last_rows, por
 
 
 @formula
-def ideal_cycles(gemm, tile, layout, shape, blocks, words_per_cycle, fetched):
-    """Cycles of a layer whose transfers all overlap with its products."""
+def ideal_cycles(layer, tile, layout, shape, blocks, engine):
+    """Cycles of a layer whose transfers all overlap with its layers."""
+    gemm, _, fetched = layer
     R, P, C, groups = gemm
     _, B_R, B_P, runs = layout
     compute = groups * runs * tiles_along(B_R * R, tile[3]) * tiles_along(P, tile[1]) * tiles_along(B_P * C, tile[2])
     maps, weights = moved_words(gemm, layout, shape, blocks, fetched)
-    return max(compute, (maps + weights) / words_per_cycle)
+    return max(compute, (maps + weights) / engine.words_per_cycle)
 
 
 @formula
 def place_of_least(values, count):
     """The place of the least of the first values; ``np.argmin`` would load SciPy with the compiled function."""
-    found = 0
+    least = 0
     for place in range(1, count):
-        if values[place] < values[found]:
-            found = place
-    return found
+        if values[place] < values[least]:
+            least = place
+    return least
+
+
+@formula
+def fewest_divisions(layer, tile, layout, shape):
+    """Rows of one division of the rows of a layer, and the fewest blocks as built."""
+    unit, units = unit_of(layer.gemm, layer.source, tile, shape[0])
+    return unit, tiles_along(layout[1] * layer.gemm[0] / unit, units)
 
 
 @kernel
-def choose(gemm, source, tiles, plan, first, last, beside, port, drain, mode, words_per_cycle, fetched, room):
-    """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
+def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
+    """Fill in a bound of each (k, layout) as built, whatever the number of blocks; infinite for too many samples.
 
-    On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
-    ``tiles`` (4, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts of
-    which a tile of columns touches more than ``beside`` samples are left out.
-    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; in mode
-    ``BOUND`` the least bound and no choice.
+    Returns the least one.  If ``only_least`` is asked for, others may be infinite, too.
     """
-    wide = last - first
-    count = tiles.shape[1] * wide
+    wide, gemm = last - first, layer.gemm
     known = np.inf  # the least bound so far
     for code in range(tiles.shape[1]):
-        tile = tiles[0, code], tiles[1, code], tiles[2, code], tiles[3, code]
+        tile = tile_at(tiles, code)
         steps = tiles_along(gemm[1], tile[1])
         for n in range(first, last):
             at, layout = code * wide + n - first, layout_at(plan, n)
             _, B_R, B_P, runs = layout
             down = B_R * gemm[0]
-            if (
-                mode == BOUND
-                and gemm[3] * runs * (down / tile[3]) * steps * tiles_along(B_P * gemm[2], tile[2]) > known
-            ):
-                room[at] = np.inf  # its products alone take longer
-                continue
+            room[at] = np.inf
+            if only_least and gemm[3] * runs * (down / tile[3]) * steps * tiles_along(B_P * gemm[2], tile[2]) > known:
+                continue  # its products alone take longer
             shape = shape_of(gemm, tile, layout)
-            if shape[0] > beside:
-                room[at] = np.inf
-            elif mode == IDEAL:
-                fewest = fewest_blocks(gemm, tile, layout, shape[0])
-                room[at] = ideal_cycles(gemm, tile, layout, shape, fewest, words_per_cycle, fetched)
-            else:  # whatever the number of blocks
-                unit, units = unit_of(gemm, source, tile, shape[0])
-                fewest = tiles_along(down / unit, units)
-                rows = min(rows_of(down, unit, fewest), FEWEST_ROWS)
-                compute, moved = least_cycles(
-                    gemm, source, tile, layout, shape, fewest, rows, 0.0, port, drain, fetched
-                )
-                room[at] = max(compute, moved)
-                known = min(known, room[at])
-    if mode == BOUND:
-        return known, 0, first, 0.0, 0.0, 0.0
-    bounds, numbers = np.empty(CODES), np.empty(CODES)
-    best, chosen, chosen_blocks, found = np.inf, -1, 1.0, (0.0, 0.0)
-    for _ in range(count):  # those with the least bounds first, so that most others need not run
+            if shape[0] > engine.samples:
+                continue
+            unit, fewest = fewest_divisions(layer, tile, layout, shape)
+            rows = min(rows_of(down, unit, fewest), FEWEST_ROWS)
+            compute, moved = least_cycles(layer, tile, layout, shape, fewest, rows, 0.0, engine)
+            room[at] = max(compute, moved)
+            known = min(known, room[at])
+    return known
+
+
+@formula
+def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
+    """Fill in the numbers of blocks that may be the best for a layout, with a bound of each; returns their count."""
+    down = layout[1] * layer.gemm[0]
+    unit, fewest = fewest_divisions(layer, tile, layout, shape)
+    count, rows, blocks = 0, 0.0, 1
+    while blocks < fewest:
+        blocks = following(blocks)
+    while True:
+        if rows_of(down, unit, blocks) != rows:  # else no other division
+            rows = rows_of(down, unit, blocks)
+            divided = np.ceil(down / rows)
+            rest = down - (divided - 1) * rows
+            compute, moved = least_cycles(layer, tile, layout, shape, divided, rows, rest, engine)
+            if moved > best:
+                break  # more blocks read the weights more often
+            numbers[count], bounds[count] = blocks, max(compute, moved)
+            count += 1
+        blocks = following(blocks)
+        if rows == unit or rows_of(down, unit, blocks) < FEWEST_ROWS:
+            break
+    return count
+
+
+@kernel
+def choose_as_built(layer, tiles, plan, first, last, engine, room):
+    """The best (k, B_R, blocks) of a layer as built; ``room`` has the bounds of :func:`bound_layouts`."""
+    wide, gemm = last - first, layer.gemm
+    count = tiles.shape[1] * wide
+    numbers, bounds = np.empty(CODES), np.empty(CODES)
+    best, chosen, chosen_blocks, least = np.inf, -1, 1.0, (0.0, 0.0)
+    for _ in range(count):  # the layouts with the least bounds first, so that most others need not run
         at = place_of_least(room, count)
         if room[at] > best or room[at] == np.inf:
             break
-        tile, layout = (
-            (tiles[0, at // wide], tiles[1, at // wide], tiles[2, at // wide], tiles[3, at // wide]),
-            layout_at(plan, first + at % wide),
-        )
-        shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
-        unit, units = unit_of(gemm, source, tile, shape[0])
-        fewest = tiles_along(down / unit, units) if mode != IDEAL else fewest_blocks(gemm, tile, layout, shape[0])
-        numbers[0], bounds[0], several = fewest, room[at], 1
         room[at] = np.inf
-        if mode == AS_BUILT:
-            several, rows, blocks = 0, 0.0, 1
-            while blocks < fewest:
-                blocks = following(blocks)
-            while True:
-                if rows_of(down, unit, blocks) != rows:  # else no other division
-                    rows = rows_of(down, unit, blocks)
-                    divided = np.ceil(down / rows)
-                    rest = down - (divided - 1) * rows
-                    compute, moved = least_cycles(
-                        gemm, source, tile, layout, shape, divided, rows, rest, port, drain, fetched
-                    )
-                    if moved > best:
-                        break  # more blocks read the weights more often
-                    numbers[several], bounds[several] = blocks, max(compute, moved)
-                    several += 1
-                blocks = following(blocks)
-                if rows == unit or rows_of(down, unit, blocks) < FEWEST_ROWS:
-                    break
+        tile, layout = tile_at(tiles, at // wide), layout_at(plan, first + at % wide)
+        shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
+        unit, _ = fewest_divisions(layer, tile, layout, shape)
+        several = bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds)
         for _ in range(several):
             which = place_of_least(bounds, several)
             if bounds[which] > best:
                 break
-            cycles, blocks, bounds[which] = bounds[which], numbers[which], np.inf
-            if mode == AS_BUILT:
-                cycles = run_layer(gemm, source, tile, layout, rows_of(down, unit, blocks), port, drain, fetched)[0]
+            blocks, bounds[which] = numbers[which], np.inf
+            rows = rows_of(down, unit, blocks)
+            cycles = run_layer(layer, tile, layout, rows, engine)[0]
             if cycles > best:
                 continue
-            divided = blocks if mode == IDEAL else np.ceil(down / rows_of(down, unit, blocks))
-            words = moved_words(gemm, layout, shape, divided, fetched)
-            fewer = words[0] + words[1] - found[0] - found[1]
-            if (
-                cycles < best
-                or fewer < 0
-                or (fewer == 0 and (at < chosen or (at == chosen and blocks < chosen_blocks)))
-            ):
-                best, chosen, chosen_blocks, found = cycles, at, blocks, words
-    return best, chosen // wide, first + chosen % wide, chosen_blocks, found[0], found[1]
+            words = moved_words(gemm, layout, shape, np.ceil(down / rows), layer.fetched)
+            fewer = words[0] + words[1] - least[0] - least[1]
+            earlier = at < chosen or (at == chosen and blocks < chosen_blocks)
+            if cycles < best or fewer < 0 or (fewer == 0 and earlier):
+                best, chosen, chosen_blocks, least = cycles, at, blocks, words
+    return best, chosen // wide, first + chosen % wide, chosen_blocks, least[0], least[1]
 
 
 @kernel
-def run_designs(tiles, work, plan, beside, port, drains, mode, words_per_cycle, choice, cycles, words, accesses):
+def choose_ideal(layer, tiles, plan, first, last, engine):
+    """The best (k, B_R) of a layer if all transfers overlap; each block has the most rows that fit."""
+    wide, gemm = last - first, layer.gemm
+    best, chosen, chosen_blocks, least = np.inf, -1, 1.0, (0.0, 0.0)
+    for at in range(tiles.shape[1] * wide):
+        tile, layout = tile_at(tiles, at // wide), layout_at(plan, first + at % wide)
+        shape = shape_of(gemm, tile, layout)
+        if shape[0] > engine.samples:
+            continue
+        blocks = fewest_blocks(gemm, tile, layout, shape[0])
+        cycles = ideal_cycles(layer, tile, layout, shape, blocks, engine)
+        if cycles > best:
+            continue
+        words = moved_words(gemm, layout, shape, blocks, layer.fetched)
+        if cycles < best or words[0] + words[1] - least[0] - least[1] < 0:
+            best, chosen, chosen_blocks, least = cycles, at, blocks, words
+    return best, chosen // wide, first + chosen % wide, chosen_blocks, least[0], least[1]
+
+
+@kernel
+def choose(layer, tiles, plan, first, last, engine, mode, room):
+    """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
+
+    On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
+    ``tiles`` (4, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts that
+    need more samples side by side than the design has are left out.
+    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; in mode
+    ``BOUND`` the least bound and no choice.
+    """
+    if mode == IDEAL:
+        return choose_ideal(layer, tiles, plan, first, last, engine)
+    least = bound_layouts(layer, tiles, plan, first, last, engine, room, mode == BOUND)
+    if mode == BOUND:
+        return least, 0, first, 0.0, 0.0, 0.0
+    return choose_as_built(layer, tiles, plan, first, last, engine, room)
+
+
+@kernel
+def run_designs(tiles, work, plan, engines, mode, choice, figures):
     """Fill in cycles, words moved off chip and accesses to buffers, and the layouts of the last design.
 
-    Shapes: ``tiles`` (4, codes, D); ``beside, drains`` (D,); ``cycles, words, accesses`` (D, S, B_max).
+    Shapes: ``tiles`` (4, codes, D); ``figures`` (3, D, S, B_max).
     """
+    cycles, words, accesses = figures[0], figures[1], figures[2]
     stages, batches = cycles.shape[1], cycles.shape[2]
     room = np.empty(plan.codes * len(plan.layouts))
     for d in range(tiles.shape[2]):
+        engine = EngineTimes(engines.port, engines.drain[d], engines.samples[d], engines.words_per_cycle)
         for s in range(stages):
             for i in range(batches):
                 words[d, s, i] = (i + 1) * work.memory_words[s]
-                cycles[d, s, i] = words[d, s, i] / words_per_cycle
+                cycles[d, s, i] = words[d, s, i] / engine.words_per_cycle
                 accesses[d, s, i] = 2 * words[d, s, i]
         for u in range(work.gemms.shape[0]):
             gemm, kind, fetched = gemm_at(work, u), work.kinds[u], work.fetched[u]
-            source = work.sources[u, 0], work.sources[u, 1]
+            layer = LayerSizes(gemm, (work.sources[u, 0], work.sources[u, 1]), fetched)
             first = plan.starts[kind]
             for i in range(batches):
                 last = plan.starts[kind + 1]
                 if i + 1 < batches:
                     last = plan.fewest_rows[kind, i + 1]
                 taken, code, n, blocks, maps, weights = choose(
-                    gemm, source, tiles[:, :, d], plan, first, last, beside[d], port, drains[d], mode, words_per_cycle,
-                    fetched, room,
-                )  # fmt: skip
+                    layer, tiles[:, :, d], plan, first, last, engine, mode, room
+                )
                 first = last
                 b, B_R, _, _ = layout_at(plan, n)
                 moved = maps + weights
@@ -528,49 +593,48 @@ def run_designs(tiles, work, plan, beside, port, drains, mode, words_per_cycle, 
 
 
 @kernel
-def run_layers(gemms, sources, tiles, layouts, blocks, fetched, port, drain, mode, words_per_cycle):
-    """What :func:`run_layer` returns of N layers, then their words, those of weights, blocks and their rows.
+def run_layers(layers, tiles, layouts, blocks, engine, mode):
+    """What :func:`run_layer` returns of N layers, then their words, the words of weights, blocks and their rows.
 
     If transfers are ideal, each block has the most rows that fit, and no part is known but the computing.
-    Shapes: ``gemms`` (N, 4), ``sources`` (N, 2), ``tiles`` (N, 4), ``layouts`` (N, 4),
-    ``blocks, fetched`` (N,), returns (N, 9).
+    Shapes: ``tiles`` (N, 4), ``layouts`` (N, 4), ``blocks`` (N,), returns (N, 9).
     """
-    found = np.zeros((len(gemms), 9))
-    for n in range(len(gemms)):
-        gemm = gemms[n, 0], gemms[n, 1], gemms[n, 2], gemms[n, 3]
+    figures = np.zeros((len(blocks), 9))
+    for n in range(len(blocks)):
+        sizes, source = layers.gemm[n], layers.source[n]
+        gemm = sizes[0], sizes[1], sizes[2], sizes[3]
+        layer = LayerSizes(gemm, (source[0], source[1]), layers.fetched[n])
         tile = tiles[n, 0], tiles[n, 1], tiles[n, 2], tiles[n, 3]
         layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
         if mode == IDEAL:
             divided = fewest_blocks(gemm, tile, layout, shape[0])
-            found[n, 0] = ideal_cycles(gemm, tile, layout, shape, divided, words_per_cycle, fetched[n])
+            figures[n, 0] = ideal_cycles(layer, tile, layout, shape, divided, engine)
             steps = tiles_along(gemm[1], tile[1]) * tiles_along(layout[2] * gemm[2], tile[2])
-            found[n, 1] = gemm[3] * layout[3] * tiles_along(down, tile[3]) * steps
+            figures[n, 1] = gemm[3] * layout[3] * tiles_along(down, tile[3]) * steps
         else:
-            source = sources[n, 0], sources[n, 1]
-            rows = rows_of(down, unit_of(gemm, source, tile, shape[0])[0], blocks[n])
-            divided, found[n, 8] = np.ceil(down / rows), rows
-            found[n, :5] = run_layer(gemm, source, tile, layout, rows, port, drain, fetched[n])
-        maps, weights = moved_words(gemm, layout, shape, divided, fetched[n])
-        found[n, 5], found[n, 6], found[n, 7] = maps + weights, weights, divided
-    return found
+            unit, _ = fewest_divisions(layer, tile, layout, shape)
+            rows = rows_of(down, unit, blocks[n])
+            divided, figures[n, 8] = np.ceil(down / rows), rows
+            figures[n, :5] = run_layer(layer, tile, layout, rows, engine)
+        maps, weights = moved_words(gemm, layout, shape, divided, layer.fetched)
+        figures[n, 5], figures[n, 6], figures[n, 7] = maps + weights, weights, divided
+    return figures
 
 
 @kernel
-def weigh(gemm, source, tiles, plan, kind, beside, port, drain, mode, words_per_cycle, fetched):
+def weigh(layer, tiles, plan, kind, engine, mode):
     """Cycles, blocks, words of every (k, layout) of a layer; infinite cycles where too many samples are side by side.
 
     Shapes: ``tiles`` (4, codes), returns (3, codes, N).
     """
     first, last = plan.starts[kind], plan.starts[kind + 1]
-    found, room = np.empty((3, tiles.shape[1], last - first)), np.empty(1)
-    of, lies = (gemm[0], gemm[1], gemm[2], gemm[3]), (source[0], source[1])
+    figures, room = np.empty((3, tiles.shape[1], last - first)), np.empty(1)
     for code in range(tiles.shape[1]):
         for n in range(first, last):
             cycles, _, _, blocks, maps, weights = choose(
-                of, lies, tiles[:, code : code + 1], plan, n, n + 1, beside, port, drain, mode, words_per_cycle,
-                fetched, room,
-            )  # fmt: skip
-            found[0, code, n - first], found[1, code, n - first] = cycles, blocks
-            found[2, code, n - first] = maps + weights
-    return found
+                layer, tiles[:, code : code + 1], plan, n, n + 1, engine, mode, room
+            )
+            figures[0, code, n - first], figures[1, code, n - first] = cycles, blocks
+            figures[2, code, n - first] = maps + weights
+    return figures

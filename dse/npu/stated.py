@@ -12,7 +12,7 @@ from .choices import MAX_DESIGN_BATCH
 if TYPE_CHECKING:  # the help of commands needs the names of the options, and not the search
     from ...models import Network
     from ...platforms import Board
-    from .search import SearchOptions
+    from .options import SearchOptions
 
 Bandwidth = Annotated[
     str | None,
@@ -43,13 +43,13 @@ class DesignOptions:
     ] = "tiles"
     b_max: Annotated[int, Key("Largest batch size B_max.", least=1, most=MAX_DESIGN_BATCH)] = 8
     bandwidth: Bandwidth = None
-    int8: Annotated[bool, Key("Words of 8 bits, two MACs a DSP.")] = False
+    int8: Annotated[bool, Key("Words of 8 bits, and two MACs in a DSP.")] = False
     pixels: Annotated[
         str | None, Key("Output pixels that a design may work on side by side, instead of the board's.", "V1,V2,...")
     ] = None
-    max_dsp: Annotated[str | None, Key("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
-    max_ram: Annotated[str | None, Key("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
-    max_lut: Annotated[str | None, Key("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None
+    max_dsp: Annotated[str | None, Key("DSPs that a design may take: 80% or 720DSPs.", "LIMIT")] = None
+    max_ram: Annotated[str | None, Key("On-chip memory that a design may take: 80% or 15Mb.", "LIMIT")] = None
+    max_lut: Annotated[str | None, Key("LUTs that a design may take: 76% or 166000LUTs.", "LIMIT")] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
         """Read the search of a network on a board.
@@ -76,7 +76,7 @@ class DesignOptions:
         from ...formats import parse_bandwidth, parse_numbers, validate
         from ...models import load_network
         from ...platforms import LUT_KEYS, load_platform
-        from .search import SearchOptions
+        from .options import SearchOptions
 
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         board = load_platform(platform, bandwidth)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...formats import memoized
 from ...models import Gemm, Layer, Network
-from .space import LayerKind
+from .layouts import LayerKind
 
 
 class LayerArrays(NamedTuple):

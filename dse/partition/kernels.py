@@ -233,14 +233,14 @@ def search_all(block, devices, limit_s, rows):
                     least_s[k + 1, end], begin[k + 1, end] = time_s, first
     if least_s[count, height] >= limit_s:
         return limit_s
-    bounds, time_s = np.full(count + 1, height), np.zeros(count)
+    bounds, times_s = np.full(count + 1, height), np.zeros(count)
     for k in range(count, 0, -1):
         bounds[k - 1] = begin[k, bounds[k]]
-    spend_alone(block, devices, bounds, time_s)
-    if time_s.max() >= limit_s:
+    spend_alone(block, devices, bounds, times_s)
+    if times_s.max() >= limit_s:
         return limit_s
     rows[:] = bounds
-    return time_s.max()
+    return times_s.max()
 
 
 @compiled()

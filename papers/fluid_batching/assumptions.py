@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dse.npu.choices import Batching, Overlap
-from ...dse.npu.space import Tile
+from ...dse.npu.tiles import Tile
 from ...formats import read_toml
 from ...models import NETWORKS, Exit, Network
 from ...models.loader import build_network

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from ...dse.npu.choices import Batching, Overlap
-from ...dse.npu.search import SearchOptions
+from ...dse.npu.options import SearchOptions
 from ...models import load_network
 from ...platforms import load_platform
 from ..lab import Lab, design, row

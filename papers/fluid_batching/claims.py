@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dse.npu.choices import Batching
-from ...dse.npu.search import Evaluator
-from ...dse.npu.space import Tile
+from ...dse.npu.evaluation import Evaluator
+from ...dse.npu.tiles import Tile
 from ...models import load_network
 from ...platforms import load_platform
 from ...serving.networks import as_served
@@ -55,7 +55,7 @@ def _registers() -> list[Claim]:
 def _batch16() -> Claim:
     network, platform = load_network("resnet50").backbone(), load_platform("zcu104")
     options = paper_options(batching=Batching.ROW, stacking=False, b_max=16)
-    rate = Evaluator(network, platform, options).cost(np.array([Tile(6832, 10, 172)]), traffic=False).gop_s[0, -1]
+    rate = Evaluator(network, platform, options).cost(Tile(6832, 10, 172).array, traffic=False).gop_s[0, -1]
     return _near_claim("batch16", 1e3 * 2e-9 * network.macs * 16 / rate)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dse.npu.design import DesignTable
-from ...dse.npu.resources import needs
+from ...dse.npu.resources import board_use
 from ...models import load_network
 from ...platforms import load_platform
 from ..lab import Lab, by_seed, design, paper_options, row
@@ -24,7 +24,7 @@ def _shares(of: str, at: str, found: DesignTable, line: dict[str, float]) -> lis
 
 def _blocks(at: str, found: DesignTable) -> str:
     """What a design would need of its board."""
-    taken = needs(found.platform, found.tile)
+    taken = board_use(found.platform, found.tile)
     assert taken is not None
     blocks = f"{taken.total_block_rams:,g} block RAMs of {taken.block_rams_of_board:,}"
     if taken.ultra_rams_of_board:

@@ -14,7 +14,8 @@ from ...dse.device.calibration import CONSTANTS, Measurement, calibrate, read_me
 from ...dse.device.engine import batch_times, needs
 from ...dse.device.shapes import search_shape
 from ...dse.npu.choices import Objective
-from ...dse.npu.search import SearchOptions, search
+from ...dse.npu.options import SearchOptions
+from ...dse.npu.search import search
 from ...models import load_network
 from ...models.loader import read_network_file
 from ...models.schema import NetworkFile

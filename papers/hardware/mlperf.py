@@ -51,7 +51,7 @@ INSIDE, APART = "p99 of other runs inside", "p99 of five runs apart"
 SUMMARY, OWN, LENT = "independent latencies", "fluidb's interval", "worth as much as ours"
 
 
-class Summary(NamedTuple):
+class SubmittedRun(NamedTuple):
     """What MLPerf's summary of a run says: how many requests it had, and three percentiles of their latencies."""
 
     requests: float
@@ -75,7 +75,7 @@ class Summary(NamedTuple):
         return Interval(*np.exp(np.interp(ends, shares, np.log(self.percentiles))).tolist())
 
 
-def read_submissions() -> tuple[dict[str, list[list[Summary]]], int]:
+def read_submissions() -> tuple[dict[str, list[list[SubmittedRun]]], int]:
     """The runs of each submission, by benchmark, and how many are left out because their runs had different rates."""
     with MLPERF.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -88,9 +88,9 @@ def read_submissions() -> tuple[dict[str, list[list[Summary]]], int]:
     return dict(sorted(found.items())), left_out
 
 
-def _summary(cells: dict[str, str]) -> Summary:
+def _summary(cells: dict[str, str]) -> SubmittedRun:
     requests = max(float(cells["min_query_count"]), MIN_DURATION_S * float(cells["target_qps"]))
-    return Summary(requests, (float(cells["p97_ns"]), float(cells["p99_ns"]), float(cells["p99_9_ns"])))
+    return SubmittedRun(requests, (float(cells["p97_ns"]), float(cells["p99_ns"]), float(cells["p99_9_ns"])))
 
 
 def inside(figures: Sequence[float], intervals: Sequence[Interval | None]) -> float:
@@ -169,7 +169,7 @@ def hardware_mlperf(lab: Lab) -> Item:
 
 
 def _claims(
-    every: Sequence[Sequence[Summary]], held: float, spread: float, lent: float, ours: Sequence[float]
+    every: Sequence[Sequence[SubmittedRun]], held: float, spread: float, lent: float, ours: Sequence[float]
 ) -> list[Claim]:
     """What the shares of intervals that hold another figure say: of submissions, with lent widths, and of our runs."""
     widths = [100 * (end.high - end.low) / run.p99 for runs in every for run in runs for end in [run.interval()]]
@@ -220,7 +220,7 @@ def _notes(submissions: int, left_out: int) -> list[str]:
     ]
 
 
-def _held(submissions: Sequence[Sequence[Summary]], worth: float = 1.0) -> float:
+def _held(submissions: Sequence[Sequence[SubmittedRun]], worth: float = 1.0) -> float:
     """Per cent of pairs of runs of a submission in which the interval of one holds the p99 of the other."""
     shares = [inside([run.p99 for run in runs], [run.interval(worth) for run in runs]) for runs in submissions]
     return float(np.mean(shares))

@@ -76,7 +76,7 @@ def plan(
     if not answer.front:
         return answer
     best = answer.front[0]
-    return answer._replace(steps=steps_of(best.found.problem, best.plan))
+    return answer._replace(steps=steps_of(best.search.problem, best.plan))
 
 
 def _scenario(question: PlanScenario | Mapping[str, Any] | AnyPath) -> PlanScenario:

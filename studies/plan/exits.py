@@ -76,14 +76,14 @@ def chosen_settings(
     _check(exits, samples, tried)
     measure, log = samples.measure, log_of(samples)
     confidences = tuple(sorted(set(map(measure.least, tried))))
-    found = {(item.kept, item.thresholds): item for item in settings_of(exits, samples, tried, most=1)}
+    settings = {(item.kept, item.thresholds): item for item in settings_of(exits, samples, tried, most=1)}
     for times_s, precision, batch in product(stage_s, PRECISIONS, BATCHES):
         if batch >= times_s.shape[-1] or batch > len(samples):
             continue
         choice = choose_exits(log, times_s, ExitGoal(batch, precision, confidences=confidences))
         thresholds = tuple(measure.threshold(item.confidence) for item in choice.settings)
-        found[choice.exits, thresholds] = _setting(samples, choice.exits, thresholds)
-    return _ordered(found.values())
+        settings[choice.exits, thresholds] = _setting(samples, choice.exits, thresholds)
+    return _ordered(settings.values())
 
 
 def settings_of(
@@ -95,19 +95,19 @@ def settings_of(
     """
     last = len(exits)
     _check(exits, samples, tried)
-    found: list[ExitSetting] = []
+    settings: list[ExitSetting] = []
     for size in range(min(last, most + 1)):
         for kept in combinations(range(1, last), size):
             for threshold in tried if kept else tried[:1]:
                 thresholds = (threshold,) * size
                 setting = _setting(samples, kept, thresholds)
                 if min(setting.rates[:-1], default=1.0) > 0:
-                    found.append(setting)
-    return _ordered(found)
+                    settings.append(setting)
+    return _ordered(settings)
 
 
-def _ordered(found: Iterable[ExitSetting]) -> list[ExitSetting]:
-    return sorted(found, key=lambda item: (-(item.accuracy or 0.0), item.kept, item.rates))
+def _ordered(settings: Iterable[ExitSetting]) -> list[ExitSetting]:
+    return sorted(settings, key=lambda setting: (-(setting.accuracy or 0.0), setting.kept, setting.rates))
 
 
 def _setting(samples: Samples, kept: tuple[int, ...], thresholds: tuple[Threshold, ...]) -> ExitSetting:

@@ -40,12 +40,12 @@ def find_networks(name: str, samples: Samples | None) -> list[PlanNetwork]:
     A network has an exit at each of its candidates if the samples answer there.
     """
     if is_family(name):
-        found = []
+        networks = []
         for item in load_family(name).members():
             file, path = read_network_file(f"{name}:{item.name}")
             subnet = SubNetEntry(name=item.name, accuracy=item.accuracy)
-            found.append(PlanNetwork(name, file, path, build_network(file, path), subnet))
-        return found
+            networks.append(PlanNetwork(name, file, path, build_network(file, path), subnet))
+        return networks
     file, path = read_network_file(name)
     if samples is not None and file.candidates and samples.exits == len(find_candidates(file, path)) + 1:
         file = with_exits(file, path)
@@ -94,11 +94,8 @@ def _sources(item: PlanNetwork, name: str, platform: Platform, designs: DesignOp
         return [TableSource(name, tabulate_file(item.file, item.path, platform), subnet=item.subnet)]
     assert isinstance(platform, Cluster)
     rows, last = cut_into_rows(item.file, item.path), len(platform.devices)
-    each = [
-        found.every
-        for found in study(rows, platform, PartitionOptions(), range(1, last + 1), left_out=lambda _count, _fault: None)
-    ]
+    studied = study(rows, platform, PartitionOptions(), range(1, last + 1), left_out=lambda _count, _fault: None)
     return [
-        TableSource(f"{name}: {len(found.devices)} of {last} devices", tabulate_latency(found), found, item.subnet)
-        for found in each
+        TableSource(f"{name}: {len(here.devices)} of {last} devices", tabulate_latency(here), here, item.subnet)
+        for here in [partition.every for partition in studied]
     ]

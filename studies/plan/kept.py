@@ -17,7 +17,7 @@ from ...formats import AnyPath, InputError
 from ...formats.posix import fcntl
 from ...formats.sources import made_with
 from .problem import PlanProblem
-from .runs import Candidate, Finisher, RaceResult, RaceTask
+from .runs import Finisher, PlanNumbers, RaceResult, RaceTask
 from .sources import BoardSource, Source
 
 SCHEMA = "fluidb.plan-runs/2"
@@ -46,7 +46,7 @@ class KeptRaces:
             return None
         self.reused += 1
         kept, *counts = result
-        return RaceResult([Finisher(Candidate(*plan), *figures) for plan, *figures in kept], *counts)
+        return RaceResult([Finisher(PlanNumbers(*plan), *figures) for plan, *figures in kept], *counts)
 
     def add(self, problem: PlanProblem, task: RaceTask, result: RaceResult) -> None:
         """Keep the result of a race."""
@@ -158,12 +158,12 @@ def _hardware(source: Source) -> list[Any]:
 
 def _arrays(record: Any) -> dict[str, Any]:
     """The columns of requests or samples, by their digests; what a fault names of them counts, too."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for field in fields(record):
         value = getattr(record, field.name)
         of_numbers = isinstance(value, np.ndarray)
-        found[field.name] = [value.dtype.str, value.shape, _sha256(value.tobytes())] if of_numbers else repr(value)
-    return found
+        columns[field.name] = [value.dtype.str, value.shape, _sha256(value.tobytes())] if of_numbers else repr(value)
+    return columns
 
 
 def _digest(content: object) -> str:

@@ -110,30 +110,30 @@ class PlanProblem:
 
     def settings_of(self, source: Source) -> list[int]:
         """Settings that hardware can have: all exits must be kept where its times are not known by layer."""
-        found = [at for at, item in enumerate(self.settings) if source.drops or item.keeps_all(self.network)]
-        if not found:
+        numbers = [at for at, item in enumerate(self.settings) if source.drops or item.keeps_all(self.network)]
+        if not numbers:
             raise InputError(
                 f"{source.name}: expected times by layer, so that exits can be left out, or a threshold with which "
                 "samples leave at every exit, found neither; try lower thresholds"
             )
-        return found
+        return numbers
 
     def drawn(self, setting: int, seed: int) -> Traffic:
         """The requests of a run with a setting."""
-        found = self._drawn.get((setting, seed))
-        if found is None:
-            found = self.traffic.draw(self.settings[setting], seed)
+        traffic = self._drawn.get((setting, seed))
+        if traffic is None:
+            traffic = self.traffic.draw(self.settings[setting], seed)
             if len(self._drawn) * self.traffic.requests > KEPT:
                 self._drawn.clear()
-            self._drawn[setting, seed] = found
-        return found
+            self._drawn[setting, seed] = traffic
+        return traffic
 
     def by_fate(self) -> dict[Fate, list[int]]:
         """The numbers of the policies, by what they may do with a request."""
-        found: dict[Fate, list[int]] = {}
+        numbers: dict[Fate, list[int]] = {}
         for number, policy in enumerate(self.policies):
-            found.setdefault(fate_of(policy), []).append(number)
-        return found
+            numbers.setdefault(fate_of(policy), []).append(number)
+        return numbers
 
     def most_accuracy(self, source: int, setting: int, *, early: bool = False) -> float:
         """Accuracy of a setting on some hardware: of its samples, or at most of its SubNets; 0 if not known.
@@ -150,8 +150,8 @@ class PlanProblem:
 
     def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
         """The latency table of hardware with the exits of a setting."""
-        found = self.settings[setting]
-        return with_setting(whole, found, found.exits(self.network, self.traffic.measure))
+        chosen = self.settings[setting]
+        return with_setting(whole, chosen, chosen.exits(self.network, self.traffic.measure))
 
 
 def problem_of(

@@ -26,19 +26,19 @@ HALVINGS = 12
 class FrontPlan(NamedTuple):
     """A plan, and the search at a rate that found it."""
 
-    found: Plans
+    search: Plans
     plan: Plan
 
     @property
     def rate_per_s(self) -> float | None:
         """The rate at which it keeps the requirements; ``None`` for a trace."""
-        return self.found.problem.traffic.rate_per_s
+        return self.search.problem.traffic.rate_per_s
 
     def as_good_as(self, other: FrontPlan) -> bool:
         """Whether it costs at most as much, and is at least as good in all that the front is over."""
         here, there = self.plan, other.plan
         no_later = here.fresh.figures["p99"].mean <= there.fresh.figures["p99"].mean
-        return here.cost <= there.cost and here.accuracy >= there.accuracy and (no_later or not self.found.over_p99)
+        return here.cost <= there.cost and here.accuracy >= there.accuracy and (no_later or not self.search.over_p99)
 
 
 class PlanAnswer(NamedTuple):
@@ -81,11 +81,11 @@ def find_at_rates(
     searches: list[Plans] = []
     front: list[FrontPlan] = []
     for here in problems:
-        found = find_plans(
+        search = find_plans(
             here, cost, over_p99=over_p99, kept=kept, scheduler=scheduler, threads=threads, progress=progress
         )
-        searches.append(found)
-        plans = [FrontPlan(found, plan) for plan in found.front]
+        searches.append(search)
+        plans = [FrontPlan(search, plan) for plan in search.front]
         front += [plan for plan in plans if not any(other.as_good_as(plan) for other in front)]
     return PlanAnswer(searches, front)
 

@@ -39,22 +39,22 @@ def figures_record(problem: PlanProblem, fresh: FreshFigures) -> dict[str, Any]:
 
 def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     """A plan with its figures, as JSON."""
-    item = plan.candidate
-    source, setting = problem.sources[item.source], problem.settings[item.setting]
+    numbers = plan.numbers
+    source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     names = [problem.network.exits[place - 1].name for place in setting.kept]
-    measure, needs = problem.traffic.measure, source.needs(item.row)
+    measure, taken = problem.traffic.measure, source.board_use(numbers.row)
     return {
         "rate_per_s": problem.traffic.rate_per_s,
         "platform": source.name,
-        **(source.tiles[item.row].by_name if source.tiles else {}),
-        "dsps": int(source.dsps[item.row]) if source.tiles else None,
-        "dsp_share": float(source.share[item.row]) if source.tiles else None,
-        "lut_share": needs and needs.lut_share,
-        "flip_flop_share": needs and needs.flip_flop_share,
+        **(source.tiles[numbers.row].by_name if source.tiles else {}),
+        "dsps": int(source.dsps[numbers.row]) if source.tiles else None,
+        "dsp_share": float(source.share[numbers.row]) if source.tiles else None,
+        "lut_share": taken and taken.lut_share,
+        "flip_flop_share": taken and taken.flip_flop_share,
         "exits": names,
         "thresholds": setting.thresholds,
         "measure": measure and measure.name,
-        "policy": problem.policies[item.policy].spec,
+        "policy": problem.policies[numbers.policy].spec,
         **figures_record(problem, plan.fresh),
     }
 
@@ -67,21 +67,21 @@ def check_plan_output(folder: AnyPath, *, force: bool) -> None:
 def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) -> None:
     """Write the first plan with its design and tables into a folder of its own, whole or not at all."""
     check_plan_output(folder, force=replace)
-    problem, plan = answer.front[0].found.problem, answer.front[0].plan
-    item = plan.candidate
-    source, setting, samples = problem.sources[item.source], problem.settings[item.setting], problem.traffic.samples
+    problem, plan = answer.front[0].search.problem, answer.front[0].plan
+    numbers, samples = plan.numbers, problem.traffic.samples
+    source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     files: dict[str, str | bytes] = {}
     if isinstance(source, BoardSource):
         assert source.tiles is not None
         exits = setting.exits(source.network, problem.traffic.measure)
         network = source.network.keep_exits(setting.kept, exits)
-        options = source.options.model_copy(update={"tile": source.tiles[item.row]})
-        found = search(network, source.board, options)
-        design, fbcb = tabulate_design(network, source.board, options, found)
+        options = source.options.model_copy(update={"tile": source.tiles[numbers.row]})
+        result = search(network, source.board, options)
+        design, fbcb = tabulate_design(network, source.board, options, result)
         latency = source.labelled(tabulate_latency(design, fbcb))
         files |= {DESIGN_FILE: table_text(design), FBCB_FILE: table_text(fbcb)}
     else:
-        latency = problem.table(source.table(item.row), item.setting)
+        latency = problem.table(source.table(numbers.row), numbers.setting)
         if isinstance(source, TableSource) and source.partition is not None:
             files[PARTITION_FILE] = table_text(source.partition)
         else:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.npu.search import MARGIN
+from ...dse.npu.evaluation import MARGIN
 from ...serving.metrics import QUANTILES
 from ...serving.requirements import Requirement
 from ...traffic.traffic import Traffic
@@ -31,17 +31,17 @@ class Limit(NamedTuple):
 
 def limits_of(requirements: Sequence[Requirement], traffic: Traffic) -> list[Limit]:
     """The requirements that bound how many requests of a run are late."""
-    count, found = len(traffic), []
-    for item in requirements:
-        if item.comparator not in ("<=", "<"):
+    count, limits = len(traffic), []
+    for requirement in requirements:
+        if requirement.comparator not in ("<=", "<"):
             continue
-        if item.name == "violation_rate":
-            most = min(count, int(item.bound * count) + 1)
-            found.append(Limit(item, traffic.slo_s, most - (not item.allows(most / count))))
-        elif item.name in QUANTILES:
-            allowed = int((1 - QUANTILES[item.name]) * count + 1e-6)
-            found.append(Limit(item, np.broadcast_to(np.float64(item.bound), count), allowed))
-    return found
+        if requirement.name == "violation_rate":
+            most = min(count, int(requirement.bound * count) + 1)
+            limits.append(Limit(requirement, traffic.slo_s, most - (not requirement.allows(most / count))))
+        elif requirement.name in QUANTILES:
+            allowed = int((1 - QUANTILES[requirement.name]) * count + 1e-6)
+            limits.append(Limit(requirement, np.broadcast_to(np.float64(requirement.bound), count), allowed))
+    return limits
 
 
 def least_latency(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
@@ -59,8 +59,8 @@ def least_energy(source: Source, setting: ExitSetting, traffic: Traffic, fate: F
     shares = _shares(source, setting, surely_run(traffic, fate))
     if fate.drops:  # as if only those that leave first had one
         shares = np.eye(len(shares))[np.flatnonzero(shares)[0]]
-    found: NDArray[np.float64] = MARGIN * (_until(source.energy_j, setting) @ shares)
-    return found
+    energy_j: NDArray[np.float64] = MARGIN * (_until(source.energy_j, setting) @ shares)
+    return energy_j
 
 
 def least_p99(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
@@ -68,8 +68,8 @@ def least_p99(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray
     late = int((1 - QUANTILES["p99"]) * len(traffic) + 1e-6)  # requests that may be slower
     counts = _shares(source, setting, traffic) * len(traffic)
     behind = np.cumsum(counts[::-1])[::-1]  # that leave at an exit or later; later ones take longer
-    found: NDArray[np.float64] = MARGIN * least_latency(source, setting)[:, np.flatnonzero(behind > late + 0.5)[-1]]
-    return found
+    p99_s: NDArray[np.float64] = MARGIN * least_latency(source, setting)[:, np.flatnonzero(behind > late + 0.5)[-1]]
+    return p99_s
 
 
 def surely_run(traffic: Traffic, fate: Fate) -> Traffic:
@@ -92,8 +92,8 @@ def _until(parts_s: NDArray[np.float64], setting: ExitSetting) -> NDArray[np.flo
     """Sums of parts on the way to each exit, with what the exits that are kept add. Shapes: (N, E, 2) to (N, E)."""
     counts = np.zeros(parts_s.shape[1])
     counts[[place - 1 for place in setting.kept] + [-1]] = 1.0
-    found: NDArray[np.float64] = (parts_s[:, :, 0] + counts * parts_s[:, :, 1]).cumsum(axis=1)
-    return found
+    sums: NDArray[np.float64] = (parts_s[:, :, 0] + counts * parts_s[:, :, 1]).cumsum(axis=1)
+    return sums
 
 
 def possible(
@@ -107,9 +107,9 @@ def possible(
     left, shares = _left(source, setting, traffic), _shares(source, setting, traffic)
     latency_s, work_s = least_latency(source, setting), least_work(source, setting)
     slow, busy = np.zeros((2, len(latency_s)), np.bool_)
-    for item in requirements:
-        if item.name == "mean" and item.comparator in ("<=", "<"):
-            slow |= latency_s @ shares > item.bound
+    for requirement in requirements:
+        if requirement.name == "mean" and requirement.comparator in ("<=", "<"):
+            slow |= latency_s @ shares > requirement.bound
     arrival_s = traffic.trace.arrival_s
     for _, longer_than_s, allowed in limits_of(requirements, traffic):
         late = np.zeros(len(slow))

@@ -32,7 +32,7 @@ SHOWN = ("accuracy", "accuracy_of_all", "served_accuracy", "mean", "p99", "viola
 """Figures of every plan, beside those that are required."""
 
 
-class Candidate(NamedTuple):
+class PlanNumbers(NamedTuple):
     """A plan: row of a source, setting and policy, by their numbers."""
 
     source: int
@@ -54,7 +54,7 @@ class RaceTask(NamedTuple):
 class Finisher(NamedTuple):
     """A plan that keeps all requirements on the first seed, and its figures there."""
 
-    plan: Candidate
+    plan: PlanNumbers
     energy_j: float | None
     accuracy: float  # over all requests, those without an answer being wrong; 0 if it is not known
     p99_s: float
@@ -93,9 +93,9 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
             run += 1
             summary = summarise(simulate(table, traffic, scheduler))
             if all(judge(_as_stated(item, fate), summary).holds for item in required):
-                accuracy = _accuracy(problem, Candidate(source, row, number, at), summary)
+                accuracy = _accuracy(problem, PlanNumbers(source, row, number, at), summary)
                 p99_s = summary.percentile("p99").latency_s
-                kept.append(Finisher(Candidate(source, row, number, at), summary.energy_j, accuracy, p99_s))
+                kept.append(Finisher(PlanNumbers(source, row, number, at), summary.energy_j, accuracy, p99_s))
     return RaceResult(kept, hopeless, ended, run)
 
 
@@ -105,7 +105,7 @@ def _as_stated(requirement: Requirement, fate: Fate) -> Requirement:
     return replace(requirement, name="accuracy") if served else requirement
 
 
-def _accuracy(problem: PlanProblem, plan: Candidate, summary: Summary) -> float:
+def _accuracy(problem: PlanProblem, plan: PlanNumbers, summary: Summary) -> float:
     """Accuracy of a plan over all requests, by its run on the first seed; 0 if it is not known."""
     most, served = problem.most_accuracy(plan.source, plan.setting), FIGURES["served_accuracy"].of(summary)
     ends, admission = summary.deadlines, summary.admission
@@ -126,8 +126,8 @@ def _hopeless(requirements: Sequence[Requirement], table: LatencyTable, traffic:
     """Whether even a scheduler that knows the future makes too many of the first requests late."""
     first = traffic.first(math.ceil(PARTS[-1] * len(traffic)))
     return any(
-        least_late(table, first, item.longer_than_s[: len(first)]) > item.allowed
-        for item in limits_of(requirements, traffic)
+        least_late(table, first, limit.longer_than_s[: len(first)]) > limit.allowed
+        for limit in limits_of(requirements, traffic)
     )
 
 
@@ -142,7 +142,7 @@ def _fails_early(
         if until_s <= arrival_s[0]:
             continue
         replay = simulate(table, traffic, scheduler, until_s=until_s)
-        if any(surely_late(replay, item.longer_than_s, until_s) > item.allowed for item in limits):
+        if any(surely_late(replay, limit.longer_than_s, until_s) > limit.allowed for limit in limits):
             return True
     return False
 
@@ -199,9 +199,9 @@ def fresh_runs(
 
 
 def _verdict(requirement: Requirement, figures: dict[str, Estimate]) -> bool | None:
-    found = figures.get(requirement.name)
-    if found is None:
+    figure = figures.get(requirement.name)
+    if figure is None:
         return False
-    if found.low is None or found.high is None:
-        return requirement.allows(found.mean)
-    return requirement.side(Interval(found.low, found.high))
+    if figure.low is None or figure.high is None:
+        return requirement.allows(figure.mean)
+    return requirement.side(Interval(figure.low, figure.high))

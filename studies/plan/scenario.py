@@ -95,10 +95,11 @@ def read_plan_scenario(name: AnyPath) -> PlanScenario:
         If it has faults; each has a line.
     """
     file, folder = read_toml(PlanScenario, name), Path(name).parent
-    found: dict[str, Any] = {key: str(folder / value) for key in ("trace", "samples") if (value := getattr(file, key))}
-    found["network"] = beside(folder, file.network, NETWORKS)
-    found["platforms"] = [
+    given = {key: getattr(file, key) for key in ("trace", "samples")}
+    from_here: dict[str, Any] = {key: str(folder / value) for key, value in given.items() if value}
+    from_here["network"] = beside(folder, file.network, NETWORKS)
+    from_here["platforms"] = [
         str(folder / item) if (folder / item).is_dir() else beside(folder, item, PLATFORMS) for item in file.platforms
     ]
-    found["policy"] = file.policy and [str(folder / item) if ".py:" in item else item for item in file.policy]
-    return file.model_copy(update=found)
+    from_here["policy"] = file.policy and [str(folder / item) if ".py:" in item else item for item in file.policy]
+    return file.model_copy(update=from_here)

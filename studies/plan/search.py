@@ -20,7 +20,7 @@ from .exits import ExitSetting
 from .kept import KeptRaces
 from .problem import Fate, PlanProblem, right_share
 from .rules import LATENCY, UTILISATION, least_energy, least_latency, least_p99, possible, surely_run
-from .runs import Candidate, FreshFigures, RaceResult, RaceTask, fresh_runs, race
+from .runs import FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, race
 from .sources import Source
 
 ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
@@ -45,7 +45,7 @@ exits."""
 class Plan:
     """A plan that keeps the requirements on fresh seeds."""
 
-    candidate: Candidate
+    numbers: PlanNumbers
     fresh: FreshFigures
     cost: float
     accuracy: float  # over all requests, those without an answer being wrong; 0 if it is not known
@@ -188,7 +188,7 @@ def _fastest(problem: PlanProblem) -> float:
 def _nearest(walk: _Walk) -> Plan:
     """Of the plans on the fastest hardware of each source, the one that comes nearest to the requirements."""
     problem = walk.problem
-    found: list[tuple[float, Plan]] = []
+    plans: list[tuple[float, Plan]] = []
     for number, source in enumerate(problem.sources):
         row = int(source.work_s.argmin())
         settings = problem.settings_of(source)
@@ -197,10 +197,10 @@ def _nearest(walk: _Walk) -> Plan:
         right = [at for at in settings if problem.most_accuracy(number, at) >= min(least, most)]
         for setting in right:
             for policy in range(len(problem.policies)):
-                plan = Candidate(number, row, setting, policy)
+                plan = PlanNumbers(number, row, setting, policy)
                 fresh = walk.confirm(plan)
-                found.append((fresh.excess(problem.requirements), Plan(plan, fresh, math.inf, 0.0)))
-    return min(found, key=lambda item: item[0])[1]
+                plans.append((fresh.excess(problem.requirements), Plan(plan, fresh, math.inf, 0.0)))
+    return min(plans, key=lambda item: item[0])[1]
 
 
 def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
@@ -266,7 +266,7 @@ class _Walk:
         self.refuted = 0
         self._over_p99, self._kept = over_p99, kept
         self._passed: list[float] = []  # p99 in the race of each plan on the front
-        self._waiting: list[tuple[float, float, float, Candidate]] = []  # a heap: cost, - accuracy, p99 in the race
+        self._waiting: list[tuple[float, float, float, PlanNumbers]] = []  # a heap: cost, - accuracy, p99 in the race
         self._policies = problem.by_fate()
         self._fates = list(self._policies)
         kinds = np.unique(np.stack([field.source, field.setting, field.fate]), axis=1).T.tolist()
@@ -291,7 +291,7 @@ class _Walk:
         """Race a part of the field; take those plans that cost less than all that is left can."""
         field, below_s = self._field, functools.cache(self._below_s)
         settings: dict[tuple[int, int], list[tuple[int, Fate, float]]] = {}
-        costs: dict[Candidate, float] = {}
+        costs: dict[PlanNumbers, float] = {}
         for cost, source, row, setting, fate, p99_s in zip(
             field.cost[part].tolist(), field.source[part].tolist(), field.row[part].tolist(),
             field.setting[part].tolist(), field.fate[part].tolist(), field.p99_s[part].tolist(), strict=True,
@@ -300,7 +300,7 @@ class _Walk:
             if p99_s < bound_s:
                 kind = self._fates[fate]
                 settings.setdefault((source, row), []).append((setting, kind, bound_s))
-                costs |= {Candidate(source, row, setting, policy): cost for policy in self._policies[kind]}
+                costs |= {PlanNumbers(source, row, setting, policy): cost for policy in self._policies[kind]}
         tasks = [RaceTask(*pair, *map(tuple, zip(*sorted(here), strict=True))) for pair, here in settings.items()]
         for result in self._race(tasks, at):
             self.counts[HOPELESS] += result.hopeless
@@ -315,15 +315,15 @@ class _Walk:
 
     def _race(self, tasks: Sequence[RaceTask], at: Workers) -> Iterator[RaceResult]:
         """Results of tasks as they come: kept ones first, and then those that are simulated now."""
-        found = [None if self._kept is None else self._kept.find(self.problem, task) for task in tasks]
-        yield from (result for result in found if result is not None)
-        missing = [task for task, result in zip(tasks, found, strict=True) if result is None]
+        known = [None if self._kept is None else self._kept.find(self.problem, task) for task in tasks]
+        yield from (result for result in known if result is not None)
+        missing = [task for task, result in zip(tasks, known, strict=True) if result is None]
         for index, result in in_order(at.map(race, self.problem, missing)):
             if self._kept is not None:
                 self._kept.add(self.problem, missing[index], result)
             yield result
 
-    def _take(self, cost: float, less: float, p99_s: float, plan: Candidate) -> None:
+    def _take(self, cost: float, less: float, p99_s: float, plan: PlanNumbers) -> None:
         """Put a plan on the front if it is better there, and keeps the requirements on the fresh seeds."""
         accuracy = -less
         below_s = self._below_s(accuracy)
@@ -341,9 +341,9 @@ class _Walk:
         here = fresh.figures["p99"].mean
         return any(plan.accuracy >= accuracy and plan.fresh.figures["p99"].mean <= here for plan in self.front)
 
-    def confirm(self, item: Candidate) -> FreshFigures:
+    def confirm(self, plan: PlanNumbers) -> FreshFigures:
         """Simulate a plan on the fresh seeds."""
         problem = self.problem
-        table = problem.table(problem.sources[item.source].table(item.row), item.setting)
-        traffics = [problem.drawn(item.setting, seed) for seed in problem.traffic.fresh]
-        return fresh_runs(problem, table, problem.policies[item.policy], traffics)
+        table = problem.table(problem.sources[plan.source].table(plan.row), plan.setting)
+        traffics = [problem.drawn(plan.setting, seed) for seed in problem.traffic.fresh]
+        return fresh_runs(problem, table, problem.policies[plan.policy], traffics)

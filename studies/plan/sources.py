@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from ...dse.exits.stage_times import keep_exits
 from ...dse.npu.choices import Objective, Overlap
-from ...dse.npu.costs import needs_of
+from ...dse.npu.costs import board_use_of
 from ...dse.npu.design import DesignTable, tabulate_design
+from ...dse.npu.evaluation import MARGIN, Evaluator
 from ...dse.npu.fbcb import FbcbTable
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.objectives import dynamic_energy
-from ...dse.npu.resources import Needs
-from ...dse.npu.search import MARGIN, Evaluator, RankedDesign, SearchOptions, SearchResult
-from ...dse.npu.space import Tile, designs
+from ...dse.npu.options import SearchOptions
+from ...dse.npu.resources import BoardUse
+from ...dse.npu.search import RankedDesign, SearchResult
+from ...dse.npu.space import designs
+from ...dse.npu.tiles import Tile, Tiles, tiles_of
 from ...formats import InputError
 from ...models import Exit, Network
 from ...platforms import Board
@@ -63,7 +66,7 @@ class Source(ABC):
     def energy_j(self) -> NDArray[np.float64]:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
 
-    def needs(self, row: int) -> Needs | None:
+    def board_use(self, row: int) -> BoardUse | None:
         """What a row takes of a board, where that is counted."""
         del row  # of no board
         return None
@@ -76,8 +79,8 @@ class Source(ABC):
     @property
     def work_s(self) -> NDArray[np.float64]:
         """Least time of the hardware for a sample that passes all exits, by row."""
-        found: NDArray[np.float64] = work_of(self.parts_s).sum(axis=(1, 2))
-        return found
+        work_s: NDArray[np.float64] = work_of(self.parts_s).sum(axis=(1, 2))
+        return work_s
 
     @abstractmethod
     def table(self, row: int) -> LatencyTable:
@@ -94,35 +97,36 @@ class BoardSource(Source):
     ) -> None:
         self.name, self.network, self.board, self.options = board.name, network, board, options
         self._choose(subnet)
-        space = designs(board, options.room(board), **options.counting(network))
-        dsps = -(-space[:, 1:].prod(axis=1) // board.macs_per_dsp)
-        parts_s = least_parts(network, board, options, space)
+        supply = options.supply(network, board)
+        tiles = designs(supply)
+        dsps = supply.demand(tiles).dsps
+        parts_s = least_parts(network, board, options, tiles)
         # of designs with as many DSPs the one with the least work for a sample first
-        order = np.lexsort((np.arange(len(space)), work_of(parts_s).sum(axis=(1, 2)), dsps))
-        self.tiles = [Tile(*row) for row in space[order].tolist()]
+        order = np.lexsort((np.arange(len(dsps)), work_of(parts_s).sum(axis=(1, 2)), dsps))
+        self.tiles = tiles_of(tiles[:, order])
         self.dsps, self.share, self.parts_s = dsps[order], dsps[order] / board.dsps, parts_s[order]
 
     @cached_property
     def energy_j(self) -> NDArray[np.float64]:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
         assert self.tiles is not None
-        return least_energies(self.network, self.board, self.options, np.array(self.tiles))
+        return least_energies(self.network, self.board, self.options, np.array(self.tiles).T)
 
     def table(self, row: int) -> LatencyTable:
         """The latency table of a row, with all exits."""
         assert self.tiles is not None
         return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row])))
 
-    def needs(self, row: int) -> Needs | None:
+    def board_use(self, row: int) -> BoardUse | None:
         """What a row takes of the board, where that is counted."""
         assert self.tiles is not None
-        return needs_of(*design_of(self.network, self.board, self.options, self.tiles[row]))
+        return board_use_of(*design_of(self.network, self.board, self.options, self.tiles[row]))
 
 
 def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile) -> tuple[DesignTable, FbcbTable]:
     """A design that was chosen elsewhere."""
-    found = SearchResult([RankedDesign.of(tile, 0.0)], 1)
-    return tabulate_design(network, board, options.model_copy(update={"tile": tile}), found)
+    result = SearchResult([RankedDesign.of(tile, 0.0)], 1)
+    return tabulate_design(network, board, options.model_copy(update={"tile": tile}), result)
 
 
 class TableSource(Source):
@@ -180,49 +184,45 @@ def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
     """
     assert table.subnets is not None
     assert table.stage_s is not None
-    found: list[Source] = []
+    sources: list[Source] = []
     states, subnets, _ = table.axes
     for number, subnet in enumerate(table.subnets):
         here = [table.stage_s[state * subnets + number] for state in range(states)]
         fastest = min(here, key=lambda stages: sum(times_s[0] for times_s in stages))
         alone = table.model_copy(update={"states": None, "reuse": None, "stage_s": [fastest]})
-        found.append(TableSource(name, alone, subnet=subnet))
-    return [*found, TableSource(f"{name}: all SubNets", table)]
+        sources.append(TableSource(name, alone, subnet=subnet))
+    return [*sources, TableSource(f"{name}: all SubNets", table)]
 
 
 def work_of(parts_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Least time of the hardware for a sample, by part: with the best batch size. Shapes: (..., B) to (...)."""
-    found: NDArray[np.float64] = (parts_s / np.arange(1, parts_s.shape[-1] + 1)).min(axis=-1)
-    return found
+    least: NDArray[np.float64] = (parts_s / np.arange(1, parts_s.shape[-1] + 1)).min(axis=-1)
+    return least
 
 
-def least_parts(
-    network: Network, board: Board, options: SearchOptions, space: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def least_parts(network: Network, board: Board, options: SearchOptions, tiles: Tiles) -> NDArray[np.float64]:
     """Times that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2, B)."""
     places, evaluator = _by_part(network, board, options)
     bound = options.overlap is Overlap.TILES
-    found = np.zeros((len(space), len(network.exits), 2, options.b_max))
-    for start in range(0, len(space), BLOCK):
-        cycles = MARGIN * evaluator.account(space[start : start + BLOCK], bound=bound)[0][0]
-        found[(slice(start, start + BLOCK), *places)] = cycles / board.clock_hz
-    return found
+    times_s = np.zeros((tiles.shape[1], len(network.exits), 2, options.b_max))
+    for start in range(0, tiles.shape[1], BLOCK):
+        cycles = MARGIN * evaluator.account(tiles[:, start : start + BLOCK], bound=bound)[0][0]
+        times_s[(slice(start, start + BLOCK), *places)] = cycles / board.clock_hz
+    return times_s
 
 
-def least_energies(
-    network: Network, board: Board, options: SearchOptions, space: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def least_energies(network: Network, board: Board, options: SearchOptions, tiles: Tiles) -> NDArray[np.float64]:
     """Energy for a sample that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2)."""
     places, evaluator = _by_part(network, board, options)
     macs = np.zeros((len(network.exits), 2))
     for layer in network.layers:
         macs[layer.stage - 1, int(layer.in_head)] += layer.gemm.macs if layer.gemm else 0
-    batch, found = np.arange(1, options.b_max + 1), np.zeros((len(space), *macs.shape))
-    for start in range(0, len(space), BLOCK):
-        _, words, accesses = evaluator.least(space[start : start + BLOCK], traffic=True)
+    batch, least_j = np.arange(1, options.b_max + 1), np.zeros((tiles.shape[1], *macs.shape))
+    for start in range(0, tiles.shape[1], BLOCK):
+        _, words, accesses = evaluator.least(tiles[:, start : start + BLOCK], traffic=True)
         energy_j = dynamic_energy(board, np.outer(macs[places], batch), words, accesses)
-        found[(slice(start, start + BLOCK), *places)] = work_of(energy_j)
-    return found
+        least_j[(slice(start, start + BLOCK), *places)] = work_of(energy_j)
+    return least_j
 
 
 def _by_part(
@@ -246,13 +246,13 @@ def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDAr
 
     Shapes: returns (E, 2, B).
     """
-    found = np.zeros((len(table.exits), 2, table.b_max))
+    parts = np.zeros((len(table.exits), 2, table.b_max))
     if not table.layers or table.variants > 1:
-        found[:, 0] = table.stage_array()[:, :, 1:].min(axis=0)
-        return found
+        parts[:, 0] = table.stage_array()[:, :, 1:].min(axis=0)
+        return parts
     for layer in table.layers:
-        found[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += getattr(layer, column)
-    return found
+        parts[(layer.exit or layer.stage) - 1, int(layer.exit > 0)] += getattr(layer, column)
+    return parts
 
 
 def with_setting(table: LatencyTable, setting: ExitSetting, exits: list[Exit]) -> LatencyTable:

@@ -28,7 +28,7 @@ class PlanStep:
 
 def steps_of(problem: PlanProblem, plan: Plan) -> list[PlanStep]:
     """Figures of a plan after each step."""
-    item = plan.candidate
+    item = plan.numbers
     source, policy = problem.sources[item.source], problem.policies[item.policy]
     setting, asked = problem.settings[item.setting], problem.traffic
     whole = source.table(item.row)

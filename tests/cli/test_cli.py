@@ -775,7 +775,7 @@ def endless(numbers):
 """
 ENDLESS_SEARCH = f"""{ENDLESS}
 from fluidb.cli import main
-from fluidb.dse.npu.search import Evaluator
+from fluidb.dse.npu.evaluation import Evaluator
 Evaluator.cost = lambda *_, **options: endless(np.zeros(1, dtype=np.int64))
 main()
 """

@@ -99,10 +99,10 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
     return max(port_free, complete[len(passes) - 1]) + burst(left[-1])
 
 
-def best(gemm, tiles, layouts, port, drain, source=(0, 1), beside=99):
+def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99):
     """The least (cycles, words, index of k, B_R, rows negated) over all stacked tiles, layouts and blocks of rows.
 
-    Layouts that have more than `beside` samples side by side in a tile of columns are left out.
+    Layouts that have more than `side_by_side` samples in a tile of columns are left out.
     """
     found = []
     for code, tile in enumerate(tiles):
@@ -115,7 +115,7 @@ def best(gemm, tiles, layouts, port, drain, source=(0, 1), beside=99):
                 len({place // C for place in range(start, min(start + T_C, B_P * C))})
                 for start in range(0, B_P * C, T_C)
             )
-            if most > beside:
+            if most > side_by_side:
                 continue
             room, line, V = max(tile[0] // most, 1), source[0], tile[3]
             # a block is of whole lines, if one fits, else of rows worked on at once

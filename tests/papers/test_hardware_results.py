@@ -15,7 +15,15 @@ from fluidb.models.loader import read_network_file
 from fluidb.models.works import layer_works
 from fluidb.papers.hardware import MEASUREMENTS
 from fluidb.papers.hardware.boards import CAFFE, FITTED, UNCALIBRATED, as_engine, hardware_dpu, rank_correlation
-from fluidb.papers.hardware.mlperf import RIGHT, TOGETHER, Summary, apart, hardware_mlperf, inside, read_submissions
+from fluidb.papers.hardware.mlperf import (
+    RIGHT,
+    TOGETHER,
+    SubmittedRun,
+    apart,
+    hardware_mlperf,
+    inside,
+    read_submissions,
+)
 from fluidb.papers.hardware.sheet import hardware_nvdla, seconds, sheet_layers
 from fluidb.papers.lab import Lab
 from fluidb.papers.rows import PREDICTED
@@ -157,12 +165,12 @@ def test_intervals_of_summaries_hold_as_many_as_theory_says() -> None:
     for _ in range(200):
         latency_s = np.sort(draw.pareto(2.0, (TOGETHER, requests)) + 1)
         ends = latency_s[:, [int(share * requests) for share in (0.97, 0.99, 0.999)]]
-        runs = [Summary(requests, tuple(each)) for each in ends.tolist()]
+        runs = [SubmittedRun(requests, tuple(each)) for each in ends.tolist()]
         shares.append(inside([run.p99 for run in runs], [run.interval() for run in runs]))
     assert np.mean(shares) == pytest.approx(RIGHT, abs=4 * np.std(shares) / 200**0.5)
     exact = tuple(share**-0.5 for share in (0.03, 0.01, 0.001))
     half = 1.96 * (0.99 * 0.01 / (0.25 * requests)) ** 0.5
-    assert Summary(requests, exact).interval(0.25) == pytest.approx([(0.01 + half) ** -0.5, (0.01 - half) ** -0.5])
+    assert SubmittedRun(requests, exact).interval(0.25) == pytest.approx([(0.01 + half) ** -0.5, (0.01 - half) ** -0.5])
 
 
 def test_runs_inside_and_apart_by_hand() -> None:

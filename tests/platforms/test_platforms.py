@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from builders import COMPILED, DATA, POCKET, TINY, edited, edits
-from fluidb.dse.npu.search import SearchOptions, search
+from fluidb.dse.npu.options import SearchOptions
+from fluidb.dse.npu.search import search
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import PLATFORMS, Platform, load_platform

@@ -20,7 +20,9 @@ from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.dse.exits.stage_times import stage_times
 from fluidb.dse.npu.design import tabulate_design
 from fluidb.dse.npu.latency import tabulate_latency
+from fluidb.dse.npu.resources import Supply
 from fluidb.dse.npu.space import designs
+from fluidb.dse.npu.tiles import tiles_of
 from fluidb.dse.subgraphs.search import find_subgraphs, latency_table
 from fluidb.formats import InputError
 from fluidb.models import Exit, load_network
@@ -120,7 +122,9 @@ def every_plan(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ran]:
             right = samples.correct[np.arange(400), columns[left]].mean()
             settings[kept, threshold if kept else None] = float(right)
     tables: dict[tuple[Any, ...], LatencyTable] = {}
-    for tile, ((kept, threshold), right) in product(map(tuple, designs(source.board).tolist()), settings.items()):
+    for tile, ((kept, threshold), right) in product(
+        map(tuple, tiles_of(designs(Supply.of(source.board)))), settings.items()
+    ):
         if (tile, kept) not in tables:
             network = NETWORK.keep_exits(kept, [NETWORK.exits[place - 1] for place in (*kept, 3)])
             options = SearchOptions.model_validate(dict(source.options) | {"tile": tile})
@@ -210,13 +214,13 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     assert len(found.front) == len(wanted)
     (source,) = problem.sources
     for plan, (_, right, plans) in zip(found.front, wanted, strict=True):
-        setting = problem.settings[plan.candidate.setting]
+        setting = problem.settings[plan.numbers.setting]
         assert plan.accuracy == right
         assert source.tiles is not None
         assert setting.thresholds is not None
         at = setting.thresholds[0] if setting.thresholds else None
-        policy = problem.policies[plan.candidate.policy].spec
-        assert (tuple(source.tiles[plan.candidate.row]), setting.kept, at, policy) in plans
+        policy = problem.policies[plan.numbers.policy].spec
+        assert (tuple(source.tiles[plan.numbers.row]), setting.kept, at, policy) in plans
     assert sum(number for name, number in found.counts.items() if name != "all") == found.counts["all"]
     assert found.least_cost is None or not wanted or found.least_cost <= wanted[0][0]
     assert (found.nearest is None) == bool(found.front)
@@ -407,7 +411,7 @@ def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch
 
 def dsps_of(problem: PlanProblem) -> list[int]:
     """DSPs of the plans on the front."""
-    found = [plan.candidate for plan in find_plans(problem).front]
+    found = [plan.numbers for plan in find_plans(problem).front]
     return [int(problem.sources[item.source].dsps[item.row]) for item in found]
 
 
@@ -503,7 +507,7 @@ def test_the_fewest_devices_of_a_cluster(asking: Run, tmp_path: Path) -> None:
     assert fewest[1].endswith(" of 10 devices")
     assert fewest[1] != fewest[0]
     done = asking(*asked, "--rate", 5, "-o", "p")
-    assert "bound     1 devices: no plan can cost less; proved for the requests of seed 0\n" in done.stdout
+    assert "bound     1 device: no plan can cost less; proved for the requests of seed 0\n" in done.stdout
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "partition.json", "plan.json"}
     assert asking("explain", "p").returncode == 0
 
@@ -548,7 +552,7 @@ def test_early_answers_keep_a_limit_that_nothing_else_keeps() -> None:
     )
     problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
     found = find_plans(problem)
-    assert [problem.policies[plan.candidate.policy].spec for plan in found.front] == texts[2:]
+    assert [problem.policies[plan.numbers.policy].spec for plan in found.front] == texts[2:]
     assert found.counts["latency of one sample"] == 2
 
 
@@ -564,7 +568,7 @@ def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
     source = TableSource("one", table_of([[1.0]]))
     problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
     found = find_plans(problem)
-    assert [problem.policies[plan.candidate.policy].spec for plan in found.front] == texts[1:]
+    assert [problem.policies[plan.numbers.policy].spec for plan in found.front] == texts[1:]
     assert found.counts["accuracy"] == 1
     of_all = problem_of(network, [source], problem.policies, [parse_requirement("accuracy_of_all >= 60 %")], traffic)
     assert find_plans(of_all).counts["accuracy"] == 2
@@ -611,8 +615,8 @@ def test_early_answers_may_be_right_more_often_than_later_ones() -> None:
     problem = problem_of(network, [source], [find_policy("serial:on_deadline=answer")], required, traffic, [0.5])
     (plan,) = find_plans(problem).front
     assert plan.accuracy == pytest.approx(1.0)
-    assert problem.most_accuracy(0, plan.candidate.setting, early=True) == pytest.approx(1.0)
-    assert problem.most_accuracy(0, plan.candidate.setting) < 0.2
+    assert problem.most_accuracy(0, plan.numbers.setting, early=True) == pytest.approx(1.0)
+    assert problem.most_accuracy(0, plan.numbers.setting) < 0.2
 
 
 def test_subnets_are_not_accurate_on_requests_that_they_drop() -> None:
@@ -697,7 +701,7 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
     assert by_file == by_options
     assert (tmp_path / "f.svg").exists()
     answer = ask.plan(tmp_path / "asked" / "q.toml")
-    records = [plan_record(item.found.problem, item.plan) for item in answer.front]
+    records = [plan_record(item.search.problem, item.plan) for item in answer.front]
     assert json.loads(json.dumps(records)) == by_file["front"]
     assert [step.change for step in answer.steps] == [step["change"] for step in by_file["steps"]]
     (fault,) = lines(asking("plan", "asked/q.toml", "--rate", 5))

@@ -71,7 +71,7 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
         "layers": f"{products} GEMMs and {len(found.layers) - products} memory-only that take time",
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
-        **blocks(found.needs),
+        **blocks(found.board_use),
         f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
     }
@@ -200,7 +200,7 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         "options": design.options,
         **design.tile.by_name,
         "dsp_share": design.dsp_share,
-        "blocks": found.needs and found.needs._asdict(),
+        "blocks": found.board_use and found.board_use.record,
         "mean_gop_s": found.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
         "layers": layers,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ....dse.npu.design import DesignTable
     from ....dse.npu.fbcb import FbcbTable
     from ....dse.npu.persistent import Sizes
-    from ....dse.npu.resources import Needs
+    from ....dse.npu.resources import BoardUse
     from ....models import Network
 
 
@@ -104,13 +104,13 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
 
 def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     from ....dse import OBJECTIVES, Objective
-    from ....dse.npu.costs import needs_of
+    from ....dse.npu.costs import board_use_of
 
     board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
     peak = 2e-9 * design.peak_macs_per_s
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
     rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
-    needs, luts = needs_of(design, fbcb), f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
+    taken, luts = board_use_of(design, fbcb), f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
     found = {
         "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
         "board": board_of(board),
@@ -119,8 +119,8 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
         "peak": f"{peak:,.1f} GOP/s",
         "DSPs": f"{design.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
-        "on-chip RAM": None if needs else percent(design.ram_share),
-        **blocks(needs),
+        "on-chip RAM": None if taken else percent(design.ram_share),
+        **blocks(taken),
         "weights that stay": _stays(design),
         **({} if design.lut_share is None else {"LUTs": luts}),
         "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
@@ -140,9 +140,9 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     yield from ranking(design)
 
 
-def blocks(needs: Needs | None) -> dict[str, str]:
+def blocks(taken: BoardUse | None) -> dict[str, str]:
     """Lines on the blocks, LUTs and flip-flops of an FPGA that a design takes, and whether it can be placed."""
-    if needs is None:
+    if taken is None:
         return {}
 
     def number(value: float) -> str:
@@ -153,17 +153,17 @@ def blocks(needs: Needs | None) -> dict[str, str]:
         share = f" ({percent(total / board, 1)})" if board else ""
         return f"{number(total)} of {board:,}{share}" + (f": {parts}" if parts else "")
 
-    found = {"block RAMs": of(needs.total_block_rams, needs.block_rams_of_board, needs.block_rams)}
-    if needs.ultra_rams_of_board:
-        found["UltraRAMs"] = of(needs.total_ultra_rams, needs.ultra_rams_of_board, needs.ultra_rams)
-    if needs.luts is not None and needs.flip_flops is not None:
-        found["LUTs"] = of(needs.total_luts, needs.luts_of_board or 0, needs.luts)
-        found["flip-flops"] = of(needs.total_flip_flops, needs.flip_flops_of_board or 0, needs.flip_flops)
-        found["side by side"] = f"{needs.beside} sample{'s' * (needs.beside > 1)} in a tile of columns, at most"
-    elif needs.lutram_luts:
-        found["small banks"] = f"{needs.lutram_luts:,} LUTs"
-    if needs.total_block_rams > needs.block_rams_of_board:
-        found["block RAMs"] += f"; it cannot be placed with T_R above {needs.largest_T_R:,}"
+    found = {"block RAMs": of(taken.total_block_rams, taken.block_rams_of_board, taken.block_rams)}
+    if taken.ultra_rams_of_board:
+        found["UltraRAMs"] = of(taken.total_ultra_rams, taken.ultra_rams_of_board, taken.ultra_rams)
+    if taken.luts is not None and taken.flip_flops is not None:
+        found["LUTs"] = of(taken.total_luts, taken.luts_of_board or 0, taken.luts)
+        found["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
+        found["side by side"] = f"{taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns, at most"
+    elif taken.lutram_luts:
+        found["small banks"] = f"{taken.lutram_luts:,} LUTs"
+    if taken.total_block_rams > taken.block_rams_of_board:
+        found["block RAMs"] += f"; it cannot be placed with T_R above {taken.largest_T_R:,}"
     return found
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ....tables.partition import PartitionTable, RowRange, WholeStep
 
 RULE = "How layers are fused into blocks (`fluidb docs edgesp`)."
-DEVICES = "The first N devices; a sweep, e.g. 1..10; or those that together are the fastest."
+DEVICES = "The first N devices; a range to sweep, e.g. 1..10; or best, the fastest subset."
 BEST = "best"
 
 

@@ -227,7 +227,7 @@ def test_a_share_of_macs_cannot_be_required(folder: Path, command: list[str]):
 
 BAD: dict[str, tuple[list[str], str]] = {
     "no output": (["latency", TINY, "dev.toml"], "latency: a device expects --output, found none; add e.g. -o DIR"),
-    "no device": (["latency", "d", "-o", "e"], "latency: --output, --force and --plot need a device"),
+    "no device": (["latency", "d", "-o", "e"], "latency: --output and --plot need a device"),
     "a board": (["latency", TINY, POCKET, "-o", "e"], "expected a device, found a board; search an NPU for it"),
     "unknown device": (
         ["latency", TINY, "rtx-2080", "-o", "e"],

@@ -17,7 +17,7 @@ from fluidb.dse import SearchOptions, search, tabulate_design
 from fluidb.dse.hardware import jobs
 from fluidb.dse.integers.window import Window
 from fluidb.dse.npu.costs import configured, layer_costs
-from fluidb.dse.npu.space import Tile
+from fluidb.dse.npu.tiles import Tile
 from fluidb.formats import InputError
 from fluidb.models import Shape, load_network
 from fluidb.models.lowering import lower
@@ -111,9 +111,9 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
         R, P = window.R, window.P
         if min(tile) < 1:
             continue
-        beside = samples_side_by_side(C, T_C, layout[2])
-        most = T_R // beside
-        if beside > design.S or most < 1 or B_R * R * math.ceil(layout[2] * C / T_C) * math.ceil(P / T_P) > 1500:
+        samples = samples_side_by_side(C, T_C, layout[2])
+        most = T_R // samples
+        if samples > design.S or most < 1 or B_R * R * math.ceil(layout[2] * C / T_C) * math.ceil(P / T_P) > 1500:
             continue
         rows = min(most, B_R * R)
         if rng.random() < 0.7:  # any, or blocks of about the same rows

@@ -326,10 +326,10 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
     package = (engine / "rtl" / "engine_pkg.sv").read_text()
     found = dict(re.findall(r"localparam int (T_R|T_P|T_C|V|W|S) = (\d+);", package))
     _, T_P, T_C, _ = design.tile
-    beside = int(found.pop("S"))
+    samples = int(found.pop("S"))
     words = int(design.platform.port.words)
     assert found == {name: str(size) for name, size in (design.tile._asdict() | {"W": words}).items()}
-    assert 1 <= beside <= design.options.b_max
+    assert 1 <= samples <= design.options.b_max
     if T_P * T_C > 100:
         return  # takes a minute
     lint = [tool("verilator"), "--lint-only", "-Wall", "--top-module", "npu", *SOURCES]

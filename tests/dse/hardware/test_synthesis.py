@@ -12,7 +12,7 @@ import pytest
 from builders import tool
 from fluidb.dse import Tile, read_design
 from fluidb.dse.hardware.write import package_text
-from fluidb.dse.npu.resources import banks, cells, halves
+from fluidb.dse.npu.banks import banks_of, cells, halves
 from fluidb.platforms import Board, load_platform
 from test_engine import SOURCE, Design, write_package
 
@@ -33,7 +33,7 @@ def synthesised(sources: str, top: str, folder: Path) -> dict[str, Counter[str]]
 def expected(board: Board, tile: Tile) -> Counter[str]:
     """Cells by the model: a bank is of blocks of 36 Kb, or of 18 Kb if it takes an odd number of those."""
     found = Counter({"DSP48E1": tile.macs})
-    for bank in banks(board, *tile).values():
+    for bank in banks_of(board, tile).values():
         each, cell = int(halves(bank.width, bank.rows)), "RAMB36E1"
         if each % 2:
             cell = "RAMB18E1"

@@ -23,10 +23,14 @@ from fluidb.dse import (
 )
 from fluidb.dse.npu import kernels, schedule
 from fluidb.dse.npu.costs import Cause, layer_costs
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.fbcb import encode
+from fluidb.dse.npu.layouts import LayerKind, arrange
 from fluidb.dse.npu.pareto import Axis
-from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
-from fluidb.dse.npu.space import DesignSpace, LayerKind, arrange, designs, stacked
+from fluidb.dse.npu.resources import Supply
+from fluidb.dse.npu.search import RankedDesign, SearchResult
+from fluidb.dse.npu.space import DesignSpace, designs
+from fluidb.dse.npu.tiles import stacked, tiles_of, with_rows
 from fluidb.dse.npu.workload import distinct
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -63,8 +67,9 @@ def products(draw):
 def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT, source=(0, 1)):
     """Cycles, those that compute, beats' cycles, first load, last store, words, of weights, blocks, their rows."""
     columns = (gemm, float), (source, float), (tile, float), (layout, int)
-    rows = (np.array([values], dtype=kind) for values, kind in columns)
-    return schedule.run_layers(*rows, np.array([blocks]), np.ones(1), port, drain, mode, 1.0)[0]
+    gemms, sources, tiles, layouts = (np.array([values], dtype=kind) for values, kind in columns)
+    layers, engine = schedule.LayerSizes(gemms, sources, np.ones(1)), schedule.EngineTimes(port, drain, 0, 1.0)
+    return schedule.run_layers(layers, tiles, layouts, np.array([blocks]), engine, mode)[0]
 
 
 def samples_of_a_tile(gemm, tile, layout):
@@ -84,9 +89,9 @@ def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, dr
     found = ran(gemm, tile, layout, blocks, port, float(drain), source=source)
     cycles, busy, beats, first, last, words, _, divided, rows = found
     line, rows = source[0], int(rows)
-    beside, V = samples_of_a_tile(gemm, tile, layout), tile[3]
-    if not line or line * beside > tile[0]:  # no line fits
-        line = V if V * beside <= tile[0] else 1
+    samples, V = samples_of_a_tile(gemm, tile, layout), tile[3]
+    if not line or line * samples > tile[0]:  # no line fits
+        line = V if V * samples <= tile[0] else 1
     down = layout[1] * gemm[0]
     assert rows == min(line * -(-down // line // blocks), down)
     assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain, source)
@@ -96,10 +101,10 @@ def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, dr
 
 
 def test_no_layer_of_a_network_takes_less_than_the_least_bound_of_its_layouts():
-    space = np.array([(1024, 7, 128, 1), (2016, 14, 64, 2), (512, 30, 20, 1), (256, 3, 250, 4), (96, 64, 13, 1)])
+    tiles = [(1024, 7, 128, 1), (2016, 14, 64, 2), (512, 30, 20, 1), (256, 3, 250, 4), (96, 64, 13, 1)]
     evaluator = Evaluator(load_network("resnet50"), load_platform("zc706"), SearchOptions())
-    for design in space[:, None]:
-        least, found = (evaluator.account(design, bound=bound)[1].cycles for bound in (True, False))
+    for tile in tiles:
+        least, found = (evaluator.account(Tile(*tile).array, bound=bound)[1].cycles for bound in (True, False))
         assert np.all(least <= found)
         assert np.all(least >= 0.5 * found)
 
@@ -111,13 +116,14 @@ def test_no_layer_of_a_network_takes_less_than_the_least_bound_of_its_layouts():
 def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
     gemm, source = product
     of = tuple(map(float, gemm)), tuple(map(float, tile)), layout
-    shape = kernels.shape_of(*of)
+    shape, rate = kernels.shape_of(*of), port.words * port.ready / port.cycles
     cycles, *_, blocks, rows = ran(gemm, tile, layout, blocks, port, source=source)
     down = layout[1] * gemm[0]
     for first, last in ((rows, down - (blocks - 1) * rows), (1, 0)):
-        least = schedule.least_cycles(of[0], source, *of[1:], shape, blocks, first, last, port, 15.0, 1.0)
+        layer, engine = schedule.LayerSizes(of[0], source, 1.0), schedule.EngineTimes(port, 15.0, 0, rate)
+        least = schedule.least_cycles(layer, *of[1:], shape, blocks, first, last, engine)
         assert max(least) <= cycles
-    ideal = schedule.ideal_cycles(*of, shape, blocks, port.words * port.ready / port.cycles, 1.0)
+    ideal = schedule.ideal_cycles(layer, *of[1:], shape, blocks, engine)
     assert ideal <= cycles
 
 
@@ -138,14 +144,14 @@ def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
     gemm, source = product
     of = evaluator([(*gemm, False, *source)], b, gb_s)
     port, drain = board_of(4, 400, gb_s).port, naive_engine.drain_of(tile[1])
-    tiles = [tuple(row) for row in stacked(np.array([Tile(*tile)]))[..., 0].T.astype(int).tolist()]
+    tiles = [tuple(row) for row in stacked(Tile(*tile).array)[..., 0].T.astype(int).tolist()]
     rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in range(1, b + 1)]
     most = side_by_side(board_of(4, 400, gb_s), tile[3])
     cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain, source, most)
     choice = of.choose(Tile(*tile))
     found = [getattr(choice, name)[0, -1] for name in ("cycles", "words", "codes", "B_R")]
     assert found == [cycles, words, code, B_R]
-    chosen = stacked(np.array([Tile(*tile)]))[:, code, 0]
+    chosen = stacked(Tile(*tile).array)[:, code, 0]
     blocks = int(choice.blocks[0, -1])
     assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source=source)[8] == -minus_rows
 
@@ -155,13 +161,14 @@ def test_a_memory_only_layer_is_no_faster_than_the_port():
     board, network = load_platform("u50"), load_network("resnet50")
     assert board.words_per_cycle > board.port.words
     for overlap, rate in (("tiles", board.port.words), ("ideal", board.words_per_cycle)):
-        options = SearchOptions(b_max=2, overlap=overlap, tile=Tile(512, 7, 64))
+        tile = Tile(512, 7, 64)
+        options = SearchOptions(b_max=2, overlap=overlap, tile=tile)
         found = search(network, board, options)
         design, fbcb = tabulate_design(network, board, options, found)
         costs = layer_costs(design, fbcb)
         alone = [layer.gemm is None for layer in network.layers]
         assert costs.time_s[alone] * board.clock_hz == pytest.approx(costs.words[alone] / rate)
-        cycles = Evaluator(network, board, options).account(np.array([options.tile]))[0][0]
+        cycles = Evaluator(network, board, options).account(tile.array)[0][0]
         assert cycles[0].sum(axis=0) / board.clock_hz == pytest.approx(costs.time_s.sum(axis=0), rel=1e-9)
 
 
@@ -187,7 +194,7 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
     network, board = load_network(network), without_logic(board)
     choice = Evaluator(network, board, SearchOptions()).choose(Tile(*tile))
     work, rows = distinct(network)
-    tiles = stacked(np.array([Tile(*tile)]))[..., 0]
+    tiles = stacked(Tile(*tile).array)[..., 0]
     least = np.full((len(work.gemms), 8), np.inf)
     drain = float(schedule.drain_cycles(tile[1]))
     cases = []
@@ -204,9 +211,12 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
                     blocks = [n for n, each in zip(fitting, high, strict=True) if n == fitting[0] or each >= 64]
                     cases += [(u, b, gemm, work.sources[u], tiles[:, code], layout, n) for n in blocks]
     columns = list(zip(*cases, strict=True))
-    found = schedule.run_layers(
-        *(np.array(column) for column in columns[2:]), np.ones(len(cases)), board.port, drain, schedule.AS_BUILT, 1.0
+    gemms, sources, *of_design = (np.array(column) for column in columns[2:])
+    layers, engine = (
+        schedule.LayerSizes(gemms, sources, np.ones(len(cases))),
+        schedule.EngineTimes(board.port, drain, 0, 1.0),
     )
+    found = schedule.run_layers(layers, *of_design, engine, schedule.AS_BUILT)
     np.minimum.at(least, (np.array(columns[0]), np.array(columns[1]) - 1), found[:, 0])
     assert np.array_equal(choice.cycles, least[rows])
 
@@ -220,9 +230,9 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
 def test_a_search_by_bound_ranks_as_the_exhaustive_one(gemms, dsps, kibit, gb_s, b_max, objective, overlap, pixels):
     board = board_of(dsps, kibit, gb_s).model_copy(update={**ENERGIES, "pixels": pixels})
     options = SearchOptions(b_max=b_max, objective=objective, overlap=overlap)
-    network, space = network_of(gemms, 100), designs(board, placed=options.placed)
-    assert set(space[:, 3]) == {1} if overlap is Overlap.PAPER else set(space[:, 3]) <= set(pixels)
-    assert search(network, board, options).ranking == ranked(network, board, options, space, 5)
+    network, tiles = network_of(gemms, 100), designs(Supply.of(board, placed=options.placed))
+    assert set(tiles[3]) == {1} if overlap is Overlap.PAPER else set(tiles[3]) <= set(pixels)
+    assert search(network, board, options).ranking == ranked(network, board, options, tiles, 5)
 
 
 def every_design(board, V):
@@ -239,11 +249,11 @@ def test_a_space_has_every_design_of_the_pixels_that_a_board_allows(dsps, kibit,
     expected = set.union(*(every_design(board, V) for V in pixels))
     if not expected:
         return
-    found = designs(board).tolist()
-    assert sorted(map(tuple, found)) == sorted(expected)
-    boxes = DesignSpace(board)
-    assert sorted(boxes.within(boxes.boxes()).tolist()) == sorted(found)
-    assert boxes.size == len(found)
+    found = tiles_of(designs(Supply.of(board)))
+    assert sorted(found) == sorted(expected)
+    space = DesignSpace(Supply.of(board))
+    assert sorted(tiles_of(space.within(space.boxes()))) == sorted(found)
+    assert space.size == len(found)
 
 
 @pytest.mark.parametrize("pixels", [[1], [1, 2, 8]])
@@ -253,10 +263,10 @@ def test_a_front_by_bound_is_that_of_all_designs(pixels):
     options = SearchOptions(b_max=3)
     for axes in ([Axis.DSP], [Axis.DSP, Axis.LATENCY]):
         front = find_front(network, board, options, axes)
-        of, space = Evaluator(network, board, options), designs(board)
-        rate = of.rate(space, [Objective.GOP_S, Objective.LATENCY])
+        of, tiles = Evaluator(network, board, options), designs(Supply.of(board))
+        rate = of.rate(tiles, [Objective.GOP_S, Objective.LATENCY])
         rows = np.column_stack(
-            [space[:, 1] * space[:, 2] * space[:, 3], rate[:, 1] if len(axes) > 1 else 0 * rate[:, 1], -rate[:, 0]]
+            [tiles[1] * tiles[2] * tiles[3], rate[:, 1] if len(axes) > 1 else 0 * rate[:, 1], -rate[:, 0]]
         )
         kept = {
             tuple(row)
@@ -265,7 +275,7 @@ def test_a_front_by_bound_is_that_of_all_designs(pixels):
         }
         points = {(p.takes[0], p.takes[1] if len(axes) > 1 else 0.0, -p.objective) for p in front.points}
         assert points == kept
-        assert front.designs_evaluated < len(space)
+        assert front.designs_evaluated < tiles.shape[1]
 
 
 @given(
@@ -332,8 +342,8 @@ def test_how_much_longer_than_the_ideal(network, board, tile, longer):
 @pytest.mark.parametrize(("network", "T_P", "T_C"), [("resnet50", 7, 128), ("mobilenet_v2", 14, 64)])
 def test_more_rows_are_never_slower(network, T_P, T_C):
     """As docs/model.md says of the grid that it names."""
-    space = np.array([(T_R, T_P, T_C, 1) for T_R in range(128, 2049, 128)])
-    rate = Evaluator(load_network(network), without_logic("zc706"), SearchOptions()).rate(space, [Objective.GOP_S])
+    tiles = with_rows(Tile(2, T_P, T_C).array, np.arange(128, 2049, 128))
+    rate = Evaluator(load_network(network), without_logic("zc706"), SearchOptions()).rate(tiles, [Objective.GOP_S])
     assert (np.diff(rate[:, 0]) >= 0).all()
 
 

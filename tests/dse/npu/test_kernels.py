@@ -19,9 +19,12 @@ from builders import (
 )
 from fluidb.dse import Batching
 from fluidb.dse.npu import kernels
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.fbcb import K_NAMES
-from fluidb.dse.npu.search import Evaluator
-from fluidb.dse.npu.space import LayerKind, Tile, arrange, designs, make_plan, stacked
+from fluidb.dse.npu.layouts import LayerKind, arrange, make_plan
+from fluidb.dse.npu.resources import Supply
+from fluidb.dse.npu.space import designs
+from fluidb.dse.npu.tiles import Tile, stacked
 from fluidb.dse.npu.workload import distinct
 from fluidb.platforms import Board
 from hypothesis import given, settings
@@ -29,7 +32,7 @@ from hypothesis import strategies as st
 
 
 def cost(gemm, tile, code, b, B_R, rate, mode):
-    shape = stacked(np.array([Tile(*tile)]))[:, code, 0]
+    shape = stacked(Tile(*tile).array)[:, code, 0]
     if not shape.all():
         return None
     layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
@@ -55,7 +58,7 @@ def test_cost_of_a_layer_equals_plain_loops(gemm, tile, code, b, rate, mode, dat
 def test_words_tile_by_tile_equal_a_walk_over_the_tiles(gemm, tile, code, b, mode, data):
     mode = "fluid" if mode == "eq1" else mode
     B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
-    shape = stacked(np.array([Tile(*tile)]))[:, code]
+    shape = stacked(Tile(*tile).array)[:, code]
     layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
     if shape.all():
         found = kernels.count_tile_words(np.array(gemm, dtype=float), shape, np.array([layout]), 1.0)
@@ -80,11 +83,11 @@ def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stackin
 
 
 def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=True):
-    found, space = evaluator(network, b_max, rate, mode, stacking=stacking), np.array([Tile(*tile)])
+    found, tiles = evaluator(network, b_max, rate, mode, stacking=stacking), Tile(*tile).array
     found.work = distinct(network)[0]._replace(memory_words=np.array(memory_words, dtype=np.float64))
-    cycles = found.account(space)[0][0]
+    cycles = found.account(tiles)[0][0]
     if not found.plan.literal:
-        assert found.cycles(space).tolist() == cycles.tolist()
+        assert found.cycles(tiles).tolist() == cycles.tolist()
     return cycles[0]
 
 
@@ -104,11 +107,11 @@ def test_cycles_of_each_stage_equal_plain_loops(gemms, tile, b_max, rate, mode, 
 def test_a_design_costs_the_same_wherever_it_stands_in_a_block(several, gemm, per_sample, rate):
     """Blocks are vectors, and the last one is filled up."""
     of = evaluator(network_of([(*gemm, per_sample)], 5), 4, rate, "fluid")
-    space = np.array(several * (1 + kernels.BLOCK // len(several)))
-    found = of.cycles(space)
+    tiles = np.array(several * (1 + kernels.BLOCK // len(several))).T
+    found = of.cycles(tiles)
     for tile, cycles in zip(several, found, strict=False):
-        assert cycles.tolist() == of.cycles(np.array([Tile(*tile)]))[0].tolist()
-    assert np.array_equal(found[len(several) : 2 * len(several)], found[: len(space) - len(several)][: len(several)])
+        assert cycles.tolist() == of.cycles(Tile(*tile).array)[0].tolist()
+    assert np.array_equal(found[len(several) : 2 * len(several)], found[: len(found) - len(several)][: len(several)])
 
 
 @given(any_gemm, tiles, st.integers(1, 6), words_per_cycle, modes)
@@ -130,9 +133,10 @@ def test_products_of_two_activations_run_sample_by_sample_in_every_mode(gemm, ti
 
 
 def test_designs_of_several_blocks_take_the_cycles_of_each():
-    found, space = evaluator(network_of([(49, 6, 10, 1), (1, 30, 7, 2)]), 3, 0.7, "fluid"), designs(board_of(90))
-    assert len(space) % kernels.BLOCK > 0 < len(space) // kernels.BLOCK
-    assert found.cycles(space).tolist() == found.account(space)[0][0].tolist()
+    found = evaluator(network_of([(49, 6, 10, 1), (1, 30, 7, 2)]), 3, 0.7, "fluid")
+    tiles = designs(Supply.of(board_of(90)))
+    assert tiles.shape[1] % kernels.BLOCK > 0 < tiles.shape[1] // kernels.BLOCK
+    assert found.cycles(tiles).tolist() == found.account(tiles)[0][0].tolist()
 
 
 @given(any_gemm, tiles, batches, words_per_cycle, st.data())

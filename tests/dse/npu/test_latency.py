@@ -12,7 +12,8 @@ from builders import POCKET, TINY, paper_options
 from fluidb.dse import Batching, Tile, search, tabulate_design, tabulate_latency
 from fluidb.dse.npu.choices import Overlap
 from fluidb.dse.npu.costs import layer_costs
-from fluidb.dse.npu.search import RankedDesign, SearchOptions, SearchResult
+from fluidb.dse.npu.options import SearchOptions
+from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform

@@ -11,13 +11,19 @@ import pytest
 import synthesis
 from builders import network_of, tool
 from fluidb.dse import Limits, SearchOptions, Tile, search
-from fluidb.dse.npu import logic, resources
+from fluidb.dse.npu import logic
+from fluidb.dse.npu.banks import choosers, halves
 from fluidb.dse.npu.choices import Batching, Objective, Overlap
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.fbcb import entry_bits
+from fluidb.dse.npu.layouts import LayerKind, arrange
+from fluidb.dse.npu.logic import NO_ENTRIES
 from fluidb.dse.npu.objectives import OBJECTIVES
-from fluidb.dse.npu.resources import NO_ENTRIES
-from fluidb.dse.npu.search import Evaluator, rank
-from fluidb.dse.npu.space import ANY, Beside, DesignSpace, LayerKind, arrange, designs, stacked
+from fluidb.dse.npu.resources import Demand, board_use, counts_logic, most_rows
+from fluidb.dse.npu.search import rank
+from fluidb.dse.npu.side_by_side import NONE_NEEDED, Needed
+from fluidb.dse.npu.space import DesignSpace, designs
+from fluidb.dse.npu.tiles import stacked, tiles_of
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from synthesis import Row, Size, read_table
@@ -47,14 +53,13 @@ def own_luts(row: Row) -> int:
         "outputs": (2 * W * -(-T_C // W), 16, 2 * half),
     }  # fmt: skip
     number, width, rows = banks.get(row.part, (0, 1, 1))
-    small = resources.halves(width, rows) == 0
-    return row.luts - int(number * small * resources.choosers(width, rows))
+    return row.luts - int(number * (halves(width, rows) == 0) * choosers(width, rows))
 
 
 def features_of(row: Row) -> list[float]:
-    T_R, T_P, T_C, W, S = row.size[:5]
+    *sizes, W, S = row.size[:5]
     beyond = row.part in synthesis.BEYOND
-    grown = logic.features_beyond(entries_of(row.size)) if beyond else logic.features(W, T_R, T_P, T_C, S)
+    grown = logic.features_beyond(entries_of(row.size)) if beyond else logic.features(W, Tile(*sizes), S)
     return [float(value) for value in grown[row.part]]
 
 
@@ -89,11 +94,11 @@ def test_parts_that_were_not_fitted():
 def counted(row: Row) -> tuple[float, float]:
     """Look-up tables and flip-flops of a whole engine by the model."""
     board = ZC706.model_copy(update={"port_words": row.size.W, "bandwidth_gb_s": 0.1})
-    found = resources.logic_of(board, *row.size[:3], 1, row.size.S)
-    for counts in found:
+    counted = Demand(board, Tile(*row.size[:3]), row.size.S).logic
+    for counts in counted:
         for part in synthesis.BEYOND:
             counts.pop(part, None)
-    return float(found.total_luts), float(found.total_flip_flops)
+    return float(counted.total_luts), float(counted.total_flip_flops)
 
 
 def test_whole_engines_are_as_their_parts():
@@ -113,7 +118,7 @@ def test_flip_flops_of_parts_are_counted_from_their_registers():
             assert 0 <= found - row.flip_flops <= (22 if row.part == "fbe" else 258), row  # registers in tables, W = 4
             continue
         T_R, T_P, T_C, W, S = row.size[:5]
-        found = float(logic.flip_flops(W, T_R, T_P, T_C, S)[row.part])
+        found = float(logic.flip_flops(W, Tile(T_R, T_P, T_C), S)[row.part])
         shared = 3 + float(logic.bits(2 * T_P + 1))  # all weights have them together, the rows of two elements once
         found += {"weights": shared / 2, "control": -shared}.get(row.part, 0)
         small = {"sums": 2 * 48, "inputs": 32 * T_P * W, "outputs": 32 * W * -(-T_C // W)}.get(row.part, 0)
@@ -130,7 +135,7 @@ def test_a_synthesis_can_be_repeated():
 
 def test_a_port_of_another_width_is_counted_as_the_next_power_of_two():
     for words, next_ in ((48, 64), (3, 4), (16, 16), (1, 1)):
-        one, other = (logic.engine(W, 1024, 7, 128, 2) for W in (words, next_))
+        one, other = (logic.engine(W, Tile(1024, 7, 128), 2) for W in (words, next_))
         assert (one.total_luts, one.total_flip_flops) == (other.total_luts, other.total_flip_flops)
 
 
@@ -139,9 +144,14 @@ def test_more_of_anything_takes_no_less():
     for _ in range(300):
         T_R, T_P, T_C = (int(draw.integers(1, most)) for most in (5000, 40, 300))
         W, S = 2 ** int(draw.integers(0, 7)), 2 ** int(draw.integers(0, 4))
-        least = logic.engine(W, T_R, T_P, T_C, S)
-        for more in ((T_R, T_P + 1, T_C, S), (T_R, T_P, T_C + 1, S), (T_R, T_P, T_C, 2 * S), (2 * T_R, T_P, T_C, S)):
-            found = logic.engine(W, *more)
+        least = logic.engine(W, Tile(T_R, T_P, T_C), S)
+        for *more, most in (
+            (T_R, T_P + 1, T_C, S),
+            (T_R, T_P, T_C + 1, S),
+            (T_R, T_P, T_C, 2 * S),
+            (2 * T_R, T_P, T_C, S),
+        ):
+            found = logic.engine(W, Tile(*more), most)
             assert found.total_luts >= least.total_luts
             assert found.total_flip_flops >= least.total_flip_flops
 
@@ -158,24 +168,24 @@ def test_a_search_equals_brute_force_within_look_up_tables_and_flip_flops(batchi
             update={key: most, "dsps": 24, "bandwidth_gb_s": 0.6, "port_words": 4, "block_rams": 60}
         )
         options = SearchOptions(batching=batching, b_max=b_max)
-        beside, entries = options.beside(network), options.entries(network)
+        supply = options.supply(network, board)
         pairs = [(T_P, T_C) for T_P in range(1, 25) for T_C in range(1, 24 // T_P + 1)]
         T_P, T_C = np.array(pairs).T
-        T_R = np.minimum(resources.most_rows(board, T_P, T_C), (board.on_chip_bits // 32 - T_P * T_C) // (T_P + T_C))
+        T_R = (board.on_chip_bits // 32 - T_P * T_C) // (T_P + T_C)
+        T_R = most_rows(board, np.array([T_R, T_P, T_C, np.ones_like(T_R)]))
         expected = []
-        for tile in zip((T_R - T_R % 2).tolist(), T_P.tolist(), T_C.tolist(), strict=True):
-            found = resources.logic_of(board, *tile, 1, int(beside.of(tile[2])), entries)
+        for tile in map(Tile, (T_R - T_R % 2).tolist(), T_P.tolist(), T_C.tolist()):
+            found = Demand(board, tile, int(supply.needed.by(tile)), supply.entries).logic
             assert board.luts is not None
             assert board.flip_flops is not None
             if found.total_luts <= board.luts and found.total_flip_flops <= board.flip_flops:
-                expected.append((*tile, 1))
-        space = designs(board, beside=beside, entries=entries)
-        assert sorted(map(tuple, space.tolist())) == sorted(expected)
-        boxes = DesignSpace(board, beside=beside, entries=entries)
-        assert sorted(map(tuple, boxes.within(boxes.boxes()).tolist())) == sorted(expected)
-        values = Evaluator(network, board, options).rate(space, [Objective.GOP_S])[:, 0]
-        best = space[rank(space, OBJECTIVES[Objective.GOP_S].losses(values))[:5]]
-        assert [design.tile for design in search(network, board, options).ranking] == [Tile(*row) for row in best]
+                expected.append(tile)
+        tiles, space = designs(supply), DesignSpace(supply)
+        assert sorted(tiles_of(tiles)) == sorted(expected)
+        assert sorted(tiles_of(space.within(space.boxes()))) == sorted(expected)
+        values = Evaluator(network, board, options).rate(tiles, [Objective.GOP_S])[:, 0]
+        best = rank(tiles, OBJECTIVES[Objective.GOP_S].losses(values))[:5]
+        assert [design.tile for design in search(network, board, options).ranking] == tiles_of(tiles[:, best])
 
 
 def test_layouts_have_as_many_samples_side_by_side_as_fit(monkeypatch):
@@ -186,11 +196,11 @@ def test_layouts_have_as_many_samples_side_by_side_as_fit(monkeypatch):
         tile, b = tuple(int(draw.integers(2, most)) for most in (60, 6, 14)), int(draw.integers(2, 7))
         most = int(draw.choice([1, 2, 4]))
         monkeypatch.setattr(
-            SearchOptions, "most_beside", lambda self, network, board, space, most=most: np.full(len(space), most)
+            SearchOptions, "samples_side_by_side", lambda self, network, board, of, most=most: np.full(len(of[0]), most)
         )
         board = ZC706.model_copy(update={"bandwidth_gb_s": 0.6, "port_words": 4})
         choice = Evaluator(network_of([gemm]), board, SearchOptions(b_max=b)).choose(Tile(*tile))
-        tiles = [tuple(row) for row in stacked(np.array([Tile(*tile)]))[..., 0].T.astype(int).tolist()]
+        tiles = [tuple(row) for row in stacked(Tile(*tile).array)[..., 0].T.astype(int).tolist()]
         rows = [
             (b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SINGLE_ROW if gemm[0] == 1 else LayerKind.SHARED))
             for B_R in range(1, b + 1)
@@ -213,9 +223,9 @@ def test_the_only_layout_touches_no_more_samples_than_it_is_said_to():
         for T_C in range(1, 40):
             for b in (1, 3, 8):
                 touched = samples_of_a_tile((1, 1, C), (1, 1, T_C), (b, 1, b, 1))
-                found = int(Beside(b, C).of(T_C))
+                found = int(Needed(b, C).by(Tile(2, 1, T_C)))
                 assert touched <= found <= 1 << (b - 1).bit_length()
-    assert ANY.of(np.arange(1, 9)).tolist() == [1] * 8
+    assert NONE_NEEDED.by(Tile(2, 1, 9)) == 1
 
 
 def test_what_takes_too_many_look_up_tables_is_refused(fluidb):
@@ -236,7 +246,7 @@ def test_what_takes_too_many_look_up_tables_is_refused(fluidb):
 def test_a_limit_is_of_the_engine_and_with_the_paper_of_its_fit():
     network, limits = load_network("alexnet"), Limits(max_luts=80_000)
     found = search(network, ZC706, SearchOptions(b_max=2, limits=limits)).best.tile
-    taken = resources.needs(ZC706, found)
+    taken = board_use(ZC706, found)
     assert taken is not None
     assert taken.luts is not None
     assert taken.total_luts <= 80_000
@@ -247,11 +257,11 @@ def test_a_limit_is_of_the_engine_and_with_the_paper_of_its_fit():
 
 def test_boards_whose_words_the_engine_has_not_are_counted_without_it():
     for board in (ZC706.in_int8(), ZC706.model_copy(update={"flip_flops": None}), load_platform("nvdla")):
-        assert not resources.counts_logic(board)
-    found = resources.needs(ZC706.in_int8(), Tile(1024, 7, 128))
+        assert not counts_logic(board)
+    found = board_use(ZC706.in_int8(), Tile(1024, 7, 128))
     assert found is not None
     assert (found.luts, found.flip_flops, found.lut_share, found.flip_flop_share) == (None, None, None, None)
-    counted = resources.needs(ZC706, Tile(1024, 7, 64))
+    counted = board_use(ZC706, Tile(1024, 7, 64))
     assert counted is not None
     assert counted.lut_share is not None
     assert math.isclose(counted.lut_share, counted.total_luts / 218_600)

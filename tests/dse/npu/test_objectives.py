@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from builders import DATA, POCKET, TINY, any_gemm, modes, network_of, paper_options, tiles
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
-from fluidb.dse.npu.search import Evaluator
-from fluidb.dse.npu.space import DesignSpace, designs, paper_luts
+from fluidb.dse.npu.evaluation import Evaluator
+from fluidb.dse.npu.resources import Supply, paper_luts
+from fluidb.dse.npu.space import DesignSpace, designs
+from fluidb.dse.npu.tiles import tiles_of
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import ENERGY_KEYS, Board, load_platform
@@ -54,7 +56,7 @@ loop_modes = modes.filter(lambda mode: mode not in {"eq1", "column"})
 def test_energy_equals_plain_loops(gemms, memory_words, tile, b_max, mode, stacking, static_w, gb_s):
     board = board_of(4, gb_s=gb_s, static_w=static_w)
     options = paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
-    cost = Evaluator(network_of(gemms, memory_words), board, options).cost(np.array([Tile(*tile)]), traffic=True)
+    cost = Evaluator(network_of(gemms, memory_words), board, options).cost(Tile(*tile).array, traffic=True)
     expected = [naive_energy(gemms, memory_words, board, tile, b, mode, stacking=stacking) for b in range(1, b_max + 1)]
     assert cost.energy_j[0] == pytest.approx(expected, rel=1e-12)
     macs = sum(np.prod(gemm) for gemm in gemms)
@@ -66,7 +68,7 @@ def test_energy_equals_plain_loops(gemms, memory_words, tile, b_max, mode, stack
 def test_counting_traffic_does_not_change_the_time(gemms, tile, b_max, mode):
     options = paper_options(batching=Batching(mode), b_max=b_max)
     evaluator = Evaluator(network_of(gemms, 100), board_of(4), options)
-    with_traffic, without = (evaluator.cost(np.array([Tile(*tile)]), traffic=traffic) for traffic in (True, False))
+    with_traffic, without = (evaluator.cost(Tile(*tile).array, traffic=traffic) for traffic in (True, False))
     assert with_traffic.words is not None
     assert with_traffic.accesses is not None
     assert with_traffic.cycles == pytest.approx(without.cycles, rel=1e-12)
@@ -180,17 +182,17 @@ def test_limits_leave_the_designs_that_keep_them(dsps, kibit, limits):
     ]
     if not expected:
         with pytest.raises(InputError, match="no design fits"):
-            designs(board, limits)
+            designs(Supply.of(board, limits))
         return
-    assert sorted(map(tuple, designs(board, limits).tolist())) == sorted(expected)
-    space = DesignSpace(board, limits)
+    assert sorted(tiles_of(designs(Supply.of(board, limits)))) == sorted(expected)
+    space = DesignSpace(Supply.of(board, limits))
     boxes = space.boxes()
     assert space.size == len(expected)
-    assert sorted(map(tuple, space.within(boxes).tolist())) == sorted(expected)  # each of them in one box
-    for box, largest in zip(boxes.T, space.corners(boxes), strict=True):
+    assert sorted(tiles_of(space.within(boxes))) == sorted(expected)  # each of them in one box
+    for box, largest in zip(boxes.T, space.corners(boxes).T, strict=True):
         part = space.within(box[:, None])
-        assert part.max(axis=0).tolist() == largest.tolist()
-        assert np.all(part[:, 1:].max(axis=0) < 1.2 * part[:, 1:].min(axis=0))
+        assert part.max(axis=1).tolist() == largest.tolist()
+        assert np.all(part[1:].max(axis=1) < 1.2 * part[1:].min(axis=1))
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,7 @@ def test_the_fit_of_look_up_tables_is_that_of_table_i():
         T_P, T_C, name, share = row
         board = load_platform(name)
         assert board.luts
-        within.append(paper_luts(board, T_P, T_C) / (share * board.luts) - 1)
+        within.append(paper_luts(board, Tile(2, T_P, T_C)) / (share * board.luts) - 1)
         rest = fit_luts([other for other in TABLE_I if other is not row])
         left_out.append((rest[0] + rest[1] * T_C * (T_P - 1)) / (share * board.luts) - 1)
     assert 0.008 < max(map(abs, within)) < 0.009  # docs/model.md, Resources

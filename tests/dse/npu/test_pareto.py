@@ -10,8 +10,9 @@ import pytest
 from builders import COMPILED, POCKET, TINY, any_gemm, modes, network_of, paper_options
 from enumeration import every_row, ranked
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, Tile, search
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.pareto import Axis, check_axes, find_front, undominated
-from fluidb.dse.npu.search import Evaluator
+from fluidb.dse.npu.resources import Supply
 from fluidb.dse.npu.space import designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
@@ -40,14 +41,14 @@ def test_the_sweep_equals_comparing_all_with_all(points):
 
 def brute_force(network, board, options, over):
     """Every design, with every even T_R where memory counts, compared with every other: the front and its tiles."""
-    space = designs(board, options.limits)
-    space = every_row(space) if Axis.RAM in over else space
+    tiles = designs(Supply.of(board, options.limits))
+    tiles = every_row(tiles) if Axis.RAM in over else tiles
     evaluator = Evaluator(network, board, options)
     sign = -1 if OBJECTIVES[options.objective].higher_is_better else 1
     points: dict[tuple[float, ...], list[Tile]] = {}
-    for item in ranked(network, board, options, space, len(space)):
+    for item in ranked(network, board, options, tiles, tiles.shape[1]):
         tile, objective = item.tile, item.objective
-        cost = evaluator.cost(np.array([tile]), traffic=Axis.ENERGY in over)
+        cost = evaluator.cost(tile.array, traffic=Axis.ENERGY in over)
         takes = {
             Axis.DSP: -(-tile.T_P * tile.T_C // board.macs_per_dsp),
             Axis.RAM: 2 * board.word_bits * (tile.T_R * tile.T_P + tile.T_P * tile.T_C + tile.T_R * tile.T_C),

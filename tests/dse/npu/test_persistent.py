@@ -13,8 +13,10 @@ from builders import POCKET, TINY, Run, board_of, lines, modes, network_of, pape
 from enumeration import ranked
 from fluidb.dse import Tile, read_design, search, tabulate_design
 from fluidb.dse.npu.costs import Cause, layer_costs
+from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.persistent import STEPS, search_persistent
-from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
+from fluidb.dse.npu.resources import Supply
+from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.dse.npu.space import designs
 from fluidb.dse.npu.workload import fetched_shares
 from fluidb.formats import InputError
@@ -64,17 +66,17 @@ def test_cycles_and_words_equal_plain_loops(layers, tile, b_max, rate, mode, roo
     options = paper_options(batching=mode, b_max=b_max, persistent_mbit=room * 16 / 2**20)
     evaluator = Evaluator(network_of(layers), board(rate), options)
     stays = stays_of(layers, options.resident_words(board(rate)))
-    chosen, space = evaluator.choose(tile), np.array([Tile(*tile)])
+    chosen, tiles = evaluator.choose(tile), Tile(*tile).array
     for i in range(b_max):
         expected = [
             naive.best(gemm, tile, i + 1, rate, mode, True, share) for gemm, share in zip(layers, stays, strict=True)
         ]
         assert chosen.cycles[:, i] == pytest.approx([item[0] for item in expected], rel=1e-12)
-    (cycles, words, _), _ = evaluator.account(space)
+    (cycles, words, _), _ = evaluator.account(tiles)
     assert cycles[0, 0] == pytest.approx(chosen.cycles.sum(axis=0), rel=1e-12)
     if mode != "eq1":
-        assert evaluator.cycles(space)[0, 0] == pytest.approx(cycles[0, 0], rel=1e-12)
-    least = evaluator.least_cost(space, traffic=True)
+        assert evaluator.cycles(tiles)[0, 0] == pytest.approx(cycles[0, 0], rel=1e-12)
+    least = evaluator.least_cost(tiles, traffic=True)
     assert (least.cycles <= cycles.sum(axis=1)).all()
     assert (least.words <= words.sum(axis=1)).all()
 
@@ -85,7 +87,7 @@ def test_more_that_stays_never_costs_time_or_traffic(layers, tile, rate, room, m
     network = network_of(layers)
     less, least = (
         Evaluator(network, board(rate), paper_options(b_max=3, persistent_mbit=words * 16 / 2**20)).cycles(
-            np.array([Tile(*tile)])
+            Tile(*tile).array
         )
         for words in (room, room + more)
     )
@@ -96,7 +98,7 @@ def test_an_access_to_a_resident_weight_counts_three_times():
     layers, tile = [(10, 8, 6, 1)], (4, 8, 6)
     none, all_ = (
         Evaluator(network_of(layers), board(1.0), paper_options(b_max=1, stacking=False, persistent_mbit=mbit)).account(
-            np.array([Tile(*tile)])
+            Tile(*tile).array
         )[0][:, 0, 0, 0]
         for mbit in (0.0, 0.5)
     )
@@ -120,7 +122,7 @@ def test_the_bound_of_the_search_rules_out_no_winner(layers, dsps, share, object
         patch.setattr(search_module, "FEW", 0)
         patch.setattr(search_module, "ROUND", 1)
         bounded = search(network, chip, options, top=3)
-    assert bounded.ranking == ranked(network, chip, options, designs(chip, options.room(chip)), 3)
+    assert bounded.ranking == ranked(network, chip, options, designs(Supply.of(chip, options.room(chip))), 3)
     bits = options.persistent_mbit * 2**20
     assert bounded.best.tile.buffer_bits(16) + bits <= chip.on_chip_bits + 1
 

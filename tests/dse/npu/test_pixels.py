@@ -11,10 +11,13 @@ import pytest
 from builders import board_of, network_of
 from fluidb.dse import SearchOptions, Tile, explain, read_design, search, tabulate_design
 from fluidb.dse.npu import schedule
-from fluidb.dse.npu.costs import layer_costs, samples_beside
-from fluidb.dse.npu.resources import banks, logic_of, needs
-from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
-from fluidb.dse.npu.space import check_fit, stacked
+from fluidb.dse.npu.banks import banks_of
+from fluidb.dse.npu.costs import layer_costs, samples_side_by_side
+from fluidb.dse.npu.evaluation import Evaluator
+from fluidb.dse.npu.resources import Demand, board_use
+from fluidb.dse.npu.search import RankedDesign, SearchResult
+from fluidb.dse.npu.space import DesignSpace, check_fit, designs
+from fluidb.dse.npu.tiles import stacked
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import PLATFORMS, load_platform
@@ -45,13 +48,13 @@ def test_the_time_of_the_chosen_layout_is_the_walk_s():
         options = SearchOptions(b_max=3)
         result = SearchResult([RankedDesign.of(tile, 1.0)], 1)
         design, fbcb = tabulate_design(network_of([gemm]), board, options, result)
-        assert samples_beside(design, fbcb) <= max(8 // V, 1)
+        assert samples_side_by_side(design, fbcb) <= max(8 // V, 1)
         block_rows = layer_costs(design, fbcb).block_rows
         assert block_rows is not None
         chosen = Evaluator(design.network, board, options).choose(tile)
         for b in (1, 3):
             layout = b, int(chosen.B_R[0, b - 1]), -(-b // int(chosen.B_R[0, b - 1])), 1
-            shape = Tile(*stacked(np.array([tile]))[:, chosen.codes[0, b - 1], 0].astype(int).tolist())
+            shape = Tile(*stacked(tile.array)[:, chosen.codes[0, b - 1], 0].astype(int).tolist())
             run = gemm, shape, layout, int(block_rows[0, b - 1])
             port, drain = tuple(map(int, board.port)), int(schedule.drain_cycles(tile.T_P))
             assert naive_engine.run(*run, port, drain) == chosen.cycles[0, b - 1]
@@ -59,19 +62,19 @@ def test_the_time_of_the_chosen_layout_is_the_walk_s():
 
 
 def test_pixels_share_the_weights_and_divide_the_rows():
-    one, four = (banks(ZCU104, 1024, 6, 48, V) for V in (1, 4))
+    one, four = (banks_of(ZCU104, Tile(1024, 6, 48, V)) for V in (1, 4))
     assert int(four["sums"].number) == 4 * int(one["sums"].number)
     assert int(four["sums"].rows) == int(one["sums"].rows) // 4
     assert int(four["stores"].number * four["stores"].rows) == int(one["stores"].number * one["stores"].rows)
     assert int(four["inputs"].number) == int(
         one["inputs"].number
     )  # a beat has at least four words, in banks of their own
-    alone, all_ = (logic_of(ZCU104, 1024, 6, 48, V, 1) for V in (1, 4))
+    alone, all_ = (Demand(ZCU104, Tile(1024, 6, 48, V)).logic for V in (1, 4))
     assert all_.luts["elements"] == 4 * alone.luts["elements"]
     assert all_.flip_flops["sums"] == pytest.approx(4 * alone.flip_flops["sums"], rel=0.05)
     for one_part, all_parts in ((alone.luts, all_.luts), (alone.flip_flops, all_.flip_flops)):
         assert one_part["weights"] == all_parts["weights"]
-    taken = needs(ZCU104, Tile(512, 6, 48, 4))
+    taken = board_use(ZCU104, Tile(512, 6, 48, 4))
     assert taken is not None
     assert taken.largest_T_R >= 512
 
@@ -79,8 +82,8 @@ def test_pixels_share_the_weights_and_divide_the_rows():
 def test_more_pixels_take_no_less_logic():
     draw = np.random.default_rng(8)
     for _ in range(100):
-        T_R, T_P, T_C = (int(draw.integers(1, most)) for most in (3000, 20, 100))
-        found = logic_of(ZCU104, T_R, T_P, T_C, np.array([1, 2, 4, 8]), 1)
+        sizes = [int(draw.integers(1, most)) for most in (3000, 20, 100)]
+        found = Demand(ZCU104, np.array([[*sizes, V] for V in (1, 2, 4, 8)]).T).logic
         assert (np.diff(found.total_luts) > 0).all()
         assert (np.diff(found.total_flip_flops) > 0).all()
 
@@ -153,9 +156,11 @@ def test_the_only_layout_of_a_batch_must_find_its_banks():
     """All samples side by side, of products with one column: a tile touches as many as it has columns."""
     options, network = SearchOptions(batching="column", b_max=8), network_of([(9, 4, 1, 2)])
     board = ZCU104.model_copy(update={"port_words": 8, "bandwidth_gb_s": 0.5, "flip_flops": None})
-    beside = options.beside(network)
-    check_fit(board, Tile(64, 2, 2, 4), beside=beside)
+    supply = options.supply(network, board)
+    check_fit(supply, Tile(64, 2, 2, 4))
     with pytest.raises(InputError, match="at most 2 samples side by side in a tile of columns, found 8; lower V"):
-        check_fit(board, Tile(64, 2, 8, 4), beside=beside)
+        check_fit(supply, Tile(64, 2, 8, 4))
+    assert designs(supply)[:, designs(supply)[3] == 4][2].max() == 2
+    assert DesignSpace(supply).size == designs(supply).shape[1]  # counted within that limit
     best = search(network, board, options).ranking
     assert all(np.isfinite(row.objective) and row.objective > 0 for row in best)

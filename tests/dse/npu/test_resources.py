@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fluidb.dse import Limits, Overlap, SearchOptions, Tile, search
-from fluidb.dse.npu.resources import Bank, Needs, banks, halves, most_rows, needs, place
+from fluidb.dse.npu.banks import Bank, halves, place
+from fluidb.dse.npu.resources import BoardUse, Resource, Supply, board_use, most_rows
 from fluidb.dse.npu.space import DesignSpace, check_fit, designs
+from fluidb.dse.npu.tiles import tiles_of, with_rows
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import Board, load_platform
@@ -14,10 +16,10 @@ from fluidb.platforms import Board, load_platform
 ZC706, ZCU104 = load_platform("zc706"), load_platform("zcu104")
 
 
-def needed(board: Board, tile: Tile) -> Needs:
-    found = needs(board, tile)
-    assert found is not None
-    return found
+def utilised(board: Board, tile: Tile) -> BoardUse:
+    taken = board_use(board, tile)
+    assert taken is not None
+    return taken
 
 
 @pytest.mark.parametrize("ultra_rams", [None, 7, 96])
@@ -28,9 +30,11 @@ def test_the_most_rows_equal_brute_force(ultra_rams):
         board = ZCU104.model_copy(update={"block_rams": int(draw.integers(4, 60)), "ultra_rams": ultra_rams})
         T_P, T_C = (int(draw.integers(1, most)) for most in (9, 24))
         rows = np.arange(2, 400_000, 2)
-        fits = place(board, banks(board, rows, T_P, T_C)).fits
+        tiles = with_rows(Tile(2, T_P, T_C).array, rows)
+        fits = Supply.of(board).demand(tiles).within({Resource.BLOCK_RAMS: float(board.block_rams or 0)})
         assert not fits[-1]
-        largest = int(most_rows(board, T_P, T_C))
+        largest = int(most_rows(board, tiles[:, -1:])[0])
+        assert int(most_rows(board, with_rows(tiles[:, -1:], largest // 2 + 1))[0]) == (largest // 2 + 1) // 2 * 2
         assert largest == max(rows[fits], default=0)
         assert fits.sum() == largest / 2
 
@@ -54,47 +58,52 @@ def test_ultra_rams_leave_the_fewest_blocks():
 
 def test_banks_that_take_every_block_can_be_placed():
     bank = {"b": Bank(*map(np.array, ([3], [36], [1024])))}
-    fits = [place(ZC706.model_copy(update={"block_rams": blocks}), bank).fits.tolist() for blocks in (3, 2)]
-    assert fits == [[True], [False]]
+    assert place(ZC706, bank).block_rams.tolist() == [3.0]
+    takes = 386.5
+    for blocks, fits in ((387, True), (386, False)):
+        supply = Supply.of(ZC706.model_copy(update={"block_rams": blocks}))
+        demand = supply.demand(Tile(1024, 7, 128))
+        assert demand.placed.block_rams == takes
+        assert demand.within(supply.only(Resource.BLOCK_RAMS)) == fits
 
 
 def test_every_design_of_a_space_can_be_placed():
-    assert all(needed(ZC706, Tile(*tile)).placed for tile in designs(ZC706)[::53].tolist())
+    assert all(utilised(ZC706, tile).placed for tile in tiles_of(designs(Supply.of(ZC706))[:, ::53]))
     board = ZC706.model_copy(update={"flip_flops": None})  # without look-up tables and flip-flops
-    space = designs(board)
-    assert all(needed(board, Tile(*tile)).placed for tile in space[::53].tolist())
-    bits = designs(board, placed=False)
-    lower = space[bits[:, 0] > space[:, 0]]
-    assert len(lower) > 1000
-    assert not any(needed(board, Tile(T_R + 2, *sizes)).placed for T_R, *sizes in lower[::53].tolist())
-    assert np.array_equal(bits[:, 1:], space[:, 1:])
-    assert (bits[:, 0] >= space[:, 0]).all()
-    boxes = DesignSpace(board)
-    corners = boxes.corners(boxes.boxes())
-    for index, box in enumerate(boxes.boxes().T[::20]):
-        assert (boxes.within(box[:, None]) <= corners[20 * index]).all()
+    tiles = designs(Supply.of(board))
+    assert all(utilised(board, tile).placed for tile in tiles_of(tiles[:, ::53]))
+    bits = designs(Supply.of(board, placed=False))
+    lower = tiles[:, bits[0] > tiles[0]]
+    assert lower.shape[1] > 1000
+    assert not any(utilised(board, Tile(T_R + 2, *sizes)).placed for T_R, *sizes in tiles_of(lower[:, ::53]))
+    assert np.array_equal(bits[1:], tiles[1:])
+    assert (bits[0] >= tiles[0]).all()
+    space = DesignSpace(Supply.of(board))
+    corners = space.corners(space.boxes())
+    for index, box in enumerate(space.boxes().T[::20]):
+        assert (space.within(box[:, None]) <= corners[:, 20 * index, None]).all()
 
 
 def test_a_search_finds_what_can_be_placed():
     network = load_network("resnet50")
     options = SearchOptions(b_max=1)
     found = search(network, ZC706, options).best.tile
-    assert needed(ZC706, found).placed
+    assert utilised(ZC706, found).placed
     paper = search(network, ZC706, options.model_copy(update={"overlap": Overlap.PAPER})).best.tile
-    assert not needed(ZC706, paper).placed
+    assert not utilised(ZC706, paper).placed
     half = Limits(max_ram_mbit=ZC706.on_chip_mbit / 2)
     fewer = search(network, ZC706, options.model_copy(update={"limits": half})).best.tile
-    assert needed(ZC706, fewer).total_block_rams <= 545 // 2
+    assert utilised(ZC706, fewer).total_block_rams <= 545 // 2
     with pytest.raises(InputError, match="no design fits: .* and 0 block RAMs"):
-        DesignSpace(ZC706, Limits(max_ram_mbit=0.01))
+        DesignSpace(Supply.of(ZC706, Limits(max_ram_mbit=0.01)))
 
 
 def test_what_cannot_be_placed_is_refused(fluidb):
     message = r"found 1,778.5 of 545 block RAMs; lower T_R to 1,024 at most, or count bits with --overlap paper"
     with pytest.raises(InputError, match=message):
-        check_fit(ZC706, Tile(4652, 7, 128))
-    check_fit(ZC706, Tile(4652, 7, 128), placed=False)
-    check_fit(ZC706.model_copy(update={"block_rams": None}), Tile(4652, 7, 128))
+        check_fit(Supply.of(ZC706), Tile(4652, 7, 128))
+    check_fit(Supply.of(ZC706, placed=False), Tile(4652, 7, 128))
+    check_fit(Supply.of(ZC706.model_copy(update={"block_rams": None})), Tile(4652, 7, 128))
     found = fluidb("dse", "resnet50", "zc706", "--tile", "4652,7,128")
     assert (found.returncode, len(found.stderr.splitlines())) == (2, 1)
     assert fluidb("dse", "resnet50", "zc706", "--tile", "4652,7,128", "--overlap", "paper").returncode == 0
@@ -102,9 +111,9 @@ def test_what_cannot_be_placed_is_refused(fluidb):
 
 def test_figures_of_blocks():
     """Of a design that fits the board's bits; the buffers of its outputs take most."""
-    found = needed(ZC706, Tile(4652, 7, 128))
+    found = utilised(ZC706, Tile(4652, 7, 128))
     assert found.block_rams == {"inputs": 112, "sums": 1024, "stores": 640, "beats": 2.5}
     assert (found.total_block_rams, found.placed, found.largest_T_R) == (1778.5, False, 1024)
-    at_most = needed(ZC706, Tile(1024, 7, 128))
+    at_most = utilised(ZC706, Tile(1024, 7, 128))
     assert (at_most.total_block_rams, at_most.lutram_luts, at_most.placed) == (386.5, 8064, True)
-    assert needs(load_platform("nvdla"), Tile(1024, 4, 4)) is None
+    assert board_use(load_platform("nvdla"), Tile(1024, 4, 4)) is None

@@ -11,8 +11,11 @@ from builders import COMPILED, any_gemm, board_of, modes, network_of, paper_opti
 from enumeration import every_row, ranked
 from fluidb.dse import Batching, Objective, SearchOptions, Tile, configure, search, tabulate_design
 from fluidb.dse.npu import space as space_module
-from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
-from fluidb.dse.npu.space import EDGES, Limits, check_fit, designs
+from fluidb.dse.npu.evaluation import Evaluator
+from fluidb.dse.npu.resources import Limits, Supply
+from fluidb.dse.npu.search import RankedDesign, SearchResult
+from fluidb.dse.npu.space import EDGES, check_fit, designs
+from fluidb.dse.npu.tiles import tiles_of
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -34,7 +37,7 @@ PUBLISHED = [
 
 
 def gop_s(network, board, tile, options):
-    return Evaluator(network, board, options).cost(np.array([Tile(*tile)]), traffic=False).gop_s[0]
+    return Evaluator(network, board, options).cost(Tile(*tile).array, traffic=False).gop_s[0]
 
 
 boards = st.builds(board_of, st.integers(1, 14), st.integers(1, 60), st.sampled_from([0.1, 0.8, 6.4]))
@@ -72,9 +75,9 @@ def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, 
     evaluator = Evaluator(
         network_of(gemms, memory_words), board, paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
     )
-    space = every_row(designs(board))
-    found, largest = evaluator.cost(space, traffic=True), space.max(axis=0, keepdims=True)
-    least, of_all = evaluator.least_cost(space, traffic=True), evaluator.least_cost(largest, traffic=True)
+    tiles = every_row(designs(Supply.of(board)))
+    found, largest = evaluator.cost(tiles, traffic=True), tiles.max(axis=1, keepdims=True)
+    least, of_all = evaluator.least_cost(tiles, traffic=True), evaluator.least_cost(largest, traffic=True)
     for figure in ("cycles", "words", "accesses"):
         assert np.all(getattr(of_all, figure) <= getattr(least, figure)), figure
         assert np.all(getattr(least, figure) < getattr(found, figure)), figure
@@ -102,9 +105,9 @@ def test_a_search_by_bound_ranks_as_the_exhaustive_one(
         patch.setattr(search_module, "ROUND", 1)
         patch.setattr(space_module, "EDGES", EDGES[::coarser])
         found = search(network, board, options, top=top)
-    space = designs(board)
-    assert found.ranking == ranked(network, board, options, space, top)
-    assert found.designs_evaluated + found.designs_ruled_out == len(space)
+    tiles = designs(Supply.of(board))
+    assert found.ranking == ranked(network, board, options, tiles, top)
+    assert found.designs_evaluated + found.designs_ruled_out == tiles.shape[1]
 
 
 @full_size
@@ -113,11 +116,11 @@ def test_the_bound_rules_most_designs_of_a_board_out(objective):
     network, board, seen = load_network("resnet50"), load_platform("zc706"), []
     options = paper_options(objective=objective)
     found = search(network, board, options, top=40, progress=lambda *count: seen.append(count))
-    space = designs(board, placed=False)
-    assert found.ranking == ranked(network, board, options, space, 40)
-    assert found.designs_evaluated + found.designs_ruled_out == len(space)
-    assert found.designs_ruled_out > 0.75 * len(space)
-    assert seen[-1] == (len(space), len(space))
+    tiles = designs(Supply.of(board, placed=False))
+    assert found.ranking == ranked(network, board, options, tiles, 40)
+    assert found.designs_evaluated + found.designs_ruled_out == tiles.shape[1]
+    assert found.designs_ruled_out > 0.75 * tiles.shape[1]
+    assert seen[-1] == (tiles.shape[1], tiles.shape[1])
     for threads in (1, 3):
         assert search(network, board, options, top=40, threads=threads) == found
 
@@ -127,7 +130,7 @@ def test_the_bound_rules_most_designs_of_a_board_out(objective):
 def test_a_smaller_T_R_never_wins(gemms, board):
     network = network_of(gemms)
     fast = search(network, board, paper_options(b_max=3))
-    assert [fast.best] == ranked(network, board, paper_options(b_max=3), every_row(designs(board)), 1)
+    assert [fast.best] == ranked(network, board, paper_options(b_max=3), every_row(designs(Supply.of(board))), 1)
 
 
 @settings(max_examples=30)
@@ -136,10 +139,10 @@ def test_designs_are_those_that_fit(dsps, kibit, word_bits):
     board = board_of(dsps, kibit).model_copy(update={"word_bits": word_bits})
     expected = naive.all_designs(dsps, board.on_chip_bits, word_bits)
     if expected:
-        assert sorted(map(tuple, designs(board).tolist())) == sorted(expected)
+        assert sorted(tiles_of(designs(Supply.of(board)))) == sorted(expected)
     else:
         with pytest.raises(InputError, match="no design fits"):
-            designs(board)
+            designs(Supply.of(board))
 
 
 def test_of_equal_cycles_fewer_words_win():
@@ -151,11 +154,11 @@ def test_of_equal_cycles_fewer_words_win():
 def test_a_given_design_may_fill_a_board():
     tile, board = Tile(6, 2, 4), board_of(8)
     full = board.model_copy(update={"on_chip_mbit": tile.buffer_bits(16) / 2**20})
-    check_fit(full, tile)
+    check_fit(Supply.of(full), tile)
     with_luts = full.model_copy(update={"luts_fixed": 10.0, "luts_per_adder": 5.0})
-    check_fit(with_luts, tile, Limits(max_luts=10 + 5 * 4 * (2 - 1)))
+    check_fit(Supply.of(with_luts, Limits(max_luts=10 + 5 * 4 * (2 - 1))), tile)
     with pytest.raises(InputError, match="Mb on chip of b, found"):
-        check_fit(full, Tile(7, 2, 4))
+        check_fit(Supply.of(full), Tile(7, 2, 4))
 
 
 @settings(max_examples=20)

@@ -1,0 +1,172 @@
+"""The buffers of the NPU in ``rtl`` as banks, and the blocks of an FPGA that hold them (docs/model.md, Resources)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...platforms import Board
+from .tiles import Tile, Tiles
+
+Ints = NDArray[np.int64]
+
+EXTRA_BITS = 16
+"""Bits of a sum beyond those of a product: 48 with words of 16 bits, as a DSP's adder has."""
+
+BEATS_IN_FLIGHT = 128
+"""Beats that may be asked for before their words come."""
+
+BEAT_BITS = 4 + 4 * 32
+"""What the engine notes of each of them, beside a bit for each of its words."""
+
+CELLS = 12
+"""A bank goes to look-up tables if it takes at most 12 cells of four for each block RAM of 18 Kb, as in Yosys."""
+
+ULTRA_WIDTH, ULTRA_ROWS = 72, 4096
+"""The only shape of an UltraRAM."""
+
+
+class Bank(NamedTuple):
+    """Equal banks of a buffer, each with a port to write and one to read. Shapes: all of one shape."""
+
+    number: Ints
+    width: Ints  # bits of a row
+    rows: Ints
+
+
+class Placed(NamedTuple):
+    """Blocks of each buffer. Shapes: those of the designs."""
+
+    halves: dict[str, Ints]  # block RAMs of 18 Kb
+    ultra_rams: dict[str, Ints]
+
+    @property
+    def block_rams(self) -> NDArray[np.float64]:
+        """Block RAMs of 36 Kb that all buffers take; a half is one of 18 Kb."""
+        total: NDArray[np.float64] = sum(self.halves.values(), np.zeros((), np.int64)) / 2
+        return total
+
+
+def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
+    """Cells of look-up tables of one bank: four tables that hold 32 rows of 6 bits, or 64 of 3 bits.
+
+    Parameters
+    ----------
+    width, rows : int or array
+        Bits of a row, and rows.
+
+    Returns
+    -------
+    array
+        Cells; the fourth port of each writes.
+    """
+    width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
+    fewest: Ints = np.minimum(-(-width // 6) * -(-rows // 32), -(-width // 3) * -(-rows // 64))
+    return fewest
+
+
+def choosers(width: ArrayLike, rows: ArrayLike) -> Ints:
+    """Look-up tables that choose the row of a bank in look-up tables, one for each bit and 64 rows after the first."""
+    luts: Ints = np.asarray(width, np.int64) * (-(-np.asarray(rows, np.int64) // 64) - 1)
+    return luts
+
+
+def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
+    """Block RAMs of 18 Kb that one bank takes; two of them are one of 36 Kb.
+
+    Such a block holds 16,384 rows of 1 bit, 8,192 of 2, 4,096 of 4, or 512 of four slices of 9 bits, which may belong
+    to different rows: 1,536 rows of 48 bits are 3 * 6 slices, in five blocks.
+
+    Parameters
+    ----------
+    width, rows : int or array
+        Bits of a row, and rows.
+
+    Returns
+    -------
+    array
+        Blocks; none where the bank goes to look-up tables.
+    """
+    width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
+    fewest = -(-(-(-width // 9) * -(-rows // 512)) // 4)
+    for bits in (1, 2, 4):
+        fewest = np.minimum(fewest, -(-width // bits) * -(-rows * bits // 16384))
+    blocks: Ints = np.where(cells(width, rows) <= CELLS * fewest, 0, fewest)
+    return blocks
+
+
+def banks_of(board: Board, tiles: Tiles | Tile) -> dict[str, Bank]:
+    """Memories of designs by banks, as in ``rtl/engine``; weights are in registers and have none.
+
+    Parameters
+    ----------
+    board : Board
+        It states the width of words, and the words of a beat.
+    tiles : array or Tile
+        Designs. Shapes: (4, ...).
+
+    Returns
+    -------
+    dict of str to Bank
+        The banks of each buffer.
+    """
+    T_R, T_P, T_C, V = np.asarray(tiles, np.int64)
+    beat, half, of_pixel = int(board.port.words), -(-T_R // 2), -(-T_R // (2 * V))
+    across, spare = np.maximum(beat, V), np.where(V > 1, 2, 1)
+    word = np.full_like(T_R, board.word_bits)
+    noted = np.full_like(T_R, BEAT_BITS + beat)
+    return {
+        "inputs": Bank(2 * T_P * across, word, 2 * (-(-half // across) + spare)),
+        "sums": Bank(2 * V * T_C, np.full_like(T_R, 2 * board.word_bits + EXTRA_BITS), of_pixel),
+        "stores": Bank(2 * V * beat * -(-T_C // beat), word, 2 * of_pixel),
+        "beats": Bank(np.ones_like(T_R), noted, np.full_like(T_R, BEATS_IN_FLIGHT)),
+    }
+
+
+def together(banks: dict[str, Bank]) -> Ints:
+    """Number, width and rows of banks, all buffers in one array. Shapes: returns (3, buffers, ...)."""
+    return np.stack([np.stack(sizes) for sizes in zip(*banks.values(), strict=True)])
+
+
+def place(board: Board, banks: dict[str, Bank]) -> Placed:
+    """Place banks in the blocks of a board; UltraRAMs hold the banks that take the most block RAMs.
+
+    Parameters
+    ----------
+    board : Board
+        The board.
+    banks : dict of str to Bank
+        Banks by buffer, as :func:`banks_of` makes them.
+
+    Returns
+    -------
+    Placed
+        The blocks, which may be more than the board has.
+    """
+    names = list(banks)
+    count, width, rows = together(banks)
+    half, each = halves(width, rows), -(-width // ULTRA_WIDTH) * -(-rows // ULTRA_ROWS)
+    moved = np.zeros_like(count)  # banks that UltraRAMs hold
+    left = np.full(count.shape[1:], board.ultra_rams or 0)
+    for rank in np.argsort(-half / each, axis=0, kind="stable") if board.ultra_rams else ():
+        at = rank[None]
+        taken = np.minimum(np.take_along_axis(count, at, 0), left // np.take_along_axis(each, at, 0))
+        taken = np.where(np.take_along_axis(half, at, 0) > 0, taken, 0)
+        np.put_along_axis(moved, at, taken, 0)
+        left = left - (taken * np.take_along_axis(each, at, 0))[0]
+    blocks = (count - moved) * half
+    return Placed(dict(zip(names, blocks, strict=True)), dict(zip(names, moved * each, strict=True)))
+
+
+def small(banks: dict[str, Bank]) -> tuple[Ints, Ints, Ints]:
+    """Look-up tables of the cells of banks that no block holds, those that choose their rows, and their flip-flops.
+
+    A block RAM has registers of its own.
+    """
+    count, width, rows = together(banks)
+    number = count * (halves(width, rows) == 0)
+    tables = (4 * number * cells(width, rows), number * choosers(width, rows), number * width)
+    of_cells, of_choosers, flip_flops = (each.sum(axis=0) for each in tables)
+    return of_cells, of_choosers, flip_flops

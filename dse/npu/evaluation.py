@@ -1,0 +1,221 @@
+"""Evaluation of designs: their cost, the layouts that they choose, and bounds that no layout goes below."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError
+from ...models import Network
+from ...platforms import Board
+from .choices import Objective, Overlap
+from .objectives import OBJECTIVES, Cost, weighted
+from .options import SearchOptions
+from .tiles import Tile, Tiles, stacked
+from .workload import distinct
+
+PIECE = 8_000_000
+"""Layouts that a thread evaluates in one task: about a millisecond, so all threads stay busy and Ctrl-C acts soon."""
+
+STEPS = {Overlap.PAPER: 20, Overlap.IDEAL: 20, Overlap.TILES: 400}
+"""How many times as long designs take one by one as by vectors, about."""
+
+MARGIN = 1 - 1e-9
+"""Every bound is lowered by this factor, far more than rounding could raise it (docs/search.md, Pruning)."""
+
+Progress = Callable[[int, int], None]
+
+Result = TypeVar("Result")
+
+
+class LayoutChoice(NamedTuple):
+    """Configuration of every layer and batch on one design, and its cost; all fields are (L, b_max)."""
+
+    codes: NDArray[np.int64]  # stacking code: 0, 1, 2 for k = 1, 2, 1/2
+    B_R: NDArray[np.int64]  # samples down the rows
+    blocks: NDArray[np.int64]  # of rows; 1 if the paper's count takes as many as the buffers need
+    cycles: NDArray[np.float64]
+    words: NDArray[np.float64]  # moved off chip
+    on_chip: NDArray[np.float64]  # moved on the chip only: returning partial sums, resident weights
+
+
+class Evaluator:
+    """Cost of designs, and their values for objectives; ``work`` and ``plan`` are what the kernels take."""
+
+    def __init__(self, network: Network, platform: Board, options: SearchOptions) -> None:
+        from . import kernels, schedule  # here, because reading a design needs no numba
+
+        self._kernels, self._schedule = kernels, schedule
+        self._network, self._platform, self._options = network, platform, options
+        self._launches, self.plan = np.array(options.launches), options.plan(platform)
+        self._macs = network.macs
+        room = options.resident_words(platform)
+        self.work, self._rows = distinct(network, memory_layers=options.memory_layers, room=room)
+        if not options.launches:  # the network as one stage
+            repeats, words = self.work.repeats.sum(axis=1, keepdims=True), self.work.memory_words.sum(keepdims=True)
+            self.work = self.work._replace(repeats=repeats, memory_words=words)
+        elif len(options.launches) != len(network.exits):
+            raise InputError(
+                f"launches: expected {len(network.exits)} stages, those of {network.name}, "
+                f"found {len(options.launches)}; take the results of a simulation of this network"
+            )
+
+    def cost(self, tiles: Tiles, *, traffic: bool, samples: NDArray[np.int64] | None = None) -> Cost:
+        """Time of D designs and, if asked for, their traffic off chip and on."""
+        if self.by_vectors and not traffic:
+            return self._cost(self.cycles(tiles))
+        return self._cost(*self.account(tiles, samples=samples)[0])
+
+    @property
+    def as_built(self) -> bool:
+        """True if layers are run tile by tile."""
+        return self._options.overlap is Overlap.TILES
+
+    @property
+    def by_vectors(self) -> bool:
+        """True if cycles alone are computed many designs at a time."""
+        return self._options.overlap is Overlap.PAPER and not self.plan.literal
+
+    def evaluate(self, tile: Tile) -> tuple[Cost, LayoutChoice]:
+        """Cost of a design, and the best (k, B_R) of each of the network's products and each batch."""
+        figures, chosen = self.account(tile.array)
+        return self._cost(*figures), LayoutChoice._make(table[self._rows] for table in chosen)
+
+    def choose(self, tile: Tile) -> LayoutChoice:
+        """The best (k, B_R) of each of the network's products and each batch on a design."""
+        return self.evaluate(tile)[1]
+
+    def _stacked(self, tiles: Tiles) -> NDArray[np.float64]:
+        """Tiles of designs under each stacking code; where a code does not fit, the tile of k = 1, which wins ties.
+
+        Always in one order in memory: a kernel would be compiled for each.
+        """
+        by_code = stacked(tiles, self.plan.codes)
+        return np.ascontiguousarray(np.where(by_code.min(axis=0) < 1, by_code[:, :1], by_code))
+
+    def cycles(self, tiles: Tiles) -> NDArray[np.float64]:
+        """Cycles of D designs by the paper's count, by stage and batch."""
+        cycles = np.empty((len(self.work.memory_words), self._options.b_max, tiles.shape[1]))
+        rate = self._platform.words_per_cycle
+        self._kernels.search_designs(self._stacked(tiles), self.work, self.plan, rate, cycles)
+        return cycles.transpose(2, 0, 1)
+
+    def account(
+        self, tiles: Tiles, *, bound: bool = False, samples: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.float64], LayoutChoice]:
+        """Cycles, words and accesses of D designs, and what each distinct layer chooses on the last of them.
+
+        With ``bound``, cycles as built that no layout goes below.  ``samples`` is what :meth:`samples` finds, if it is
+        known.
+        """
+        shape = len(self.work.gemms), self._options.b_max
+        codes, B_R, blocks = np.ones((3, *shape), np.int64)
+        choice = LayoutChoice(codes, B_R, blocks, *np.empty((3, *shape)))
+        figures = np.empty((3, tiles.shape[1], len(self.work.memory_words), self._options.b_max))
+        by_code, board, run = self._stacked(tiles), self._platform, self._schedule
+        if self._options.overlap is Overlap.PAPER:
+            self._kernels.account_designs(by_code, self.work, self.plan, board.words_per_cycle, choice, figures)
+            return figures, choice
+        mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
+        samples, rate = self.samples(tiles) if samples is None else samples, self._options.words_per_cycle(board)
+        engines = run.engine_times(board.port, tiles[1], samples, rate)
+        run.run_designs(by_code, self.work, self.plan, engines, mode, choice, figures)
+        return figures, choice
+
+    def samples(self, tiles: Tiles) -> NDArray[np.int64]:
+        """Most samples that designs can have side by side; finding it for many takes about as long as for a few."""
+        return self._options.samples_side_by_side(self._network, self._platform, tiles)
+
+    def least(self, tiles: Tiles, *, traffic: bool) -> NDArray[np.float64]:
+        """Cycles, and words and accesses, that no design goes below, nor one with smaller T_R, T_P or T_C.
+
+        See docs/search.md, Pruning. Shapes: returns (3 or 1, D, stages, b_max).
+        """
+        shape = len(self.work.memory_words), self._options.b_max, tiles.shape[1]
+        least = np.empty((3 if traffic else 1, *shape))
+        self._kernels.bound_designs(self._stacked(tiles), self.work, self.plan, self._platform.words_per_cycle, least)
+        least *= MARGIN
+        return least.transpose(0, 3, 1, 2)
+
+    def least_cost(self, tiles: Tiles, *, traffic: bool) -> Cost:
+        """Cost at :meth:`least`."""
+        return self._cost(*self.least(tiles, traffic=traffic))
+
+    def bound(self, tiles: Tiles, objective: Objective) -> NDArray[np.float64]:
+        """Value of the objective at the least cost of D designs. Shapes: returns (D,)."""
+        goal = OBJECTIVES[objective]
+        return goal.evaluate(self.least_cost(tiles, traffic=bool(goal.needs)), self._options.weight_array())
+
+    def near_bound(
+        self, tiles: Tiles, objective: Objective, samples: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        """The same, nearer to the value as built, by the layouts of each layer; slower."""
+        cost = self._cost(*MARGIN * self.account(tiles, bound=True, samples=samples)[0])
+        return OBJECTIVES[objective].evaluate(cost, self._options.weight_array())
+
+    def _cost(self, *figures: NDArray[np.float64]) -> Cost:
+        """From cycles, and perhaps words and accesses, by design, stage and batch."""
+        cost = Cost(self._macs, self._platform, *(array.sum(axis=1) for array in figures))
+        if not self._launches.size:
+            return cost
+        samples = self._launches @ cost.batch
+        return cost._replace(
+            launched_macs=float(samples @ (self.work.repeats.T @ self.work.gemms.prod(axis=1))),
+            busy_cycles=weighted(self._launches.ravel(), figures[0].reshape(len(figures[0]), -1)),
+        )
+
+    def rate(
+        self,
+        tiles: Tiles,
+        objectives: Sequence[Objective],
+        threads: int | None = None,
+        progress: Progress | None = None,
+        samples: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Values of designs, on all threads. Shapes: ``tiles`` (4, D), returns (D, objectives)."""
+        goals, count = [OBJECTIVES[name] for name in objectives], int(tiles.shape[1])
+        traffic = any(goal.needs for goal in goals)
+        values = np.empty((count, len(goals)))
+        layouts = count * len(self.work.gemms) * self.plan.codes * len(self.plan.layouts)
+        slower = 1 if self.by_vectors and not traffic else STEPS[self._options.overlap]
+        pieces = -(-layouts * slower // PIECE)
+        step, weights = -(-count // max(1, pieces)), self._options.weight_array()
+
+        def evaluate(start: int) -> int:
+            part = slice(start, start + step)
+            cost = self.cost(tiles[:, part], traffic=traffic, samples=None if samples is None else samples[part])
+            for i, goal in enumerate(goals):
+                values[part, i] = goal.evaluate(cost, weights)
+            return min(step, count - start)
+
+        done = 0
+        for evaluated in on_threads(evaluate, range(0, count, step), threads):
+            done += evaluated
+            if progress:
+                progress(done, count)
+        return values
+
+
+def available_threads() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int | None) -> Iterator[Result]:
+    """Results of a task for each item, in the order in which they end."""
+    threads = min(threads or available_threads(), len(items))
+    if threads <= 1:  # needs no pool
+        yield from map(task, items)
+        return
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for future in as_completed([pool.submit(task, item) for item in items]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels

@@ -1,0 +1,95 @@
+"""Designs and arrays of designs: which sizes a design has, and in which order.
+
+An array of D designs has the shape (4, D): a row for each size, in the order of :class:`Tile`.  Every function that
+takes designs takes such an array, so that ``T_R, T_P, T_C, V = tiles`` reads it; most take a :class:`Tile` as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.network import Count
+
+Tiles = NDArray[np.int64]
+"""Designs. Shapes: (4, D), the sizes of :class:`Tile` in its order."""
+
+K_CODES = 3
+"""Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
+
+STACKING = np.array([[1.0, 0.5, 0.5], [1.0, 2.0, 0.5], [1.0, 0.5, 2.0], [1.0, 1.0, 1.0]])
+"""Factors of T_R, T_P, T_C and V under each stacking code: <floor(T_R/2), k*T_P, floor(T_C/k)> (Section III-A)."""
+
+
+class Tile(NamedTuple):
+    """A design <T_R, T_P, T_C>: T_C processing elements, each a tree of T_P MACs, T_R rows deep.
+
+    It works on V rows (output pixels) side by side, each with such an array; they share the weights.
+    """
+
+    T_R: Count
+    T_P: Count
+    T_C: Count
+    V: Count = 1  # a design of the paper states none
+
+    def __str__(self) -> str:
+        return f"<{','.join(map(str, self.stated))}>"
+
+    @property
+    def stated(self) -> tuple[int, ...]:
+        """Its numbers; V only where it is not 1."""
+        return self if self.V > 1 else self[:3]
+
+    @property
+    def names(self) -> str:
+        """Their names, as the design is printed."""
+        return f"<{','.join(self.by_name)}>"
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """The same by their names."""
+        return dict(zip(self._fields, self.stated, strict=False))
+
+    @property
+    def array(self) -> Tiles:
+        """The design as an array of one. Shapes: returns (4, 1)."""
+        return np.array(self, np.int64)[:, None]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of a cycle with every unit busy."""
+        return int(macs_of(self))
+
+    def buffer_bits(self, word_bits: int) -> int:
+        """On-chip bits of its buffers."""
+        return int(buffer_bits(word_bits, self))
+
+
+def tiles_of(tiles: Tiles) -> list[Tile]:
+    """Each design of an array."""
+    return [Tile(*sizes) for sizes in tiles.T.tolist()]
+
+
+def macs_of(tiles: Tiles | Tile) -> Any:
+    """Multiply-accumulates of a cycle of designs with every unit busy."""
+    _, T_P, T_C, V = tiles
+    return T_P * T_C * V
+
+
+def buffer_bits(word_bits: int, tiles: Tiles | Tile) -> Any:
+    """On-chip bits of the input, weight and output buffers of designs, each doubled (Section II-C)."""
+    T_R, T_P, T_C, _ = tiles
+    return 2 * word_bits * (T_R * T_P + T_P * T_C + T_R * T_C)
+
+
+def with_rows(tiles: Tiles, T_R: Any) -> Tiles:
+    """Designs with another T_R."""
+    _, T_P, T_C, V = tiles
+    return np.stack(np.broadcast_arrays(T_R, T_P, T_C, V))
+
+
+def stacked(tiles: Tiles, codes: int = K_CODES) -> NDArray[np.float64]:
+    """Tiles of D designs under each stacking code. Shapes: ``tiles`` (4, D), returns (4, codes, D)."""
+    return np.floor(STACKING[:, :codes, None] * tiles[:, None])
