@@ -162,7 +162,7 @@ def arrive(terms, networks, state, requests):
     if terms.counts[RULE] != SERVE:
         push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
         terms.counts[DUE] += 1
-    append(request, 0, state)
+    append(request, state)
 
 
 @compiled(lean=True)
