@@ -39,6 +39,7 @@ wrapper_address: Any = _get_wrapper_address
 
 SOURCES = (
     "jit.py",
+    "dse/engine.py",
     "dse/npu/kernels.py",
     "dse/npu/schedule.py",
     "dse/partition/kernels.py",
@@ -51,7 +52,7 @@ SOURCES = (
     "serving/turns.py",
     "rules/pad_or_split.py",
 )
-"""Every file with a compiled function."""
+"""Every file with a compiled function, or with a constant of one."""
 
 COMPILING = Lock()
 DIGEST = hashlib.sha256

@@ -51,7 +51,7 @@ class SweepPoint:
 
     @property
     def residual_s(self) -> float:
-        """The measured time less that of the fit."""
+        """The measured time less the fitted one."""
         return self.measured_s - self.fitted_s
 
 

@@ -22,7 +22,7 @@ Every tensor has a row for each sample.
 class MapEngine:
     """An engine that runs real stages on real feature maps.
 
-    ``rows`` says which row of the inputs each request is, ``confidence`` gives that of each answer of a stage counted
+    ``rows`` says which row of the inputs each request is, ``confidence`` how sure each answer is of a stage counted
     from 0, and ``returned`` is called with each request that has returned.
     """
 

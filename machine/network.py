@@ -180,13 +180,13 @@ class RealNetwork:
         return np.column_stack([self.confidence(stage, found) for stage, found in enumerate(self.answers)])
 
     def samples(self) -> Samples:
-        """The answer to every sample at every exit; without labels, that of the last exit counts as right."""
+        """The answer to every sample at every exit; without labels, the answer of the last exit counts as right."""
         chosen = np.column_stack([found.argmax(axis=1) for found in self.answers])
         right = chosen[:, -1] if self.labels is None else self.labels
         return Samples(self._confidences(), chosen == right[:, None], self.path, measure=self.measure)
 
     def engine(self, rows: NDArray[np.int64], returned: Callable[[int], None] = lambda _: None) -> MapEngine:
-        """A device that runs the network for requests, each of which is one of the samples."""
+        """A device that runs the network for requests; each is one of the samples."""
         return MapEngine(self.session.run_stage, self.inputs, rows, self.confidence, returned)
 
     def warm_up(self, b_max: int) -> None:
@@ -211,7 +211,7 @@ class RealNetwork:
                     )
 
     def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
-        """Number of answers that are not those of the network run alone, beyond rounding."""
+        """Number of answers that the network run alone does not give, beyond rounding."""
         alone = [self.answers[exit_ - 1][row] for row, exit_ in zip(rows.tolist(), exits.tolist(), strict=True)]
         return sum(not _same(one, other) for one, other in zip(answers, alone, strict=True))
 

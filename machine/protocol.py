@@ -30,7 +30,7 @@ ALONE = 20
 """Requests that find the device idle, in every round."""
 
 PAUSES = 1.0
-"""Mean pause before each of these requests, in their mean times: that of a load of a half."""
+"""Mean pause before each of these requests, in their mean times: the load is a half."""
 
 IN_A_ROW = 4
 """Batches of the largest size in a row where stages are measured; smaller sizes run as many samples."""

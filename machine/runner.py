@@ -53,7 +53,7 @@ class SegmentEngine(Protocol):
 
 
 class TableEngine:
-    """An engine that runs nothing: a launch takes the time of the latency table, or that of ``taken``."""
+    """An engine that runs nothing: a launch takes the time of the latency table, or what ``taken`` says."""
 
     def __init__(self, clock: Any, taken: Callable[[Launch], float] | None = None) -> None:
         self.clock, self.taken = clock, taken
@@ -114,7 +114,7 @@ def serve_in_steps(
 
 
 def _fields(records: NDArray[np.void]) -> Any:
-    """The fields of records as arrays, which Python reads faster than those of one record."""
+    """The fields of records as arrays, which Python reads faster than the fields of one record."""
     plain = records.view(np.ndarray)
     return SimpleNamespace(**{name: plain[name] for name in plain.dtype.names or ()})
 

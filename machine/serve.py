@@ -39,7 +39,7 @@ class MachineResult:
 
     served: ServeResult  # as of a simulation
     outcome: RunnerResult  # the replay, with the time of every run
-    # answers that are not those of the network run alone, and requests that were answered more than once
+    # answers that the network run alone does not give, and requests that were answered more than once
     answers_wrong: int
     # how much later than the request that an idle device waited for its run began; latency counts from the arrival
     late_mean_s: float
@@ -79,7 +79,7 @@ def check_fits(network: RealNetwork, table: LatencyTable) -> None:
 
 
 def check_models(models: Sequence[RealNetwork], networks: Sequence[ServedNetwork]) -> None:
-    """Refuse models that are not those of the networks, in their order."""
+    """Refuse models that do not belong to the networks, in their order."""
     if len(models) != len(networks):
         raise InputError(
             f"model: expected one for each network that is served, {len(networks)}, with commas between, found "
@@ -108,7 +108,7 @@ class ServedHere(NamedTuple):
     """A network as it is served on this machine."""
 
     model: RealNetwork
-    network: ServedNetwork  # its table, and the thresholds at which samples leave, if not those of the model
+    network: ServedNetwork  # its table, and the thresholds at which samples leave, if the model does not state them
     rows: NDArray[np.int64]  # its sample that each request of the device is
 
     @property
@@ -172,7 +172,7 @@ def prepare_here(
 
 
 def _wrong(served: Sequence[ServedHere], engines: Sequence[MapEngine], outcome: RunnerResult) -> int:
-    """Answers that are not those of the model alone, and requests that were answered more than once."""
+    """Answers that the model alone does not give, and requests that were answered more than once."""
     replay, wrong = outcome.replay, 0
     for number, (here, engine) in enumerate(zip(served, engines, strict=True)):
         done = np.flatnonzero(np.isfinite(replay.finish_s) & (replay.network == number))

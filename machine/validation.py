@@ -78,7 +78,7 @@ class Trial:
     # measurements before and after the run
     half_width: float
     sensitivity: float  # growth of the simulated mean latency, in per cent, if the table grows by one per cent
-    answers_wrong: int  # answers that are not those of the network alone
+    answers_wrong: int  # answers that the network alone does not give
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Validation:
 
     @property
     def answers_wrong(self) -> int:
-        """Answers of all trials that are not those of the network alone."""
+        """Answers of all trials that the network alone does not give."""
         return sum(trial.answers_wrong for trial in self.trials)
 
     @property

@@ -39,9 +39,9 @@ class Change(NamedTuple):
     cause: Cause  # precision below eta, slow batches above what is allowed, other samples, or other hardware
     judged_from: int  # first request of the batches that it is judged by, and of the next one
     judged_to: int
-    precision: float  # of these batches, as a share of that of the network without exits
+    precision: float  # of these batches, as a share of what the network has without exits
     slow_share: float  # share of them that take longer than without exits, if they run alone
-    exits: Exits  # those of all later batches
+    exits: Exits  # with which all later batches run
 
 
 class Hardware(NamedTuple):
@@ -139,7 +139,7 @@ class _Adapter:
         return int(np.searchsorted(self.work.requests.start_s, math.inf))
 
     def _segments(self, places: Sequence[int]) -> Floats:
-        """Time of each segment, from candidate to candidate: that of a stage is in its first one."""
+        """Time of each segment, from candidate to candidate: the first of a stage has the time of the stage."""
         time_s: Floats = np.zeros_like(self.device.time_s[0])
         for begin, end in itertools.pairwise([0, *places, len(time_s)]):
             time_s[begin] = self.judge.stage_s[begin, end][: time_s.shape[1]]

@@ -35,7 +35,7 @@ class Evidence:
         self.batches += gains.shape[1]
 
     def found(self, fewest: int) -> NDArray[np.int64]:
-        """Bets that gained enough, on at least so many batches."""
+        """Bets that gained enough, on at least this number of batches."""
         return np.flatnonzero((self.gain >= self.enough) & (self.batches - self.since >= fewest))
 
 

@@ -40,15 +40,15 @@ def as_table(given: AnyTable) -> LatencyTable:
 
 
 def as_scheduler(given: AnyPolicy, table: LatencyTable | None = None) -> Scheduler:
-    """The policy, found if it was given as text; if it states no batch size, with that of the table's plan of exits."""
-    found = given if isinstance(given, Scheduler) else find_policy(given)
-    if table is None or table.planned is None or found.b_max is not None:
-        return found
-    return found.in_batches(table.planned.batch)
+    """The policy, found if it was given as text; a batch size that it does not state is the one of the table's plan."""
+    scheduler = given if isinstance(given, Scheduler) else find_policy(given)
+    if table is None or table.planned is None or scheduler.b_max is not None:
+        return scheduler
+    return scheduler.in_batches(table.planned.batch)
 
 
 def as_thresholds(given: AnyThresholds, on: LatencyTable | Sequence[Exit], trace: Trace) -> AnyThresholds:
-    """The thresholds that were given; else those of the table or the exits, if thresholds decide who leaves."""
+    """The thresholds that were given, else what the table or the exits state, if thresholds decide who leaves."""
     stated = on.thresholds if isinstance(on, LatencyTable) else thresholds_of(on)
     if given is not None or stated is None or trace.confidences is None or trace.exits is not None:
         return given

@@ -42,7 +42,7 @@ LEAVING_ODDS = (0.77, 1.3)
 """Factors of the odds to leave, in a bet that fewer or more samples do: 6 to 7 points where half of them leave."""
 
 DEVIATIONS = 3.0
-"""Standard deviations by which a load may differ by chance from that of the plan."""
+"""Standard deviations by which a load may differ by chance from the load of the plan."""
 
 
 class Doubt(NamedTuple):
@@ -89,13 +89,13 @@ class Verdict(NamedTuple):
 
     cause: Cause
     starts: list[int]  # first requests of the batches that it is judged by, and of the next one
-    precision: float  # of these batches with the exits of now, as a share of that of the network without exits
+    precision: float  # of these batches with the exits of now, as a share of what the network has without exits
     slow_share: float  # share of them that take longer than without exits, if they run alone
     exits: Exits
 
 
 def precision_of(scores: Floats, own: Floats) -> float:
-    """Sum of scores as a share of that of the network's own answers."""
+    """Sum of scores as a share of the sum of the network's own answers."""
     return float(scores.sum() / own.sum()) if own.any() else 1.0
 
 
@@ -107,7 +107,7 @@ class Judge:
         self.plan, self.planned_s = plan, stage_s  # its exits tell loads apart
         self.first = plan  # exits for the load of the plan, on the hardware of now
         self.normal = self.leaving = self._leaving(past)
-        self.other: int | None = None  # the batch since which the load is not that of the plan
+        self.other: int | None = None  # the batch since which the load differs from the plan
         self.again = 0  # batches of it at which exits are chosen again
         self.kept = kept_thresholds(past, goal)
         self.allowed = np.array([goal.slow, *(self._slow_at(size) for size in range(1, goal.batch + 1))])
@@ -137,7 +137,7 @@ class Judge:
         self.stage_s, self.profiled = stage_s, False
 
     def count(self, starts: Sequence[int]) -> None:
-        """Count the next batches, by their first requests; the last one is that of a batch that has not returned."""
+        """Count the next batches, by their first requests; the batch of the last one has not returned."""
         known = self.counted
         self.starts += starts[1:]
         batches = self._batches(known)
@@ -192,7 +192,7 @@ class Judge:
         return Verdict(cause, self.starts[since:], precision, float(self._slow(batches, run).mean()), exits)
 
     def _as_planned(self, since: int) -> bool:
-        """Whether the load may be that of the plan: as many leave, and its exits are good enough."""
+        """Whether the load may be as in the plan: as many leave, and its exits are good enough."""
         batches = self._batches(since)
         spread = self.normal * (1 - self.normal) * (1 / len(batches.log.scores) + 1 / len(self.past.scores))
         alike = np.abs(self._leaving(batches.log) - self.normal) <= DEVIATIONS * np.sqrt(spread)
@@ -214,10 +214,10 @@ class Judge:
         return float(lost.std() / math.sqrt(len(own)) / own.mean()) if own.any() else 0.0
 
     def _choose_other(self, since: int, doubt: Doubt) -> Exits:
-        """Exits for another load, or those of now.
+        """Exits for another load, or the present ones.
 
         While it is new, thresholds must keep the precision with the guard on the log of the plan, and may miss it on
-        these few batches by a standard deviation. Later they are chosen by its own batches alone, as those of a plan.
+        these few batches by a standard deviation. Later they are chosen by its own batches alone, as a plan is.
         """
         batches = self._batches(since)
         run = self._run(batches, self.exits)

@@ -136,10 +136,10 @@ class Summary:
     makespan_s : float
         From the first arrival to the last return or drop; infinite with requests unfinished.
     depth_variance : float
-        Mean over batches, as they entered, of the variance of depth in each: of the exits, of which the last counts
+        Mean over batches, as they entered, of the variance of depth in each: of the exits, where the last counts
         once for each of its steps.
     width_variance : float or None
-        Likewise of the widths; ``None`` if the trace states none.
+        The same of the widths; ``None`` if the trace states none.
     warm_up_requests : int
         Requests of the start-up transient, by MSER-5; all other figures include them.
     busy_share : float
@@ -213,7 +213,7 @@ class Summary:
     __repr__ = brief
 
     def record(self) -> dict[str, Any]:
-        """The figures for JSON; without those of deadlines, admission, energies and fairness if there are none."""
+        """The figures for JSON; without deadlines, admission, energy and fairness if there are none."""
         optional = ("deadlines", "admission", "energy_j", "fairness")
         return {key: value for key, value in asdict(self).items() if value is not None or key not in optional}
 
@@ -300,7 +300,7 @@ def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
 
 
 class Figures(NamedTuple):
-    """The figures of all requests together, and those of each network that has a name, over the span of all."""
+    """The figures of all requests together, and of each network that has a name, over the span of all."""
 
     whole: Summary
     networks: dict[str, Summary]
@@ -327,7 +327,7 @@ def summarise(replay: Replay) -> Summary:
 
 
 def figures_of(replay: Replay) -> Figures:
-    """Compute the figures of a replay, and those of each of its networks.
+    """Compute the figures of a replay, and of each of its networks.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class ServedNetwork:
     share : float
         Its part of the requests that state no network; parts need not sum to 1.
     weight : float
-        Its part of the device under ``between=shares``, likewise.
+        Its part of the device under ``between=shares``; parts need not sum to 1.
     switch_s : float
         Seconds to load its weights on a lane that ran another network.
     admit : str or Admission, optional
@@ -199,7 +199,7 @@ AnyServed = AnyTable | Sequence[ServedNetwork]
 
 
 def as_served(given: AnyServed, threshold: AnyThresholds = None) -> tuple[ServedNetwork, ...]:
-    """The networks of a device, with their tables read; ``threshold`` is that of a table's network."""
+    """The networks of a device, with their tables read; ``threshold`` is for the network of a table."""
     if isinstance(given, str | PathLike) and Path(given).suffix == ".toml":
         given = read_networks(given)
     if isinstance(given, LatencyTable | str | PathLike):
@@ -241,7 +241,7 @@ class DeviceTraffic:
     parts : tuple of Traffic
         The requests of each network.
     whole : Traffic
-        All of them; exits are those of their networks.
+        All of them; each exit is one of the request's network.
     seeds : tuple of int
         The seed of what each network drew.
     """
@@ -346,7 +346,11 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     for number, network in enumerate(networks):
         here = np.flatnonzero(number_of == number)
         if not here.size:
-            faults.append(f'networks: expected a request of every network, found none of "{network.name}"')
+            faults.append(
+                f"{trace.source or 'trace'}: network: expected a request of every network that is served, as its "
+                f'figures need one, found none of "{network.name}"; leave this network out of the file of networks, '
+                + ("or serve more requests or a larger share of it" if trace.network is None else "or add a request")
+            )
             continue
         try:
             parts.append(_own_traffic(network, requests, replace(trace.at(here), network=None), seeds[number]))

@@ -232,7 +232,7 @@ class Replay:
 
     @property
     def depths(self) -> NDArray[np.int64]:
-        """Depth of each request in its network: its exit, of which the last counts once for each step."""
+        """Depth of each request in its network: its exit; the last one counts once for each step."""
         depths = []
         for part in self.by_network:
             exits, steps = part.table.exits, part.traffic.trace.steps

@@ -73,7 +73,7 @@ class Requirement:
     name: str  # a key of METRICS
     comparator: str  # a key of COMPARATORS
     bound: float  # in the metric's unit
-    network: str | None = None  # of several, the one whose figure it is; else it is that of all requests
+    network: str | None = None  # of several, the one whose figure it is; else all requests have it
 
     @property
     def figure(self) -> str:
@@ -165,7 +165,7 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
 
 
 def judge_all(requirements: Iterable[Requirement], figures: Figures) -> list[RequirementVerdict]:
-    """Check requirements on the figures of all requests, or on those of the network that a requirement names."""
+    """Check requirements on the figures of all requests, or of the network that a requirement names."""
     return [judge(requirement, figures.of(requirement.network)) for requirement in requirements]
 
 

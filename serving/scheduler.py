@@ -60,7 +60,7 @@ class Scheduler:
     between : int or None
         Whose turn it is of several networks (:data:`.state.BETWEEN`); ``None`` if the user wrote nothing.
     dispatch : int or None
-        Which of several cores serves a request (:data:`.state.DISPATCH`); likewise.
+        Which of several cores serves a request (:data:`.state.DISPATCH`), if the policy states it.
     source : bytes or None
         Content of the file that the policy was loaded from, if it is a user's.
     """

@@ -116,7 +116,7 @@ def serve(
         ``"fluid:between=edf"``, says whose turn it is.
     threshold : Threshold or sequence of Threshold, optional
         Value of the measure at which a sample of a table's network leaves: one for all exits, or one for each but the
-        last; by default those of a plan of exits.
+        last; by default what its plan of exits states.
     until_s : float
         Stop then; unfinished requests are violations.
     requirements : sequence of Requirement

@@ -30,7 +30,7 @@ class SubNetSummary:
     # mean over the requests that were begun: share of the SubNet that was resident (SUSHI, Appendix A.4)
     hit_ratio: float | None
     swaps: int  # changes of the state of the device
-    # bytes between chip and memory for each request that was begun, with those of the swaps
+    # bytes between chip and memory for each request that was begun, swaps included
     off_chip_bytes: float | None
     off_chip_energy_j: float | None  # of those bytes
     shares: list[SubNetShare]

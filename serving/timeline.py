@@ -20,7 +20,7 @@ MAX_EVENTS = 2_000_000
 """A longer timeline is refused: at about 100 bytes an event, viewers fail to open it."""
 
 QUEUE = 0
-"""The track of the queue.  Those of the stages follow, lane by lane."""
+"""The track of the queue.  The tracks of the stages follow, lane by lane."""
 
 
 def check_timeline_size(replay: Replay) -> None:

@@ -162,7 +162,7 @@ def _drawn(
 
 
 def _hardware(change: LoadChange | None, plan: ExitPlan, times: InferenceTime) -> list[Hardware]:
-    """The hardware of a change, and after it that of the plan again."""
+    """The hardware of a change, and after it the hardware of the plan again."""
     if change is None or change.times is None:
         return []
     changed = read_table(InferenceTime, change.times)

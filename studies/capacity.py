@@ -21,7 +21,7 @@ from ..serving.outcome import Replay
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
-from ..serving.statistics import Interval, mean_interval
+from ..serving.statistics import SHARE, Interval, mean_interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns, useless
 from ..traffic.arrivals import offline, poisson
@@ -248,7 +248,7 @@ class _RequestsRecord(NamedTuple):
 class _RunRecord(NamedTuple):
     """Findings of a run."""
 
-    requests: dict[str | None, _RequestsRecord]  # all, and those of each of several networks
+    requests: dict[str | None, _RequestsRecord]  # all requests, and the requests of each network that has a name
     served_per_s: float
     figures: list[float]  # one for each requirement
 
@@ -267,7 +267,7 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
         over_seeds = mean_interval(values) if finite.all() else Interval(0.0 if finite.any() else math.inf, math.inf)
         assert over_seeds is not None
         if name in _SHARES_OF_USE:
-            found.append(FigureEstimate(mean, Interval(max(0.0, over_seeds.low), min(1.0, over_seeds.high))))
+            found.append(FigureEstimate(mean, over_seeds.within(SHARE)))
             continue
         if name == "mean":
             value, told, most = mean, joined.mean(), math.inf
@@ -278,7 +278,7 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
             value, told, most = nearest_rank(joined.ordered_s, quantile), joined.quantile(quantile), math.inf
         # a queue that began empty grows: longer runs are no better, so the interval over seeds is a lower end
         least = Interval(min(value, max(0.0, over_seeds.low)), most)
-        if name == "mean" and math.isinf(value):  # then that of any longer run is infinite, too
+        if name == "mean" and math.isinf(value):  # then the mean of any longer run is infinite, too
             least = Interval(math.inf, math.inf)
         found.append(FigureEstimate(value, told.interval or least))
     return found
@@ -397,7 +397,7 @@ def find_capacity(
     whole = sum(network.share for network in networks)
     shares: dict[str | None, float] = {network.name: network.share / whole for network in networks} | {None: 1.0}
     rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max, options.columns) for table in tables]
-    # a device spends the same time on its requests as one with one network does, whose rate is that of the first
+    # with the first network alone the sum is 1 to the bit, so that the rate of one network is its own
     relative = sum(shares[network.name] * (rates[0] / rate) for network, rate in zip(networks, rates, strict=True))
     saturation = rates[0] / relative
     low, high = options.ends(saturation)

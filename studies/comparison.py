@@ -43,7 +43,7 @@ JUDGED = [item for item in COMPARED if item.better]
 """Figures that have a good side: a change of these is better or worse, where both comparisons have them."""
 
 ALWAYS = ("violation_rate", "processing_rate_per_s")
-"""Those of them that every run has: a mean latency, for one, is infinite where a request was dropped."""
+"""Figures that every run has: a mean latency, for one, is infinite where a request was dropped."""
 
 Progress = Callable[[int, int], None]
 
@@ -66,7 +66,7 @@ class Lead(NamedTuple):
 
     first: str  # or several that have the same rate under every seed
     second: str
-    less: Difference  # violation rate of the first, less that of the second, seed by seed
+    less: Difference  # violation rate of the first, less the rate of the second, seed by seed
 
 
 class ClosedKeys(JsonRecord):
@@ -291,7 +291,10 @@ def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]
             tiles[contender.name] = own[0][0]
             metrics[contender.name] = {
                 key: Estimate.of(
-                    [run.figures[key] for _, run in own], seeds, [run.intervals.get(key) for _, run in own]
+                    figure_of(key),
+                    [run.figures[key] for _, run in own],
+                    seeds,
+                    [run.intervals.get(key) for _, run in own],
                 )
                 for key in [*(item.key for item in COMPARED), *each]
                 if all(key in run.figures for _, run in own)

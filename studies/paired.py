@@ -10,7 +10,7 @@ from .estimates import Difference
 
 
 def differences(replay: Replay, other: Replay) -> dict[str, Difference | None]:
-    """The violation rate and the mean latency of a replay, less those of another one.
+    """The violation rate and the mean latency of a replay, less the same of another one.
 
     They are ``None`` with clients that wait, whose requests arrive at other times in another replay; and a mean latency
     where one is infinite.

@@ -414,7 +414,7 @@ class Scenario:
         """Digest of the file's content."""
         content = self.file.model_dump(mode="json", by_alias=True)
         for case in content["cases"]:
-            if case["clients"] is None:  # the digest of a file without clients is that of versions that knew none
+            if case["clients"] is None:  # so that a file without clients keeps its digest of earlier versions
                 del case["clients"], case["think"]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

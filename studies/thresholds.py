@@ -83,7 +83,7 @@ class Sweep:
     policy: str  # with its parameters, and of a table's network with the batch size of its plan of exits
     requests: int  # requests that every point serves
     networks: list[SweptNetwork]
-    points: list[ThresholdPoint]  # one for each combination of thresholds, those of the last network changing first
+    points: list[ThresholdPoint]  # one for each combination of thresholds; the last network changes first
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -132,7 +132,7 @@ def _mean_s(summary: Summary) -> float:
 
 
 def _shown(summary: Summary) -> dict[str, Any]:
-    """Figures that are stated of all requests, and of those of each network."""
+    """Figures that are stated of all requests, and of the requests of each network."""
     return {
         "mean_latency_s": _mean_s(summary),
         "p99_latency_s": summary.percentile("p99").latency_s,
@@ -150,7 +150,7 @@ def _kept(requirement: Requirement, served: Sequence[Figures]) -> list[bool]:
 
 
 def _usual(network: ServedNetwork, answers: Trace | Samples) -> list[float]:
-    """The thresholds that are tried if none are stated: the usual ones of the measure, and those of a plan."""
+    """The thresholds that are tried if none are stated: the usual ones of the measure, and what a plan states."""
     measure, own = network.latency.thresholds or (answers.measure.name, [])
     planned = [threshold for threshold in own if isinstance(threshold, float) and measure == answers.measure.name]
     return sorted({*answers.measure.swept, *planned}, key=answers.measure.to_array)
@@ -165,7 +165,7 @@ def sweep_thresholds(
     requirements: Sequence[Requirement] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Sweep:
-    """Replay requests with one threshold after the other, or with every combination of those of several networks.
+    """Replay requests with one threshold after the other, of several networks with every combination.
 
     Thresholds are tried of each network that has several exits, and confidences and answers, and that states none.
 
@@ -181,7 +181,7 @@ def sweep_thresholds(
         Tried of each network, each for all its exits; by default those of the measure, and those of a
         plan.
     requirements : sequence of Requirement
-        Requirements that are to hold, of all requests or of those of a network.
+        Requirements that are to hold, of all requests or of the requests of a network.
     progress : callable, optional
         Called with combinations done and in all.
 
@@ -268,8 +268,9 @@ def _samples_of(network: ServedNetwork, shared: Samples | None) -> Samples | Non
 
 
 def _nothing_to_try(answers: Trace | Samples) -> str:
+    where = answers.file_of("confidences") if isinstance(answers, Trace) else answers.source or "samples"
     return (
-        f"{answers.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit (or another measure), "
+        f"{where}: expected confidence_1, ... and correct_1, ... and no exit (or another measure), "
         "of requests or samples, for a network with several exits that states no threshold, found none; add samples, "
         "or leave out its threshold"
     )
