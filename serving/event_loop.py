@@ -17,7 +17,7 @@ from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
 from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
-from .turns import charge, queue_at, waiting_in, whose_turn
+from .turns import charge, queue_at, turn_of_one, waiting_in, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
 FAULTS = {
@@ -540,10 +540,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
             while not lane.running:
                 first = number = lane.network
                 if lane.left == 0:
-                    if several is None:
-                        first = 0 if state.queues[0].head < state.queues[0].tail else -1
-                    else:
-                        first = whose_turn(k, at.networks, at.state, at.work.requests)
+                    first = turn_of_one(at.state) if several is None else whose_turn(k, at.networks, at.state, at.work)
                     if lane.depth == 0:
                         number = first
                     if number < 0:
@@ -555,8 +552,6 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                     call_s = its.call_s if lane.depth > 0 else 0.0
                     outcome = ask(decide, k, number == first, its, data, networks, state, requests)
                     if outcome == WAITS:
-                        if several is None:
-                            break
                         continue
                     if outcome != OK:
                         return outcome

@@ -156,7 +156,14 @@ def rivals(request, networks, state):
 
 
 @compiled(lean=True)
-def whose_turn(k, networks, state, requests):
+def turn_of_one(state):
+    """The only network, if a request waits and it was not asked at this look, else -1."""
+    queue = state.queues[0]
+    return 0 if queue.head < queue.tail and state.counts[0].look < state.clock[0].looks else -1
+
+
+@compiled(lean=True)
+def whose_turn(k, networks, state, work):
     """The network whose turn it is on a lane, of those with a request that were not asked at this look; -1 for none.
 
     Each is judged by the first request of its queue, or by the time that it has had; of equal ones the first goes.
@@ -167,9 +174,9 @@ def whose_turn(k, networks, state, requests):
         if queue.head < queue.tail and counts.look < state.clock[0].looks and networks.serves[number, k]:
             first, key = state.waiting[queue.head], counts.tag_s
             if networks.between == FCFS:
-                key = requests.arrival_s[first]
+                key = work.requests.arrival_s[first]
             elif networks.between == EDF:
-                key = requests.due_s[first]
+                key = work.requests.due_s[first]
             if best < 0 or key < least:
                 best, least = number, key
     return best
