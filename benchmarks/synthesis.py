@@ -14,16 +14,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from string import Template
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from fluidb.dse.npu.fbcb import K_BITS, batch_bits, entry_bits
+from fluidb.dse.hardware.templates import ENGINE as SOURCE
+from fluidb.dse.hardware.templates import RTL, filled
+from fluidb.dse.npu.fbcb import batch_bits, entry_bits
 
 HERE = Path(__file__).parent
 TABLE = HERE / "synthesis.csv"
-RTL = HERE.parent / "dse" / "hardware" / "rtl"
-SOURCE = RTL / "engine"
 
 
 class Size(NamedTuple):
@@ -82,8 +81,8 @@ CHECKS = {
 
 # Two neighbours differ, so both are in a part.  Without samples side by side there is no choice of one.
 WRAPPERS = """
-module part_elements (input wire clk, input wire [1:0] k,
-    input wire [2*engine_pkg::T_P*engine_pkg::S*16-1:0] x,
+module part_elements (input wire clk, input wire engine_pkg::code_t k,
+    input wire engine_pkg::inputs_t x,
     input wire [2*16*engine_pkg::T_P-1:0] weight, input wire [4*engine_pkg::SLOT_BITS-1:0] slot,
     output wire [4*48-1:0] sums);
   for (genvar e = 0; e < 2; e++) begin : gen_two
@@ -93,8 +92,8 @@ module part_elements (input wire clk, input wire [1:0] k,
   end
 endmodule
 
-module part_weights (input wire clk, input wire [1:0] k, input wire write, input engine_pkg::load_t beat,
-    input engine_pkg::tile_t tile, input wire [16*engine_pkg::W-1:0] words, input wire half,
+module part_weights (input wire clk, input wire engine_pkg::code_t k, input wire write, input engine_pkg::load_t beat,
+    input engine_pkg::tile_t tile, input wire engine_pkg::beat_t words, input wire half,
     output wire [2*16*engine_pkg::T_P-1:0] weight, output wire [4*engine_pkg::SLOT_BITS-1:0] slot);
   wire [4*engine_pkg::SLOT_BITS-1:0] of;
   for (genvar e = 0; e < 2; e++) begin : gen_two
@@ -106,7 +105,7 @@ module part_weights (input wire clk, input wire [1:0] k, input wire write, input
 endmodule
 
 module part_loader (input wire clk, input wire start, input wire take, input engine_pkg::job_t job,
-    input engine_pkg::tile_t tile, output wire [31:0] address, output wire [99+engine_pkg::W:0] used);
+    input engine_pkg::tile_t tile, output engine_pkg::number_t address, output wire [99+engine_pkg::W:0] used);
   engine_pkg::load_t beat;
   load_beats one (.clk, .start, .take, .job, .tile, .half(1'b0), .address, .beat);
   assign used = {beat.weights, beat.first, beat.last, beat.half, beat.p, beat.row[15:0], beat.column[15:0], beat.count,
@@ -120,17 +119,18 @@ STUBS = """
     output wire [OUT-1:0] out);
 endmodule
 
-module inputs (input wire clk, input wire [1:0] k, input wire one, input wire [31:0] stride_x,
-    input wire [31:0] slot_rows, input wire write, input engine_pkg::load_t beat,
-    input wire [16*engine_pkg::W-1:0] words, input wire half, input wire [31:0] row,
-    output wire [engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16-1:0] x);
+module inputs (input wire clk, input wire engine_pkg::code_t k, input wire one,
+    input wire engine_pkg::number_t stride_x,
+    input wire engine_pkg::number_t slot_rows, input wire write, input engine_pkg::load_t beat,
+    input wire engine_pkg::beat_t words, input wire half, input wire engine_pkg::number_t row,
+    output engine_pkg::pixels_t x);
   taps #(.IN(99 + engine_pkg::W), .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
       .in({write, beat.half, beat.p, beat.row[15:0], beat.count, beat.on_map, half, row[15:0]}), .out(x));
 endmodule
 
-module weights #(parameter int E = 0) (input wire clk, input wire [1:0] k, input wire write,
-    input engine_pkg::load_t beat, input engine_pkg::tile_t tile, input wire [16*engine_pkg::W-1:0] words,
-    input wire half, output wire [16*engine_pkg::T_P-1:0] weight, output wire [2*engine_pkg::SLOT_BITS-1:0] slot);
+module weights #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k, input wire write,
+    input engine_pkg::load_t beat, input engine_pkg::tile_t tile, input wire engine_pkg::beat_t words,
+    input wire half, output engine_pkg::weights_t weight, output engine_pkg::slots_t slot);
   localparam int ENDS = (engine_pkg::S > 1) ? 16 * (engine_pkg::S - 1) : 1;
   localparam int BITS = $clog2(2 * engine_pkg::T_P + 1);
   wire [ENDS-1:0] ends;
@@ -145,28 +145,32 @@ module weights #(parameter int E = 0) (input wire clk, input wire [1:0] k, input
       ends}), .out({weight, slot}));
 endmodule
 
-module element #(parameter int E = 0) (input wire clk, input wire [1:0] k,
-    input wire [2*engine_pkg::T_P*engine_pkg::S*16-1:0] x, input wire [16*engine_pkg::T_P-1:0] weight,
-    input wire [2*engine_pkg::SLOT_BITS-1:0] slot, output wire [47:0] lower, output wire [47:0] upper);
+module element #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k,
+    input wire engine_pkg::inputs_t x, input wire engine_pkg::weights_t weight,
+    input wire engine_pkg::slots_t slot, output engine_pkg::sum_t lower, output engine_pkg::sum_t upper);
   taps #(.IN(2*engine_pkg::SLOT_BITS), .OUT(96)) used (.clk, .in(slot), .out({lower, upper}));
 endmodule
 
-module sums (input wire clk, input wire [1:0] k, input wire [5:0] shift, input wire relu, input wire valid,
-    input wire first, input wire [31:0] next_row, input wire [47:0] lower, input wire [47:0] upper,
-    output wire [15:0] out_lower, output wire [15:0] out_upper);
+module sums (input wire clk, input wire engine_pkg::code_t k, input wire engine_pkg::shift_t shift, input wire relu,
+    input wire valid,
+    input wire first, input wire engine_pkg::number_t next_row, input wire engine_pkg::sum_t lower,
+    input wire engine_pkg::sum_t upper,
+    output engine_pkg::word_t out_lower, output engine_pkg::word_t out_upper);
   taps #(.IN(114), .OUT(32)) used (.clk, .in({valid, first, next_row[15:0], lower, upper}),
       .out({out_lower, out_upper}));
 endmodule
 
-module outputs #(parameter int ROW = 0) (input wire clk, input wire [1:0] k, input wire one, input wire write,
-    input wire half, input wire [31:0] row, input engine_pkg::store_t beat,
-    input wire [engine_pkg::COLUMNS*16-1:0] outs, output wire [engine_pkg::W*16-1:0] words);
+module outputs #(parameter int ROW = 0) (input wire clk, input wire engine_pkg::code_t k, input wire one,
+    input wire write,
+    input wire half, input wire engine_pkg::number_t row, input engine_pkg::store_t beat,
+    input wire engine_pkg::outputs_t outs, output engine_pkg::beat_t words);
   taps #(.IN(83 + engine_pkg::COLUMNS*16), .OUT(engine_pkg::W*16)) used (.clk, .in({write, half, row[15:0], beat.half,
       beat.column, beat.row, outs}), .out(words));
 endmodule
 
 module load_beats (input wire clk, input wire start, input wire take, input engine_pkg::job_t job,
-    input engine_pkg::tile_t tile, input wire half, output wire [31:0] address, output engine_pkg::load_t beat);
+    input engine_pkg::tile_t tile, input wire half, output engine_pkg::number_t address,
+    output engine_pkg::load_t beat);
   localparam int TILE = 15 * 32 + 1;
   taps #(.IN(3 + TILE), .OUT(32 + engine_pkg::LOAD_BITS)) used (.clk, .in({start, take, half, tile.x, tile.w,
       tile.columns, tile.column, tile.offset, tile.depth, tile.height, tile.last_height, tile.slots, tile.loaded,
@@ -192,15 +196,12 @@ def control_block(size: Size) -> str:
     """The package of the Fluid Batching Engine, with entries of zeros."""
     layers, b_max, block_bits = size[5:]
     bits = entry_bits(b_max, block_bits)
-    values = {
-        "layers": layers, "b_max": b_max, "k_bits": K_BITS, "block_bits": block_bits,
-        "batch_bits": batch_bits(b_max), "entry_bits": bits, "address_bits": (layers * b_max - 1).bit_length(),
-        "layer_bits": (layers - 1).bit_length(), "count_bits": b_max.bit_length(), "literal": 0,
-        "one_by_one": "0" * layers, "row_top": b_max * bits - 1,
-        "k_codes": "".join(f"localparam logic [1:0] K_{k} = {code};" for code, k in enumerate(("1", "2", "HALF"))),
-        "rows": "".join(f"{layer}: fbcb_row = '0;" for layer in range(layers)),
-    }  # fmt: skip
-    return Template((RTL / "fbe_pkg.sv.in").read_text()).substitute(values, origin="// A size.")
+    return filled(
+        "fbe_pkg.sv", layers=layers, b_max=b_max, block_bits=block_bits, batch_bits=batch_bits(b_max), entry_bits=bits,
+        address_bits=(layers * b_max - 1).bit_length(), layer_bits=(layers - 1).bit_length(),
+        count_bits=b_max.bit_length(), literal=0, one_by_one="0" * layers, row_top=b_max * bits - 1,
+        rows="".join(f"{layer}: fbcb_row = '0;" for layer in range(layers)),
+    )  # fmt: skip
 
 
 def sources(part: str, size: Size) -> tuple[dict[str, str], list[Path]]:
@@ -213,7 +214,7 @@ def sources(part: str, size: Size) -> tuple[dict[str, str], list[Path]]:
     else:
         made = {"parts.sv": STUBS if part == "control" else WRAPPERS}
         found = [path for path in sorted(SOURCE.glob("*.sv")) if part != "control" or path.stem not in APART]
-    package = Template((SOURCE / "engine_pkg.sv.in").read_text()).substitute(size._asdict(), V=1, origin="// A size.")
+    package = filled("engine_pkg.sv", **size._asdict(), V=1)
     return {"engine_pkg.sv": package} | made, found
 
 

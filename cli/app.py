@@ -109,8 +109,8 @@ class _Command(TyperCommand):
             raise type(error)(_with_options(error.faults, ctx.command.params)) from None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command; an option of which the last one would count is an error if it is given twice."""
-        *_, given = self.make_parser(ctx).parse_args(args=list(args))
+        """Read the words of a command; an option given twice is an error where only the last one would count."""
+        given: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[-1]
         for parameter in given:
             several = parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag
             if not several and given.count(parameter) > 1:
@@ -145,7 +145,7 @@ def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[
     """Faults that begin with parameters of the running command (``slow, gain: ...``), with its options instead.
 
     The library knows its parameters only; those that are fields of a schema begin with ``options: ``, and may end with
-    an index. Of a policy's parameters some are options too. Faults that begin with anything else, such as the path of
+    an index. Some parameters of a policy are options too. Faults that begin with anything else, such as the path of
     a file, stay.
     """
     options: dict[str, str] = {}

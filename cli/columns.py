@@ -1,4 +1,4 @@
-"""Options that draw columns of requests, from the declarations of these."""
+"""Options that draw columns of requests, made from the declarations of the columns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _typed: Any = Annotated
 
 
 def _with_declared(options: Any) -> Any:
-    """The options with one more for each column that has none yet."""
-    own = {item.name for item in fields(options)}
+    """The options, and another one for each column that has none yet."""
+    own = {stated.name for stated in fields(options)}
     more: list[Any] = [
         (column.key, _typed[column.kind | None, option(column.help, column.metavar)], field(default=None))
         for column in REQUEST_COLUMNS

@@ -29,7 +29,7 @@ GRACE_S = 1.5
 def never_ignored() -> None:
     """Make Ctrl-C reach the command wherever it comes.
 
-    Python ignores exceptions that destructors and callbacks of compiled libraries raise, and so the one of Ctrl-C.
+    Python ignores exceptions in destructors and in callbacks of compiled libraries, and so it can lose a Ctrl-C.
     """
 
     def repeat(ignored: Any) -> None:

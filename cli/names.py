@@ -58,7 +58,7 @@ SEARCHED = PLATFORM._replace(schemas=(*BOARD.schemas, *ENGINE.schemas, "fluidb.a
 
 
 def offering(names: Iterable[str] | Callable[[], Iterable[str]]) -> dict[str, Any]:
-    """Settings of an argument or option whose value the shell completes; of a list, its last name."""
+    """Settings of an argument or option whose value the shell completes; in a list, the last name."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, _ = incomplete.rpartition(",")

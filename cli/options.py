@@ -327,9 +327,9 @@ def objective(text: str | None) -> Objective | None:
 
 def objective_record(text: str | None) -> dict[str, object]:
     """The latency objective for ``--json``: in seconds, or the text of a distribution."""
-    found = objective(text)
-    shared = found is None or isinstance(found, float)
-    return {"slo_s": found if shared else None, "slo": None if shared else text}
+    limit = objective(text)
+    shared = limit is None or isinstance(limit, float)
+    return {"slo_s": limit if shared else None, "slo": None if shared else text}
 
 
 AnyChoice = TypeVar("AnyChoice", bound=StrEnum)
@@ -372,14 +372,14 @@ class KindOptions:
 
 def typed(ctx: typer.Context) -> dict[str, str]:
     """The parameters that the user gave, with their options."""
-    found = {str(parameter.name): parameter.opts[0] for parameter in ctx.command.params}
+    opts = {str(parameter.name): parameter.opts[0] for parameter in ctx.command.params}
     return {
-        name: opt for name, opt in found.items() if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
+        name: opt for name, opt in opts.items() if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
     }
 
 
-def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindOptions], found: str) -> None:
-    """Refuse options that the user gave, and that belong to other kinds than the one that was ``found``."""
+def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindOptions], stated: str) -> None:
+    """Refuse options that the user gave, and that belong to other kinds than the one that was ``stated``."""
     from ..formats import InputError
 
     own = {field.name for field in fields(chosen)}
@@ -391,7 +391,7 @@ def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindO
     wrong = {name: opt for name, opt in typed(ctx).items() if name in others}
     if wrong:
         raise InputError(
-            f"{opt}: an option with {' or '.join(others[name])}, but {found} is {chosen.with_}; leave it out"
+            f"{opt}: an option with {' or '.join(others[name])}, but {stated} is {chosen.with_}; leave it out"
             for name, opt in wrong.items()
         )
 

@@ -62,9 +62,9 @@ def plain(value: Any) -> Any:
     elif hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float) else str(value)
@@ -102,9 +102,9 @@ def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:
     return {name: f"correlation {value:g}" if isinstance(value, float) else value for name, value in stated.items()}
 
 
-def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:
+def facts(lines: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:
     """Names and values, aligned; a fact whose value is ``None`` is left out."""
-    given = found.items() if isinstance(found, Mapping) else found
+    given = lines.items() if isinstance(lines, Mapping) else lines
     pairs = [(name, value) for name, value in given if value is not None]
     width = max(len(name) for name, _ in pairs)
     return "\n".join(f"{printable(name):<{width}}  {printable(value)}" for name, value in pairs)
@@ -124,14 +124,14 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: boo
 
 
 def spread(items: Sequence[_Item]) -> list[_Item]:
-    """All items of a few; of many some, evenly spread from the first to the last."""
+    """All items if there are few; else some, evenly spread from the first to the last."""
     if len(items) <= 2 * _FOLDED:
         return list(items)
     return [items[round(k * (len(items) - 1) / (_FOLDED - 1))] for k in range(_FOLDED)]
 
 
 def folded_table(headers: Sequence[str], rows: Sequence[Sequence[object]], where: str, total: int | None = None) -> str:
-    """A table that a screen holds, and where all rows are if it has not all of them."""
+    """A table that fits on a screen; if it leaves rows out, a line says where all of them are."""
     shown, total = spread(rows), total or len(rows)
     return table(headers, shown) + (f"\n{len(shown)} of {total:,} rows; {where} has all" if len(shown) < total else "")
 
@@ -147,7 +147,7 @@ _GAP = "  "
 """The gap that tabulate puts between columns."""
 
 _FOLDED = 12
-"""Rows that stand for many; twice as many are shown as they are."""
+"""The number of rows that stand for many; up to twice as many rows are all shown."""
 
 _Item = TypeVar("_Item")
 
@@ -159,15 +159,23 @@ def _table(cells: Sequence[Sequence[str]], *, text: bool) -> str:
     return str(tabulate(cells[1:], cells[0], tablefmt="simple", colalign=align, disable_numparse=True))
 
 
-def outcomes(texts: Sequence[str], found: Sequence[RequirementVerdict]) -> str:
+def outcomes(texts: Sequence[str], verdicts: Sequence[RequirementVerdict]) -> str:
     """A table of requirements: the value found, by how much each holds or fails, and how certain that is."""
     rows = []
-    for text, item in zip(texts, found, strict=True):
-        by = f"{100 * abs(item.margin):.2f} points" if item.unit == "share" else quantity(abs(item.margin), item.unit)
-        sure = bounds(item.interval, item.more_requests_needed, item.unit)
-        if item.interval is not None:
-            sure = "beyond doubt at 95 %" if item.certain else f"within the interval {sure}: more requests would tell"
-        rows.append((text, quantity(item.value, item.unit), f"{'holds' if item.holds else 'FAILS'} by {by}", sure))
+    for text, verdict in zip(texts, verdicts, strict=True):
+        by = (
+            f"{100 * abs(verdict.margin):.2f} points"
+            if verdict.unit == "share"
+            else quantity(abs(verdict.margin), verdict.unit)
+        )
+        sure = bounds(verdict.interval, verdict.more_requests_needed, verdict.unit)
+        if verdict.interval is not None:
+            sure = (
+                "beyond doubt at 95 %" if verdict.certain else f"within the interval {sure}: more requests would tell"
+            )
+        rows.append(
+            (text, quantity(verdict.value, verdict.unit), f"{'holds' if verdict.holds else 'FAILS'} by {by}", sure)
+        )
     return table(["requirement", "found", "", ""], rows, text=True)
 
 

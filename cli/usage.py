@@ -31,9 +31,9 @@ def usage_fault(error: Any) -> str:
     message = re.sub(r"^Option '(\S+)' requires an argument\.$", r"\1: expected a value, found none", message)
     message = re.sub(r"^Invalid value for '(.*?)': ", r"\1: ", message)
     if other := re.match(r"(\S+): '(.*)' is not one of (.*)\.$", message):
-        option, found, known = other.groups()
-        return '{}: expected one of {}, found "{}"'.format(option, known.replace("'", ""), found)
+        option, given, known = other.groups()
+        return '{}: expected one of {}, found "{}"'.format(option, known.replace("'", ""), given)
     if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
-        found = str(error.__cause__.errors()[0]["input"])
-        message += "" if repr(found) in message else f', found "{found}"'
+        given = str(error.__cause__.errors()[0]["input"])
+        message += "" if repr(given) in message else f', found "{given}"'
     return message

@@ -1,7 +1,49 @@
-"""Numbers of the engine that the cost model, networks of integers and the RTL share."""
+"""Numbers of the engine, each stated here only: the cost model, networks of integers, jobs and the RTL agree on them.
 
-MOST = 2**16 - 1
-"""The engine counts at most so many columns of a group, rows of a block, and rows and columns of a map."""
+Templates of ``hardware/rtl`` name them in capitals, and :func:`fluidb.dse.hardware.templates.filled` puts them in.
+"""
+
+WORD_BITS = 16
+"""Bits of a word: of an input, a weight, an output."""
 
 SUM_BITS = 48
-"""Bits of a sum; a shift is smaller."""
+"""Bits of a sum, as a DSP's adder has; a shift is smaller."""
+
+NUMBER_BITS = 32
+"""Bits of an address, in words, and of every other number of a job."""
+
+SIZE_BITS = 16
+"""Bits that count columns of a group, rows of a block, and rows and columns of a map."""
+
+MOST = 2**SIZE_BITS - 1
+"""The largest of these counts."""
+
+START = 2
+"""Cycles from the last word of a tile to its first product, beside the latency."""
+
+IN_FLIGHT = 3
+"""Cycles from reading a partial sum to writing it: a tile takes at least as many, with rows side by side too."""
+
+ROW_CYCLES = 8
+"""Cycles from a row of inputs to the sums of its products, beside the levels of the tree of adders."""
+
+DRAIN = 13
+"""Cycles from the last product to the first word stored, beside the levels of the tree of adders."""
+
+WRITE_DELAY = 4
+"""Cycles from a beat of a store, once it is accepted, to its words."""
+
+FLIGHT_BITS = 7
+"""Bits that count the beats that are accepted and whose words have not come."""
+
+BEAT_BITS = 4 + 4 * NUMBER_BITS
+"""What the engine notes of each of these beats, beside a bit for each of its words."""
+
+RECORD_WORDS = 64
+"""Numbers of a record, which describes a layer at a batch size in memory; a wider port reads a whole beat for each."""
+
+CODE_BITS, BLOCKS_BITS, ROWS_BITS = 8, 8, 16
+"""Bits in a record for the entry that it belongs to: the code of k, the code of the blocks of rows, B_R."""
+
+LAYER_START = 8
+"""Cycles from ``start``, or the end of a layer, to the first load, beside those that depend on port and batch."""

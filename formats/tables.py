@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -136,12 +136,12 @@ def read_printed(model: type[AnyPrinted], path: AnyPath, schema: str, what: str,
     """
     make = f"make it with `{command}`"
     return validate(
-        model, _read_json(path, schema, f"expected {what}, found no such file; {make}", "no JSON", make), path
+        model, read_json(path, schema, f"expected {what}, found no such file; {make}", "no JSON", make), path
     )
 
 
-def _read_json(path: AnyPath, schema: str, missing: str, broken: str, make: str) -> dict[str, Any]:
-    """A JSON object of one schema; ``missing``, ``broken`` and ``make`` are texts for the fault of a bad file."""
+def read_json(path: AnyPath, schemas: str | Sequence[str], missing: str, broken: str, make: str) -> dict[str, Any]:
+    """A JSON object of a schema, or of one of several; the last three are texts for the fault of a bad file."""
     raw = read_bytes(path, MAX_BYTES, missing=missing)
     try:
         content = json.loads(raw.decode(), parse_constant=_finite, parse_float=_finite)
@@ -149,8 +149,10 @@ def _read_json(path: AnyPath, schema: str, missing: str, broken: str, make: str)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: {broken} ({error}); {make}") from None
     kind = content.get("schema") if isinstance(content, dict) else type(content).__name__
-    if not isinstance(content, dict) or kind != schema:
-        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(kind)[:60]}; {make}')
+    known = [schemas] if isinstance(schemas, str) else schemas
+    if not isinstance(content, dict) or kind not in known:
+        expected = " or ".join(f'"{schema}"' for schema in known)
+        raise InputError(f"{path}: expected schema {expected}, found {json.dumps(kind)[:60]}; {make}")
     return content
 
 
@@ -168,7 +170,7 @@ def _check_depth(content: object) -> None:
 def _whole(path: AnyPath, schema: str, made_by: str) -> dict[str, Any]:
     """A table's content with its checksum, refused if it is missing, damaged or of another layout."""
     again = f"make it again with `{made_by}`"
-    content = _read_json(path, schema, f"not there; make it with `{made_by}`", "damaged", again)
+    content = read_json(path, schema, f"not there; make it with `{made_by}`", "damaged", again)
     if content.get("sha256") != _digest({key: value for key, value in content.items() if key != "sha256"}):
         raise InputError(f"{path}: damaged (its checksum does not fit); {again}")
     return content

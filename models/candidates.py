@@ -50,7 +50,7 @@ def find_candidates(file: NetworkFile, path: AnyPath) -> list[Candidate]:
     places = stated.after or range(1, len(blocks))
     if stated.head is not None:
         return _with_named_heads(file, stated, places, path)
-    head, found = _own_head(file, stated, path), []
+    head, candidates = _own_head(file, stated, path), []
     for block in places:
         bridge: list[Op] = []
         for start in starts[region_of[block - 1] + 1 :]:
@@ -59,8 +59,8 @@ def find_candidates(file: NetworkFile, path: AnyPath) -> list[Candidate]:
             bridge += _copied(first, before, bridge[-1].name if bridge else "input", path, bridge=True)
         after = blocks[block - 1]
         copied = _copied(head, blocks[-1], bridge[-1].name if bridge else "input", path)
-        found.append(Candidate(f"H{block}", block, after, (*bridge, *copied)))
-    return found
+        candidates.append(Candidate(f"H{block}", block, after, (*bridge, *copied)))
+    return candidates
 
 
 def _with_named_heads(file: NetworkFile, stated: Candidates, places: Iterable[int], path: AnyPath) -> list[Candidate]:
@@ -109,20 +109,20 @@ def with_exits(
     known = find_candidates(file, path)
     if names is None:
         names = [candidate.name for candidate in known]
-    strangers = [name for name in names if not any(name in (item.name, item.after) for item in known)]
+    strangers = [name for name in names if not any(name in (candidate.name, candidate.after) for candidate in known)]
     if strangers:
-        found = ", ".join(strangers)
-        all_names = ", ".join(item.name for item in known)
-        raise InputError(f"at: expected candidates of {file.name} ({all_names}), found {found}")
-    chosen = [item for item in known if item.name in names or item.after in names]
+        unknown = ", ".join(strangers)
+        all_names = ", ".join(candidate.name for candidate in known)
+        raise InputError(f"at: expected candidates of {file.name} ({all_names}), found {unknown}")
+    chosen = [candidate for candidate in known if candidate.name in names or candidate.after in names]
     rates = [0.0] * len(chosen) if rates is None else rates
     if len(rates) != len(chosen):
         raise InputError(f"rates: expected {len(chosen)}, one for each exit added to {file.name}, found {len(rates)}")
     exits = [
-        {"after": item.after, "rate": rate, "layers": [op.model_dump(by_alias=True) for op in item.layers]}
-        for item, rate in zip(chosen, rates, strict=True)
+        {"after": candidate.after, "rate": rate, "layers": [op.model_dump(by_alias=True) for op in candidate.layers]}
+        for candidate, rate in zip(chosen, rates, strict=True)
     ]
-    label = "-".join(item.name for item in chosen) if len(chosen) <= _NAMED else f"{len(chosen)}-exits"
+    label = "-".join(candidate.name for candidate in chosen) if len(chosen) <= _NAMED else f"{len(chosen)}-exits"
     content = {
         **file.model_dump(by_alias=True, exclude={"candidates"}),
         "name": f"{file.name}-{label}"[:NAME_LENGTH],

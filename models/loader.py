@@ -16,17 +16,17 @@ from .schema import Candidates, ExitFile, NetworkFile, Op
 NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", (".onnx", ".csv"), network_of)
 
 
-def head_of(item: ExitFile | Candidates, source: Shape) -> list[Op]:
+def head_of(exit_: ExitFile | Candidates, source: Shape) -> list[Op]:
     """The layers of an exit's head, which reads a map of this shape."""
-    if item.layers is not None:
-        return item.layers
-    if item.head == "none":
+    if exit_.layers is not None:
+        return exit_.layers
+    if exit_.head == "none":
         return []
-    if item.head is None or item.head not in HEADS:
-        raise ValueError(f'head: expected one of {", ".join([*HEADS, "none"])}, found "{item.head}"')
-    if item.classes is None:
-        raise ValueError(f'classes: expected how many classes the head "{item.head}" tells apart, found none')
-    return HEADS[item.head](source, item.classes)
+    if exit_.head is None or exit_.head not in HEADS:
+        raise ValueError(f'head: expected one of {", ".join([*HEADS, "none"])}, found "{exit_.head}"')
+    if exit_.classes is None:
+        raise ValueError(f'classes: expected how many classes the head "{exit_.head}" tells apart, found none')
+    return HEADS[exit_.head](source, exit_.classes)
 
 
 def _exit_positions(file: NetworkFile, path: AnyPath) -> tuple[list[int], list[str]]:
@@ -34,16 +34,16 @@ def _exit_positions(file: NetworkFile, path: AnyPath) -> tuple[list[int], list[s
     order = {op.name: index for index, op in enumerate(file.layers)}
     faults: list[str] = []
     positions: list[int] = []
-    for index, item in enumerate(file.exits):
-        position, label = order.get(item.after, -1), f"{path}: exits[{index}].after"
+    for index, exit_ in enumerate(file.exits):
+        position, label = order.get(exit_.after, -1), f"{path}: exits[{index}].after"
         if position < 0:
-            faults.append(f'{label}: expected the name of a layer, found "{item.after}"')
+            faults.append(f'{label}: expected the name of a layer, found "{exit_.after}"')
         elif position == len(order) - 1:
-            faults.append(f'{label}: "{item.after}" is the end, which is an exit already')
+            faults.append(f'{label}: "{exit_.after}" is the end, which is an exit already')
         elif positions and position <= positions[-1]:
-            faults.append(f'{label}: expected a layer deeper than the exit before, found "{item.after}"')
+            faults.append(f'{label}: expected a layer deeper than the exit before, found "{exit_.after}"')
         positions.append(position)
-    total = sum(item.rate for item in file.exits)
+    total = sum(exit_.rate for exit_ in file.exits)
     if total > 1 + 1e-9:
         faults.append(f"{path}: exits: expected rates that sum to at most 1, found {total:g}")
     return positions, faults
@@ -60,23 +60,23 @@ def build_network(file: NetworkFile, path: AnyPath) -> Network:
     stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
     shapes, layers, faults = lower_all(file.layers, file.input.shape, f"{path}: layers", stages)
     faults += wrong
-    for index, item in enumerate(file.exits):
-        if item.after not in shapes:
+    for index, exit_ in enumerate(file.exits):
+        if exit_.after not in shapes:
             continue  # the layer has a fault itself
         try:
-            ops = head_of(item, shapes[item.after])
+            ops = head_of(exit_, shapes[exit_.after])
         except ValueError as error:
             faults.append(f"{path}: exits[{index}].{error}")
             continue
         where = f"{path}: exits[{index}].layers"
-        _, added, wrong = lower_all(ops, shapes[item.after], where, repeat(index + 1), in_head=True)
+        _, added, wrong = lower_all(ops, shapes[exit_.after], where, repeat(index + 1), in_head=True)
         layers += added
         faults += wrong
     if faults:
         raise InputError(faults)
     layers = sorted(layers, key=lambda layer: layer.stage)  # the sort is stable: a head comes last in its stage
     exits = [Exit(name=exit_.after, rate=exit_.rate, **stated(exit_)) for exit_ in file.exits]
-    rest = max(0.0, 1.0 - sum(item.rate for item in exits))
+    rest = max(0.0, 1.0 - sum(exit_.rate for exit_ in exits))
     exits.append(Exit(name=file.layers[-1].name, rate=rest, steps=file.steps))
     content = {"name": file.name, "title": file.title, "sources": file.sources, "exits": exits, "layers": layers}
     return validate(Network, content, path)
@@ -87,9 +87,9 @@ def read_network_file(name: AnyPath) -> tuple[NetworkFile, Path]:
     from .supernets.catalogue import FAMILIES, find_subnet, not_a_network  # here, because most networks are no SubNets
 
     name = os.fspath(name)
-    found = find_subnet(name)
-    if found is not None:
-        return found
+    subnet = find_subnet(name)
+    if subnet is not None:
+        return subnet
     path = NETWORKS.find(name)
     data = parse_toml(path)
     if data.get("schema") in FAMILIES:

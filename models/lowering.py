@@ -9,7 +9,7 @@ from itertools import repeat
 from typing import Any
 
 from .network import MAX_WORK, Gemm, Layer, Shape
-from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatMul, Memory, Op, Pool, Product, View
+from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatMul, MemoryPass, Op, Pool, Product, View
 
 
 def windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
@@ -101,7 +101,7 @@ def _product(op: Product, *_: Shape) -> Lowered:
     return Shape(*op.shape), gemm, 0
 
 
-def _memory(op: Memory, *sources: Shape) -> Lowered:
+def _memory(op: MemoryPass, *sources: Shape) -> Lowered:
     shape = Shape(*op.shape) if op.shape else sources[0]
     return shape, None, (sum(source.words for source in sources) if op.reads is None else op.reads) + shape.words
 
@@ -149,7 +149,7 @@ _LOWER: dict[type[Any], Callable[..., Lowered]] = {
     Join: _join,
     Linear: _linear,
     MatMul: _matmul,
-    Memory: _memory,
+    MemoryPass: _memory,
     Pool: _pool,
     Product: _product,
     View: _view,
@@ -158,7 +158,7 @@ _LOWER: dict[type[Any], Callable[..., Lowered]] = {
 
 def lower(op: Op, sources: Sequence[Shape], stage: int, *, in_head: bool = False) -> tuple[Shape, Layer | None]:
     """The output of one operator, and its cost."""
-    if len(sources) != 1 and not isinstance(op, Join | MatMul | Memory | Product):
+    if len(sources) != 1 and not isinstance(op, Join | MatMul | MemoryPass | Product):
         raise ValueError(f"{op.op} takes one input, found {len(sources)}")
     shape, gemm, words = _LOWER[type(op)](op, *sources)
     if max(shape.words, words, gemm.macs if gemm else 0) > MAX_WORK:
@@ -187,7 +187,7 @@ def lower_all(
     """Lower a chain of operators in execution order."""
     shapes, layers, faults = {"input": source}, [], []
     before: Shape | None = source
-    named = {"input"}  # the layers so far, also those that have a fault and therefore no shape
+    named = {"input"}  # the layers so far, also layers that have a fault and therefore no shape
     for index, (op, stage) in enumerate(zip(ops, stages or repeat(1), strict=False)):
         label = f'{where}[{index}] ("{op.name}")'
         if op.name in named:

@@ -175,12 +175,12 @@ AnyLayer = TypeVar("AnyLayer", bound=Strict)
 
 
 def at_places(layers: Sequence[AnyLayer], places: Sequence[int], exit_of: Callable[[AnyLayer], int]) -> list[AnyLayer]:
-    """Layers of a network with some of its exits: without those of other exits, in the stages that are left.
+    """Layers of a network with some of its exits: without layers of other exits, in the stages that are left.
 
     ``exit_of`` is the exit that causes a layer, or 0; layers have a ``name`` and a ``stage``.
     """
     number = {place: at for at, place in enumerate(places, 1)}
-    found = []
+    kept = []
     for layer in layers:
         cause = exit_of(layer)
         if cause and cause not in number:
@@ -188,8 +188,8 @@ def at_places(layers: Sequence[AnyLayer], places: Sequence[int], exit_of: Callab
         known: Any = layer
         name = f"exit{number[cause]}/{known.name.partition('/')[2]}" if cause else known.name
         stage = 1 + sum(place < known.stage for place in places)
-        found.append(layer.model_copy(update={"name": name, "stage": stage}))
-    return found
+        kept.append(layer.model_copy(update={"name": name, "stage": stage}))
+    return kept
 
 
 class Network(Strict):
@@ -220,7 +220,7 @@ class Network(Strict):
             raise ValueError(
                 f"layers: expected stages 1 to {last} in order, one for each exit, and work in every stage"
             )
-        if any(item.steps > 1 for item in self.exits[:-1]):
+        if any(exit_.steps > 1 for exit_ in self.exits[:-1]):
             raise ValueError("exits: expected steps of the last exit only, as only the last stage repeats")
         thresholds_of(self.exits)
         if not self.gemms:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..formats import AnyPath, InputError
 from .loader import build_network, head_of
 from .lowering import lower_all
 from .network import Exit, Shape
-from .schema import Conv, Flatten, GlobalPool, Join, Linear, Memory, NetworkFile, Op, Pool, View
+from .schema import Conv, Flatten, GlobalPool, Join, Linear, MemoryPass, NetworkFile, Op, Pool, View
 
 
 class RowLayer(NamedTuple):
@@ -122,7 +122,7 @@ def _row_layer(op: Op, shapes: Mapping[str, Shape], names: Sequence[str], maps: 
     elif isinstance(op, Linear) and source.positions > 1:
         weights = (source.channels + 1) * op.out
         row_flops = 2 * shape.width * weights
-    elif isinstance(op, Join) or (isinstance(op, Memory | View) and op.rowwise):
+    elif isinstance(op, Join) or (isinstance(op, MemoryPass | View) and op.rowwise):
         heights = {shapes[name].height for name in maps}
         others = {shapes[name].height for name in names if name not in maps}
         if heights != {shape.height} or not others <= {1}:
@@ -141,71 +141,103 @@ def _whole_layer(op: Op, source: Shape) -> WholeLayer | None:
         return WholeLayer(op.name, 2 * weights, weights)
     if isinstance(op, GlobalPool):
         return WholeLayer(op.name, source.words, 0)
-    return WholeLayer(op.name, 0, 0) if isinstance(op, Flatten | View | Memory | Join) else None
+    return WholeLayer(op.name, 0, 0) if isinstance(op, Flatten | View | MemoryPass | Join) else None
+
+
+class _Layers:
+    """Layers in execution order, and which of them run in rows."""
+
+    def __init__(self, ops: Sequence[Op], source: Shape, where: str) -> None:
+        self.ops, self.source, self.where = ops, source, where
+        self.shapes, _, _ = lower_all(ops, source, where)
+        self.order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
+        before = ["input", *(op.name for op in ops)]
+        self.names = [tuple(op.inputs or [before[i]]) for i, op in enumerate(ops)]
+        self.maps: list[list[str]] = []  # the inputs of each layer that are computed in rows
+        self.rows: dict[str, RowLayer] = {}
+        for op, read in zip(ops, self.names, strict=True):
+            self.maps.append([name for name in read if name == "input" or name in self.rows])
+            layer = _row_layer(op, self.shapes, read, self.maps[-1])
+            if layer is not None:
+                self.rows[op.name] = layer
+        self.stop = 1 + max((self.order[name] for name in self.rows), default=-1)  # behind the last of them
+        self.wholes = self._wholes()
+
+    def _wholes(self) -> dict[str, WholeLayer]:
+        """The layers that one device runs, or the fault of a layer that should run in rows and cannot."""
+        wholes: dict[str, WholeLayer] = {}
+        for i, op in enumerate(self.ops):
+            if op.name in self.rows:
+                continue
+            whole, place, behind = _whole_layer(op, self.shapes[self.names[i][0]]), i, op
+            if whole is not None:
+                wholes[op.name] = whole
+                if i >= self.stop or not self.maps[i] or isinstance(op, GlobalPool):
+                    continue
+                behind = next(later for later in self.ops[i:] if later.name in self.rows)
+            while others := [name for name in self.names[place] if name not in self.maps[place]]:
+                tall = [name for name in others if self.shapes[name].height > 1]
+                if self.maps[place] and not tall:
+                    break
+                place = self.order[(tall or others)[0]]
+            raise InputError(_uncut(self.where, self.ops[place], behind))
+        return wholes
+
+    def cuts(self) -> list[int]:
+        """Places where the layers can be cut: no later layer reads anything before them."""
+        earliest = [min(self.order[name] for name in read) for read in self.names]
+        cuts = [i for i in range(self.stop) if self.ops[i].name in self.rows and min(earliest[i + 1 :], default=i) >= i]
+        if self.stop and (not cuts or cuts[-1] != self.stop - 1):
+            after, last = self.ops[self.stop], self.ops[self.stop - 1]
+            raise InputError(
+                f'{self.where}: cannot be cut into rows before "{after.name}" ({after.op}), because layers behind it '
+                f'read more than "{last.name}"'
+            )
+        return cuts
+
+    def average(self) -> None:
+        """Let every device sum its rows of the maps that are averaged inside a unit."""
+        for i, op in enumerate(self.ops[: self.stop]):
+            if op.name not in self.wholes:
+                continue
+            for name in self.maps[i]:
+                self.wholes[op.name] = self.wholes[op.name]._replace(flops=0)
+                if name in self.rows:
+                    shape = self.shapes[name]
+                    row_flops = self.rows[name].row_flops + shape.words // shape.height
+                    self.rows[name] = self.rows[name]._replace(averaged=True, row_flops=row_flops)
+
+    def units(self) -> Iterator[RowUnit]:
+        """The layers between two cuts."""
+        cuts = self.cuts()
+        self.average()
+        read = {name for op, names in zip(self.ops, self.names, strict=True) if op.name in self.rows for name in names}
+        entry, shape = "input", self.source
+        for begin, end in zip([0, *(cut + 1 for cut in cuts)], cuts, strict=False):
+            layers, gates = list[RowLayer](), list[Gate]()
+            for i, op in enumerate(self.ops[begin : end + 1], begin):
+                if op.name in self.rows:
+                    layers.append(self.rows[op.name])
+                    continue
+                if not gates or gates[-1].place < len(layers):
+                    gates.append(Gate(len(layers), (), 0, 0))
+                gate = gates[-1]
+                gates[-1] = Gate(
+                    gate.place,
+                    (*gate.layers, self.wholes[op.name]),
+                    gate.read_words + sum(self.shapes[name].channels for name in self.maps[i]),
+                    gate.made_words + self.shapes[op.name].words * (op.name in read),
+                )
+            unit = RowUnit(shape, entry, tuple(layers), tuple(gates))
+            yield unit
+            entry, shape = unit.name, unit.shape
 
 
 def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
     """Divide layers into units and a tail."""
-    shapes, _, _ = lower_all(ops, source, where)
-    order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
-    before = ["input", *(op.name for op in ops)]
-    names = [tuple(op.inputs or [before[i]]) for i, op in enumerate(ops)]
-    maps: list[list[str]] = []  # of the inputs of each layer those that are computed in rows
-    rows: dict[str, RowLayer] = {}
-    for op, read in zip(ops, names, strict=True):
-        maps.append([name for name in read if name == "input" or name in rows])
-        layer = _row_layer(op, shapes, read, maps[-1])
-        if layer is not None:
-            rows[op.name] = layer
-    stop = 1 + max((order[name] for name in rows), default=-1)
-    wholes: dict[str, WholeLayer] = {}
-    for i, op in enumerate(ops):
-        if op.name in rows:
-            continue
-        whole, place, behind = _whole_layer(op, shapes[names[i][0]]), i, op
-        if whole is not None:
-            wholes[op.name] = whole
-            if i >= stop or not maps[i] or isinstance(op, GlobalPool):
-                continue
-            behind = next(item for item in ops[i:] if item.name in rows)
-        while others := [name for name in names[place] if name not in maps[place]]:
-            tall = [name for name in others if shapes[name].height > 1]
-            if maps[place] and not tall:
-                break
-            place = order[(tall or others)[0]]
-        raise InputError(_uncut(where, ops[place], behind))
-    # a place can be cut if no later layer reads anything before it
-    earliest = [min(order[name] for name in read) for read in names]
-    cuts = [i for i in range(stop) if ops[i].name in rows and min(earliest[i + 1 :], default=i) >= i]
-    if stop and (not cuts or cuts[-1] != stop - 1):
-        raise InputError(
-            f'{where}: cannot be cut into rows before "{ops[stop].name}" ({ops[stop].op}), because layers behind it '
-            f'read more than "{ops[stop - 1].name}"'
-        )
-    for i, op in enumerate(ops[:stop]):
-        if op.name in wholes:
-            for name in maps[i]:  # every device sums its rows
-                wholes[op.name] = wholes[op.name]._replace(flops=0)
-                if name in rows:
-                    row_flops = rows[name].row_flops + shapes[name].words // shapes[name].height
-                    rows[name] = rows[name]._replace(averaged=True, row_flops=row_flops)
-    gated = {name for i in range(stop) if ops[i].name in rows for name in names[i]} & wholes.keys()
-    units, entry, shape = [], "input", source
-    for begin, end in zip([0, *(cut + 1 for cut in cuts)], cuts, strict=False):
-        layers, gates = list[RowLayer](), list[Gate]()
-        for i, op in enumerate(ops[begin : end + 1], begin):
-            if op.name in rows:
-                layers.append(rows[op.name])
-                continue
-            if not gates or gates[-1].place < len(layers):
-                gates.append(Gate(len(layers), (), 0, 0))
-            _, found, read_words, made_words = gates[-1]
-            read_words += sum(shapes[name].channels for name in maps[i])
-            made_words += shapes[op.name].words * (op.name in gated)
-            gates[-1] = Gate(len(layers), (*found, wholes[op.name]), read_words, made_words)
-        units.append(RowUnit(shape, entry, tuple(layers), tuple(gates)))
-        entry, shape = units[-1].name, units[-1].shape
-    return Chain(tuple(units), tuple(wholes[op.name] for op in ops[stop:]))
+    layers = _Layers(ops, source, where)
+    units = tuple(layers.units())
+    return Chain(units, tuple(layers.wholes[op.name] for op in ops[layers.stop :]))
 
 
 def _uncut(where: str, op: Op, behind: Op) -> str:
@@ -229,19 +261,19 @@ def cut_into_rows(file: NetworkFile, path: AnyPath) -> RowNetwork:
         )
     places = {unit.name: number for number, unit in enumerate(trunk.units, 1)}
     faults = [
-        f'{path}: exits[{i}].after: expected a place where the network can be cut, found "{item.after}"; '
+        f'{path}: exits[{i}].after: expected a place where the network can be cut, found "{exit_.after}"; '
         f"these are {', '.join(places)}"
-        for i, item in enumerate(file.exits)
-        if item.after not in places
+        for i, exit_ in enumerate(file.exits)
+        if exit_.after not in places
     ]
     if faults:
         raise InputError(faults)
     shapes = {unit.name: unit.shape for unit in trunk.units}
     branches = [
-        _chain(head_of(item, shapes[item.after]), shapes[item.after], f"{path}: exits[{i}].layers")
-        for i, item in enumerate(file.exits)
+        _chain(head_of(exit_, shapes[exit_.after]), shapes[exit_.after], f"{path}: exits[{i}].layers")
+        for i, exit_ in enumerate(file.exits)
     ]
-    ends = [places[item.after] for item in file.exits]
+    ends = [places[exit_.after] for exit_ in file.exits]
     return RowNetwork(file.name, tuple(network.exits), trunk, (*ends, len(trunk.units)), tuple(branches))
 
 
@@ -255,7 +287,7 @@ def block_rows(
     """The rows of every map that a share of a block's output needs (EdgeSP, Section 3.2)."""
     rows = np.arange(layers[-1].shape.height + 1)
     needs = {layers[-1].name: output or (rows, rows)}
-    last = len(needs[layers[-1].name][0]) - 1  # row of the block's output, of which this may be the begin
+    last = len(needs[layers[-1].name][0]) - 1  # rows of the block's output; these layers may be its first part only
     heights = {entry: source.height} | {layer.name: layer.shape.height for layer in layers}
     for layer in reversed(layers):
         if layer.averaged:  # devices that follow each other leave no row out

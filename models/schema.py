@@ -22,7 +22,7 @@ NAME_LENGTH = 80
 NAME = Form.name("_.:-", NAME_LENGTH)
 Name = Annotated[str, NAME.validator]
 NetworkName = Annotated[str, Form.name("_.:=,-", 240).validator]
-"""Longer than the name of a layer, because that of a SubNet has the value of each dimension."""
+"""Longer than the name of a layer, because the name of a SubNet has the value of each dimension."""
 
 Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]
 
@@ -139,7 +139,7 @@ class Product(_Op):
     per_sample: bool = False
 
 
-class Memory(_Op):
+class MemoryPass(_Op):
     """Moves data and multiplies nothing: normalisation, softmax, an addition that is not fused, an embedding.
 
     Reads its inputs, or ``reads`` words. Its output has the shape of the first input, or ``shape``.  ``rowwise`` says
@@ -165,16 +165,16 @@ class View(_Op):
 class Join(_Op):
     """Several maps in one. None of these moves anything.
 
-    ``add`` (equal shapes) and ``fuse`` (any shapes; its output has that of the first input) combine the first input,
-    as it is written, with the others, element by element: a residual, a gate, a mask. ``concat`` puts channels side by
-    side, written in place.
+    ``add`` (equal shapes) and ``fuse`` (any shapes; the output has the shape of the first input) combine the first
+    input, as it is written, with the others, element by element: a residual, a gate, a mask. ``concat`` puts channels
+    side by side, written in place.
     """
 
     op: Literal["add", "concat", "fuse"]
 
 
 Op = Annotated[
-    Conv | ConvTranspose | Pool | GlobalPool | Linear | MatMul | Product | Memory | View | Flatten | Join,
+    Conv | ConvTranspose | Pool | GlobalPool | Linear | MatMul | Product | MemoryPass | View | Flatten | Join,
     Field(discriminator="op"),
 ]
 
@@ -208,7 +208,7 @@ class Candidates(Strict):
     """Places where exits are possible: after blocks, which regions group by the shape of their maps.
 
     ``regions`` names the last layer of every block, region by region.  ``after`` counts blocks from 1; exits are
-    possible after every block but the last if it is not stated.  The head is stated as that of an exit is; if it is
+    possible after every block but the last if it is not stated.  The head is stated as in an exit; if it is
     not, every candidate has the network's own: a copy of the layers behind the last block.
     """
 

@@ -22,7 +22,7 @@ class LayerWork(NamedTuple):
     gemm: Gemm | None  # none if it only moves words
     window: tuple[int, int]  # rows and columns of a window over the input map
     stride: tuple[int, int]  # rows and columns between windows
-    line: int  # pixels of a line of the map, of which gemm.R are a whole number; of a map 1 wide its height
+    line: int  # pixels of a line of the map, a divisor of gemm.R; of a map 1 wide its height
     words: int  # of inputs and outputs that it moves
     weights: int = 0  # words of these
     per_sample: bool = False  # whether it multiplies two activations
@@ -46,7 +46,7 @@ def layer_works(file: NetworkFile, path: AnyPath, *, additions: bool = False, po
     Returns
     -------
     list of LayerWork
-        The layers of a stage, then those of the head at its end.
+        The layers of a stage, then the layers of the head at its end.
 
     Raises
     ------
@@ -58,15 +58,15 @@ def layer_works(file: NetworkFile, path: AnyPath, *, additions: bool = False, po
     works: list[LayerWork] = []
     begin = 0
     order = {op.name: i for i, op in enumerate(file.layers)}
-    ends = [order[item.after] + 1 for item in file.exits]
+    ends = [order[exit_.after] + 1 for exit_ in file.exits]
     stages = [1 + sum(end <= i for end in ends) for i in range(len(order))]
-    exits = [item.after for item in file.exits]
+    exits = [exit_.after for exit_ in file.exits]
     fused = (Join,) * additions + (Pool, GlobalPool) * pools
     every = _works(file.layers, file.input.shape, stages, fused, exits)
-    for stage, item in enumerate(file.exits, 1):
+    for stage, exit_ in enumerate(file.exits, 1):
         works += [work for work in every if work.stage == stage]
-        source = shapes[item.after]
-        head = head_of(item, source)
+        source = shapes[exit_.after]
+        head = head_of(exit_, source)
         works += _works(head, source, [stage] * len(head), fused, in_head=True)
         begin = stage
     return works + [work for work in every if work.stage > begin]
@@ -76,7 +76,7 @@ def _works(
     ops: Sequence[Op], source: Shape, stages: Sequence[int], fused: tuple[type, ...], read: Iterable[str] = (), *,
     in_head: bool = False,
 ) -> list[LayerWork]:  # fmt: skip
-    """The works of a chain, of which others read some maps."""
+    """The works of a chain; layers outside of it read the maps ``read``."""
     shapes, layers, _ = lower_all(ops, source, "", stages, in_head=in_head)
     lowered = {layer.name: layer for layer in layers}
     befores = ["input", *(op.name for op in ops)]
@@ -92,11 +92,11 @@ def _works(
         last = max(names, key=lambda each: order[each])
         if isinstance(op, fused) and (added or not isinstance(op, Join)) and last in maker and readers[last] == 1:
             at = maker[op.name] = maker[last]
-            moved = sum(item.words for item in maps) - 2 * shapes[last].words + shape.words
+            moved = sum(map_.words for map_ in maps) - 2 * shapes[last].words + shape.words
             works[at] = works[at]._replace(words=works[at].words + moved)
             continue
         window, stride, pixels, gemm = (1, 1), (1, 1), shape, None
-        moved = sum(item.words for item in maps) + shape.words
+        moved = sum(map_.words for map_ in maps) + shape.words
         if name in lowered:
             gemm = lowered[name].gemm
             if gemm is None:

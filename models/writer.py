@@ -35,10 +35,10 @@ def network_text(file: NetworkFile) -> str:
     """The text of a network file, with one line for each layer."""
     head = {"schema": file.schema_, "name": file.name, "title": file.title, "input": file.input.model_dump()}
     lines = [*toml_lines(head), *([f"steps = {file.steps}"] if file.steps > 1 else []), "", *_operators(file.layers)]
-    for item in file.exits:
-        lines += toml_lines(item.model_dump(exclude={"layers"}, exclude_none=True), "[[exits]]")
-        if item.layers is not None:
-            lines += _operators(item.layers)
+    for exit_ in file.exits:
+        lines += toml_lines(exit_.model_dump(exclude={"layers"}, exclude_none=True), "[[exits]]")
+        if exit_.layers is not None:
+            lines += _operators(exit_.layers)
     if file.candidates is not None:
         lines += toml_lines(file.candidates.model_dump(exclude={"layers"}, exclude_none=True), "[candidates]")
         if file.candidates.layers is not None:

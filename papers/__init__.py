@@ -32,11 +32,11 @@ def load_paper(folder: Path) -> Paper:
     sys.modules[name] = module  # where its experiments find it
     try:
         spec.loader.exec_module(module)
-        found = getattr(module, "PAPER", None)
-        if isinstance(found, Paper):
-            for item in found.items:
-                found.experiment(item)  # a fault of the user's is known before any work is done
-            return found
+        paper = getattr(module, "PAPER", None)
+        if isinstance(paper, Paper):
+            for item in paper.items:
+                paper.experiment(item)  # a fault of the user's is known before any work is done
+            return paper
     except InputError:
         raise
     except (Exception, SystemExit) as error:

@@ -49,7 +49,7 @@ class Lab:
     """Settings of the experiments."""
 
     folder: Path | None = None  # keeps designs and finished runs, so that an interrupted reproduction goes on
-    requests: int | None = None  # of a run, in place of the scenarios' own: a reduced form for a quick check
+    requests: int | None = None  # requests of a run, fewer than the scenarios have, for a quick check
     seeds: int | None = None  # most seeds of each scenario
 
     @property
@@ -64,12 +64,14 @@ class Lab:
 
     def scenario(self, name: str) -> Scenario:
         """A scenario, by its name or its file, reduced if this lab says so."""
-        found = load_scenario(name)
-        file = found.file
+        scenario = load_scenario(name)
+        file = scenario.file
         requests = self.requests or file.requests
         file = file.model_copy(update={"requests": requests, "seeds": file.seeds[: self.seeds]})
         assert requests is not None  # papers have drawn arrivals
-        return replace(found, file=file, points=tuple(point._replace(requests=requests) for point in found.points))
+        return replace(
+            scenario, file=file, points=tuple(point._replace(requests=requests) for point in scenario.points)
+        )
 
     def compare(self, name: str) -> Comparison:
         """The comparison of a scenario, by its name or its file."""
@@ -85,8 +87,8 @@ class Lab:
         """Figures of a contender at a point: an array over seeds for each, by key."""
         engine = self.engine(point, contender)
         runs = [GridRun(point, contender, engine, seed) for seed in seeds]
-        found = {index: table.figures for index, table, _ in run_each(runs, Store(self.folder), Workers(None))}
-        return {key: np.array([found[index][key] for index in range(len(runs))]) for key in found[0]}
+        runs_figures = {index: table.figures for index, table, _ in run_each(runs, Store(self.folder), Workers(None))}
+        return {key: np.array([runs_figures[index][key] for index in range(len(runs))]) for key in runs_figures[0]}
 
 
 paper_options = partial(SearchOptions, overlap=Overlap.PAPER)

@@ -41,7 +41,7 @@ class Paper:
     def experiment(self, name: str) -> Callable[[Lab], Item]:
         """The function of an item."""
         module = import_module(f"{self.package}.{self.items[name]}")
-        found: Callable[[Lab], Item] | None = getattr(module, name, None)
-        if found is None:
+        function: Callable[[Lab], Item] | None = getattr(module, name, None)
+        if function is None:
             raise InputError(f"{module.__file__}: expected a function named {name}, found none")
-        return found
+        return function

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..plots import COLOURS, canvas, describe, legible
+from ..plots import COLOURS, canvas, describe, inches, legible
 from .rows import Item, Row
 
 Looks = dict[str, tuple[str, str, str]]
@@ -21,6 +21,12 @@ PEAK = ("#777777", "--", "")
 LOGARITHMIC = ("mean latency", "tail latency")
 """Quantities that grow without bound where an NPU is overloaded."""
 
+
+HALF_IN, SIDES_IN, APART_IN = 3.65, 0.8, 0.03
+"""Room for bars in half of a picture, what stands beside them in a whole one, and the gap of labels, in inches."""
+
+BELOW = 7
+"""Size of the labels below bars, in points."""
 
 NARROW = ("precision",)
 """Quantities whose differences do not show on an axis from 0."""
@@ -76,13 +82,24 @@ def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks, equal: dict[str,
         axes.set_ylim(bottom=0)
 
 
-def _wrapped(place: str) -> str:
-    """A place below its bars, in several lines if it is long."""
+def _wrapped(place: str, most: int) -> str:
+    """A place below its bars, in several lines if it has more than ``most`` letters."""
     lines = place.replace(" on ", "\n").split("\n")
-    return "\n".join(textwrap.fill(line, 14, break_long_words=False, break_on_hyphens=False) for line in lines)
+    return "\n".join(textwrap.fill(line, most, break_long_words=False, break_on_hyphens=False) for line in lines)
 
 
-def _bars(axes: Any, rows: list[Row]) -> None:
+def _room(rows: list[Row], most: int) -> float:
+    """Width that the labels below a panel's bars take in lines of ``most`` letters, in inches."""
+    places = _unique([row.at for row in rows])
+    return len(places) * (max(inches(_wrapped(place, most), BELOW) for place in places) + APART_IN)
+
+
+def _letters(groups: list[list[Row]]) -> int | None:
+    """Letters in a line of the labels below bars with which each panel fits half of a picture; none if none fits."""
+    return next((most for most in (14, 11) if max(_room(rows, most) for rows in groups) <= HALF_IN), None)
+
+
+def _bars(axes: Any, rows: list[Row], most: int) -> None:
     """One panel: a group of bars for each place, the paper's value as a mark."""
     names, places = _unique([row.of for row in rows if row.of != "peak"]), _unique([row.at for row in rows])
     for row in rows[-1:]:
@@ -99,7 +116,7 @@ def _bars(axes: Any, rows: list[Row]) -> None:
         if printed:
             label = "paper" if index == len(names) - 1 else None
             axes.plot(*zip(*printed, strict=True), "D", color="white", markeredgecolor="black", ms=5, label=label)
-    axes.set_xticks(range(len(places)), [_wrapped(place) for place in places], fontsize=7)
+    axes.set_xticks(range(len(places)), [_wrapped(place, most) for place in places], fontsize=BELOW)
     axes.set_ylabel(_label(rows[0]))
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=7)
 
@@ -121,7 +138,8 @@ def _dots(axes: Any, rows: list[Row]) -> None:
         axes.set_xscale("symlog", linthresh=100)
         axes.xaxis.set_major_formatter(_plain)
     unit = "points" if rows[0].in_points and (studied or rows[0].unit == "points") else "%"
-    axes.set_xlabel(f"{rows[0].quantity}{', less the paper' if studied else ''}, {unit}")
+    label = f"{rows[0].quantity}{', less the paper' if studied else ''}, {unit}"
+    axes.set_xlabel(textwrap.fill(label, 44, break_long_words=False))
 
 
 def _matrix(axes: Any, rows: list[Row], axis: str) -> None:
@@ -149,7 +167,7 @@ def draw(item: Item, looks: Looks) -> Any:
     columns = 2
     if item.picture == "dots":
         groups, titles, panel = by_quantity, [""] * len(by_quantity), _dots
-        size = 9.0, 1.6 + 0.24 * len({row.of for row in drawn})
+        size = 9.0, 0.3 + (1.3 + 0.24 * len({row.of for row in drawn})) * -(-len(groups) // 2)
     elif item.picture == "matrix":
         groups = [cell for rows in by_quantity for cell in _groups(rows, "at")]
         titles, panel = [f"{rows[0].quantity}\n{rows[0].at}" for rows in groups], partial(_matrix, axis=item.axis)
@@ -163,8 +181,13 @@ def draw(item: Item, looks: Looks) -> Any:
         titles = [f"({letter}) {getattr(rows[0], key)}" for letter, rows in zip("abcdefgh", groups, strict=False)]
         size = 8.0, 3.2 * -(-len(groups) // 2) + 0.6
     else:
-        groups, panel = [rows for rows in by_quantity if rows[0].unit], _bars
-        titles, size = [rows[0].quantity for rows in groups], (8.5, 3.1 * -(-len(groups) // 2) + 0.5)
+        groups = [rows for rows in by_quantity if rows[0].unit]
+        most, width = _letters(groups), 8.5
+        if most is None:
+            columns, most = 1, 14
+            width = max(width, max(_room(rows, most) for rows in groups) * 1.1 + SIDES_IN)
+        panel = partial(_bars, most=most)
+        titles, size = [rows[0].quantity for rows in groups], (width, 3.1 * -(-len(groups) // columns) + 0.5)
     with canvas(*size) as figure:
         grid = figure.subplots(-(-len(groups) // columns), columns, squeeze=False)
         for axes, rows, title in zip(grid.flat, groups, titles, strict=False):
@@ -183,7 +206,7 @@ def draw(item: Item, looks: Looks) -> Any:
             figure.legend(
                 legend.values(), legend.keys(), loc="outside lower center", fontsize=8, ncols=max(1, min(5, columns))
             )
-        return describe(figure, legible(item.title, 80), _said(item))
+        return describe(figure, legible(item.title, 160), _said(item))
 
 
 def _one_scale(every: Any, groups: list[list[Row]]) -> None:
@@ -205,15 +228,28 @@ def _said(item: Item) -> str:
     """What was found: the paper's statements that hold and its values, or else who has least and most."""
     found = []
     if item.claims:
-        holds = sum(claim.holds for claim in item.claims)
-        found.append(f"{holds} of {len(item.claims)} of the paper's statements hold")
-    for in_points, unit in ((False, "%"), (True, "points")):
-        off = [abs(row.difference) for row in item.rows if row.difference is not None and row.in_points == in_points]
-        if off:
-            found.append(f"{len(off)} of its values differ from ours by {np.median(off):.3g} {unit} in the median")
+        holds, count = sum(claim.holds for claim in item.claims), len(item.claims)
+        if count == 1:
+            found.append(f"the paper's statement {'holds' if holds else 'does not hold'}")
+        elif holds == count:
+            found.append(f"{'both' if count == 2 else f'all {count}'} statements of the paper hold")
+        else:
+            found.append(f"{holds or 'none'} of the paper's {count} statements {'holds' if holds == 1 else 'hold'}")
+    offs = {
+        unit: [abs(row.difference) for row in item.rows if row.difference is not None and row.in_points == in_points]
+        for in_points, unit in ((False, "%"), (True, "points"))
+    }
+    medians = [
+        f"{np.median(off):.3g} {unit}" + (f" (median of {len(off)} values)" if len(off) > 1 else "")
+        for unit, off in offs.items() if off
+    ]  # fmt: skip
+    if medians:
+        found.append(f"ours differ from the paper by {' and '.join(medians)}")
     for quantity in () if found else _unique([row.quantity for row in item.rows])[:2]:
-        rows = [row for row in item.rows if row.quantity == quantity]
+        rows = [row for row in item.rows if row.quantity == quantity and row.of != "peak"]
         means = {name: np.mean([row.ours for row in rows if row.of == name]) for name in _unique([r.of for r in rows])}
-        least, most = min(means, key=lambda name: means[name]), max(means, key=lambda name: means[name])
-        found.append(f"{quantity}: on average least of {least}, most of {most}")
-    return f"{'; '.join(found)}."
+        if len(means) > 1:
+            least, most = min(means, key=lambda name: means[name]), max(means, key=lambda name: means[name])
+            found.append(f"{least} has the lowest {quantity} on average, {most} the highest")
+    said = "; ".join(found) or "computed by us"
+    return f"{said[0].upper()}{said[1:]}."

@@ -74,7 +74,8 @@ def content(item: Item) -> dict[str, Any]:
 def _csv(item: Item) -> str:
     text = io.StringIO()
     records = content(item)["rows"] or content(item)["claims"]
-    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    columns = dict.fromkeys(key for record in records for key in record)  # only some statements have a basis
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
     return text.getvalue()

@@ -25,7 +25,9 @@ class Row:
     high: float | None = None
     paper: float | None = None  # none where the paper only draws one
     x: float | None = None  # place on the horizontal axis of a figure
-    basis: str = ""  # CALIBRATED, GIVEN, ASSUMED or PREDICTED; empty in a paper that does not tell them apart
+    basis: str = (
+        ""  # CALIBRATED, GIVEN, ASSUMED or PREDICTED; empty in a paper of the user's that does not tell them apart
+    )
 
     @property
     def in_points(self) -> bool:

@@ -55,7 +55,7 @@ class Board(Platform):
     on_chip_mbit : float
         On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
     flip_flops, luts : int, optional
-        Registers and look-up tables, of which a design uses a share; ``None`` on an ASIC, which has none.
+        Registers and look-up tables; a design uses a share of them; ``None`` on an ASIC, which has none.
     block_rams, ultra_rams : int, optional
         Blocks of 36 Kb and of 288 Kb that the on-chip memory of an FPGA is made of.
     clock_mhz : float
@@ -76,7 +76,7 @@ class Board(Platform):
     static_w : float, optional
         Power that the board draws even when it is idle.
     luts_fixed, luts_per_adder : float, optional
-        Look-up tables of an NPU: a fixed part, and those of each adder in its trees.
+        Look-up tables of an NPU: a fixed part, and a part for each adder in its trees.
     """
 
     kind: ClassVar[str] = "board"
@@ -136,10 +136,10 @@ class Board(Platform):
         return self.dsps * self.macs_per_dsp
 
     def in_int8(self) -> Board:
-        """Return the board with words of 8 bits, of which a DSP multiplies two pairs in place of one of 16 bits.
+        """Return the board with words of 8 bits: a DSP multiplies two pairs of them in place of one of 16 bits.
 
-        The pairs share a factor, as those of neighbouring columns do (Xilinx WP486).  Energies and look-up tables are
-        of other words, and left out.
+        The pairs share a factor, as pairs of neighbouring columns do (Xilinx WP486).  Energies and look-up tables are
+        left out, because they are of words of 16 bits.
 
         Returns
         -------

@@ -108,7 +108,7 @@ class StagedDevice(TimedDevice):
 
     @property
     def unsourced(self) -> list[str]:
-        """Keys of the numbers without a source, those of the groups too."""
+        """Keys of the numbers without a source, also of numbers in the groups."""
         numbers: dict[str, Any] = self.model_dump(exclude=self.no_numbers | {"groups"}, exclude_defaults=True)
         for group in self.groups:
             numbers |= group.model_dump(exclude={"stages"}, exclude_defaults=True)

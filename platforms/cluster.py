@@ -73,7 +73,7 @@ class Cluster(Platform):
     word_bits : int
         Width of a value of a map and of a weight.
     sources : dict of str to str
-        Source of each number, by key; those of devices and links by their own keys.
+        Source of each number, by key; numbers of devices and links have their own keys.
     """
 
     kind: ClassVar[str] = "cluster"
@@ -101,7 +101,7 @@ class Cluster(Platform):
 
     @model_validator(mode="after")
     def _all_connected(self) -> Self:
-        names, linked = [item.name for item in self.devices], [link.device for link in self.links]
+        names, linked = [device.name for device in self.devices], [link.device for link in self.links]
         faults = [f'expected a new name, found "{name}" twice' for name in names if names.count(name) > 1]
         if self.owner not in names:
             faults.append(f'owner: expected a device, found "{self.owner}"; these are {", ".join(names)}')
@@ -111,7 +111,7 @@ class Cluster(Platform):
             faults += [f'links: expected one for "{name}", found none' for name in names if name not in linked]
         faults += [f'links: expected devices, found "{name}"' for name in linked if name not in names]
         faults += [f'links: expected one for "{name}", found two' for name in names if linked.count(name) > 1]
-        if not any(item.gflop_s for item in self.devices):
+        if not any(device.gflop_s for device in self.devices):
             faults.append("devices: expected one with gflop_s above 0, found none")
         if faults:
             raise ValueError("; ".join(dict.fromkeys(faults)))
@@ -119,7 +119,7 @@ class Cluster(Platform):
 
     @classmethod
     def source_keys(cls) -> set[str]:
-        """The keys of the file, and those of its devices and links."""
+        """The keys of the file, and the keys of its devices and links."""
         return super().source_keys().union(ClusterDevice.model_fields, Link.model_fields)
 
     @property
@@ -146,7 +146,7 @@ class Cluster(Platform):
         rates = [link.mbit_s for link in self.links] or [self.uplink.mbit_s if self.uplink else 0.0]
         least, most = f"{min(rates):g}", f"{max(rates):g}"
         bandwidth = (least if least == most else f"{least} to {most}") + (" shared" if self.uplink else "")
-        total = f"{sum(item.gflop_s for item in self.devices):g}"
+        total = f"{sum(device.gflop_s for device in self.devices):g}"
         return self.name, str(len(self.devices)), total, bandwidth, self.communication, self.title
 
     @property

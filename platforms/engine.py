@@ -28,13 +28,13 @@ class Engine(Device):
     Attributes
     ----------
     pixels, input_channels, output_channels : int
-        Multiply-accumulates of a cycle: so many output pixels, of so many output channels, with so many input channels.
+        Output pixels, input channels and output channels that a cycle multiplies and accumulates side by side.
     pixel_tiles : str
         Pixels side by side lie in one ``line`` of the map or anywhere in the ``map``, so that the last tile of each has
-        empty places; or they ``stream``: no place is empty, nor are those of the outputs of a layer of one pixel.
+        empty places; or they ``stream``: no place is empty, not even in a layer with one output pixel.
     inner_tiles : str
-        Input channels side by side are those of one ``position`` of the window; or, where a position has fewer of them,
-        of one ``line`` of it; or of the whole ``window``.
+        Input channels side by side belong to one ``position`` of the window; or, where a position has fewer of them,
+        to one ``line`` of it, or to the whole ``window``.
     fill_cycles : int
         Cycles that are lost whenever the array begins a tile of what stays in it: of outputs, or of weights if it takes
         one pixel at a time.
@@ -43,7 +43,7 @@ class Engine(Device):
     winograd : bool
         Whether 3x3 windows of stride 1 run in Winograd's form, whose weights are more.
     windows_extended : bool
-        Whether the weights of a window with a stride are stored for a whole multiple of it, those of 7x7 with stride 2
+        Whether the weights of a window with a stride are stored for a whole multiple of it, e.g. 7x7 with stride 2
         as 8x8.
     additions_fused, pools_fused : bool
         Whether a residual addition, or a pool, is part of the layer that makes its last input; else it is a layer.
@@ -65,8 +65,8 @@ class Engine(Device):
     layer_s, inference_s : float
         Fixed times of a layer and of an inference, in seconds.
     contention : float, optional
-        Of several such engines on one memory, the share of each one's transfers that waits for those of another at that
-        time; the share of the peak that one gets if not stated.
+        With several such engines on one memory, the share of each one's transfers that waits for another engine's
+        transfers at that time; if not stated, the share of the peak that one engine gets.
     measured_low, measured_high : float, optional
         Least and largest ratio of a measured time to the time predicted for it.
     """
@@ -137,7 +137,7 @@ class Engine(Device):
 
     @property
     def share_of_memory(self) -> float:
-        """Share of its transfers that waits for those of another engine at that time."""
+        """Share of its transfers that waits for another engine's transfers at that time."""
         return self.bytes_per_s / (1e9 * self.bandwidth_gb_s) if self.contention is None else self.contention
 
     @property

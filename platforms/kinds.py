@@ -98,15 +98,15 @@ def load_platform(name: AnyPath, bandwidth_gb_s: float | None = None, *, kind: t
     """
     path = PLATFORMS.find(name)
     data = parse_toml(path)
-    found = _class(data).read(data, path)
-    if not isinstance(found, kind):
-        expected, other = (f"{'an' if text[0] in 'aeiou' else 'a'} {text}" for text in (kind.kind, found.kind))
-        raise InputError(f"{name}: expected {expected}, found {other}; {found.table_made_by.format(name)}")
-    if bandwidth_gb_s is None or not isinstance(found, Board | Accelerator):
-        return found
-    sources = found.sources | {"bandwidth_gb_s": "given by the user"}
-    changed = found.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}
-    return validate(type(found), changed, Path("bandwidth"))
+    platform = _class(data).read(data, path)
+    if not isinstance(platform, kind):
+        expected, other = (f"{'an' if text[0] in 'aeiou' else 'a'} {text}" for text in (kind.kind, platform.kind))
+        raise InputError(f"{name}: expected {expected}, found {other}; {platform.table_made_by.format(name)}")
+    if bandwidth_gb_s is None or not isinstance(platform, Board | Accelerator):
+        return platform
+    sources = platform.sources | {"bandwidth_gb_s": "given by the user"}
+    changed = platform.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}
+    return validate(type(platform), changed, Path("bandwidth"))
 
 
 def as_board(given: Board | AnyPath) -> Board:

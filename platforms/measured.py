@@ -1,4 +1,4 @@
-"""The form of a device that was measured: a CSV with the times of a network's stages, and one with those of gathers."""
+"""The form of a device that was measured: a CSV with the times of a network's stages, and a CSV of gathers."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ class MeasuredDevice(TimedDevice):
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Self:
         """A device from what its file holds, with the tables that it names."""
-        found = validate(cls, data, path)
-        found._times = _stage_times(_beside(path, "table", found.table), found.stages)  # noqa: SLF001  (of its own class)
-        if found.gather_table is not None:
-            if (found.gather_floor_s, found.gather_s_per_sample) != (None, None):
+        device = validate(cls, data, path)
+        device._times = _stage_times(_beside(path, "table", device.table), device.stages)  # noqa: SLF001  (of its own class)
+        if device.gather_table is not None:
+            if (device.gather_floor_s, device.gather_s_per_sample) != (None, None):
                 raise InputError(f"{path}: gather_table: expected it without gather_floor_s and gather_s_per_sample")
-            file = _beside(path, "gather_table", found.gather_table)
-            found._gathers = _gather_times(file, found.stages, found.b_max)  # noqa: SLF001  (of its own class)
-        return found
+            file = _beside(path, "gather_table", device.gather_table)
+            device._gathers = _gather_times(file, device.stages, device.b_max)  # noqa: SLF001  (of its own class)
+        return device
 
     @classmethod
     def of(cls, content: dict[str, Any], stage_s: list[list[float]]) -> Self:
         """A device whose CSV is still to be written, from its keys and the times by stage and batch size."""
-        found = validate(cls, content, Path("device"))
-        found._times = {  # noqa: SLF001  (of its own class)
+        device = validate(cls, content, Path("device"))
+        device._times = {  # noqa: SLF001  (of its own class)
             (stage, batch, NO_WIDTH): seconds
             for stage, row in enumerate(stage_s, 1)
             for batch, seconds in enumerate(row, 1)
         }
-        return found
+        return device
 
     @property
     def stage_count(self) -> int:
@@ -122,7 +122,7 @@ class _Time(Strict):
 
 
 class _Gather(Strict):
-    """The time of a gather behind a stage; converted likewise."""
+    """The time of a gather behind a stage. Cells of a CSV are text here, too."""
 
     model_config = ConfigDict(strict=False)
 
@@ -166,11 +166,11 @@ def _read_times(path: Path, model: type[_Time | _Gather], most: dict[str, tuple[
         for row in reader:
             line = f"{path}: line {reader.line_num}"
             try:
-                found = validate(model, {name: row[name] for name in columns}, Path(line))
+                record = validate(model, {name: row[name] for name in columns}, Path(line))
             except InputError as error:
                 faults += error.faults
                 continue
-            place = found.model_dump()
+            place = record.model_dump()
             seconds = place.pop("seconds")
             over = [axis for axis, (limit, _) in most.items() if place[axis] > limit]
             for axis in over:

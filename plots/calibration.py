@@ -31,5 +31,5 @@ def draw_calibration(found: Calibration) -> Figure:
             round_ticks(axis)
         axes.legend(fontsize=7)
         low, high = found.engine.measured_low, found.engine.measured_high
-        said = f"Measured times of networks are {low:.3g} to {high:.3g} of those predicted."
+        said = f"Networks take {low:.3g} to {high:.3g} times as long as predicted."
         return describe(figure, f"Times of {len(found.rows)} rows of {legible(found.engine.name)}", said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..formats import AnyPath, InputError, check_free, check_installed, write_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
@@ -107,6 +108,46 @@ def _mark(axis: Axis) -> None:
         mark = "not from 0"
     if label and mark:
         axis.set_label_text(f"{label} ({mark})")
+
+
+def inches(text: str, size: float) -> float:
+    """Width of the widest line of a text of this size in points."""
+    from matplotlib.textpath import TextPath
+
+    return max(float(TextPath((0, 0), line, size=size).get_extents().width) / 72 for line in text.split("\n"))
+
+
+NAME_PLACES = (
+    (5, -9, "left"),
+    (5, 4, "left"),
+    (-5, 4, "right"),
+    (-5, -9, "right"),
+    (5, -18, "left"),
+    (-5, 13, "right"),
+)
+"""Where the name of a point may stand, in points of type from it, the best place first."""
+
+
+def name_points(axes: Axes, points: Iterable[tuple[float, float, str]]) -> None:
+    """Write names beside points, each in the first place where it covers no other name; without room none."""
+    figure, taken = axes.get_figure(root=True), list[Any]()
+    assert figure is not None
+    figure.draw_without_rendering()  # places depend on the layout
+    for x, y, name in points:
+        for right, up, side in NAME_PLACES:
+            text = axes.annotate(name, (x, y), (right, up), textcoords="offset points", fontsize=7, ha=side)
+            box = text.get_window_extent()
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            text.remove()
+
+
+def say_infinite(axes: Axes, names: Sequence[str]) -> None:
+    """Say in a panel whose figures are infinite, because they cannot be drawn."""
+    if names:
+        said = textwrap.fill(f"infinite, not drawn: {', '.join(names)}", 44)
+        axes.text(0.02, 0.98, said, transform=axes.transAxes, va="top", fontsize=7)
 
 
 def durations(longest_s: float) -> tuple[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..serving.figures import SHOWN_IN
 from ..serving.requirements import Requirement
 from ..studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity
-from .canvas import COLOURS, canvas, describe, durations
+from .canvas import COLOURS, canvas, describe, durations, say_infinite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,9 +34,9 @@ def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figur
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
         kept, not_kept = _reached(found)
         unit = "requests/s" if found.clients is None else "clients"
-        said = f"No {at} keeps all requirements." if kept is None else f"Kept up to {kept:.4g} {unit}."
+        said = f"No {at} keeps all requirements." if kept is None else f"All requirements hold up to {kept:.4g} {unit}."
         if not_kept is not None:
-            said += f" Surely not kept at {not_kept:.4g} {unit}: {found.limited_by}."
+            said += f" At {not_kept:.4g} {unit}, {found.limited_by} is surely broken."
         return describe(figure, f"Requirements over the {at}", said)
 
 
@@ -49,7 +49,7 @@ def _reached(found: Capacity) -> tuple[float | None, float | None]:
 
 def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
     values = [probe.estimates[index] for probe in found.probes]
-    longest = max(item.bound, *(value.value for value in values))
+    longest = max(item.bound, *(value.value for value in values if np.isfinite(value.value)))
     name, scale = durations(longest) if item.unit == "s" else SHOWN_IN[item.unit]
     ends_at = [value.interval.high for value in values if np.isfinite(value.interval.high)]
     top = 1.3 * scale * max([longest, *ends_at])
@@ -62,6 +62,8 @@ def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
             loads, mean, np.abs(scale * ends - mean), color=colour, marker=marker, linestyle="none", markersize=5,
             capsize=2, label=verdict,
         )  # fmt: skip
+    endless = [f"{probe.load:.4g}" for probe, value in zip(found.probes, values, strict=True) if np.isinf(value.value)]
+    say_infinite(axes, endless)
     axes.axhline(scale * item.bound, color="black", linestyle="--", linewidth=1, label="bound")
     kept, highest = _reached(found)[0], found.probes[-1].load
     if kept is not None:

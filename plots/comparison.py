@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..studies.comparison import Comparison, PointResult, Standing
-from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
+from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks, say_infinite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,6 +110,11 @@ def _panel(axes: Axes, points: Sequence[PointResult], metric: str, scale: float,
             x, mean, spread, color=COLOURS[index % len(COLOURS)], marker=MARKERS[index % len(MARKERS)], markersize=4,
             linewidth=0.8 + 1.6 * (1 - rank / len(alike)), elinewidth=1, capsize=2, label=name,
         )  # fmt: skip
+    say_infinite(axes, [
+        " = ".join(legible(contenders[place].name) for place in places)
+        for places in alike
+        if any(metric not in point.contenders[places[0]].metrics for point in points)
+    ])  # fmt: skip
     if len(points) > 1:
         axes.set_xlabel(("requests/s" if points[0].clients is None else "clients") if over_rate else "SLO, ms")
     else:
@@ -117,9 +123,14 @@ def _panel(axes: Axes, points: Sequence[PointResult], metric: str, scale: float,
 
 
 def _said(found: Comparison) -> str:
-    """Number of points at which each contender has the fewest violations, in words."""
-    leads = [point.lead for point in found.points]
-    names = ["all alike" if lead is None else lead.first for lead in leads]
-    ranked = sorted({name: names.count(name) for name in names}.items(), key=lambda pair: -pair[1])
-    counts = "; ".join(f"{legible(name, 60)} at {count}" for name, count in ranked)
-    return f"Fewest violations at {len(found.points)} points: {counts}. Intervals are at 95 %, over the seeds."
+    """Who has the fewest violations, and at how many points, in words."""
+    leads, count = [point.lead for point in found.points], len(found.points)
+    wins = Counter(legible(lead.first, 60) for lead in leads if lead is not None)
+    parts = []
+    for place, (name, at) in enumerate(wins.most_common()):
+        where = f" at {at} of {count} points" if at < count else f" at all {count} points" if count > 1 else ""
+        parts.append(f"{name} has the fewest violations{where}" if place == 0 else f"{name} at {at}")
+    if (alike := leads.count(None)) > 0:
+        parts.append("all are alike" + (f" at {alike} of {count} points" if count > 1 else ""))
+    said = ", ".join(parts)
+    return f"{said[0].upper() if not wins else said[0]}{said[1:]}. Intervals are at 95 %, over the seeds."

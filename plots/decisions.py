@@ -38,12 +38,12 @@ def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
             axes.set_axis_off()
         ideal = sorted({row.ideal_batch for row in found.variants})
         spread = str(ideal[0]) if len(ideal) == 1 else f"{ideal[0]} to {ideal[-1]}"
-        said = f"Ideal batch: {spread}."
+        said = f"The ideal batch is {spread}."
         if found.points:
             maps = [len(row.after_exits) * len(row.variants) for row in found.points]  # alike, so stated once
             pays = sum(count * int(row.map().sum()) for count, row in zip(maps, found.points, strict=True))
             pairs = sum(maps) * max(found.b_max * (found.b_max - 1) // 2, 1)
-            said = f"Splitting pays for {100 * pays / pairs:.1f} % of the pairs of b and E. {said}"
+            said = f"Splitting a batch pays for {100 * pays / pairs:.1f} % of the pairs of b and E. {said}"
         return describe(figure, f"Where splitting pays: {title}; {len(drawn)} of {len(found.points)} maps", said)
 
 

@@ -39,5 +39,8 @@ def draw_fit(found: DeviceFit, title: str) -> Figure:
             round_ticks(axes.xaxis)
         round_ticks(times.yaxis)
         times.legend(title="kernel", fontsize=7)
-        said = f"{found.gflop_s:.4g} GFLOP/s and {per_s * found.layer_s:.3g} {unit} a layer, R2 = {found.r2:.4f}"
-        return describe(figure, f"Times of {len(points)} convolutions of {legible(title)}", f"The line: {said}.")
+        said = (
+            f"The device makes {found.gflop_s:.4g} GFLOP/s and needs {per_s * found.layer_s:.3g} {unit} more for each "
+            f"layer (R2 = {found.r2:.4f})."
+        )
+        return describe(figure, f"Times of {len(points)} convolutions of {legible(title)}", said)

@@ -26,6 +26,10 @@ def draw_devices(found: Sequence[Study]) -> Figure:
         below.plot(counts, [item.communication_bytes / 1e6 for item in every], marker="^", color=COLOURS[3])
         below.set(xlabel="devices", ylabel="sent, MB", ylim=(0, None), xticks=counts)
         best = min(every, key=lambda item: item.average_s)
-        said = f"The least average time is {1e3 * best.average_s:.4g} ms, with {len(best.devices)} devices."
+        said = f"The average time is shortest with {_devices(len(best.devices))}: {1e3 * best.average_s:.4g} ms."
         where = f"{every[0].network} over {every[0].cluster.name}, rule {every[0].options.rule}"
         return describe(figure, f"Average time and data sent over the number of devices, {where}", said)
+
+
+def _devices(count: int) -> str:
+    return "one device" if count == 1 else f"{count} devices"

@@ -32,7 +32,7 @@ LOOKS = {
 }
 """Colour and marker of each cause; the markers differ where colours look alike."""
 
-NAME_IN = 0.075
+NAME_IN = 0.09
 """Least distance between the names of two layers under the heat map, in inches."""
 
 
@@ -48,7 +48,7 @@ def draw_explanation(found: Explanation, b: int) -> Figure:
         _causes(causes, found)
         _heat(below.subplots(), found, b, width)
         share = found.parts_s[Cause.COMPUTE][:, b - 1].sum() / found.time_s[:, b - 1].sum()
-        said = f"{len(found.layers)} layers; at batch {b} {100 * share:.1f} % of the time makes MACs."
+        said = f"At batch {b}, {100 * share:.1f} % of the time makes MACs."
         return describe(figure, f"Roofline, causes and utilisation of {title}", said)
 
 

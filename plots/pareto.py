@@ -64,7 +64,6 @@ def draw_front(front: Front, network: Network, platform: Board, options: SearchO
         axes.set_ylabel(f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}")
         where = f"{legible(network.name)} on {legible(platform.name)}"
         axes.legend()
-        said = (
-            f"{len(values):,} designs; the knee is {knee.tile}, with {100 * knee.of_best:.1f} % of the best objective."
-        )
+        share = f"{100 * knee.of_best:.1f} % of the best {goal.title}"
+        said = f"Of {len(values):,} designs the knee is {knee.tile}, which reaches {share}."
         return describe(figure, f"{goal.title} over {scales[0].label}, {where}", said)

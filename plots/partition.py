@@ -49,9 +49,7 @@ def draw_partition(found: PartitionExplanation) -> Figure:
         columns = -(-len(busy) // 24)  # 24 names fill the height of the picture
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, title="computed by", ncols=columns)
         title = f"{legible(table.network)} on {count} devices of {legible(table.cluster.name)}"
-        said = (
-            f"{len(layers)} layers in {len(found.blocks)} blocks; {100 * found.twice_share:.1f} % of the rows that are "
-            "computed were computed by another device, too."
-            + (f" No row for {', '.join(table.idle)}." if table.idle else "")
+        said = f"{100 * found.twice_share:.1f} % of the computed rows are computed by another device, too." + (
+            f" No row for {', '.join(table.idle)}." if table.idle else ""
         )
         return describe(figure, f"Rows by device: {title}; devices exchange rows at dotted lines", said)

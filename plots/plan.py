@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..studies.plan.rates import FrontPlan, PlanAnswer
 from ..studies.plan.search import ACCURACIES
-from .canvas import COLOURS, canvas, describe
+from .canvas import COLOURS, canvas, describe, name_points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,15 +44,25 @@ def draw_plans(answer: PlanAnswer) -> Figure:
                 for x, found in zip(costs[here], estimates, strict=True):
                     if found.low is not None and found.high is not None:
                         axes.plot([x, x], [unit * found.low, unit * found.high], color=shade, linewidth=0.8)
-            for item, x in zip(rows, costs, strict=True) if not crowded else ():
-                y = unit * item.plan.fresh.figures[name].mean
-                axes.annotate(_setting(item), (x, y), (5, -9), textcoords="offset points", fontsize=7)
             axes.set_xlabel(cost)
             axes.set_ylabel(label)
         figure.axes[0].legend()
-        spread = f"{len(rows)} plans from {costs.min():,.4g} to {costs.max():,.4g} {cost}"
-        said = f"{spread}. Lines are 95 % intervals on fresh seeds."
+        for axes, name in zip(figure.axes, names, strict=True) if not crowded else ():
+            unit = 1e3 if name == "p99" else 1e2
+            means = [unit * item.plan.fresh.figures[name].mean for item in rows]
+            name_points(axes, [(x, y, _setting(item)) for item, x, y in zip(rows, costs, means, strict=True)])
+        said = f"{_ends(rows, costs, names[0], cost)} Lines are 95 % intervals on fresh seeds."
         return describe(figure, "What better answers cost", said)
+
+
+def _ends(rows: Sequence[FrontPlan], costs: NDArray[np.float64], name: str, cost: str) -> str:
+    """What the cheapest plan gives, and the dearest."""
+    said = []
+    for at in dict.fromkeys((int(costs.argmin()), int(costs.argmax()))):
+        mean = rows[at].plan.fresh.figures[name].mean
+        gives = f"a p99 of {1e3 * mean:,.4g} ms" if name == "p99" else f"{1e2 * mean:.2f} % accuracy"
+        said.append(f"{costs[at]:,.4g} {cost}, {gives}")
+    return f"The cheapest plan: {said[0]}." + (f" The dearest: {said[1]}." if len(said) > 1 else "")
 
 
 def _rate(item: FrontPlan) -> str:

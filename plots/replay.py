@@ -35,10 +35,17 @@ def draw_replay(replay: Replay, title: str = "") -> Figure:
         latency_s, violations = np.sort(replay.latency_s), float(replay.violated.mean())
         p50, p99 = (nearest_rank(latency_s, QUANTILES[name]) for name in ("p50", "p99"))
         said = (
-            f"{len(latency_s):,} requests; half take up to {1e3 * p50:,.4g} ms, 99 % up to {1e3 * p99:,.4g} ms; "
-            f"{100 * violations:.2f} % are later than their SLO."
+            f"{100 * violations:.2f} % of {len(latency_s):,} requests are later than their SLO. "
+            f"{_up_to('Half', p50)}, {_up_to('99 %', p99)}."
         )
         return describe(figure, f"Latency of {heading}" + (f", {legible(title)}" if title else ""), said)
+
+
+def _up_to(share: str, latency_s: float) -> str:
+    """How long a share of the requests takes."""
+    if np.isinf(latency_s):
+        return f"{share} are not answered"
+    return f"{share} take up to {1e3 * latency_s:,.4g} ms"
 
 
 def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

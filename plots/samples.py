@@ -47,6 +47,7 @@ def draw_samples(found: Sequence[ExitDescription], measure: Measure, title: str)
             axes.set_ylim(-0.02, 1.02)
             axes.legend(fontsize=7)
         said = (
-            f"{len(found)} exits; accuracy {found[0].accuracy:.3g} at the first, {found[-1].accuracy:.3g} at the last."
+            f"The first of {len(found)} exits has an accuracy of {found[0].accuracy:.3g}, the last of "
+            f"{found[-1].accuracy:.3g}."
         )
         return describe(figure, f"Samples {legible(title, 60)}", said)

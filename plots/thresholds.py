@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..studies.thresholds import Sweep, ThresholdPoint
-from .canvas import COLOURS, canvas, describe, durations
+from .canvas import COLOURS, canvas, describe, durations, name_points, say_infinite
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +36,8 @@ def draw_thresholds(found: Sweep) -> Figure:
     accuracy = 100 * np.array([point.accuracy for point in points])
     best = np.array([point.pareto for point in points])
     latency_s = np.array([point.mean_latency_s for point in points])
-    unit, per_s = durations(float(latency_s.max()))
+    finite_s = latency_s[np.isfinite(latency_s)]
+    unit, per_s = durations(float(finite_s.max(initial=0.0)))
     violations = 100 * np.array([point.violation_rate for point in points])
     with canvas(8.0, 3.8) as figure:
         panels = figure.subplots(1, 2, sharey=True)
@@ -46,17 +47,20 @@ def draw_thresholds(found: Sweep) -> Figure:
                 axes.plot(cost, accuracy, color=COLOURS[0], linewidth=0.8, alpha=0.5)
             axes.plot(cost[best], accuracy[best], "o", color=COLOURS[0], label=filled)
             axes.plot(cost[~best], accuracy[~best], "o", color=COLOURS[0], fillstyle="none", label=empty)
-            for x, y, point in zip(cost, accuracy, points, strict=True):
-                if point.pareto and few:
-                    axes.annotate(_name(point), (x, y), (5, -9), textcoords="offset points", fontsize=7)
             axes.set_xlabel(label)
             axes.set_xlim(left=0)
+            say_infinite(axes, [_name(point) for point, x in zip(points, cost, strict=True) if not np.isfinite(x)])
         panels[0].set_ylabel("accuracy, %")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        for axes, (cost, _) in zip(panels, costs, strict=True) if few else ():
+            named = [
+                item for item in zip(cost, accuracy, points, strict=True) if item[2].pareto and np.isfinite(item[0])
+            ]
+            name_points(axes, [(x, y, _name(point)) for x, y, point in named])
         what = "thresholds" if one else "combinations of thresholds"
         said = (
-            f"{len(points)} {what}; accuracy from {accuracy.min():.2f} % to {accuracy.max():.2f} %, mean "
-            f"latency from {per_s * latency_s.min():.4g} to {per_s * latency_s.max():.4g} {unit}. "
-            f"{f'Requirements are kept by {sum(kept)}. ' if kept else ''}No other beats {int(best.sum())} of them."
+            f"{len(points)} {what} give an accuracy of {accuracy.min():.2f} to {accuracy.max():.2f} % and a mean "
+            f"latency of {per_s * latency_s.min():.4g} to {per_s * latency_s.max():.4g} {unit}. "
+            f"{f'{sum(kept)} keep the requirements. ' if kept else ''}{int(best.sum())} are beaten by no other."
         )
         return describe(figure, "Accuracy over mean latency, and over violations", said)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..machine.validation import Validation
-from .canvas import COLOURS, canvas, describe, durations
+from .canvas import COLOURS, canvas, describe, durations, round_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,6 +34,8 @@ def draw_validation(found: Validation) -> Figure:
             axes.plot([min(ends), max(ends)], [min(ends), max(ends)], color=COLOURS[-1], linewidth=0.8)
             axes.set_xscale("log")
             axes.set_yscale("log")
+            for axis in (axes.xaxis, axes.yaxis):
+                round_ticks(axis)
             axes.set_xlabel(f"{label} latency on the machine, {unit}")
             axes.set_ylabel(f"in the simulator, {unit}")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(policies)))
@@ -42,7 +44,7 @@ def draw_validation(found: Validation) -> Figure:
             for name in ("mean_s", "p99_s")
         }
         said = (
-            f"In the median of {len(found.trials)} runs the simulated mean is {100 * errors['mean_s']:.1f} % off the "
-            f"machine's, the p99 {100 * errors['p99_s']:.1f} %."
+            f"In the median of {len(found.trials)} runs, the simulated mean latency is {100 * errors['mean_s']:.1f} % "
+            f"off the machine's, and the p99 {100 * errors['p99_s']:.1f} %."
         )
         return describe(figure, "Simulated over real latency, mean and p99; on the line both agree", said)

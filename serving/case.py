@@ -261,16 +261,17 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
 
 def _check_columns(table: LatencyTable, trace: Trace) -> None:
     """Refuse values out of bounds, more steps or a greater width than the table has, and predictions of no steps."""
-    most, where, faults = table.exits[-1].steps, trace.source or "trace", []
+    most, faults = table.exits[-1].steps, []
     limits: list[tuple[str, NDArray[Any] | None, float, str]]
     limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
     if table.widths is not None:
         limits.append(("width", trace.width, table.widths[0], f"at most {table.widths[0]:g}, the widest of the table"))
     for name, values, limit, expected in limits:
         if values is not None and (wrong := np.flatnonzero(values > limit)).size:
-            row, found = wrong[0], values[wrong[0]]
+            row, found, where = wrong[0], values[wrong[0]], trace.file_of(name)
             faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {found:g}{more(wrong.size)}")
     if most > 1 and trace.predicted_depth is not None and trace.steps is None:
+        where = trace.file_of("predicted_depth")
         faults.append(
             f"{where}: predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, "
             "found none; draw them with `fluidb trace add`"
@@ -278,8 +279,8 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
     for column in CARRIED:
         stated: NDArray[Any] | None = getattr(trace, column.name)
         if stated is not None and (wrong := np.flatnonzero(column.values.outside(stated))).size:
-            row, expected = wrong[0], f"{column.name}: expected {column.values.expected}"
-            faults.append(f"{where}: row {row + 1}: {expected}, found {stated[row]:g}{more(wrong.size)}")
+            row, where = wrong[0], f"{trace.file_of(column.name)}: row {wrong[0] + 1}: {column.name}"
+            faults.append(f"{where}: expected {column.values.expected}, found {stated[row]:g}{more(wrong.size)}")
     if faults:
         raise InputError(faults)
 

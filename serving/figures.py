@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from .metrics import QUANTILES, Summary
 from .one_run import RunInterval
+from .saturation import GROWTH
+from .statistics import SHARE, Interval
 
 
 class Figure(NamedTuple):
@@ -20,6 +23,13 @@ class Figure(NamedTuple):
     heading: str  # in a table, without the unit
     digits: int  # digits after the point in a table of milliseconds, percent or requests/s
     part: str = ""  # the part of a summary that has it; empty if the summary itself does
+
+    @property
+    def limits(self) -> Interval:
+        """What it can be at least and at most; a load may be above 1, and a backlog may become smaller."""
+        if self.part == "saturation":
+            return GROWTH if self.name == "backlog_growth" else Interval(0.0, math.inf)
+        return SHARE if self.unit == "share" else Interval(0.0, math.inf)
 
     def of(self, summary: Summary) -> float | None:
         """The figure of a summary; ``None`` if the trace, the latency table or the summary does not state it."""

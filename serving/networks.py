@@ -346,7 +346,11 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     for number, network in enumerate(networks):
         here = np.flatnonzero(number_of == number)
         if not here.size:
-            faults.append(f'networks: expected a request of every network, found none of "{network.name}"')
+            faults.append(
+                f"{trace.source or 'trace'}: network: expected a request of every network that is served, as its "
+                f'figures need one, found none of "{network.name}"; leave this network out of the file of networks, '
+                + ("or serve more requests or a larger share of it" if trace.network is None else "or add a request")
+            )
             continue
         try:
             parts.append(_own_traffic(network, requests, replace(trace.at(here), network=None), seeds[number]))

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..formats import InputError, did_you_mean, parse_quantity
+from ..formats.tables import read_json
 from .figures import FIGURES, UNAVOIDABLE
-from .metrics import Figures, Summary
+from .metrics import QUANTILES, Figures, Summary
 from .statistics import Interval
 
 METRICS: dict[str, str] = {item.name: item.unit for item in FIGURES.values() if item is not UNAVOIDABLE}
@@ -63,6 +64,11 @@ COMPARATORS: dict[str, Callable[[float, float], bool]] = {
 }
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z_0-9.]+)(?:\[([^\]]*)\])?\s*(<=|>=|<|>)(?!=)\s*(.*)", re.DOTALL)
+
+_RELATIVE = re.compile(r"(.*%)\s*of\s+(\S.*)", re.DOTALL)
+
+_STORED = ("fluidb.serve-sim-output/1", "fluidb.serve-real-output/1")
+"""What a file may hold whose figures a requirement refers to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ def parse_requirement(text: str, what: str = "require", networks: Sequence[str] 
     ----------
     text : str
         Metric, comparator, bound with its unit, e.g. ``p99 <= 200ms``; of one of several networks
-        ``p99[NETWORK] <= 200ms``.
+        ``p99[NETWORK] <= 200ms``; relative to what ``--json`` printed, ``p99 <= 105 % of base.json``.
     what : str
         Name of the parameter, for the fault.
     networks : sequence of str
@@ -132,7 +138,7 @@ def parse_requirement(text: str, what: str = "require", networks: Sequence[str] 
     Raises
     ------
     InputError
-        If metric, network, comparator, number or unit is missing or unknown.
+        If metric, network, comparator, number or unit is missing or unknown, or a file does not state the figure.
 
     Examples
     --------
@@ -149,12 +155,34 @@ def parse_requirement(text: str, what: str = "require", networks: Sequence[str] 
     if network is not None and network not in networks:
         known = f"known: {', '.join(networks)}" if networks else f"here one network is served; write {name}"
         raise InputError(f'{what}: unknown network "{network}" in "{text}"; {known}')
+    relative = _RELATIVE.fullmatch(quantity)
+    if relative is not None:
+        factor = parse_quantity(relative[1], {"%": 1.0}, f"{what}: {name}", "105 % of base.json")
+        stored = _stored(name, network, relative[2].strip())
+        return Requirement(text.strip(), name, comparator, factor / 100 * stored, network)
     units, example = _UNITS[METRICS[name]]
     bound = parse_quantity(quantity, units, f"{what}: {name}", example, zero=True)
     if METRICS[name] == "share" and bound > 100:
         raise InputError(f'{what}: {name}: expected a share of at most 100 %, found "{quantity}"; write e.g. {example}')
     # divided, not multiplied by 0.01: 35 % is then the same float as 7 of 20
     return Requirement(text.strip(), name, comparator, bound / 100 if METRICS[name] == "share" else bound, network)
+
+
+def _stored(name: str, network: str | None, path: str) -> float:
+    """The figure of a file that ``--json`` printed."""
+    make = "make it with `fluidb serve-sim ... --json > FILE`"
+    missing = f"expected the output of serve-sim or serve-real with --json, found no such file; {make}"
+    value: object = read_json(path, _STORED, missing, "no JSON", make)
+    figure = FIGURES[name]
+    here = ["percentiles", name, "latency_s"] if name in QUANTILES else [*filter(None, [figure.part]), figure.key]
+    for key in [*(["networks", network] if network else []), *here]:
+        if isinstance(value, list):  # of records that have names
+            value = {str(part.get("name")): part for part in value if isinstance(part, dict)}
+        value = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        of = f" of network {network}" if network else ""
+        raise InputError(f"{path}: expected a number for {name}{of} ({'.'.join(here)}), found none; {make}")
+    return float(value)
 
 
 def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from .one_run import LEAST, PARTS
 from .outcome import Replay
 from .statistics import Interval, mean_interval
+
+GROWTH = Interval(-math.inf, 1.0)
+"""The limits of the growth of a backlog: no more requests than arrive begin to wait."""
 
 STABLE, BACKLOGGED, OVERLOADED = "stable", "backlogged", "overloaded"
 
@@ -67,7 +71,7 @@ def saturation_of(replay: Replay) -> Saturation | None:
     verdict = STABLE if drained == PARTS else BACKLOGGED
     if interval.low > 0 or load > 1:
         verdict = OVERLOADED
-    return Saturation(verdict, load, float(growth.mean()), interval, drained)
+    return Saturation(verdict, load, float(growth.mean()), interval.within(GROWTH), drained)
 
 
 def _work_s(replay: Replay) -> float:

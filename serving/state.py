@@ -138,7 +138,7 @@ class Networks(NamedTuple):
     between: int  # the rule between networks, of BETWEEN
     dispatch: int  # of DISPATCH
     contention: float  # as in DeviceArrays
-    records: NDArray[np.void]  # (K,)
+    records: Any  # (K,): a record array of NETWORK
     kinds: NDArray[np.int64]  # (L,): kind of core of each lane
     serves: NDArray[np.bool_]  # (K, L)
     network_of: NDArray[np.int64]  # (N,): network of each request; empty if there is one network
@@ -175,7 +175,7 @@ class State(NamedTuple):
     joined: NDArray[
         np.int64
     ]  # (N,): the queue of each request, before it arrives the first of its network; empty if there is one
-    counts: NDArray[np.void]  # (K,)
+    counts: Any  # (K,): a record array of COUNTS
 
 
 class Record(NamedTuple):
@@ -220,7 +220,7 @@ def networks_of(
     """Networks that share lanes of these kinds.  The arrays of a network that is alone are those that it came with."""
     devices, rules = [item.device for item in networks], [item.rules for item in networks]
     queues = 1 if dispatch == SHARED else len(kinds)
-    rows = {
+    rows: dict[str, list[Any]] = {
         "time_s": [device.time_s.reshape(-1) for device in devices],
         "latency_s": [device.latency_s.reshape(-1) for device in devices],
         "segment_at": [device.segment_at for device in devices],

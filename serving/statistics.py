@@ -18,6 +18,14 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def within(self, limits: Interval) -> Interval:
+        """The part of it that lies within limits, e.g. those of a share."""
+        return Interval(*(min(max(end, limits.low), limits.high) for end in self))
+
+
+SHARE = Interval(0.0, 1.0)
+"""The limits of a share of a whole."""
+
 
 def share_interval(share: float, count: float, t: float) -> Interval:
     """Wilson's interval of a share (Wilson, JASA 1927), with any multiple of the standard error."""

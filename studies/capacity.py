@@ -21,7 +21,7 @@ from ..serving.outcome import Replay
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
-from ..serving.statistics import Interval, mean_interval
+from ..serving.statistics import SHARE, Interval, mean_interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns, useless
 from ..traffic.arrivals import offline, poisson
@@ -267,7 +267,7 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
         over_seeds = mean_interval(values) if finite.all() else Interval(0.0 if finite.any() else math.inf, math.inf)
         assert over_seeds is not None
         if name in _SHARES_OF_USE:
-            found.append(FigureEstimate(mean, Interval(max(0.0, over_seeds.low), min(1.0, over_seeds.high))))
+            found.append(FigureEstimate(mean, over_seeds.within(SHARE)))
             continue
         if name == "mean":
             value, told, most = mean, joined.mean(), math.inf

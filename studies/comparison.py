@@ -291,7 +291,10 @@ def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]
             tiles[contender.name] = own[0][0]
             metrics[contender.name] = {
                 key: Estimate.of(
-                    [run.figures[key] for _, run in own], seeds, [run.intervals.get(key) for _, run in own]
+                    figure_of(key),
+                    [run.figures[key] for _, run in own],
+                    seeds,
+                    [run.intervals.get(key) for _, run in own],
                 )
                 for key in [*(item.key for item in COMPARED), *each]
                 if all(key in run.figures for _, run in own)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import JsonRecord
+from ..serving.figures import Figure
 from ..serving.statistics import Interval, mean_interval, welch_interval
 
 ROUNDING = 1e-9
@@ -34,7 +35,7 @@ class Difference(JsonRecord):
 class Estimate(JsonRecord):
     """A figure over seeds: its mean, its value by seed, and its 95 % interval, ``None`` if there is none.
 
-    The interval is Student's over seeds; with one seed it is the interval of the run.
+    The interval is Student's over seeds, as far as the figure can be; with one seed it is the interval of the run.
     """
 
     mean: float
@@ -44,13 +45,18 @@ class Estimate(JsonRecord):
 
     @classmethod
     def of(
-        cls, values: Sequence[float], seeds: Iterable[int], intervals: Sequence[tuple[float, float] | None]
+        cls,
+        figure: Figure,
+        values: Sequence[float],
+        seeds: Iterable[int],
+        intervals: Sequence[tuple[float, float] | None],
     ) -> Estimate:
-        """The estimate from a value for each seed, and the interval of each run."""
-        found = np.array(values, dtype=np.float64)
-        low, high = mean_interval(found) or intervals[0] or (None, None)
-        by_seed = dict(zip(map(str, seeds), found.tolist(), strict=True))
-        return cls(mean=float(found.mean()), low=low, high=high, seeds=by_seed)
+        """The estimate of a figure from its value for each seed, and the interval of each run."""
+        by_seed = np.array(values, dtype=np.float64)
+        interval = mean_interval(by_seed) or intervals[0]
+        low, high = (None, None) if interval is None else Interval(*interval).within(figure.limits)
+        seeded = dict(zip(map(str, seeds), by_seed.tolist(), strict=True))
+        return cls(mean=float(by_seed.mean()), low=low, high=high, seeds=seeded)
 
     @property
     def values(self) -> NDArray[np.float64]:

@@ -134,8 +134,10 @@ def check(trace: Trace, last: int) -> None:
         name, columns = trace.measure.name, trace.confidences.shape[1]
         hint = "; `fluidb samples generate --network DIR` draws answers at the exits of a table" if last > 1 else ""
         expected = f"{name}_1 to {name}_{last - 1}, one for each exit but the last" if last > 1 else "none"
+        where = trace.file_of("confidences")
         faults.append(f"{where}: {name}: expected {expected}, as the network has {last}, found {columns}{hint}")
     if trace.correct is not None and trace.correct.shape[1] != last:
+        where = trace.file_of("correct")
         faults.append(
             f"{where}: answers: expected correct_1 to correct_{last}, one for each exit of the network, "
             f"found {trace.correct.shape[1]}"

@@ -295,5 +295,6 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             "leave out the samples or the columns"
         )
     drawn = samples.draw(len(trace), seed)
-    more: dict[str, Any] = drawn.more() | {"measure": samples.measure}
-    return replace(trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source, **more)
+    given: dict[str, Any] = {"confidences": drawn.confidences, "correct": drawn.correct, **drawn.more()}
+    drawn_from = dict.fromkeys(given, str(samples.source or "samples"))
+    return replace(trace, **given, measure=samples.measure, drawn_from=drawn_from)

@@ -51,7 +51,7 @@ class Trace:
     correct : (N, E) ndarray of bool or float64, optional
         Whether the answer at exits 1..E is right; scores in [0, 1] if the requests drew samples of a dense task.
     source : str or Path, optional
-        The file that the exits, or confidences and answers, came from, for faults.
+        The file that the requests came from, for faults.
     steps : (N,) ndarray of int64, optional
         Runs of the last stage for each request that reaches it, where it repeats: words that a decoder writes.
     width : (N,) ndarray of float64, optional
@@ -64,6 +64,8 @@ class Trace:
         Name of the network that each request is for, where several are served.
     measure : Measure
         The measure of ``confidences``.
+    drawn_from : mapping of str to str
+        The file of samples from which attributes were drawn, by their names.
     """
 
     request_id: NDArray[np.int64]
@@ -80,12 +82,17 @@ class Trace:
     min_accuracy: NDArray[np.float64] | None = None
     network: NDArray[np.str_] | None = None
     measure: Measure = CONFIDENCE
+    drawn_from: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     __repr__ = brief
     _repr_html_ = first_rows
 
     def __len__(self) -> int:
         return len(self.arrival_s)
+
+    def file_of(self, column: str) -> str:
+        """The file that an attribute came from, for faults."""
+        return self.drawn_from.get(column) or str(self.source or "trace")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The attributes that are known and have an entry for each request."""

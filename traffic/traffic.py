@@ -75,8 +75,9 @@ def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) 
 def _with_predictions(trace: Trace, exits: NDArray[np.int64], last: int, rho: float, seed: int) -> Trace:
     """The requests with predictions of their depth."""
     if trace.predicted_depth is not None:
+        where = trace.drawn_from.get("predicted_depth") or trace.source or "the trace"
         raise InputError(
-            f"predict_depth: expected no column predicted_depth in {trace.source or 'the trace'}, as it is to be "
+            f"predict_depth: expected no column predicted_depth in {where}, as it is to be "
             "drawn; leave out one of the two"
         )
     depths, most = (exits, last) if trace.steps is None else (trace.steps, int(trace.steps.max()))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...dse.device.calibration import Calibration, RowFit
 
 FAST = 0.8
-"""Measured times of less than this share of what products or transfers alone take are no noise."""
+"""A measured time below this share of what products or transfers alone take is a mistake, and no noise."""
 
 FAR = 5
 """Layers that are named because they are the farthest off."""
@@ -54,48 +54,48 @@ def command(
     engine = load_platform(platform, kind=Engine)
     rows = read_measurements(measurements, engine)
     held, kept = names(hold_out) or [], names(keep) or []
-    found = calibrate(engine, rows, held, kept, table=measurements.name)
-    other = nearer(found, rows, held, kept)
+    calibration = calibrate(engine, rows, held, kept, table=measurements.name)
+    other = nearer(calibration, rows, held, kept)
     with together():
         if output is not None:
-            write_file(output, platform_text(found.engine), replace=picture.force)
-        picture.write(lambda: draw_calibration(found))
-    spread = _spread(found)
+            write_file(output, platform_text(calibration.engine), replace=picture.force)
+        picture.write(lambda: draw_calibration(calibration))
+    spread = _spread(calibration)
     record = {
         "output": output,
-        "platform": found.engine.model_dump(mode="json", exclude={"schema_"}),
+        "platform": calibration.engine.model_dump(mode="json", exclude={"schema_"}),
         "errors": spread,
-        "alike": found.alike,
+        "alike": calibration.alike,
         "nearer": other and {"changes": other.changes, "errors": _spread(other.calibration)},
-        "rows": [{**row._asdict(), "error": row.error} for row in found.rows],
+        "rows": [{**row._asdict(), "error": row.error} for row in calibration.rows],
     }
-    text = _text(found, spread, other)
+    text = _text(calibration, spread, other)
     show(as_json, "fluidb.calibrate-output/1", record, text, output, "; next: fluidb latency NETWORK")
 
 
-def _spread(found: Calibration) -> list[dict[str, Any]]:
+def _spread(calibration: Calibration) -> list[dict[str, Any]]:
     """Errors of the rows fitted and held out, of all and by cause."""
     from ...dse.device.calibration import Bound
 
     return [
-        {"rows": word, "bound": bound, **_figures(found, held_out=held_out, bound=bound)}
+        {"rows": word, "bound": bound, **_figures(calibration, held_out=held_out, bound=bound)}
         for word, held_out in (("fitted", False), ("held out", True))
         for bound in (None, *Bound)
-        if found.chosen(held_out=held_out, bound=bound)
+        if calibration.chosen(held_out=held_out, bound=bound)
     ]
 
 
-def _figures(found: Calibration, **which: Any) -> dict[str, float]:
-    rows = found.chosen(**which)
+def _figures(calibration: Calibration, **which: Any) -> dict[str, float]:
+    rows = calibration.chosen(**which)
     errors = [abs(row.error) for row in rows]
     total = sum(row.predicted_s for row in rows) / sum(row.measured_s for row in rows) - 1
     return {"count": len(rows), "mean": sum(errors) / len(rows), "worst": max(errors), "total": total}
 
 
-def _text(found: Calibration, spread: list[dict[str, Any]], other: Alternative | None) -> Iterator[str]:
+def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alternative | None) -> Iterator[str]:
     from ...dse.device.calibration import by_network
 
-    engine = found.engine
+    engine = calibration.engine
     yield facts(
         {
             "engine": engine.summary,
@@ -104,17 +104,17 @@ def _text(found: Calibration, spread: list[dict[str, Any]], other: Alternative |
             "a layer": ms(engine.layer_s),
             "an inference": ms(engine.inference_s),
         }
-        | {"not told apart": "; ".join(map(_group, found.alike)) or None, "too fast": _too_fast(found)}
-        | {"nearer": other and _nearer(found, other)}
+        | {"not told apart": "; ".join(map(_group, calibration.alike)) or None, "too fast": _too_fast(calibration)}
+        | {"nearer": other and _nearer(calibration, other)}
     )
-    yield table(["measured", "ms", "predicted", "off by", "bound by", ""], map(_row, by_network(found.rows)))
-    if layers := [row for row in found.rows if row.layer is not None]:
+    yield table(["measured", "ms", "predicted", "off by", "bound by", ""], map(_row, by_network(calibration.rows)))
+    if layers := [row for row in calibration.rows if row.layer is not None]:
         far = sorted(layers, key=lambda row: abs(math.log(row.predicted_s / row.measured_s)), reverse=True)[:FAR]
         yield table(["farthest off", "ms", "predicted", "off by", "bound by", ""], map(_row, far))
     cells = [
-        (item["rows"], item["bound"] or "all", item["count"], percent(item["mean"], 1), percent(item["worst"], 1),
-         f"{item['total']:+.1%}")
-        for item in spread
+        (line["rows"], line["bound"] or "all", line["count"], percent(line["mean"], 1), percent(line["worst"], 1),
+         f"{line['total']:+.1%}")
+        for line in spread
     ]  # fmt: skip
     yield table(["rows", "bound by", "count", "mean error", "worst", "of their sum"], cells)
 
@@ -125,20 +125,20 @@ def _group(names: list[str]) -> str:
     return f"{', '.join(names)}: other values fit as well; measure networks of other kinds, or --keep one"
 
 
-def _nearer(found: Calibration, other: Alternative) -> str:
-    """Properties with which the fitted rows are nearer, and what that does to the rows held out."""
+def _nearer(calibration: Calibration, other: Alternative) -> str:
+    """Properties that bring the fitted rows nearer, and how they change the error of the rows held out."""
     changes = ", ".join(f"{name} = {value}" for name, value in other.changes.items())
     means = [
         f"{word} {percent(_figures(other.calibration, held_out=held_out)['mean'], 1)} in place of "
-        f"{percent(_figures(found, held_out=held_out)['mean'], 1)}"
+        f"{percent(_figures(calibration, held_out=held_out)['mean'], 1)}"
         for word, held_out in (("fitted", False), ("held out", True))
-        if found.chosen(held_out=held_out)
+        if calibration.chosen(held_out=held_out)
     ]
     return f"{changes}: mean error {', '.join(means)}; state it in the engine's file if it is built so"
 
 
-def _too_fast(found: Calibration) -> str | None:
-    names = [_name(row) for row in found.rows if row.measured_s < FAST * max(row.computing_s, row.moving_s)]
+def _too_fast(calibration: Calibration) -> str | None:
+    names = [_name(row) for row in calibration.rows if row.measured_s < FAST * max(row.computing_s, row.moving_s)]
     few = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     hint = "less than products or transfers alone take; check unit, clock, shape and bandwidth_gb_s"
     return f"{few}: {hint}" if names else None

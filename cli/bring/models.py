@@ -222,7 +222,7 @@ class AddedExits:
     def given(self) -> dict[str, Any]:
         """What is added, as the library takes it."""
         from ...formats import parse_numbers
-        from ...models.importers import Placement
+        from ...models.importers import CandidateHead, Placement
 
         if self.exits is None and not self.candidates and (self.head or self.classes):
             raise typer.BadParameter("--head and --classes describe what --exits or --candidates adds; add one of them")
@@ -233,9 +233,7 @@ class AddedExits:
         return {
             "exits": None if self.exits is None else Placement(_places(self.exits), self.head, self.classes),
             "rates": parse_numbers(self.rates, "rates", float, "0.3,0.3") or None,
-            "candidates": self.candidates,
-            "head": self.head if self.candidates else None,
-            "classes": self.classes if self.candidates else None,
+            "candidates": CandidateHead(self.head, self.classes) if self.candidates else None,
         }
 
 

@@ -31,9 +31,9 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
     if followed(ctx, as_json):
         return
     known = [load_platform(name, kind=Platform) for name in PLATFORMS.names()]
-    kinds = {kind: [item for item in known if item.listed_as == kind.listed_as] for kind in KINDS.values()}
-    record = {kind.listed_as: [_record(item, "sources") for item in items] for kind, items in kinds.items()}
-    text = (table(kind.headers, [item.row for item in items], text=True) for kind, items in kinds.items())
+    kinds = {kind: [platform for platform in known if platform.listed_as == kind.listed_as] for kind in KINDS.values()}
+    record = {kind.listed_as: [_record(platform, "sources") for platform in items] for kind, items in kinds.items()}
+    text = (table(kind.headers, [platform.row for platform in items], text=True) for kind, items in kinds.items())
     show(as_json, "fluidb.platforms-output/1", record, text)
 
 
@@ -171,32 +171,32 @@ def fit(
     from ...plots.device_fit import draw_fit
 
     picture.check([file])
-    found = fit_device(file)
-    picture.write(lambda: draw_fit(found, file.stem))
+    fitted = fit_device(file)
+    picture.write(lambda: draw_fit(fitted, file.stem))
     points = [
-        {**item.convolution._asdict(), "gflop": item.gflop, "measured_s": item.measured_s, "fitted_s": item.fitted_s,
-         "residual_s": item.residual_s}
-        for item in found.points
+        {**point.convolution._asdict(), "gflop": point.gflop, "measured_s": point.measured_s,
+         "fitted_s": point.fitted_s, "residual_s": point.residual_s}
+        for point in fitted.points
     ]  # fmt: skip
-    record = {"file": file, "gflop_s": found.gflop_s, "layer_s": found.layer_s, "r2": found.r2, "points": points}
+    record = {"file": file, "gflop_s": fitted.gflop_s, "layer_s": fitted.layer_s, "r2": fitted.r2, "points": points}
     about = facts(
         {
             "convolutions": str(len(points)),
-            "rate": f"{found.gflop_s:.4g} GFLOP/s",
-            "fixed time": f"{ms(found.layer_s)} a layer" + ("" if found.layer_s else ", the least allowed"),
-            "R2": f"{found.r2:.4f}",
-            "in a cluster's file": f"gflop_s = {found.gflop_s:.4g}, layer_s = {found.layer_s:.4g}",
+            "rate": f"{fitted.gflop_s:.4g} GFLOP/s",
+            "fixed time": f"{ms(fitted.layer_s)} a layer" + ("" if fitted.layer_s else ", the least allowed"),
+            "R2": f"{fitted.r2:.4f}",
+            "in a cluster's file": f"gflop_s = {fitted.gflop_s:.4g}, layer_s = {fitted.layer_s:.4g}",
         }
     )
     rows = [
         (
-            "{}x{}, {} to {}, {}x{}".format(*item.convolution, item.convolution.kernel),
-            f"{1e3 * item.gflop:,.3f}",
-            ms(item.measured_s),
-            ms(item.fitted_s),
-            percent(item.residual_s / item.fitted_s, 1),
+            "{}x{}, {} to {}, {}x{}".format(*point.convolution, point.convolution.kernel),
+            f"{1e3 * point.gflop:,.3f}",
+            ms(point.measured_s),
+            ms(point.fitted_s),
+            percent(point.residual_s / point.fitted_s, 1),
         )
-        for item in found.points
+        for point in fitted.points
     ]
     text = [about, table(["output, channels, kernel", "MFLOP", "measured", "fitted", "longer by"], rows)]
     show(as_json, "fluidb.platform-fit-output/1", record, text, picture.plot)
@@ -215,5 +215,5 @@ def _text(board: Platform) -> Iterator[str]:
 
 def _value(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(f"{item:g}" if isinstance(item, float) else _value(item) for item in value)
+        return ", ".join(f"{entry:g}" if isinstance(entry, float) else _value(entry) for entry in value)
     return "-" if value is None else str(value)

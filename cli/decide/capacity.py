@@ -87,31 +87,33 @@ def command(
     served = as_served(directory)
     cases: dict[float, tuple[ServedNetwork, ...]] = {1.0: served} | ends_of(served)
     with progress("rates") as report:
-        found, *ends = (
+        capacity, *ends = (
             find_capacity(networks, policy, required, options, threads=searched.threads, progress=report)
             for networks in cases.values()
         )
     reached = dict(zip([factor for factor in cases if factor != 1.0], ends, strict=True))
-    picture.write(lambda: draw_capacity(found, required))
+    picture.write(lambda: draw_capacity(capacity, required))
     stated = vars(columns) | objective_record(columns.slo)
     record = {"design": directory, **stated}
-    record |= {"requirements": [item.text for item in required], **_stated(found)}
-    record["probes"] = [_stated(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
-    if found.clients is not None:
+    record |= {"requirements": [requirement.text for requirement in required], **_stated(capacity)}
+    record["probes"] = [_stated(probe) | {"estimates": _estimates(required, probe)} for probe in capacity.probes]
+    if capacity.clients is not None:
         record["think"] = think or "0"
     if reached:
         record["ends"] = [{"factor": factor, "kept_per_s": end.kept_per_s} for factor, end in reached.items()]
-    if as_json or found.kept_per_s is not None:
-        show(as_json, "fluidb.capacity-output/1", record, _text(found, stated, required, reached, think), picture.plot)
-    if found.kept_per_s is None:
-        lowest = found.probes[0]
+    if as_json or capacity.kept_per_s is not None:
+        show(
+            as_json, "fluidb.capacity-output/1", record, _text(capacity, stated, required, reached, think), picture.plot
+        )
+    if capacity.kept_per_s is None:
+        lowest = capacity.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))
-        item, estimate = next((pair for pair in pairs if pair[0].text == lowest.broken), pairs[0])
-        value, interval = _shown(item, estimate)
-        what = f'"{item.text}" is {lowest.verdict}: {value}, {interval} at 95 %'
-        tried = f"rate from {_rate(found.low_per_s)} to {_rate(found.high_per_s)}"
-        if found.clients is not None:
-            tried = f"number of clients from {found.clients.low:,} to {found.clients.high:,}"
+        requirement, estimate = next((pair for pair in pairs if pair[0].text == lowest.broken), pairs[0])
+        value, interval = _shown(requirement, estimate)
+        what = f'"{requirement.text}" is {lowest.verdict}: {value}, {interval} at 95 %'
+        tried = f"rate from {_rate(capacity.low_per_s)} to {_rate(capacity.high_per_s)}"
+        if capacity.clients is not None:
+            tried = f"number of clients from {capacity.clients.low:,} to {capacity.clients.high:,}"
         fail([f"no {tried} is kept; at the lowest {what}"])
         raise typer.Exit(1)
 
@@ -156,67 +158,70 @@ def _rate(per_s: float) -> str:
 
 def _estimates(required: Sequence[Requirement], probe: Probe) -> list[dict[str, object]]:
     return [
-        {"requirement": item.text, "unit": item.unit, "value": value.value, "interval": value.interval}
-        for item, value in zip(required, probe.estimates, strict=True)
+        {"requirement": requirement.text, "unit": requirement.unit, "value": value.value, "interval": value.interval}
+        for requirement, value in zip(required, probe.estimates, strict=True)
     ]
 
 
-def _shown(item: Requirement, found: FigureEstimate) -> tuple[str, str]:
-    low, high = (quantity(bound, item.unit) for bound in found.interval)
-    within = f"{low} to {high}" if math.isfinite(found.interval.high) else f"at least {low}"
-    return quantity(found.value, item.unit), within
+def _shown(requirement: Requirement, estimate: FigureEstimate) -> tuple[str, str]:
+    low, high = (quantity(bound, requirement.unit) for bound in estimate.interval)
+    within = f"{low} to {high}" if math.isfinite(estimate.interval.high) else f"at least {low}"
+    return quantity(estimate.value, requirement.unit), within
 
 
 def _text(
-    found: Capacity,
+    capacity: Capacity,
     stated: Mapping[str, Any],
     required: Sequence[Requirement],
     ends: Mapping[float, Capacity],
     think: str | None,
 ) -> Iterator[str]:
-    assert found.kept_per_s is not None
-    clients = found.clients
-    band, undecided = None, "" if found.kept_per_s == found.high_per_s else "; undecided"
-    highest = f"{_rate(found.high_per_s)}, the highest rate searched"
+    assert capacity.kept_per_s is not None
+    clients = capacity.clients
+    band, undecided = None, "" if capacity.kept_per_s == capacity.high_per_s else "; undecided"
+    highest = f"{_rate(capacity.high_per_s)}, the highest rate searched"
     if clients is not None:
         highest = f"{clients.high:,}, the largest number searched"
     not_kept = f"none{undecided} up to {highest}"
-    if found.not_kept_per_s is not None:
-        not_kept = f"{_load(found, kept=False)}: {found.limited_by}"
-        band = f"{percent(found.not_kept_per_s / found.kept_per_s - 1)} of the rate"
+    if capacity.not_kept_per_s is not None:
+        not_kept = f"{_load(capacity, kept=False)}: {capacity.limited_by}"
+        band = f"{percent(capacity.not_kept_per_s / capacity.kept_per_s - 1)} of the rate"
     if clients is not None:
         between = range((clients.kept or 0) + 1, clients.not_kept or 0)
         band = f"{between[0]:,} to {between[-1]:,} clients" if between else None
     what = "highest rate kept" if clients is None else "most clients kept"
     about = {
-        "policy": found.policy,
+        "policy": capacity.policy,
         **drawn(stated),
         "think time": None if clients is None else think or "0",
-        what: _load(found),
+        what: _load(capacity),
         **{f"kept if times x {factor:g}": _load(end) for factor, end in ends.items()},
         "lowest not kept" if clients is None else "fewest not kept": not_kept,
         "undecided between": band,
-        "requests a run": f"at most {found.max_requests:,}, then a "
+        "requests a run": f"at most {capacity.max_requests:,}, then a "
         f"{'rate' if clients is None else 'number'} is left undecided",
-        "saturation": f"{_rate(found.saturation_per_s)}, which no policy exceeds",
-        "spent": f"{found.requests_simulated:,} requests: {len(found.probes)} "
-        f"{'rates' if clients is None else 'numbers'}, {found.seeds} seeds each",
+        "saturation": f"{_rate(capacity.saturation_per_s)}, which no policy exceeds",
+        "spent": f"{capacity.requests_simulated:,} requests: {len(capacity.probes)} "
+        f"{'rates' if clients is None else 'numbers'}, {capacity.seeds} seeds each",
     }
     yield facts(about)
     rows = []
-    for probe in found.probes:
+    for probe in capacity.probes:
         load = () if probe.clients is None else (f"{probe.clients:,}",)
         run = *load, _rate(probe.rate_per_s).removesuffix(" /s"), f"{probe.requests:,}", probe.verdict
-        rows += [(*run, item.text, *_shown(item, it)) for item, it in zip(required, probe.estimates, strict=True)]
+        rows += [
+            (*run, requirement.text, *_shown(requirement, it))
+            for requirement, it in zip(required, probe.estimates, strict=True)
+        ]
     headers = ["rate /s", "requests", "", "requirement", "found", "95 %"]
     yield table(headers if clients is None else ["clients", *headers], rows)
 
 
-def _load(found: Capacity, *, kept: bool = True) -> str:
+def _load(capacity: Capacity, *, kept: bool = True) -> str:
     """The highest rate or number of clients that is kept, or the lowest that is not."""
-    rate = found.kept_per_s if kept else found.not_kept_per_s
+    rate = capacity.kept_per_s if kept else capacity.not_kept_per_s
     if rate is None:
         return "none"
-    if found.clients is None:
+    if capacity.clients is None:
         return _rate(rate)
-    return f"{found.clients.kept if kept else found.clients.not_kept:,}, who are served at {_rate(rate)}"
+    return f"{capacity.clients.kept if kept else capacity.clients.not_kept:,}, who are served at {_rate(rate)}"

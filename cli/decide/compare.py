@@ -57,12 +57,12 @@ def command(
     if against is not None and earlier is not None:
         comparison.check_match(loaded, earlier, against)
     with resumable(output, "runs"), progress("searches and runs") as report:
-        found, reused = comparison.compare(loaded, output, threads=threads, scheduler=scheduler, progress=report)
-    picture.write(lambda: draw_comparison(found))
-    held = None if earlier is None else comparison.against(found, earlier)
-    record = found.model_dump(mode="json") | ({} if held is None else {"against": held})
+        result, reused = comparison.compare(loaded, output, threads=threads, scheduler=scheduler, progress=report)
+    picture.write(lambda: draw_comparison(result))
+    held = None if earlier is None else comparison.against(result, earlier)
+    record = result.model_dump(mode="json") | ({} if held is None else {"against": held})
     kept = f"; {reused:,} runs were kept there already"
-    show(as_json, "fluidb.compare-output/1", record, _text(found, held), output, kept)
+    show(as_json, "fluidb.compare-output/1", record, _text(result, held), output, kept)
     if picture.plot is not None:
         note(f"wrote {picture.plot}")
     if held is not None and held.worse:
@@ -92,8 +92,8 @@ class _Column(NamedTuple):
         return f"{self.scale * value:{sign},.{self.digits}f}"
 
     def mean(self, value: float, low: float | None, high: float | None, sign: str = "") -> str:
-        """A mean with half the width of its interval, if it has one."""
-        half = "" if low is None or high is None else f" ±{self.number((high - low) / 2)}"
+        """A mean with half the width of its interval, if it has one; an end may be cut off where a share ends."""
+        half = "" if low is None or high is None else f" ±{self.number(max(high - value, value - low))}"
         return self.number(value, sign) + half
 
 
@@ -106,38 +106,42 @@ def _column(key: str, longest_s: float) -> _Column:
     from ...serving.figures import SHOWN_IN
     from ...studies.store import figure_of
 
-    item, network = figure_of(key), key.partition("[")[2].rstrip("]")
+    figure, network = figure_of(key), key.partition("[")[2].rstrip("]")
     units = {"s": ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)} | SHOWN_IN
-    unit, scale = units[item.unit]
-    return _Column(" ".join(filter(None, (network, item.heading, unit))), scale, item.digits)
+    unit, scale = units[figure.unit]
+    return _Column(" ".join(filter(None, (network, figure.heading, unit))), scale, figure.digits)
 
 
 def _in_order(standings: list[tuple[PointResult, Standing]]) -> list[str]:
     """The figures that any contender has; figures of all requests stand first."""
     from ...studies.store import COMPARED
 
-    found = dict.fromkeys(key for _, item in standings for key in item.metrics)
-    whole = [item.key for item in COMPARED if item.key in found]
-    return whole + [key for key in found if key not in whole]
+    reported = dict.fromkeys(key for _, standing in standings for key in standing.metrics)
+    whole = [figure.key for figure in COMPARED if figure.key in reported]
+    return whole + [key for key in reported if key not in whole]
 
 
 def _longest_s(standings: list[tuple[PointResult, Standing]]) -> float:
     """The longest of the latencies that are shown; none is known where every contender drops requests."""
     return max(
-        (item.metrics["p99_latency_s"].mean for _, item in standings if "p99_latency_s" in item.metrics), default=0
+        (standing.metrics["p99_latency_s"].mean for _, standing in standings if "p99_latency_s" in standing.metrics),
+        default=0,
     )
 
 
-def _text(found: Comparison, held: EarlierComparison | None) -> Iterator[str]:
+def _text(comparison: Comparison, held: EarlierComparison | None) -> Iterator[str]:
     contenders = [
-        (item.name, item.policy if item.engine is None else f"{item.policy} on {_engine(item.engine)}")
-        for item in found.contenders
+        (
+            contender.name,
+            contender.policy if contender.engine is None else f"{contender.policy} on {_engine(contender.engine)}",
+        )
+        for contender in comparison.contenders
     ]
-    seeds = ", ".join(map(str, found.seeds))
-    yield facts([("scenario", found.title), ("seeds", seeds), ("baseline", found.baseline), *contenders])
-    for _, group in itertools.groupby(found.points, key=lambda point: point.case):
-        yield from _case(list(group), found.baseline)
-    if len(found.contenders) > 1:
+    seeds = ", ".join(map(str, comparison.seeds))
+    yield facts([("scenario", comparison.title), ("seeds", seeds), ("baseline", comparison.baseline), *contenders])
+    for _, group in itertools.groupby(comparison.points, key=lambda point: point.case):
+        yield from _case(list(group), comparison.baseline)
+    if len(comparison.contenders) > 1:
         yield "*: the 95 % interval of the difference, taken seed by seed, excludes 0"
     if held is None:
         return
@@ -170,9 +174,9 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
         traffic = f"clients that wait for their answers, think time {first.think}"
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
-    for item in first.contenders:
-        if item.design is not None:
-            designs.setdefault(str(item.design), []).append(item.name)
+    for contender in first.contenders:
+        if contender.design is not None:
+            designs.setdefault(str(contender.design), []).append(contender.name)
     about = {
         "case": first.case if first.case == where else f"{first.case}: {where}",
         "bandwidth": None if first.bandwidth_gb_s is None else f"{first.bandwidth_gb_s:g} GB/s",
@@ -180,24 +184,27 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
         **drawn(vars(first)),
     }
     yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
-    standings = [(point, item) for point in points for item in point.contenders]
+    standings = [(point, standing) for point in points for standing in point.contenders]
     longest_s = _longest_s(standings)
     columns = {
         key: _column(key, longest_s)
         for key in _in_order(standings)
         if (first.predict_depth is not None or key != "depth_variance")  # small with predictions
-        and (key != "early_rate" or any(item.metrics[key].mean for _, item in standings if key in item.metrics))
+        and (
+            key != "early_rate"
+            or any(standing.metrics[key].mean for _, standing in standings if key in standing.metrics)
+        )
     }
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []
-    for point, item in standings:
-        name = (item.name, *_where(point))
-        found = ((column, item.metrics.get(key)) for key, column in columns.items())
+    for point, standing in standings:
+        name = (standing.name, *_where(point))
+        means = ((column, standing.metrics.get(key)) for key, column in columns.items())
         figures.append(
-            (*name, *("none" if it is None else column.mean(it.mean, it.low, it.high) for column, it in found))
+            (*name, *("none" if it is None else column.mean(it.mean, it.low, it.high) for column, it in means))
         )
-        if item.differences is not None:
-            less = ((column, item.differences.get(key)) for key, column in columns.items())
+        if standing.differences is not None:
+            less = ((column, standing.differences.get(key)) for key, column in columns.items())
             cells = (
                 "none"
                 if it is None
@@ -230,9 +237,9 @@ def _where(point: PointResult | FigureChange) -> tuple[str, str]:
     return slo, without if point.rate_per_s is None else f"{point.rate_per_s:g}"
 
 
-def _worse(item: FigureChange) -> tuple[str, ...]:
-    longest_s = max(item.earlier, item.now) if "latency_s" in item.metric else 1.0
-    column = _column(item.metric, longest_s)
-    figures = column.heading, column.number(item.earlier), column.number(item.now)
-    difference = column.mean(item.difference, item.low, item.high, "+")
-    return f"{item.case}: {item.contender}", *_where(item), *figures, difference
+def _worse(change: FigureChange) -> tuple[str, ...]:
+    longest_s = max(change.earlier, change.now) if "latency_s" in change.metric else 1.0
+    column = _column(change.metric, longest_s)
+    figures = column.heading, column.number(change.earlier), column.number(change.now)
+    difference = column.mean(change.difference, change.low, change.high, "+")
+    return f"{change.case}: {change.contender}", *_where(change), *figures, difference

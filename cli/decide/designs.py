@@ -23,11 +23,11 @@ def compare_designs(folders: list[Path], *, as_json: bool) -> None:
     designs = [read_design(folder) for folder in folders]
     tables = [tabulate_latency(*pair) for pair in designs]
     records = [
-        {"design": folder, **design_record(*pair), "exits": [item.name for item in found.exits],
-         "latency_s": found.array()[0, 1:, 1:].tolist()}
-        for folder, pair, found in zip(folders, designs, tables, strict=True)
+        {"design": folder, **design_record(*pair), "exits": [row.name for row in latency.exits],
+         "latency_s": latency.array()[0, 1:, 1:].tolist()}
+        for folder, pair, latency in zip(folders, designs, tables, strict=True)
     ]  # fmt: skip
-    columns = [_facts(*pair, found) for pair, found in zip(designs, tables, strict=True)]
+    columns = [_facts(*pair, latency) for pair, latency in zip(designs, tables, strict=True)]
     show(as_json, "fluidb.compare-designs-output/1", {"designs": records}, _text(folders, columns))
 
 
@@ -50,7 +50,7 @@ def _facts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[
     options, board = design.options, design.platform
     goal = OBJECTIVES[options.objective]
     layouts = f"{options.batching} batching, {'stackable PEs' if options.stacking else 'no stacking'}"
-    found = {
+    lines = {
         "network": design.network.name,
         "board": board_of(board),
         "engine": f"{layouts}, b = 1..{options.b_max}",
@@ -62,9 +62,9 @@ def _facts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[
     }
     times_s = latency.array()[0]
     for b in sorted({1, options.b_max}):
-        found |= {f"to {item.name}, b={b}": ms(times_s[end, b]) for end, item in enumerate(latency.exits, 1)}
-        found[f"throughput, b={b}"] = f"{design.gop_s[b - 1]:,.1f} GOP/s"
+        lines |= {f"to {row.name}, b={b}": ms(times_s[end, b]) for end, row in enumerate(latency.exits, 1)}
+        lines[f"throughput, b={b}"] = f"{design.gop_s[b - 1]:,.1f} GOP/s"
         if design.energy_j is not None:
             energy = OBJECTIVES[Objective.ENERGY].text(design.energy_j[b - 1])
-            found[f"energy an inference, b={b}"] = energy
-    return found
+            lines[f"energy an inference, b={b}"] = energy
+    return lines

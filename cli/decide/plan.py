@@ -81,7 +81,7 @@ def command(
         record = answer_record(answer, scenario) | {"output": written_to}
         then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
         show(as_json, "fluidb.plan-output/2", record, answer_text(answer), written_to, then, pictures)
-    if missed := [found for found in answer.searches if not found.front]:
-        fail([miss(found) for found in missed])
+    if missed := [searched for searched in answer.searches if not searched.front]:
+        fail([miss(searched) for searched in missed])
     if not answer.front:
         raise typer.Exit(1)

@@ -45,13 +45,13 @@ def answer_record(answer: PlanAnswer, scenario: PlanScenario) -> dict[str, Any]:
         "trace": scenario.trace,
         "samples": scenario.samples,
         **objective_record(scenario.slo),
-        "requirements": [item.text for item in problem.requirements],
-        "policies": [item.spec for item in problem.policies],
+        "requirements": [requirement.text for requirement in problem.requirements],
+        "policies": [policy.spec for policy in problem.policies],
         "minimised": first.minimised,
         "over_p99": first.over_p99,
-        "front": [plan_record(item.search.problem, item.plan) for item in answer.front],
-        "steps": [{"change": item.change, **figures_record(problem, item.fresh)} for item in answer.steps],
-        "searches": [_search_record(item) for item in answer.searches],
+        "front": [plan_record(member.search.problem, member.plan) for member in answer.front],
+        "steps": [{"change": step.change, **figures_record(problem, step.fresh)} for step in answer.steps],
+        "searches": [_search_record(search) for search in answer.searches],
     }
 
 
@@ -78,16 +78,16 @@ def answer_text(answer: PlanAnswer) -> Iterator[str]:
     yield facts(_about(best.search, best.plan, answer.steps) | {"searched": "; ".join(map(_searched, answer.searches))})
     rows = [
         (
-            *([_rate(item.search.problem)] if several else []),
-            *_where(problem, item.plan),
-            *_shown(figures, item.plan.fresh),
+            *([_rate(member.search.problem)] if several else []),
+            *_where(problem, member.plan),
+            *_shown(figures, member.plan.fresh),
         )
-        for item in answer.front
+        for member in answer.front
     ]
     yield folded_table(
         [*(["rate"] if several else []), "DSPs", "hardware", "exits", "policy", *headings], rows, "--json"
     )
-    changes = [(item.change, _kept(problem, item.fresh), *_shown(figures, item.fresh)) for item in answer.steps]
+    changes = [(step.change, _kept(problem, step.fresh), *_shown(figures, step.fresh)) for step in answer.steps]
     if changes:
         yield table(["the recommended plan with", "", *headings], changes)
 
@@ -99,21 +99,21 @@ def _rate(problem: PlanProblem) -> str | None:
 
 def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, str | None]:
     """The recommended plan, and the requirement that fails first if there is less of anything."""
-    problem, item = search.problem, plan.numbers
-    source, setting = problem.sources[item.source], problem.settings[item.setting]
+    problem, numbers = search.problem, plan.numbers
+    source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     design = None
     if source.tiles:
-        taken = f"{source.dsps[item.row]:,} DSPs, {percent(float(source.share[item.row]), 1)} of the board's"
-        design = f"{source.tiles[item.row].names} = {source.tiles[item.row]}: {taken}"
+        taken = f"{source.dsps[numbers.row]:,} DSPs, {percent(float(source.share[numbers.row]), 1)} of the board's"
+        design = f"{source.tiles[numbers.row].names} = {source.tiles[numbers.row]}: {taken}"
     failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
     first = problem.requirements[failed[0]] if failed else None
     return {
         "rate": _rate(problem),
         "hardware": source.name,
         "design": design,
-        "its logic": _logic(source, item.row),
+        "its logic": _logic(source, numbers.row),
         "exits": setting.text(problem.network.exits),
-        "policy": problem.policies[item.policy].spec,
+        "policy": problem.policies[numbers.policy].spec,
         "cost": _given(problem, plan, search.minimised),
         "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
         "bound": _bound(search, plan),
@@ -165,11 +165,11 @@ def _interval(unit: str, estimate: Estimate) -> str:
 
 
 def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
-    item = plan.numbers
-    source, setting = problem.sources[item.source], problem.settings[item.setting]
-    design = f" {source.tiles[item.row]}" if source.tiles else ""
-    dsps = f"{source.dsps[item.row]:,}" if source.tiles else ""
-    return dsps, source.name + design, setting.text(problem.network.exits), problem.policies[item.policy].spec
+    numbers = plan.numbers
+    source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
+    design = f" {source.tiles[numbers.row]}" if source.tiles else ""
+    dsps = f"{source.dsps[numbers.row]:,}" if source.tiles else ""
+    return dsps, source.name + design, setting.text(problem.network.exits), problem.policies[numbers.policy].spec
 
 
 def _figures(search: Plans) -> list[str]:
@@ -177,9 +177,11 @@ def _figures(search: Plans) -> list[str]:
     problem = search.problem
     drops = any(fate.drops for fate in problem.by_fate())
     known = ["accuracy_of_all" if drops else "accuracy"] if problem.traffic.samples is not None else []
-    known += ["served_accuracy"] if any(item.accuracy is not None for item in problem.sources) else []
+    known += ["served_accuracy"] if any(source.accuracy is not None for source in problem.sources) else []
     known += ["energy"] if search.minimised == "energy" else []
-    return list(dict.fromkeys([*known, "p99", "violation_rate", *(item.name for item in problem.requirements)]))
+    return list(
+        dict.fromkeys([*known, "p99", "violation_rate", *(requirement.name for requirement in problem.requirements)])
+    )
 
 
 def _shown(figures: Sequence[str], fresh: FreshFigures) -> list[str]:
@@ -209,12 +211,16 @@ def miss(search: Plans) -> str:
     """The line that says which requirement no plan keeps, and how far off the nearest is."""
     problem, plan = search.problem, search.nearest
     assert plan is not None
-    broken = [item for item, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True) if kept is not True]
-    item = broken[0]
-    figure = plan.fresh.figures.get(item.name)
-    value = "not known" if figure is None else _interval(item.unit, figure)
+    broken = [
+        requirement
+        for requirement, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True)
+        if kept is not True
+    ]
+    requirement = broken[0]
+    figure = plan.fresh.figures.get(requirement.name)
+    value = "not known" if figure is None else _interval(requirement.unit, figure)
     _, hardware, exits, policy = _where(problem, plan)
     return (
-        f'no plan keeps "{item.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
+        f'no plan keeps "{requirement.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
         f"no hardware answers a sample in less than {quantity(search.fastest_s, 's')}; {_searched(search)}"
     )

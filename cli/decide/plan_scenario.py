@@ -85,9 +85,9 @@ def _rates(text: str) -> list[float] | str:
     if text == "max":
         return text
     try:
-        found = [read_number(item) for item in text.split(",")]
+        rates = [read_number(number) for number in text.split(",")]
     except ValueError:
-        found = [0.0]
-    if not all(1e-6 <= item <= 1e9 for item in found):
+        rates = [0.0]
+    if not all(1e-6 <= rate <= 1e9 for rate in rates):
         raise InputError(f'rate: expected requests a second, or max, found "{text}"; write e.g. 15 or 15,30')
-    return found
+    return rates

@@ -123,7 +123,9 @@ def _text(report: Report) -> Iterator[str]:
     rows: list[tuple[object, ...]] = []
     for shown in report.designs:
         about = (shown.name, shown.network, shown.table.platform, shown.design.tile if shown.design else "-")
-        figures = [(item.policy, item.summary.percentile("p99"), item.summary.violation_rate) for item in shown.served]
+        figures = [
+            (served.policy, served.summary.percentile("p99"), served.summary.violation_rate) for served in shown.served
+        ]
         rows += [(*about, policy, ms(p99.latency_s), percent(share)) for policy, p99, share in figures] or [about]
     if rows:
         yield table(
@@ -132,4 +134,7 @@ def _text(report: Report) -> Iterator[str]:
     if report.designs and report.requests:
         yield "\n".join(map(printable, verdict_lines(report)))
     if report.comparisons:
-        yield facts((item.name, f"{item.found.title}, {len(item.found.points)} points") for item in report.comparisons)
+        yield facts(
+            (compared.name, f"{compared.found.title}, {len(compared.found.points)} points")
+            for compared in report.comparisons
+        )

@@ -93,27 +93,27 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     named, texts = named_in(directory), asked.require or []
     required = [parse_requirement(text, networks=named) for text in texts]
     with progress("thresholds") as report:
-        found = sweep_thresholds(directory, requests, asked.scheduler, tried, requirements=required, progress=report)
-    asked.write(lambda: draw_thresholds(found))
-    points = [plain(point) if named else _of_one(point) for point in found.points]
+        sweep = sweep_thresholds(directory, requests, asked.scheduler, tried, requirements=required, progress=report)
+    asked.write(lambda: draw_thresholds(sweep))
+    points = [plain(point) if named else _of_one(point) for point in sweep.points]
     points = [{key: value for key, value in point.items() if key != "kept" or required} for point in points]
     record = {
         "design": directory,
         "trace": asked.trace,
         **({} if asked.clients is None else {"clients": asked.clients, "think": asked.think or "0"}),
         "samples": requests.samples,
-        "policy": found.policy,
+        "policy": sweep.policy,
         **objective_record(asked.slo),
         "seed": requests.seed,
-        "requests": found.requests,
-        **({"networks": found.networks} if named else {"measure": found.networks[0].measure}),
+        "requests": sweep.requests,
+        **({"networks": sweep.networks} if named else {"measure": sweep.networks[0].measure}),
         **({"requirements": texts} if texts else {}),
         "points": points,
     }
     origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
-    text = _swept_networks(found) if named else _swept(found, str(origin))
+    text = _swept_networks(sweep) if named else _swept(sweep, str(origin))
     show(as_json, "fluidb.thresholds-output/1", record, text, asked.plot)
-    if not any(point.kept is not False for point in found.points):
+    if not any(point.kept is not False for point in sweep.points):
         raise typer.Exit(1)
 
 
@@ -129,8 +129,8 @@ def _kept(kept: Sequence[bool | None], what: str) -> str | None:
     return None if None in kept else f"by {sum(map(bool, kept)):,} of {len(kept):,} {what}"
 
 
-def _swept(found: Sweep, origin: str) -> Iterator[str]:
-    network = found.networks[0]
+def _swept(sweep: Sweep, origin: str) -> Iterator[str]:
+    network = sweep.networks[0]
     exits = spread([(index, f"{index + 1} {name}") for index, name in enumerate(network.exits)])
     rows = [
         (
@@ -143,14 +143,14 @@ def _swept(found: Sweep, origin: str) -> Iterator[str]:
             *([] if point.kept is None else ["yes" if point.kept else "no"]),
             "*" if point.pareto else "",
         )
-        for point in found.points
+        for point in sweep.points
     ]
-    kept = _kept([point.kept for point in found.points], "thresholds")
+    kept = _kept([point.kept for point in sweep.points], "thresholds")
     measure = str(network.measure)
     yield facts(
         {
-            "policy": found.policy,
-            "requests": f"{found.requests:,}",
+            "policy": sweep.policy,
+            "requests": f"{sweep.requests:,}",
             measure: origin,
             "requirements kept": kept,
         }
@@ -161,16 +161,18 @@ def _swept(found: Sweep, origin: str) -> Iterator[str]:
         yield f"{len(exits)} of {len(network.exits)} exits; --json has all"
 
 
-def _swept_networks(found: Sweep) -> Iterator[str]:
+def _swept_networks(sweep: Sweep) -> Iterator[str]:
     about = {
-        item.name: "exits as they are stated" if item.measure is None else f"each {item.measure} that was tried"
-        for item in found.networks
+        network.name: "exits as they are stated"
+        if network.measure is None
+        else f"each {network.measure} that was tried"
+        for network in sweep.networks
     }
-    kept = _kept([point.kept for point in found.points], "combinations")
-    rows = [_row(point) for point in found.points if point.pareto]
-    best = f"{len(rows):,} of {len(found.points):,} combinations; --json has all"
+    kept = _kept([point.kept for point in sweep.points], "combinations")
+    rows = [_row(point) for point in sweep.points if point.pareto]
+    best = f"{len(rows):,} of {len(sweep.points):,} combinations; --json has all"
     yield facts(
-        {"policy": found.policy, "requests": f"{found.requests:,}", **about, "requirements kept": kept, "best": best}
+        {"policy": sweep.policy, "requests": f"{sweep.requests:,}", **about, "requirements kept": kept, "best": best}
     )
     if rows:
         yield folded_table(list(rows[0]), [list(row.values()) for row in rows], "--json")
@@ -179,12 +181,12 @@ def _swept_networks(found: Sweep) -> Iterator[str]:
 def _row(point: ThresholdPoint) -> dict[str, str]:
     """Cells by their headings: of each network, then of all requests."""
     row = {}
-    for item in point.networks:
-        if item.threshold is not None:
-            row[item.name] = f"{item.threshold:g}"
-        if item.accuracy is not None:
-            row[f"{item.name} accuracy"] = percent(item.accuracy)
-        row[f"{item.name} violations"] = percent(item.violation_rate)
+    for network in point.networks:
+        if network.threshold is not None:
+            row[network.name] = f"{network.threshold:g}"
+        if network.accuracy is not None:
+            row[f"{network.name} accuracy"] = percent(network.accuracy)
+        row[f"{network.name} violations"] = percent(network.violation_rate)
     return row | {
         "accuracy": percent(point.accuracy),
         "mean latency": ms(point.mean_latency_s),
@@ -201,41 +203,41 @@ def _meet(directory: Path, asked: TargetOptions, target: str, as_json: bool) -> 
     assert target_s is not None
     if asked.samples is None:
         raise InputError("samples: expected answers at every exit beside a target, found none; add --samples")
-    found = meet_target(directory, asked.samples, target_s, objective=asked.objective)
+    met = meet_target(directory, asked.samples, target_s, objective=asked.objective)
     record: dict[str, Any] = {"design": directory, "samples": asked.samples, "objective": asked.objective}
-    show(as_json, "fluidb.target-output/1", record | plain(found), _met(found, asked.objective))
+    show(as_json, "fluidb.target-output/1", record | plain(met), _met(met, asked.objective))
 
 
-def _met(found: TargetThresholds, objective: str) -> Iterator[str]:
+def _met(solved: TargetThresholds, objective: str) -> Iterator[str]:
     from ...traffic.measures import show_threshold
 
-    thresholds = [item.threshold for item in found.exits[:-1] if item.threshold is not None]
-    first = found.exits[0]
-    target = ms(found.target_s)
-    late = None if found.feasible else f"{target} is less than exit 1 takes, {ms(first.time_s)}: all leave there"
+    thresholds = [row.threshold for row in solved.exits[:-1] if row.threshold is not None]
+    first = solved.exits[0]
+    target = ms(solved.target_s)
+    late = None if solved.feasible else f"{target} is less than exit 1 takes, {ms(first.time_s)}: all leave there"
     yield facts(
         {
-            "network": f"{found.network} on {found.platform}",
+            "network": f"{solved.network} on {solved.platform}",
             "target": f"{target} on average, by {objective}",
             "not feasible": late,
-            "thresholds": f"--threshold {','.join(map(str, thresholds))} ({found.measure})" if thresholds else "none",
+            "thresholds": f"--threshold {','.join(map(str, thresholds))} ({solved.measure})" if thresholds else "none",
         }
     )
     exits = [
         (
-            f"{number} {item.name}",
-            ms(item.time_s),
-            percent(item.accuracy),
-            percent(item.wanted_share),
-            "" if item.threshold is None else show_threshold(item.threshold),
-            percent(item.chosen_share),
-            percent(item.checked_share),
+            f"{number} {row.name}",
+            ms(row.time_s),
+            percent(row.accuracy),
+            percent(row.wanted_share),
+            "" if row.threshold is None else show_threshold(row.threshold),
+            percent(row.chosen_share),
+            percent(row.checked_share),
         )
-        for number, item in enumerate(found.exits, 1)
+        for number, row in enumerate(solved.exits, 1)
     ]
-    yield table(["exit", "time", "accuracy", "wanted", found.measure, "leave", "leave of others"], exits)
+    yield table(["exit", "time", "accuracy", "wanted", solved.measure, "leave", "leave of others"], exits)
     halves = [
         (name, f"{met.samples:,}", ms(met.mean_s), percent(met.accuracy))
-        for name, met in (("that chose", found.chosen), ("others", found.checked))
+        for name, met in (("that chose", solved.chosen), ("others", solved.checked))
     ]
     yield table(["samples", "", "mean latency", "accuracy"], halves)

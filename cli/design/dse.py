@@ -69,11 +69,11 @@ def command(
         Engine: EngineSearch(),
         Cluster: cluster,
     }
-    found: dict[type[Platform], str] = {}
+    of_kind: dict[type[Platform], str] = {}
     for name in names(platform, "PLATFORM"):
         with suppress(InputError):  # the search reports every fault of a file
-            found.setdefault(kind_of(name), name)
-    searched = {kind: name for kind, name in found.items() if kind in searches} or {Board: platform}
+            of_kind.setdefault(kind_of(name), name)
+    searched = {kind: name for kind, name in of_kind.items() if kind in searches} or {Board: platform}
     if len(searched) > 1:
         kinds = " and ".join(f"the {kind.kind} {name}" for kind, name in searched.items())
         raise InputError(f"PLATFORM: expected platforms of one kind, found {kinds}; search each on its own")

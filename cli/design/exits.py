@@ -79,7 +79,7 @@ def command(
     planned = plan_exits(file, path, times_of(file, path, target), log, goal)
     if output is not None:
         write_plan(planned, output, replace=force)
-    names = {item.after: item.name for item in find_candidates(file, path)}
+    names = {candidate.after: candidate.name for candidate in find_candidates(file, path)}
     text = _text(planned, names, file.title)
     then = f"; next: fluidb serve-sim {output} --samples {output}/samples.npz --policy pame --trace FILE --slo 200ms"
     show(as_json, "fluidb.exits-output/1", _record(planned, output), text, output, then)
@@ -110,10 +110,12 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
         "samples": f"{plan.samples_chosen:,} chose, {plan.samples_checked:,} others checked",
     }
     reach = MEASURES[plan.measure].asked
-    for number, item in enumerate(plan.exits, 1):
-        enough = f", reached by {item.count} values" if dense else ""
-        where = f"{names[item.after]}, after {item.after}"
-        about[f"exit {number}"] = f"{where}, {reach} {item.confidence:g}{enough}: {percent(item.rate, 1)} leave"
+    for number, planned_exit in enumerate(plan.exits, 1):
+        enough = f", reached by {planned_exit.count} values" if dense else ""
+        where = f"{names[planned_exit.after]}, after {planned_exit.after}"
+        about[f"exit {number}"] = (
+            f"{where}, {reach} {planned_exit.confidence:g}{enough}: {percent(planned_exit.rate, 1)} leave"
+        )
     yield facts(about)
     for step in plan.steps:
         if step.candidates:
@@ -149,14 +151,14 @@ def _step(step: StepRecord, planned: PlanResult, names: dict[str, str], dense: b
         head, value = f"behind {after}, batches of {step.batch}: {ms(step.limit_s)} to the end", "longest"
     rows = [
         (
-            f"{names[item.candidate]} {item.candidate}",
-            f"{item.confidence:g}" + (f" by {item.count}" if dense else ""),
-            percent(item.exits / plan.samples_chosen, 1),
-            percent(item.precision),
-            percent(item.slow_share, 1),
-            "-" if item.value_s is None else ms(item.value_s),
-            reasons[item.outcome] if item.exits else "no sample is sure enough to leave",
+            f"{names[candidate.candidate]} {candidate.candidate}",
+            f"{candidate.confidence:g}" + (f" by {candidate.count}" if dense else ""),
+            percent(candidate.exits / plan.samples_chosen, 1),
+            percent(candidate.precision),
+            percent(candidate.slow_share, 1),
+            "-" if candidate.value_s is None else ms(candidate.value_s),
+            reasons[candidate.outcome] if candidate.exits else "no sample is sure enough to leave",
         )
-        for item in step.candidates
+        for candidate in step.candidates
     ]
     return f"{head}\n" + table(["candidate", "threshold", "leave", "precision", "slow", value, ""], rows, text=True)

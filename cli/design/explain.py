@@ -39,7 +39,7 @@ def command(
         SUBGRAPHS_FILE: subgraphs,
         PARTITION_FILE: partition,
     }
-    chosen = next((item for file, item in explanations.items() if (directory / file).exists()), design)
+    chosen = next((explanation for file, explanation in explanations.items() if (directory / file).exists()), design)
     refuse_others(ctx, chosen, explanations.values(), str(directory))
     picture.check()
     chosen.run(directory, picture, as_json=as_json)

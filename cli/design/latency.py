@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _MANY_PAIRS = 36
-"""Most pairs of exits that are shown: as many as eight exits have."""
+"""The largest number of pairs of exits that is shown: eight exits have that many."""
 
 
 def command(
@@ -79,11 +79,11 @@ def command(
         folder = output
         computed = tabulate_file(*read_network_file(directory), platform)
         with together():
-            found = write_device(computed, folder, replace=picture.force)
-            picture.write(lambda: draw_decisions(*found))
-        made, points = found.latency, found.points
-        text = _decisions(found.decisions, points)
-        more = {"decisions": {"points": list(map(_point, points)), "variants": found.decisions.variants}}
+            device_tables = write_device(computed, folder, replace=picture.force)
+            picture.write(lambda: draw_decisions(*device_tables))
+        made, points = device_tables.latency, device_tables.points
+        text = _decisions(device_tables.decisions, points)
+        more = {"decisions": {"points": list(map(_point, points)), "variants": device_tables.decisions.variants}}
     file = folder / LATENCY_FILE
     record = {"output": file, "b_max": made.b_max, "exits": made.exits, "rows": list(_rows(made))}
     then = f"; next: fluidb serve-sim {folder} --trace FILE --slo 200ms"
@@ -138,7 +138,7 @@ def _rows(made: LatencyTable) -> Iterator[dict[str, Any]]:
 
 
 def _times(made: LatencyTable) -> str:
-    """Times from exit to exit; of a table with many exits those from the input, of several variants whole passes."""
+    """Times from exit to exit; only from the input if there are many exits, only whole passes of several variants."""
     from ...tables.latency import LATENCY_FILE
 
     names, last = ["input", *(row.name for row in made.exits)], len(made.exits)
@@ -171,18 +171,18 @@ E samples of a batch of b places have terminated. The last three columns judge w
 against Equation (1), and by how much the stages behind take longer. Every pair with 0 < E < b counts once."""
 
 
-def _decisions(found: DecisionTable, points: Sequence[DecisionPoint]) -> Iterator[str]:
+def _decisions(decisions: DecisionTable, points: Sequence[DecisionPoint]) -> Iterator[str]:
     from ...tables.decisions import spans
 
     if points:
         rows = []
         for point in points:
             judged = map(_judged, (point.by_rule, point.always_split, point.always_pad))
-            widths = spans(point.row.variants, found.width_names)
+            widths = spans(point.row.variants, decisions.width_names)
             rows.append((spans(point.row.after_exits), widths, _rule(point.least), _rule(point.rule), *judged))
         yield table(_HEADERS, rows, text=True)
         yield _EXPLAINED
-    filling = zip(found.width_names, found.variants, strict=True)
+    filling = zip(decisions.width_names, decisions.variants, strict=True)
     yield table(
         ["width", "ideal batch", "samples/s"],
         [(name, row.ideal_batch, f"{row.samples_per_s:,.1f}") for name, row in filling],

@@ -65,9 +65,9 @@ def _record(front: Front, asked: Problem) -> dict[str, Any]:
 
     keys = [SCALES[axis].key for axis in front.over]
 
-    def point(item: FrontPoint) -> dict[str, Any]:
-        takes = dict(zip(keys, item.takes, strict=True))
-        return {**item.tile.by_name, **takes, "objective": item.objective, "of_best": item.of_best}
+    def point(member: FrontPoint) -> dict[str, Any]:
+        takes = dict(zip(keys, member.takes, strict=True))
+        return {**member.tile.by_name, **takes, "objective": member.objective, "of_best": member.of_best}
 
     return {
         "network": asked.network.name,
@@ -79,7 +79,7 @@ def _record(front: Front, asked: Problem) -> dict[str, Any]:
         "objective_unit": OBJECTIVES[asked.options.objective].unit,
         "designs_evaluated": front.designs_evaluated,
         "knee": front.knee,
-        "points": [point(item) for item in front.points],
+        "points": [point(member) for member in front.points],
     }
 
 
@@ -95,13 +95,13 @@ def _text(front: Front, asked: Problem) -> Iterator[str]:
         takes = [f"{scale.factor * value:,.{0 if scale.factor == 1 else 2}f}" for scale, value in pairs]
         return [label, *takes, str(point.tile), options.text(point.objective), percent(point.of_best, 1)]
 
-    found = {
+    lines = {
         "network": f"{net.title} ({net.name})",
         "board": board_of(board),
         "objective": f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}",
         "front": f"{len(front.points):,} designs; {front.designs_evaluated:,} evaluated",
     }
-    yield facts(found)
+    yield facts(lines)
     headers = [*(scale.label for scale in scales), "design", "objective", "of the best"]
     for axis, scale in enumerate(scales):
         least: dict[FrontPoint, float] = {}

@@ -37,36 +37,42 @@ def command(
     from ...dse.partition.pipeline import pipeline_partition
 
     latency_s = duration(latency, "latency") or math.inf
-    found = pipeline_partition(directory, latency_s, groups, output, timeline, replace=force)
-    record = {"partition": directory, "output": output, "lanes": found.lanes, "groups": groups, **_record(found)}
-    then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms --policy serial:lanes={found.lanes}"
-    show(as_json, "fluidb.pipeline-output/1", record, _text(found, groups), output, then, [timeline])
+    pipelined = pipeline_partition(directory, latency_s, groups, output, timeline, replace=force)
+    record = {
+        "partition": directory,
+        "output": output,
+        "lanes": pipelined.lanes,
+        "groups": groups,
+        **_record(pipelined),
+    }
+    then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms --policy serial:lanes={pipelined.lanes}"
+    show(as_json, "fluidb.pipeline-output/1", record, _text(pipelined, groups), output, then, [timeline])
 
 
-def _record(found: ChosenSchedule) -> dict[str, Any]:
-    schedules = found.schedules
+def _record(pipelined: ChosenSchedule) -> dict[str, Any]:
+    schedules = pipelined.schedules
     return {
         "alone_s": schedules.alone_s,
         "average_s": schedules.average_s,
         "busiest_s": schedules.busiest_s,
         "most_gain": schedules.most_gain,
         "busy_s": schedules.busy_s,
-        "chosen": schedules.choices.index(found.chosen),
+        "chosen": schedules.choices.index(pipelined.chosen),
         "choices": [
             {
-                "interval_s": item.interval_s,
-                "mean_interval_s": item.mean_interval_s,
-                "exit_s": item.exit_s,
-                "in_flight": item.in_flight,
-                "gain": schedules.gain(item),
+                "interval_s": schedule.interval_s,
+                "mean_interval_s": schedule.mean_interval_s,
+                "exit_s": schedule.exit_s,
+                "in_flight": schedule.in_flight,
+                "gain": schedules.gain(schedule),
             }
-            for item in schedules.choices
+            for schedule in schedules.choices
         ],
     }
 
 
-def _text(found: ChosenSchedule, groups: int) -> Iterator[str]:
-    partition, schedules, chosen = found.partition, found.schedules, found.chosen
+def _text(pipelined: ChosenSchedule, groups: int) -> Iterator[str]:
+    partition, schedules, chosen = pipelined.partition, pipelined.schedules, pipelined.chosen
     yield facts(
         {
             "partition": f"{partition.network} on {len(partition.devices)} devices of {partition.cluster.name}",
@@ -80,14 +86,14 @@ def _text(found: ChosenSchedule, groups: int) -> Iterator[str]:
     )
     choices = [
         (
-            ms(item.mean_interval_s),
-            f"{groups / item.mean_interval_s:,.2f}",
-            f"{schedules.gain(item):.2f}",
-            ms(item.latency_s),
-            item.in_flight,
-            "*" if item is chosen else "",
+            ms(schedule.mean_interval_s),
+            f"{groups / schedule.mean_interval_s:,.2f}",
+            f"{schedules.gain(schedule):.2f}",
+            ms(schedule.latency_s),
+            schedule.in_flight,
+            "*" if schedule is chosen else "",
         )
-        for item in schedules.choices
+        for schedule in schedules.choices
     ]
     yield table(["interval", "images/s", "gain", "latency", "on their way", "chosen"], choices)
     longest_s = max(schedules.busy_s.values())

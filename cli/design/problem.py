@@ -72,10 +72,10 @@ class Search(DesignOptions):
         from ...formats import InputError, parse_numbers
 
         if self.weights is None or not self.weights.endswith(".json"):
-            found = parse_numbers(self.weights, "weights", float, "1,1,2, or a file whose name ends in .json")
-            if found and objective is Objective.LATENCY:
+            weights = parse_numbers(self.weights, "weights", float, "1,1,2, or a file whose name ends in .json")
+            if weights and objective is Objective.LATENCY:
                 raise InputError("weights: the objective latency is that of b = 1 and takes none; leave them out")
-            return {"weights": found, "objective": objective}
+            return {"weights": weights, "objective": objective}
         from ...tables.launches import read_launches
 
         if objective is not Objective.GOP_S:

@@ -33,23 +33,23 @@ def command(
     calibration = inputs or (INPUTS if shipped else None)
     if calibration is None:
         raise InputError("inputs: expected calibration samples for a network of your own, found none; state a file")
-    found = quantise(MODEL if shipped else Path(model), calibration, names(exits))
-    files = write_quantised(found, output, replace=force)
-    network = found.network
+    quantised = quantise(MODEL if shipped else Path(model), calibration, names(exits))
+    files = write_quantised(quantised, output, replace=force)
+    network = quantised.network
     products = list(network.weights.values())
     about = {
-        "network": f"{network.name}, {len(products)} products, {sum(item.size for item in products):,} weights",
-        "samples": f"{found.samples:,} chose the scales",
-        "saturated": f"{found.saturated:,} values on these samples",
+        "network": f"{network.name}, {len(products)} products, {sum(weights.size for weights in products):,} weights",
+        "samples": f"{quantised.samples:,} chose the scales",
+        "saturated": f"{quantised.saturated:,} values on these samples",
     }
     rows = [
-        (item.name, percent(item.same, 2), *("" if share is None else percent(share, 2) for share in item[2:]))
-        for item in found.exits
+        (row.name, percent(row.same, 2), *("" if share is None else percent(share, 2) for share in row[2:]))
+        for row in quantised.exits
     ]
     text = [facts(about), table(["exit", "same answer", "right, float", "right, integer"], rows)]
     record = {
-        "output": output, "files": files, "network": network.name, "samples": found.samples,
-        "saturated": found.saturated, "exits": [item._asdict() for item in found.exits],
+        "output": output, "files": files, "network": network.name, "samples": quantised.samples,
+        "saturated": quantised.saturated, "exits": [row._asdict() for row in quantised.exits],
     }  # fmt: skip
     then = f"; next: fluidb dse {output / files[1].name} BOARD -o DIR"
     show(as_json, "fluidb.quantise-output/1", record, text, output, then)

@@ -46,15 +46,17 @@ def command(
     with progress("samples answered alone") as report:
         network = RealNetwork(model, how.inputs, names(how.exits), how.threads, report)
     with progress("measuring") as report:
-        found = measure(network, b_max=how.b_max, repeats=how.repeats, name=how.name, seed=how.seed, progress=report)
-    write_measurement(network, found, output, replace=force)
-    device, noisy = found.device, "; ".join(found.noisy[:SHOWN])
-    more = f", and {len(found.noisy) - SHOWN} more" if len(found.noisy) > SHOWN else ""
+        measurement = measure(
+            network, b_max=how.b_max, repeats=how.repeats, name=how.name, seed=how.seed, progress=report
+        )
+    write_measurement(network, measurement, output, replace=force)
+    device, noisy = measurement.device, "; ".join(measurement.noisy[:SHOWN])
+    more = f", and {len(measurement.noisy) - SHOWN} more" if len(measurement.noisy) > SHOWN else ""
     about = {
         "network": f"{network.name}, exits {', '.join(network.exits)}",
         "device": f"{device.name}: {device.title}",
         "runtime": network.runs_on,
-        "repeats": f"{how.repeats}, drift {percent(found.drift, 1)}",
+        "repeats": f"{how.repeats}, drift {percent(measurement.drift, 1)}",
         "gather": None if device.gather_s_per_sample is None or device.gather_floor_s is None
         else f"{ms(device.gather_floor_s)} + {ms(device.gather_s_per_sample)} a sample",
         "wake-up": ms(device.wake_up_s or 0.0),
@@ -63,13 +65,13 @@ def command(
     batches = range(1, how.b_max + 1)
     rows = []
     for number, exit_ in enumerate(network.exits, 1):
-        here = [cell for cell in found.cells if cell.stage == number]
+        here = [cell for cell in measurement.cells if cell.stage == number]
         rows.append((f"{number} {exit_}", *(f"{1e3 * cell.seconds:.2f}" for cell in here)))
         rows.append(("  +-", *(f"{1e3 * cell.half_width_s:.2f}" for cell in here)))
     text = [facts(about), table(["stage, time in ms", *(f"b={b}" for b in batches)], rows)]
     record = {
-        "output": output, "network": network.name, "exits": network.exits, "device": device, "cells": found.cells,
-        "repeats": how.repeats, "drift": found.drift, "noisy": found.noisy,
+        "output": output, "network": network.name, "exits": network.exits, "device": device, "cells": measurement.cells,
+        "repeats": how.repeats, "drift": measurement.drift, "noisy": measurement.noisy,
     }  # fmt: skip
     then = f"; next: fluidb serve-real {model} {output} --trace FILE --slo 50ms"
     show(as_json, "fluidb.measure-output/1", record, text, output, then)

@@ -112,20 +112,20 @@ def command(
     running = asked.run(models)
     with progress("serving") as report, stopping() as stop:
         done = serve_real(running, networks, requests, policy, requirements=required, stop=stop, progress=report)
-        found = done.served
-        written = files.write(found.replay, found.policy, picture)
+        served = done.served
+        written = files.write(served.replay, served.policy, picture)
     record = {
         "model": model, "design": directory, "trace": asked.trace,
         **({} if asked.clients is None else {"clients": asked.clients, "think": asked.think or "0"}),
-        **_record_of(done, running[0], asked.slo), **({"requirements": found.requirements} if required else {}),
+        **_record_of(done, running[0], asked.slo), **({"requirements": served.requirements} if required else {}),
     }  # fmt: skip
-    text = [_facts(done, running[0]), *text_of(found)]
+    text = [_facts(done, running[0]), *text_of(served)]
     if required:
-        text.append(outcomes([item.text for item in required], found.requirements))
+        text.append(outcomes([requirement.text for requirement in required], served.requirements))
     show(as_json, "fluidb.serve-real-output/1", record, text, others=written)
     if done.outcome.failure:
         fault = f"{done.outcome.failure}; {done.returned:,} requests were served before, and are kept"
-        raise InputError(f"{', '.join(str(item.path) for item in running)}: {fault}")
+        raise InputError(f"{', '.join(str(network.path) for network in running)}: {fault}")
     if stop.is_set():
         raise KeyboardInterrupt(f"interrupted; {done.returned:,} requests were served, and are kept")
     if not done.holds:

@@ -133,43 +133,51 @@ def command(
     if output is not None:
         check_validation_folder(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
-    running, found = how.validate(models, plan)
-    about = _facts(running, plan, found, how.slo, trial.think) | {
-        "answers": f"{found.answers_wrong:,} are wrong" if found.answers_wrong else "all as the network alone gives"
+    running, validation = how.validate(models, plan)
+    about = _facts(running, plan, validation, how.slo, trial.think) | {
+        "answers": f"{validation.answers_wrong:,} are wrong"
+        if validation.answers_wrong
+        else "all as the network alone gives"
     }
-    tables = _tables(found, "load" if plan.clients is None else "clients")
+    tables = _tables(validation, "load" if plan.clients is None else "clients")
     with together():
-        picture.write(lambda: draw_validation(found))
+        picture.write(lambda: draw_validation(validation))
         if output is not None:
-            command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
-            pages = [markdown_table(*item) for item in tables]
-            write_validation(found, about["network"], about, pages, command_line, drawn, output, replace=picture.force)
-    text = [facts(about), *(table(*item, text=True) for item in tables)]
-    if found.refused:
+            command_line, drawn = (
+                shlex.join(["fluidb", *sys.argv[1:]]),
+                picture_bytes(draw_validation(validation), "svg"),
+            )
+            pages = [markdown_table(*block) for block in tables]
+            write_validation(
+                validation, about["network"], about, pages, command_line, drawn, output, replace=picture.force
+            )
+    text = [facts(about), *(table(*block, text=True) for block in tables)]
+    if validation.refused:
         text.append(
-            f"{found.refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the "
-            f"mean latency by more than {percent(plan.within, 1)}; use an idle machine, or ask for less (--within)"
+            f"{validation.refused} of {len(validation.verdicts)} verdicts are refused: the noise of this machine "
+            f"alone moves the mean latency by more than {percent(plan.within, 1)}; "
+            "use an idle machine, or ask for less (--within)"
         )
     record = {"model": model, "machine": machine(), "runtime": running[0].runtime, "within": plan.within}
     record |= {} if plan.clients is None else {"clients": list(plan.loads), "think": trial.think or "0"}
-    record["validation"] = found
+    record["validation"] = validation
     show(as_json, "fluidb.validate-output/1", record, text, output)
     if picture.plot is not None:
         note(f"wrote {picture.plot}")
-    if not found.holds:
+    if not validation.holds:
         raise typer.Exit(1)
 
 
 def _facts(
-    running: Sequence[RealNetwork], plan: TrialPlan, found: Validation, slo: str | None, think: str | None
+    running: Sequence[RealNetwork], plan: TrialPlan, validation: Validation, slo: str | None, think: str | None
 ) -> dict[str, str]:
     """The machine, the networks and the traffic of a validation."""
     from ...machine.measurement import machine
 
-    at = "at " + ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
+    at = "at " + ", ".join(f"{rate:.1f} /s" for rate in validation.rates_per_s)
     if plan.clients is not None:
         at = f"of {', '.join(f'{number:g}' for number in plan.loads)} clients, think time {think or '0'}"
-    shared = str(slo or "of each network") if found.slo_s is None else ms(found.slo_s)
+    shared = str(slo or "of each network") if validation.slo_s is None else ms(validation.slo_s)
     return {
         "machine": f"{machine()}; {running[0].runs_on}",
         "network": ", ".join(network.name for network in running),
@@ -177,10 +185,10 @@ def _facts(
     }
 
 
-def _tables(found: Validation, load: str) -> list[tuple[Sequence[str], Sequence[tuple[str, ...]]]]:
+def _tables(validation: Validation, load: str) -> list[tuple[Sequence[str], Sequence[tuple[str, ...]]]]:
     """Headings and rows of the errors by load and policy, and of the orders of the policies."""
     rows = []
-    for verdict in found.verdicts:
+    for verdict in validation.verdicts:
         for error in verdict.errors:
             first = error is verdict.errors[0]
             rows.append(
@@ -200,6 +208,6 @@ def _tables(found: Validation, load: str) -> list[tuple[Sequence[str], Sequence[
     ranks = [
         (f"{order.load:g}", " < ".join(order.real), " < ".join(order.simulated),
          "same" if order.real == order.simulated else "different")
-        for order in found.orders
+        for order in validation.orders
     ]  # fmt: skip
     return [(headings, rows), ([load, "order on the machine", "in the simulator", ""], ranks)]

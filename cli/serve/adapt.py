@@ -65,57 +65,57 @@ def command(
     from ...studies.adapt import serve_adaptively
 
     requests = Requests(trace=trace, samples=samples, slo_s=objective(slo), seed=seed)
-    found = serve_adaptively(plan, requests, asked.policy, window=asked.window, change=asked.change)
-    latency_s = found.served.finish_s - found.arrival_s
+    adapted = serve_adaptively(plan, requests, asked.policy, window=asked.window, change=asked.change)
+    latency_s = adapted.served.finish_s - adapted.arrival_s
     record = {
         "plan": plan,
         "trace": trace,
         "policy": asked.policy,
         "requests": len(latency_s),
         "mean_latency_s": float(latency_s.mean()),
-        **found.whole._asdict(),
+        **adapted.whole._asdict(),
         "changes": [
-            {**change._asdict(), "exits": _exits(found, change.exits)} for change in found.served.changes
+            {**change._asdict(), "exits": _exits(adapted, change.exits)} for change in adapted.served.changes
         ],
     }  # fmt: skip
-    show(as_json, "fluidb.adapt-output/2", record, _text(found, asked.policy, float(latency_s.mean())))
+    show(as_json, "fluidb.adapt-output/2", record, _text(adapted, asked.policy, float(latency_s.mean())))
 
 
-def _exits(found: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
+def _exits(adapted: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
     from ...traffic.measures import MEASURES
 
-    counts, measure = found.log.counts.tolist(), MEASURES[found.plan.measure]
+    counts, measure = adapted.log.counts.tolist(), MEASURES[adapted.plan.measure]
     return [
-        {"after": found.candidates[place - 1], "confidence": measure.to_file(confidence), "count": counts[column]}
+        {"after": adapted.candidates[place - 1], "confidence": measure.to_file(confidence), "count": counts[column]}
         for place, confidence, column in zip(*exits, strict=True)
     ]
 
 
-def _text(found: AdaptationResult, policy: str, mean_latency_s: float) -> Iterator[str]:
+def _text(adapted: AdaptationResult, policy: str, mean_latency_s: float) -> Iterator[str]:
     from ...traffic.measures import MEASURES
 
-    whole, changes, measure = found.whole, found.served.changes, MEASURES[found.plan.measure]
+    whole, changes, measure = adapted.whole, adapted.served.changes, MEASURES[adapted.plan.measure]
     yield facts(
         {
-            "plan": f"{found.plan.network} on {found.plan.platform}, batches of {found.plan.batch}",
+            "plan": f"{adapted.plan.network} on {adapted.plan.platform}, batches of {adapted.plan.batch}",
             "policy": policy,
-            "requests": f"{len(found.arrival_s):,}",
+            "requests": f"{len(adapted.arrival_s):,}",
             "average latency": f"{ms(mean_latency_s)}, of which {ms(whole.average_s)} in a batch",
             "last of a batch": f"{ms(whole.tail_s)} after its start, on average",
-            "precision": f"{percent(whole.precision)} of that without exits, {percent(found.plan.precision)} to keep",
-            "slow batches": f"{percent(whole.slow_share)}, at most {percent(found.plan.slow)}, or "
+            "precision": f"{percent(whole.precision)} of that without exits, {percent(adapted.plan.precision)} to keep",
+            "slow batches": f"{percent(whole.slow_share)}, at most {percent(adapted.plan.slow)}, or "
             f"{percent(whole.slow_allowed)} of batches of these sizes",
             "changes": f"{len(changes)}",
         }
     )
     if changes:
         yield table(
-            ["from request", "time", "because of", "precision", "slow", "exits", found.plan.measure],
+            ["from request", "time", "because of", "precision", "slow", "exits", adapted.plan.measure],
             [
                 (
                     f"{change.request:,}", f"{change.time_s:.3f} s", change.cause, percent(change.precision),
                     percent(change.slow_share),
-                    ", ".join(found.candidates[place - 1] for place in change.exits.places) or "none",
+                    ", ".join(adapted.candidates[place - 1] for place in change.exits.places) or "none",
                     ", ".join(f"{measure.to_file(level):g}" for level in change.exits.confidences),
                 )
                 for change in changes

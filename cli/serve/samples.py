@@ -122,14 +122,14 @@ def show_(
     samples = read_samples(file)
     tried = samples.measure.usual if given is None else given
     enough = -(-samples.values // 2)
-    found = describe_samples(samples, tried, enough)
+    exits = describe_samples(samples, tried, enough)
     measure, plot = samples.measure, picture.plot
-    picture.write(lambda: draw_samples(found, measure, file.name))
+    picture.write(lambda: draw_samples(exits, measure, file.name))
     counted = {"samples": len(samples), "measure": measure.name, "values": samples.values, "count": enough}
-    record = {"file": file, **counted, "plot": plot, "exits": [_exit(item, measure) for item in found]}
+    record = {"file": file, **counted, "plot": plot, "exits": [_exit(described, measure) for described in exits]}
     dense = f"{enough} of {samples.values} principal values must reach the threshold" if samples.values > 1 else None
     about = facts({"samples": f"{len(samples):,}", "dense task": dense})
-    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, measure, tried)], plot)
+    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(exits, measure, tried)], plot)
 
 
 def _exit(about: ExitDescription, measure: Measure) -> dict[str, object]:
@@ -139,19 +139,21 @@ def _exit(about: ExitDescription, measure: Measure) -> dict[str, object]:
     return {"accuracy": about.accuracy, **means, **more}
 
 
-def _tables(found: list[ExitDescription], measure: Measure, thresholds: Sequence[Threshold]) -> list[str]:
+def _tables(exits: list[ExitDescription], measure: Measure, thresholds: Sequence[Threshold]) -> list[str]:
     names = [f"mean {measure.name}", *(["calibration error"] if measure.probability else [])]
     if measure.probability:
-        sure = [[percent(item.mean), percent(item.calibration_error)] for item in found]
+        sure = [[percent(described.mean), percent(described.calibration_error)] for described in exits]
     else:
-        sure = [["-" if item.mean is None else f"{item.mean:.3f}"] for item in found]
+        sure = [["-" if described.mean is None else f"{described.mean:.3f}"] for described in exits]
     rows = [
-        (number, percent(item.accuracy), *cells)
-        for number, (item, cells) in enumerate(zip(found, sure, strict=True), 1)
+        (number, percent(described.accuracy), *cells)
+        for number, (described, cells) in enumerate(zip(exits, sure, strict=True), 1)
     ]
     text = [folded_table(["exit", "accuracy", *names], rows, "--json")]
-    known = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
+    known = [(number, described) for number, described in enumerate(exits, 1) if described.thresholds]
     for title, key in (("leave at", "exit_share"), ("accuracy of them", "accuracy")):
-        cells = [(number, *(percent(getattr(row, key), 1) for row in item.thresholds)) for number, item in known]
+        cells = [
+            (number, *(percent(getattr(row, key), 1) for row in described.thresholds)) for number, described in known
+        ]
         text.append(folded_table([title, *map(show_threshold, thresholds)], cells, "--json"))
     return text

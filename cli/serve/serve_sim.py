@@ -65,30 +65,30 @@ def command(
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
     required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     with progress("reading and replaying") as report:
-        found = serve(
+        result = serve(
             directory, served, simulated.scheduler, threshold=levels, until_s=until_s or math.inf,
             requirements=required, record=files.timeline is not None, progress=report,
         )  # fmt: skip
-    written, judged = files.write(found.replay, found.policy, picture), found.requirements
+    written, judged = files.write(result.replay, result.policy, picture), result.requirements
     closed = {} if served.clients is None else {"clients": simulated.clients, "think": simulated.think or "0"}
-    told, text = record_of(found, simulated.slo), list(text_of(found))
+    told, text = record_of(result, simulated.slo), list(text_of(result))
     record = {
         "design": directory, "trace": simulated.trace, **closed, **told,
         **({"requirements": judged} if judged else {}),
     }  # fmt: skip
     if judged:
-        text.append(outcomes([item.text for item in required], judged))
-    if any(found.undecided):
-        unclear = [item.text for item, open_ in zip(required, found.undecided, strict=True) if open_]
+        text.append(outcomes([requirement.text for requirement in required], judged))
+    if any(result.undecided):
+        unclear = [requirement.text for requirement, open_ in zip(required, result.undecided, strict=True) if open_]
         text.append(facts({"undecided": f"{'; '.join(unclear)}: fails at one end of the engine's error"}))
     show(as_json, "fluidb.serve-sim-output/1", record, text, others=written)
-    if any(found.undecided) or not all(item.holds for item in judged):
+    if any(result.undecided) or not all(verdict.holds for verdict in judged):
         raise typer.Exit(1)
 
 
-def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
+def record_of(served: ServeResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
-    replay = found.replay
+    replay = served.replay
     networks = [
         {
             "name": figures.name,
@@ -96,44 +96,44 @@ def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
             **figures.summary.record(),
             "unavoidable_violations": figures.unavoidable_violations,
         }
-        for figures, use in zip(found.networks, replay.uses, strict=bool(found.networks))
+        for figures, use in zip(served.networks, replay.uses, strict=bool(served.networks))
     ]
     record = {
-        "policy": found.policy,
+        "policy": served.policy,
         **({"between": replay.between} if networks else {}),
         "exits_from": replay.traffic.origin,
         **({} if networks else {"network": replay.table.network}),
         "platform": replay.uses[0].table.platform,
         **objective_record(slo),
-        **found.summary.record(),
-        "unavoidable_violations": found.unavoidable_violations,
-        **_ends_record(found),
+        **served.summary.record(),
+        "unavoidable_violations": served.unavoidable_violations,
+        **_ends_record(served),
     }
     return record | ({"networks": networks} if networks else {})
 
 
-def _ends_record(found: ServeResult) -> dict[str, object]:
+def _ends_record(served: ServeResult) -> dict[str, object]:
     """The JSON of the ends of an engine's error, if there is one."""
     keys = ("mean_latency_s", "violation_rate", "busy_share", "percentiles")
     ends = [
         {"factor": end.factor, **{key: getattr(end.summary, key) for key in keys}, "requirements": end.requirements}
-        for end in found.ends
+        for end in served.ends
     ]
     return {"ends": ends} if ends else {}
 
 
-def _text_of_all(found: ServeResult, latency: LatencyTable) -> Iterator[str]:
+def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
     """The text about all requests that were served, by the device of a latency table."""
-    summary, unavoidable = found.summary, found.unavoidable_violations
-    worth, clients = int(summary.independent_requests), found.replay.traffic.clients
+    summary, unavoidable = served.summary, served.unavoidable_violations
+    worth, clients = int(summary.independent_requests), served.replay.traffic.clients
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
-    waiting = found.replay.traffic.trace.at_once  # then there is no rate, and what counts is when all have returned
+    waiting = served.replay.traffic.trace.at_once  # then there is no rate, and what counts is when all have returned
     variances = {"depth": summary.depth_variance, "width": summary.width_variance}
     spread = ", ".join(f"{value:,.4g} of {name}" for name, value in variances.items() if value is not None)
     sure = bounds(summary.violation_interval, summary.more_requests_needed, "share")
     counted = "all waiting from the beginning" if waiting else f"worth {worth:,} independent ones"
     about = {
-        "policy": f"{found.policy}, exits from {found.replay.traffic.origin}",
+        "policy": f"{served.policy}, exits from {served.replay.traffic.origin}",
         "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, {counted}",
         "warm-up": None if waiting else f"{summary.warm_up_requests:,} requests, counted in all figures",
         "unfinished": unfinished if summary.unfinished else None,
@@ -148,7 +148,7 @@ def _text_of_all(found: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "any scheduler": None
         if unavoidable is None
         else f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
-        **_answers(found),
+        **_answers(served),
         f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
         "energy": None if summary.energy_j is None else f"{quantity(summary.energy_j, 'J')} a request",
         "variance in a batch": spread if waiting else None,
@@ -156,14 +156,14 @@ def _text_of_all(found: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "scheduler calls": f"{summary.scheduler_calls:,}",
     }
     yield facts(about)
-    yield from _latencies(found)
+    yield from _latencies(served)
 
 
-def _answers(found: ServeResult) -> dict[str, str | None]:
+def _answers(served: ServeResult) -> dict[str, str | None]:
     """Lines about requests without an answer, and about how right the answers are."""
-    summary = found.summary
+    summary = served.summary
     lost, refused = summary.deadlines, summary.admission
-    late = None if found.replay.on_deadline == "serve" else lost
+    late = None if served.replay.on_deadline == "serve" else lost
     return {
         "refused": None
         if refused is None
@@ -182,21 +182,25 @@ def _answers(found: ServeResult) -> dict[str, str | None]:
     }
 
 
-def _latencies(found: ServeResult) -> Iterator[str]:
+def _latencies(served: ServeResult) -> Iterator[str]:
     """Tables of latencies with their intervals, and at both ends of the error of a calibrated engine."""
-    summary = found.summary
+    summary = served.summary
     average = bounds(summary.mean_interval_s, summary.more_requests_needed, "s")
     rows = [
         ("average", ms(summary.mean_latency_s), average),
         *(
-            (item.name, ms(item.latency_s), bounds(item.interval_s, item.more_requests_needed, "s"))
-            for item in summary.percentiles
+            (
+                percentile.name,
+                ms(percentile.latency_s),
+                bounds(percentile.interval_s, percentile.more_requests_needed, "s"),
+            )
+            for percentile in summary.percentiles
         ),
         ("worst", ms(summary.max_latency_s), ""),
     ]
     yield table(["latency", "", "95 %"], rows)
-    if found.ends:
-        cases = [(1.0, summary), *((end.factor, end.summary) for end in found.ends)]
+    if served.ends:
+        cases = [(1.0, summary), *((end.factor, end.summary) for end in served.ends)]
         ends = [
             (f"{factor:g} of predicted", ms(case.mean_latency_s), ms(case.max_latency_s), percent(case.violation_rate))
             for factor, case in sorted(cases, key=lambda pair: pair[0])
@@ -204,43 +208,43 @@ def _latencies(found: ServeResult) -> Iterator[str]:
         yield table(["times, as measured", "average", "worst", "violations"], ends)
 
 
-def _networks_text(found: ServeResult) -> Iterator[str]:
+def _networks_text(served: ServeResult) -> Iterator[str]:
     """The text about requests of several networks."""
-    summary = found.summary
+    summary = served.summary
     assert summary.fairness is not None
     told = "of the networks' shares of requests in time, by Jain's index"
-    yield facts({"between networks": found.replay.between, "fairness": f"{percent(summary.fairness)}, {told}"})
+    yield facts({"between networks": served.replay.between, "fairness": f"{percent(summary.fairness)}, {told}"})
     columns: dict[str, Callable[[NetworkFigures], str | None]] = {
-        "network": lambda item: item.name,
-        "requests": lambda item: f"{item.summary.requests:,}",
-        "share": lambda item: percent(item.summary.requests / summary.requests, 1),
-        "average": lambda item: ms(item.summary.mean_latency_s),
-        "p99": lambda item: ms(item.summary.percentile("p99").latency_s),
-        "violations": lambda item: percent(item.summary.violation_rate),
-        "refused": lambda item: None if (part := item.summary.admission) is None else percent(part.refused_rate),
-        "dropped": lambda item: (
+        "network": lambda network: network.name,
+        "requests": lambda network: f"{network.summary.requests:,}",
+        "share": lambda network: percent(network.summary.requests / summary.requests, 1),
+        "average": lambda network: ms(network.summary.mean_latency_s),
+        "p99": lambda network: ms(network.summary.percentile("p99").latency_s),
+        "violations": lambda network: percent(network.summary.violation_rate),
+        "refused": lambda network: None if (part := network.summary.admission) is None else percent(part.refused_rate),
+        "dropped": lambda network: (
             None
-            if found.replay.on_deadline == "serve" or (late := item.summary.deadlines) is None
+            if served.replay.on_deadline == "serve" or (late := network.summary.deadlines) is None
             else percent(late.dropped_rate)
         ),
-        "accuracy": lambda item: None if (share := item.summary.accuracy) is None else percent(share),
-        "samples": lambda item: f"{item.summary.mean_batch:.2f}",
-        found.replay.uses[0].table.machine: lambda item: percent(item.summary.busy_share, 1),
+        "accuracy": lambda network: None if (share := network.summary.accuracy) is None else percent(share),
+        "samples": lambda network: f"{network.summary.mean_batch:.2f}",
+        served.replay.uses[0].table.machine: lambda network: percent(network.summary.busy_share, 1),
     }
-    rows = [[cell(item) for cell in columns.values()] for item in found.networks]
+    rows = [[cell(network) for cell in columns.values()] for network in served.networks]
     known = [k for k, column in enumerate(zip(*rows, strict=True)) if any(cell is not None for cell in column)]
     yield table([list(columns)[k] for k in known], [[row[k] or "" for k in known] for row in rows])
 
 
-def text_of(found: ServeResult) -> Iterator[str]:
+def text_of(served: ServeResult) -> Iterator[str]:
     """The text about requests that were served."""
-    yield from _text_of_all(found, found.replay.uses[0].table)
-    yield from _networks_text(found) if found.networks else _exits_text(found)
+    yield from _text_of_all(served, served.replay.uses[0].table)
+    yield from _networks_text(served) if served.networks else _exits_text(served)
 
 
-def _exits_text(found: ServeResult) -> Iterator[str]:
+def _exits_text(served: ServeResult) -> Iterator[str]:
     """The text about SubNets, MACs and exits of the only network."""
-    summary, latency = found.summary, found.replay.table
+    summary, latency = served.summary, served.replay.table
     use = summary.utilisation
     accuracy = [] if summary.accuracy is None else ["accuracy"]
     if summary.subnets is not None:
@@ -274,40 +278,40 @@ def _exits_text(found: ServeResult) -> Iterator[str]:
     yield folded_table(headers, cells, "--json")
 
 
-def _saturation(found: Saturation) -> dict[str, str]:
+def _saturation(saturation: Saturation) -> dict[str, str]:
     """Lines about saturation: the verdict, and the figures that it follows from."""
-    low, high = (percent(end) for end in found.backlog_growth_interval)
-    grows = f"{percent(found.backlog_growth)} of arrivals ({low} to {high})"
+    low, high = (percent(end) for end in saturation.backlog_growth_interval)
+    grows = f"{percent(saturation.backlog_growth)} of arrivals ({low} to {high})"
     return {
-        "saturation": f"{found.verdict}, load at least {percent(found.load, 1)}",
-        "backlog growth": f"{grows}; drained in {found.drained_parts} of 10 parts",
+        "saturation": f"{saturation.verdict}, load at least {percent(saturation.load, 1)}",
+        "backlog growth": f"{grows}; drained in {saturation.drained_parts} of 10 parts",
     }
 
 
-def _subnets(found: SubNetSummary) -> Iterator[str]:
+def _subnets(subnets: SubNetSummary) -> Iterator[str]:
     """Figures of SubNets; those that are not known have no line."""
-    moved, energy_j = found.off_chip_bytes, found.off_chip_energy_j
-    returned = sum(item.requests for item in found.shares)
+    moved, energy_j = subnets.off_chip_bytes, subnets.off_chip_energy_j
+    returned = sum(subnet.requests for subnet in subnets.shares)
     known = {
-        "accuracy of the SubNets": found.served_accuracy,
-        "less accurate than asked": found.accuracy_miss_rate,
-        "hit ratio": found.hit_ratio,
+        "accuracy of the SubNets": subnets.served_accuracy,
+        "less accurate than asked": subnets.accuracy_miss_rate,
+        "hit ratio": subnets.hit_ratio,
     }
     yield facts(
         {name: None if share is None else percent(share) for name, share in known.items()}
         | {
-            "changes of the buffer": f"{found.swaps:,}",
+            "changes of the buffer": f"{subnets.swaps:,}",
             "off chip, each request": None if moved is None else megabytes(moved),
             "its energy": None if energy_j is None else quantity(energy_j, "J"),
         }
     )
     cells = [
         (
-            item.name,
-            f"{item.requests:,}",
-            percent(item.requests / returned if returned else None, 1),
-            "" if item.mean_latency_s is None else ms(item.mean_latency_s),
+            subnet.name,
+            f"{subnet.requests:,}",
+            percent(subnet.requests / returned if returned else None, 1),
+            "" if subnet.mean_latency_s is None else ms(subnet.mean_latency_s),
         )
-        for item in found.shares
+        for subnet in subnets.shares
     ]
     yield table(["SubNet", "requests", "share", "latency"], cells)

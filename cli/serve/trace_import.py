@@ -79,7 +79,7 @@ def command(
 def _text(made: ImportedTrace, format_: str) -> Iterator[str]:
     tally, unsorted = made.tally, made.rows_out_of_order
     dropped = [f"{count:,} {reason}" for count, reason in ((tally.blank, "blank"), (tally.bad, "bad")) if count]
-    found = {
+    lines = {
         "format": format_,
         "times": made.assumes,
         "time zero": f"{made.time_zero}, the first arrival",
@@ -93,4 +93,4 @@ def _text(made: ImportedTrace, format_: str) -> Iterator[str]:
         "rate": f"{made.trace.rate_per_s:.3f} /s",
         "last arrival": f"{made.trace.arrival_s[-1]:,.3f} s",
     }
-    yield facts(found)
+    yield facts(lines)

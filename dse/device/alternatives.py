@@ -1,4 +1,4 @@
-"""Properties of an engine with which measured times are nearer than with those it has."""
+"""Properties of an engine with which measured times are nearer than with its own."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Alternative(NamedTuple):
 
 
 def nearer(
-    found: Calibration, measurements: Sequence[Measurement], hold_out: Iterable[str] = (), keep: Iterable[str] = ()
+    calibrated: Calibration, measurements: Sequence[Measurement], hold_out: Iterable[str] = (), keep: Iterable[str] = ()
 ) -> Alternative | None:
     """Change one property after the other, the best first, while fitted rows come clearly nearer.
 
     Parameters
     ----------
-    found : Calibration
-        What :func:`calibrate` found.
+    calibrated : Calibration
+        The result of :func:`calibrate`.
     measurements : sequence of Measurement
         The measured times, of products for the engine as it is.
     hold_out, keep : iterable of str
@@ -42,9 +42,9 @@ def nearer(
         None if the properties of the engine are as good as others, or too few rows were fitted.
     """
     held, kept = set(hold_out), set(keep)
-    if len(found.chosen(held_out=False)) < ROWS:
+    if len(calibrated.chosen(held_out=False)) < ROWS:
         return None
-    best = Alternative({}, found)
+    best = Alternative({}, calibrated)
     while True:
         engine, before = best.calibration.engine, best
         limit = (1 - NEARER) * _error(before.calibration)
@@ -58,8 +58,8 @@ def nearer(
             return best if best.changes else None
 
 
-def _error(found: Calibration) -> float:
-    return float(abs(found.errors(held_out=False)).mean())
+def _error(calibration: Calibration) -> float:
+    return float(abs(calibration.errors(held_out=False)).mean())
 
 
 def _others(best: Alternative) -> Iterable[tuple[str, Any]]:

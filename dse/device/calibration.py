@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
@@ -27,10 +27,10 @@ SLOWEST = 1e-3
 """Least share of the peak bandwidth that is tried."""
 
 ALIKE = 0.1
-"""Constants are not told apart if a change of all is this much smaller in the predicted times than changes of each."""
+"""Constants are not told apart if predicted times change by this share when all change, compared with each alone."""
 
 STEP = 1e-3
-"""Share of the bandwidth by which it is changed for that."""
+"""Share by which the bandwidth is changed to see that."""
 
 STEPS, REFINEMENTS = 80, 25
 """Bandwidths tried, at equal ratios, and steps that refine the best."""
@@ -49,7 +49,7 @@ ROUNDS, SAME = 50, 1e-5
 
 
 TIMES = ("latency_ms", "latency_us", "cycles")
-"""Columns of which a row has one."""
+"""Columns for a time; a row has one of them."""
 
 
 class Bound(StrEnum):
@@ -95,7 +95,7 @@ class Calibration(NamedTuple):
     alike: list[list[str]]  # groups of them; of one if no row depends on it
 
     def chosen(self, *, held_out: bool, bound: Bound | None = None) -> list[RowFit]:
-        """The rows that were held out, or those that were fitted; of those that are bound by something."""
+        """The rows that were held out, or the fitted ones; with ``bound``, only rows with this bound."""
         return [row for row in self.rows if row.held_out == held_out and bound in (None, row.bound)]
 
     def errors(self, *, held_out: bool, bound: Bound | None = None) -> Floats:
@@ -103,7 +103,7 @@ class Calibration(NamedTuple):
         return np.array([row.error for row in self.chosen(held_out=held_out, bound=bound)], np.float64)
 
 
-class _Row(Strict):
+class _MeasuredRow(Strict):
     """A row of the table. Cells of a CSV are text, therefore numbers are converted here."""
 
     model_config = ConfigDict(strict=False)
@@ -138,7 +138,7 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     ----------
     path : str or Path
         A CSV with ``network`` and ``latency_ms``, ``latency_us``, or ``cycles`` and ``clock_mhz``; with ``layer``, for
-        times of layers; with ``platform``, of which other engines' rows are left out.  A network is a name, or a TOML
+        times of layers; with ``platform``, rows of other engines are left out.  A network is a name, or a TOML
         file beside the CSV; its exits do not count.
     engine : Engine
         The engine.
@@ -153,58 +153,82 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     InputError
         If it cannot be read, or no row is of this engine, or rows have faults: each has a line.
     """
-    place = Path(path)
-    reader = csv.DictReader(io.StringIO(read_text(place).removeprefix("\ufeff"), newline=""), strict=True)
-    known: dict[str, Needs] = {}
-    found: list[Measurement] = []
-    faults: list[str] = []
-    others: set[str] = set()
-    refused: set[str] = set()  # networks, of which one row tells what is wrong
-    unnamed: dict[str, list[str]] = {}  # faults of rows that name no layer, by network
+    reader = csv.DictReader(io.StringIO(read_text(Path(path)).removeprefix("\ufeff"), newline=""), strict=True)
+    measured = _MeasuredRows(path, engine)
     try:
         header = reader.fieldnames or ()
-        if "network" not in header or not set(TIMES) & set(header):
-            raise InputError(
-                f"{path}: line 1: expected the columns network, and latency_ms, latency_us, or cycles and clock_mhz, "
-                f"found {', '.join(header) or 'nothing'}"
-            )
-        if twice := [name for name in header if header.count(name) > 1]:
-            raise InputError(f"{path}: line 1: expected every column once, found {twice[0]} again")
+        _check_header(path, header)
         for cells in reader:
             line = f"{path}: line {reader.line_num}"
             if None in cells:
-                faults.append(f"{line}: expected {len(header)} values, found {len(header) + len(cells[None])}")
-                continue
-            if (platform := cells.get("platform") or engine.name) != engine.name:
-                others.add(platform)
+                fault = f"{line}: expected {len(header)} values, found {len(header) + len(cells[None])}"
+                measured.faults.append(fault)
                 continue
             try:
-                row = validate(_Row, {key: cells[key] for key in _Row.model_fields if cells.get(key)}, Path(line))
-                seconds = row.seconds(line)
-                if row.network in refused:
-                    continue
-                if row.network not in known:
-                    refused.add(row.network)
-                    known[row.network] = _needs(row.network, place, engine, line)
-                    refused.remove(row.network)
-                every = known[row.network]
-                if row.layer is not None and row.layer not in (names := [work.name for work in every.works]):
-                    unnamed.setdefault(row.network, []).append(_no_layer(row.network, row.layer, names, line))
-                    continue
-                need = every if row.layer is None else every.of_layer(names.index(row.layer))
-                found.append(Measurement(row.network, row.layer, seconds, need))
+                measured.add(cells, line)
             except InputError as error:
-                faults += error.faults
+                measured.faults += error.faults
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
-    for network, (first, *more) in unnamed.items():
-        faults.append(first + (f"; {len(more)} more rows of {network} have no layer of it" if more else ""))
-    if faults:
-        raise InputError(faults)
-    if not found:
-        rest = f"those of {', '.join(sorted(others))}" if others else "none"
-        raise InputError(f"{path}: expected rows of {engine.name}, found {rest}")
-    return found
+    return measured.checked()
+
+
+def _check_header(path: AnyPath, header: Sequence[str]) -> None:
+    if "network" not in header or not set(TIMES) & set(header):
+        raise InputError(
+            f"{path}: line 1: expected the columns network, and latency_ms, latency_us, or cycles and clock_mhz, "
+            f"found {', '.join(header) or 'nothing'}"
+        )
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise InputError(f"{path}: line 1: expected every column once, found {twice[0]} again")
+
+
+class _MeasuredRows:
+    """The rows of a table as they are read, with their faults."""
+
+    def __init__(self, path: AnyPath, engine: Engine) -> None:
+        self.path, self.engine = path, engine
+        self.measurements: list[Measurement] = []
+        self.faults: list[str] = []
+        self.others: set[str] = set()  # engines whose rows are left out
+        self.needs: dict[str, Needs] = {}  # of each network
+        self.refused: set[str] = set()  # networks with a fault that one row has told already
+        self.unnamed: dict[str, list[str]] = {}  # faults of rows that name no layer, by network
+
+    def add(self, cells: Mapping[str, str | None], line: str) -> None:
+        """Take a row, or tell its fault."""
+        if (platform := cells.get("platform") or self.engine.name) != self.engine.name:
+            self.others.add(platform)
+            return
+        stated = {key: cells[key] for key in _MeasuredRow.model_fields if cells.get(key)}
+        row = validate(_MeasuredRow, stated, Path(line))
+        seconds = row.seconds(line)
+        if row.network in self.refused:
+            return
+        if row.network not in self.needs:
+            self.refused.add(row.network)
+            self.needs[row.network] = _needs(row.network, Path(self.path), self.engine, line)
+            self.refused.remove(row.network)
+        need = self.needs[row.network]
+        if row.layer is not None:
+            names = [work.name for work in need.works]
+            if row.layer not in names:
+                self.unnamed.setdefault(row.network, []).append(_no_layer(row.network, row.layer, names, line))
+                return
+            need = need.of_layer(names.index(row.layer))
+        self.measurements.append(Measurement(row.network, row.layer, seconds, need))
+
+    def checked(self) -> list[Measurement]:
+        """The measurements, or the faults of all rows."""
+        for network, (first, *more) in self.unnamed.items():
+            hint = f"; {len(more)} more rows of {network} have no layer of it" if more else ""
+            self.faults.append(first + hint)
+        if self.faults:
+            raise InputError(self.faults)
+        if not self.measurements:
+            rest = f"rows of {', '.join(sorted(self.others))}" if self.others else "none"
+            raise InputError(f"{self.path}: expected rows of {self.engine.name}, found {rest}")
+        return self.measurements
 
 
 def _needs(network: str, table: Path, engine: Engine, line: str) -> Needs:
@@ -306,18 +330,18 @@ def calibrate(
         equal = len(fitted) * EQUAL**2 / (2 * EDGE)
         gb_s = _least(lambda rate: _solve(rows, rate, stated, fixed)[1], engine.bandwidth_gb_s, equal)
     values = dict(zip(CONSTANTS, [gb_s, *_solve(rows, gb_s, stated, fixed)[0]], strict=True))
-    found = engine.model_copy(update={name: float(f"{values[name]:.4g}") for name in free})
-    if found.effective_gb_s is not None:
-        found = found.model_copy(update={"effective_gb_s": min(found.effective_gb_s, engine.bandwidth_gb_s)})
-    judged = [_judge(row, found, held_out=row.network in held) for row in measurements]
+    refined = engine.model_copy(update={name: float(f"{values[name]:.4g}") for name in free})
+    if refined.effective_gb_s is not None:
+        refined = refined.model_copy(update={"effective_gb_s": min(refined.effective_gb_s, engine.bandwidth_gb_s)})
+    judged = [_judge(row, refined, held_out=row.network in held) for row in measurements]
     ratios = [row.measured_s / row.predicted_s for row in by_network(judged) if row.held_out or not held]
     limits = {"measured_low": float(f"{min(ratios):.4g}"), "measured_high": float(f"{max(ratios):.4g}")}
-    sources = found.sources | dict.fromkeys([*free, *limits], f"as {free[0]}") | {free[0]: _source(table, judged)}
-    return Calibration(found.model_copy(update={**limits, "sources": sources}), judged, _alike(rows, found, free))
+    sources = refined.sources | dict.fromkeys([*free, *limits], f"as {free[0]}") | {free[0]: _source(table, judged)}
+    return Calibration(refined.model_copy(update={**limits, "sources": sources}), judged, _alike(rows, refined, free))
 
 
 def by_network(rows: Sequence[RowFit]) -> list[RowFit]:
-    """Rows of networks, then the sum over the layers of each network of which layers were measured."""
+    """Rows of networks, then for each network with measured layers the sum over them."""
     layers: dict[str, list[RowFit]] = {}
     for row in rows:
         if row.layer is not None:
@@ -406,8 +430,8 @@ def _within(columns: Floats, left: Floats, weights: Floats, stated: Floats, fixe
         constants = np.array([0.0 if value is None else value for value in case])
         if inside.any():
             rest = (aims - products @ (constants * sizes))[inside]
-            found = np.linalg.lstsq(products[np.ix_(inside, inside)], rest, rcond=RANK)[0]
-            constants[inside] = found / sizes[inside]
+            solution = np.linalg.lstsq(products[np.ix_(inside, inside)], rest, rcond=RANK)[0]
+            constants[inside] = solution / sizes[inside]
         if (constants < 0).any() or constants[0] > 1:
             continue
         scales = constants * sizes
@@ -440,9 +464,9 @@ def _least(loss: Callable[[float], float], peak: float, equal: float) -> float:
             low, a, at_a = a, b, at_b
             b = low + golden * (high - low)
             at_b = loss(b)
-    rates, found = np.append(grid, (a, b)), np.append(losses, (at_a, at_b))
-    best = int(np.argmin(found))
-    highest = grid[losses <= found[best] * (1 + EQUAL) + equal]
+    rates, all_losses = np.append(grid, (a, b)), np.append(losses, (at_a, at_b))
+    best = int(np.argmin(all_losses))
+    highest = grid[losses <= all_losses[best] * (1 + EQUAL) + equal]
     return float(max(rates[best], highest.max(initial=0.0)))
 
 

@@ -31,7 +31,7 @@ ALWAYS_SPLIT = SplitRule(1, 2)
 class RuleScore(NamedTuple):
     """Score of a rule over the cells of a decision map with a choice: some samples have terminated, but not all.
 
-    ``balanced`` is the balanced accuracy, the mean of ``right`` over the cells that split and over those that pad;
+    ``balanced`` is the balanced accuracy, the mean of ``right`` over the cells that split and over the cells that pad;
     ``None`` if the map has cells of one kind only.
     """
 
@@ -76,7 +76,7 @@ def tabulate_decisions(table: LatencyTable) -> DecisionTable:
     # the layers up to the next decision point, which is the end in its networks of several widths: they have no exits.
     passes_s = table.pass_s()
     ideal = ideal_batch_sizes(passes_s)
-    found = DecisionTable(
+    decisions = DecisionTable(
         network=table.network,
         platform=table.platform,
         b_max=table.b_max,
@@ -86,7 +86,7 @@ def tabulate_decisions(table: LatencyTable) -> DecisionTable:
             for width, batch, times_s in zip(_widths(table), ideal, passes_s, strict=True)
         ],
     )
-    return found.derived_from(table)
+    return decisions.derived_from(table)
 
 
 def _widths(table: LatencyTable) -> list[float | None]:
@@ -97,25 +97,25 @@ def _widths(table: LatencyTable) -> list[float | None]:
 
 def _ranges(split: Bools) -> list[list[list[int]]]:
     """For every batch size from 1, the counts of terminated samples with which splitting pays, as ranges."""
-    found = []
+    ranges = []
     for places in range(1, len(split)):
         edges = np.flatnonzero(np.diff(split[places, 1:places].astype(np.int8), prepend=0, append=0))
-        found.append([[int(first) + 1, int(behind)] for first, behind in edges.reshape(-1, 2)])
-    return found
+        ranges.append([[int(first) + 1, int(behind)] for first, behind in edges.reshape(-1, 2)])
+    return ranges
 
 
 def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[DecisionPoint]:
     """Sum up every row of a decision table."""
     after, time_s, gather_s = _points(table)
-    found = []
+    points = []
     for row in decisions.points:
         point = after.index(row.after_exits[0])
         split = row.map()
         nearest, never = nearest_rule(split), np.zeros_like(split)
         tried = nearest.map(len(split)) if nearest else never, ALWAYS_SPLIT.map(len(split)), never
         judged = (judge(each, split, time_s[row.variants[0], point], gather_s[point]) for each in tried)
-        found.append(DecisionPoint(row, least_rule(split), nearest, *judged))
-    return found
+        points.append(DecisionPoint(row, least_rule(split), nearest, *judged))
+    return points
 
 
 def _cells(sizes: int) -> Bools:
@@ -145,7 +145,7 @@ def nearest_rule(split: Bools) -> SplitRule | None:
 
 
 def judge(tried: Bools, split: Bools, time_s: Floats, gather_s: Floats) -> RuleScore:
-    """Score of the map ``tried`` against ``split``, that of Equation (1), by the times of the stage behind."""
+    """Score of the map ``tried`` against ``split``, the map of Equation (1), by the times of the stage behind."""
     places, terminated = np.nonzero(_cells(len(split)))
     if not places.size:
         return RuleScore(1.0, None, 0.0)

@@ -28,7 +28,7 @@ class Needs(NamedTuple):
     shared: Floats  # of these, what samples of a batch can share
 
     def of_layer(self, at: int) -> Needs:
-        """Those of one layer."""
+        """The needs of one layer."""
         one = slice(at, at + 1)
         return Needs(self.works[one], self.cycles[one], self.bytes[one], self.shared[one])
 
@@ -43,7 +43,7 @@ def _ceil(total: Any, part: Any) -> Any:
 
 
 def _tiles(work: LayerWork, R: int, engine: Engine, pixels: Any) -> Any:
-    """Tiles of so many of the R pixels."""
+    """Tiles of R pixels, ``pixels`` in each."""
     if engine.pixel_tiles == "line":
         return R // work.line * _ceil(work.line, pixels)
     return _ceil(R, pixels) if engine.pixel_tiles == "map" else R / pixels

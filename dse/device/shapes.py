@@ -91,8 +91,8 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine, *, most_pixel
     range_ = dict.fromkeys(("measured_low", "measured_high"))
     sources = {key: text for key, text in engine.sources.items() if key not in range_}
     sources |= dict.fromkeys(shape, "as pixels") | {"pixels": origin}
-    found = engine.model_copy(update={**shape, **range_, "sources": sources})
-    return ShapeSearch(file.name, given, _timed(file, path, found), compared)
+    shaped = engine.model_copy(update={**shape, **range_, "sources": sources})
+    return ShapeSearch(file.name, given, _timed(file, path, shaped), compared)
 
 
 class _Times:
@@ -104,7 +104,7 @@ class _Times:
         self.own, self.works = own, [need.works[i] for i in own]
 
     def __call__(self, pixels: Any, input_channels: Ints, output_channels: Ints) -> Floats:
-        """Those of shapes, of which ``pixels`` may be one number for all."""
+        """The times of shapes; ``pixels`` may be one number for all."""
         cycles = np.repeat(self.need.cycles[:, None], len(input_channels), axis=1)
         for i, work in zip(self.own, self.works, strict=True):
             cycles[i] = shape_cycles(work, self.engine, pixels, input_channels, output_channels)

@@ -60,7 +60,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         stage_s = np.zeros((1, count, device.b_max))
         for layer in layers:
             stage_s[0, layer.stage - 1] += layer.time_s
-    runs = [item.steps for item in network.exits]
+    runs = [exit_.steps for exit_ in network.exits]
     if not (stage_s[:, :, 0].min() > 0 and np.einsum("vsb,s->vb", stage_s, runs).max() <= MAX_S):
         raise InputError(
             f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "

@@ -32,11 +32,11 @@ def read_measured_times(path: AnyPath, network: str, candidates: Sequence[str]) 
     missing = "expected measured times of stages, found no such file"
     path = Path(path)
     tally = Tally(path, skip_blank=False, missing=missing, content="stage at a batch size")
-    found = read_columns(tally, columns, list(columns))
+    values = read_columns(tally, columns, list(columns))
     tally.refuse()
-    keys = list(zip(*(found[name].tolist() for name in ("from", "to", "batch")), strict=True))
-    cells = dict(zip(keys, found["seconds"].tolist(), strict=True))
-    batches = range(1, int(found["batch"].max()) + 1)
+    keys = list(zip(*(values[name].tolist() for name in ("from", "to", "batch")), strict=True))
+    cells = dict(zip(keys, values["seconds"].tolist(), strict=True))
+    batches = range(1, int(values["batch"].max()) + 1)
     stages = [(a, b) for a in range(last) for b in range(a + 1, last + 1)]
     gathers = [(a, a) for a in range(1, last)] if any(a == b for a, b, _ in cells) else []
     allowed = {*stages, *gathers}

@@ -13,7 +13,7 @@ from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
 from ...platforms import Device, load_platform
-from ...rules.exit_choice import ChoiceStep, ExitGoal, Floats, Log, choose_exits, log_of, replay_exits
+from ...rules.exit_choice import ChoiceStep, ExitChoice, ExitGoal, Floats, Log, choose_exits, log_of, replay_exits
 from ...tables.exit_plan import (
     NETWORK_FILE,
     PATTERN_FILE,
@@ -54,7 +54,7 @@ def times_of(file: NetworkFile, path: AnyPath, target: str) -> LatencyTable | In
     if place.is_dir():
         return read_latency(place)
     if place.suffix == ".csv":
-        return read_measured_times(place, file.name, [item.after for item in find_candidates(file, path)])
+        return read_measured_times(place, file.name, [candidate.after for candidate in find_candidates(file, path)])
     if place.suffix == ".json":
         return read_table(InferenceTime, place)
     device = load_platform(target, kind=Device)
@@ -80,15 +80,14 @@ def plan_exits(
     stage_s = times.array()
     choice = choose_exits(log, stage_s, goal)
     if not choice.exits:
-        bridged = {item.after for item in every.exits if any(op.bridge for op in item.layers or ())}
+        bridged = {exit_.after for exit_ in every.exits if any(op.bridge for op in exit_.layers or ())}
         raise InputError(_nearest_miss(choice.steps[0], names, goal, measure, bridged))
-    counts = [int(log.counts[setting.column]) for setting in choice.settings]
     rest = samples[slice(half, None)]
     expected = replay_exits(log, stage_s, goal.batch, choice.exits, choice.settings)
     checked = replay_exits(log_of(rest), stage_s, goal.batch, choice.exits, choice.settings)
-    confidences = [measure.to_file(setting.confidence) for setting in choice.settings]
     rates = expected.exit_shares.tolist()
-    network = with_exits(file, path, [names[place - 1] for place in choice.exits], rates[:-1])
+    exits = _planned_exits(log, choice, names, measure, rates)
+    network = with_exits(file, path, [exit_.after for exit_ in exits], rates[:-1])
     pattern = tabulate_pattern(file.name, names, goal, log, choice, measure)
     plan = ExitPlan(
         network=file.name,
@@ -101,11 +100,8 @@ def plan_exits(
         posterior=goal.posterior,
         guard=goal.guard,
         measure=measure.name,
-        confidences=[measure.to_file(item) for item in goal.confidences],
-        exits=[
-            PlannedExit(after=names[place - 1], place=place, confidence=at, count=count, rate=rate)
-            for place, at, count, rate in zip(choice.exits, confidences, counts, rates, strict=False)
-        ],
+        confidences=[measure.to_file(value) for value in goal.confidences],
+        exits=exits,
         samples_chosen=half,
         samples_checked=len(rest),
         expected=expected_of(expected),
@@ -121,10 +117,26 @@ def plan_exits(
         pattern=pattern,
         network=network,
         latency=latency.derived_from(plan),
-        samples=rest.at_exits(choice.exits, counts),
+        samples=rest.at_exits(choice.exits, [exit_.count for exit_ in exits]),
         log=log,
         unguarded=None if goal.guard is None else _unguarded(log, stage_s, goal),
     )
+
+
+def _planned_exits(
+    log: Log, choice: ExitChoice, names: list[str], measure: Measure, rates: list[float]
+) -> list[PlannedExit]:
+    """The chosen exits with their thresholds; ``rates`` also has the share of the end."""
+    return [
+        PlannedExit(
+            after=names[place - 1],
+            place=place,
+            confidence=measure.to_file(setting.confidence),
+            count=int(log.counts[setting.column]),
+            rate=rate,
+        )
+        for place, setting, rate in zip(choice.exits, choice.settings, rates, strict=False)
+    ]
 
 
 def _unguarded(log: Log, stage_s: Floats, goal: ExitGoal) -> PlanFigures | None:
@@ -138,14 +150,14 @@ def _unguarded(log: Log, stage_s: Floats, goal: ExitGoal) -> PlanFigures | None:
 def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGoal) -> None:
     """Refuse inputs that do not fit each other, with a line for each fault."""
     faults, source = [], str(samples.source or "samples")
-    found = [exit_.name for exit_ in table.exits[:-1]]
-    strange = [f"{item:g}" for item in goal.confidences if not samples.measure.fits(item)]
+    timed = [exit_.name for exit_ in table.exits[:-1]]
+    strange = [f"{value:g}" for value in goal.confidences if not samples.measure.fits(value)]
     if strange or not goal.confidences:
         faults.append(f"thresholds: expected {samples.measure.plural}, found {', '.join(strange) or 'none'}")
-    if found != names:
+    if timed != names:
         faults.append(
             f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, "
-            f"found those of {table.network} with {len(found)} exits; write that network with `fluidb models exits`"
+            f"found times of {table.network} with {len(timed)} exits; write that network with `fluidb models exits`"
         )
     if table.exits[-1].steps > 1:
         faults.append(
@@ -170,8 +182,9 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
         if not 0 < share <= 1:
             faults.append(f"{name}: expected more than 0 % and at most 100 %, found {100 * share:g} %")
     if goal.searched < goal.precision:
-        kept, found_ = 100 * goal.precision, 100 * goal.searched
-        faults.append(f"guard: expected at least the precision, {kept:g} %, found {found_:g} %")
+        faults.append(
+            f"guard: expected at least the precision, {100 * goal.precision:g} %, found {100 * goal.searched:g} %"
+        )
     faults += [
         f"{name}: expected 0 % to less than 100 %, found {100 * share:g} %"
         for name, share in (("slow", goal.slow), ("gain", goal.gain))
@@ -192,23 +205,23 @@ def _nearest_miss(
     step: ChoiceStep, names: list[str], goal: ExitGoal, measure: Measure, bridged: Collection[str]
 ) -> str:
     """The fault if no candidate is left: the reason of the one that came nearest."""
-    slow = [found for found in step.verdicts if found.outcome == "slow"]
+    slow = [verdict for verdict in step.verdicts if verdict.outcome == "slow"]
     if slow:
-        nearest = min(slow, key=lambda found: found.slow_share or 0.0)
+        nearest = min(slow, key=lambda verdict: verdict.slow_share or 0.0)
         after = names[nearest.candidate - 1]
         head = "; its bridge takes part of the time: a named head needs none (head of the candidates)"
         return (
             f"slow: no candidate is left; the nearest, after {after}, makes {nearest.slow_share:.2%} of the batches "
             f"slower than without exits, at most {goal.slow:.2%} may be{head if after in bridged else ''}"
         )
-    leaving = [found for found in step.verdicts if found.setting.exits]
+    leaving = [verdict for verdict in step.verdicts if verdict.setting.exits]
     if not leaving:
         loosest = measure.to_file(goal.confidences[0])
         return (
             f"thresholds: no candidate is left; no sample leaves at any of them with {measure.name} "
             f"{measure.reached} {loosest:g}; try a threshold that is easier to reach"
         )
-    nearest = max(leaving, key=lambda found: found.setting.precision)
+    nearest = max(leaving, key=lambda verdict: verdict.setting.precision)
     guarded = "" if goal.guard is None else f" with the guard {goal.guard}"
     return (
         f"precision: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, keeps "

@@ -20,7 +20,7 @@ from ...tables.latency import LatencyTable, PlannedService
 def stage_times(table: LatencyTable, network: Network | None = None) -> NDArray[np.float64]:
     """Times of all stages that a network could be cut into. Shapes: returns (K + 2, K + 2, b_max + 1).
 
-    Only the heads at the two ends of a stage count, while times of a latency table contain those of all exits passed.
+    Only the heads at the two ends of a stage count, while a latency table also has the heads of exits between them.
     Where only whole stages were measured, the head of a stage takes its share of the MACs of ``network``.
     """
     ends = len(table.exits) + 1
@@ -47,7 +47,7 @@ def head_shares(table: LatencyTable, network: Network | None) -> NDArray[np.floa
     """Share of the MACs of each stage that its head makes."""
     if network is None or len(network.exits) != len(table.exits):
         raise InputError(
-            f"{table.platform}: expected times by layer, or those of the stages of a network with an exit at each "
+            f"{table.platform}: expected times by layer, or times of the stages of a network with an exit at each "
             f"candidate, found times of {len(table.exits)} stages"
         )
     macs = np.zeros((2, len(table.exits)))
@@ -67,7 +67,7 @@ def keep_exits(
 ) -> LatencyTable:
     """The latency table of the same hardware for the network with fewer exits.
 
-    If the table has no layers, its times are those of ``stage_s``, as :func:`stage_times` returns them.
+    If the table has no layers, its times are ``stage_s``, as :func:`stage_times` returns them.
     """
     layers = at_places(table.layers, places, lambda layer: layer.exit)
     ends = [*(table.exits[place - 1].name for place in places), table.exits[-1].name]

@@ -56,13 +56,13 @@ def tabulate_pattern(
 ) -> BatchingPattern:
     """The rows that a choice was made from."""
 
-    def row(found: CandidateVerdict) -> PatternRow:
-        assert found.pattern is not None
+    def row(verdict: CandidateVerdict) -> PatternRow:
+        assert verdict.pattern is not None
         return PatternRow(
-            candidate=candidates[found.candidate - 1],
-            confidence=measure.to_file(found.setting.confidence),
-            count=int(log.counts[found.setting.column]),
-            batches=found.pattern.tolist(),
+            candidate=candidates[verdict.candidate - 1],
+            confidence=measure.to_file(verdict.setting.confidence),
+            count=int(log.counts[verdict.setting.column]),
+            batches=verdict.pattern.tolist(),
         )
 
     return BatchingPattern(
@@ -71,7 +71,9 @@ def tabulate_pattern(
         width=goal.width,
         batches=len(log.scores) // goal.batch,
         steps=[
-            PatternStep(after=step.after, rows=[row(found) for found in step.verdicts if found.pattern is not None])
+            PatternStep(
+                after=step.after, rows=[row(verdict) for verdict in step.verdicts if verdict.pattern is not None]
+            )
             for step in choice.steps
         ],
     )
@@ -85,23 +87,23 @@ def tabulate_step(step: ChoiceStep, candidates: list[str], log: Log, measure: Me
         limit_s=step.limit_s,
         candidates=[
             CandidateRecord(
-                candidate=candidates[found.candidate - 1],
-                outcome=found.outcome,
-                confidence=measure.to_file(found.setting.confidence),
-                count=int(log.counts[found.setting.column]),
-                exits=found.setting.exits,
-                precision=found.setting.precision,
-                slow_share=found.slow_share,
-                value_s=found.value_s,
+                candidate=candidates[verdict.candidate - 1],
+                outcome=verdict.outcome,
+                confidence=measure.to_file(verdict.setting.confidence),
+                count=int(log.counts[verdict.setting.column]),
+                exits=verdict.setting.exits,
+                precision=verdict.setting.precision,
+                slow_share=verdict.slow_share,
+                value_s=verdict.value_s,
             )
-            for found in step.verdicts
+            for verdict in step.verdicts
         ],
     )
 
 
-def expected_of(found: LogReplay) -> PlanFigures:
+def expected_of(replay: LogReplay) -> PlanFigures:
     """The figures of a replayed log that a plan states."""
-    return PlanFigures(**{name: getattr(found, name) for name in PlanFigures.model_fields})
+    return PlanFigures(**{name: getattr(replay, name) for name in PlanFigures.model_fields})
 
 
 def goal_of(plan: ExitPlan) -> ExitGoal:

@@ -4,26 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from enum import IntEnum, IntFlag
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...platforms.board import Port
+from ..engine import LAYER_START, RECORD_WORDS
 from ..integers import network as integer
 from ..integers.network import IntegerNetwork, Integers, ProductLayer
-from .memory import RECORD_WORDS, End, Memory, written_by_host
+from .memory import PARTS, End, Image, written_by_host
 from .program import TimedJob
 
-WRITE, EXPECT, GIVE, RUN, ENTRY = range(5)
-UPDATE, RESTART, ADVANCE, START = 1, 2, 4, 8
 Rows = NDArray[np.int64]
+
+
+class Command(IntEnum):
+    """What the testbench does."""
+
+    WRITE = 0
+    EXPECT = 1
+    GIVE = 2
+    RUN = 3
+    ENTRY = 4
+
+
+class Strobe(IntFlag):
+    """What the testbench gives the NPU for one cycle."""
+
+    UPDATE = 1
+    RESTART = 2
+    ADVANCE = 4
+    START = 8
 
 
 def cycles_between(port: Port, b_max: int) -> int:
     """Cycles from ``start``, or from the end of a layer, to the first load of the next: its entry, record and job."""
-    beats = max(1, 2 * RECORD_WORDS // int(port.words))
-    return 8 + math.ceil(beats * port.cycles / port.ready) + int(port.latency) + b_max.bit_length()
+    beats = max(1, PARTS * RECORD_WORDS // int(port.words))
+    return LAYER_START + math.ceil(beats * port.cycles / port.ready) + int(port.latency) + b_max.bit_length()
 
 
 class Script:
@@ -36,7 +55,7 @@ class Script:
         self,
         network: IntegerNetwork,
         timed: Mapping[str, list[TimedJob]],
-        memory: Memory,
+        memory: Image,
         port: Port,
         samples: Integers,
     ) -> None:
@@ -57,12 +76,14 @@ class Script:
 
     def enter(self, number: int, entry: str) -> None:
         """Write an entry of the control block; its record is the memory's."""
-        self._add(ENTRY, number, int(entry, 2))
+        self._add(Command.ENTRY, number, int(entry, 2))
 
     def supply(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
-        """Write the inputs of a product, for samples of which the first has a place in the maps."""
+        """Write the inputs of a product for samples; `slot` is the place of the first in the maps."""
         place, (source,) = self.places[layer.name], layer.inputs
-        self._words(WRITE, place.x + slot * place.x_sample, integer.with_constant(layer, self.maps[source][rows]))
+        self._words(
+            Command.WRITE, place.x + slot * place.x_sample, integer.with_constant(layer, self.maps[source][rows])
+        )
 
     def hand_over(self, stage: int, rows: Rows, slot: int) -> None:
         """Write what products after a stage read of it and before it, 0 being the input, where they expect it."""
@@ -72,8 +93,8 @@ class Script:
                 self.supply(layer, rows, slot)
 
     def stage(self, stage: int, rows: Rows, slot: int, strobes: int, b_exit: int, b_incr: int) -> None:
-        """Run a stage for samples of which the first has a place in the maps; the host does its part."""
-        give, running = (strobes | START, b_exit, b_incr, slot), []
+        """Run a stage for samples, the first at place `slot` of the maps; the host does its part."""
+        give, running = (strobes | Strobe.START, b_exit, b_incr, slot), []
         for layer in self.products:
             if layer.stage != stage:
                 continue
@@ -83,19 +104,19 @@ class Script:
             running.append(layer)
             if place.end is End.NEXT:
                 continue
-            self._add(GIVE, *give)
-            self._add(RUN, len(running), place.end is End.EXIT)
+            self._add(Command.GIVE, *give)
+            self._add(Command.RUN, len(running), place.end is End.EXIT)
             for ran in running:
                 self._add(self.numbers[ran.name], len(rows), self.timed[ran.name][len(rows) - 1].cycles)
             for ran in running:
                 self.expect(ran, rows, slot)
-            give, running = (ADVANCE | START, 0, 0, slot), []
+            give, running = (Strobe.ADVANCE | Strobe.START, 0, 0, slot), []
 
     def expect(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
         """Expect the outputs of a product, and behind each sample's what was there before."""
         place, values = self.places[layer.name], self.maps[layer.name][rows].reshape(len(rows), -1)
         behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, np.int16)
-        self._words(EXPECT, place.y + slot * place.y_sample, np.concatenate([values, behind], axis=1))
+        self._words(Command.EXPECT, place.y + slot * place.y_sample, np.concatenate([values, behind], axis=1))
 
     def leave(self, stage: int, rows: Rows, slot: int) -> Rows:
         """The less sure half stays; the host moves what later stages read of them together."""
@@ -128,20 +149,20 @@ def preemption(script: Script, late: int) -> list[tuple[int, int]]:
 
     def run(stage: int, rows: Rows, slot: int, strobes: int, b_exit: int, b_incr: int) -> Rows:
         runs.append((stage, len(rows)))
-        script.stage(stage, rows, slot, strobes | UPDATE, b_exit, b_incr)
+        script.stage(stage, rows, slot, strobes | Strobe.UPDATE, b_exit, b_incr)
         return script.leave(stage, rows, slot) if stage < exits else rows[:0]
 
     rows, new = np.split(np.arange(script.samples), [script.samples - late])
     script.hand_over(0, rows, 0)
-    waiting = run(1, rows, 0, RESTART, 0, len(rows))
+    waiting = run(1, rows, 0, Strobe.RESTART, 0, len(rows))
     before = len(rows)
     if late:
         script.hand_over(0, new, len(waiting))
-        merged = run(1, new, len(waiting), RESTART, len(rows), late)
+        merged = run(1, new, len(waiting), Strobe.RESTART, len(rows), late)
         gone, joins, rows = late - len(merged), len(waiting), np.concatenate([waiting, merged])
     else:
         gone, joins, rows = before - len(waiting), 0, waiting
     for stage in range(2, exits + 1):
-        after = run(stage, rows, 0, ADVANCE, gone, joins)
+        after = run(stage, rows, 0, Strobe.ADVANCE, gone, joins)
         gone, joins, rows = len(rows) - len(after), 0, after
     return runs

@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import math
-import re
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from ...formats import InputError
-from ..engine import MOST, SUM_BITS
+from ..engine import MOST, NUMBER_BITS, SUM_BITS
 from ..integers.window import Window
 from ..npu import schedule
 from ..npu.tiles import Tile
 
-RTL = Path(__file__).parent / "rtl"
-ENGINE = RTL / "engine"
-ENGINE_PACKAGE_FILE = "engine_pkg.sv"
+LAYOUT = (
+    ("k T_P T_C runs B_P", "T_P, T_C: of the stacked tile"),
+    ("columns down filled", "B_P * C, B_R * R, rows that the last sample column holds"),
+    ("x_base y_base x_column y_column x_run y_run", ""),
+    ("slot_rows", "rows from one sample to the next of those side by side: V times an odd number"),
+)
+"""Words of a job that the NPU derives from the Fluid Batching Engine's layout, and the RTL's comments on them."""
 
+OF_LAYER = (
+    ("shift relu", ""),
+    ("R P C groups", ""),
+    ("steps", "tiles along P"),
+    ("share", "beats of a store between two loads, at most"),
+    ("rows rows_quotient rows_remainder", "of a block; divided by R"),
+    ("tile_quotient tile_remainder tile_words", "T_C divided by C; R * remainder"),
+    ("x_sample x_group x_tile x_block x_step", ""),
+    ("", "Inputs of a line of rows are `stride_x` words apart: of a line of the map, or of a whole sample if all are."),
+    ("along_P", "the inputs of the only row follow one another along P"),
+    ("line line_words of_beat beat_words", "rows and words of a line and of a beat"),
+    ("x_line x_wrap", "words from a line to the next, from the first line of a sample to beyond the last"),
+    ("block_at block_in_line x_lines", "rest of a block: rows, their words, whole lines"),
+    ("", "Places on the map of a row and of the window, in words and lines; beyond the map inputs are 0."),
+    ("stride_x stride_y span_x span_y block_x block_y", ""),
+    ("dilation_x dilation_y kernel_x kernel_y step_x step_y x_window x_channel", ""),
+    ("pad_x pad_y width height", ""),
+    ("w_base w_group w_step", ""),
+    ("y_sample y_group y_tile y_block", ""),
+)
+"""Words of a job that are in memory for each layer and batch size: sizes of the layer, and quotients of sizes."""
 
-@cache
-def fields() -> tuple[str, ...]:
-    """Names of the words of a job in their order: those of ``job_t`` in the engine's package."""
-    package = (ENGINE / f"{ENGINE_PACKAGE_FILE}.in").read_text(encoding="utf-8")
-    (members,) = re.findall(r"typedef struct packed \{((?:(?!typedef).)*)\} job_t;", package, re.DOTALL)
-    return tuple(name for row in re.findall(r"logic \[31:0\] ([^;]*);", members) for name in row.split(", "))
+LAYOUT_FIELDS, FIELDS = (
+    tuple(name for names, _ in rows for name in names.split()) for rows in (LAYOUT, (*LAYOUT, *OF_LAYER))
+)
+"""Names of the words that the NPU derives; of all words in their order, as ``engine_pkg::job_t`` has them."""
 
 
 class Job(NamedTuple):
@@ -85,7 +105,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     Returns
     -------
     list of int
-        Numbers of 32 bits, in the order of :func:`fields`.
+        Numbers of ``NUMBER_BITS`` bits, in the order of :data:`FIELDS`.
 
     Raises
     ------
@@ -104,16 +124,16 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     x_sample, y_sample, samples = groups * window.words, groups * C * R + job.gap, b // passes
     of_beat = max(words // stride_x, 1)
     kernel_y, kernel_x = (n * d for n, d in zip(window.kernel, window.dilation, strict=True))
-    # T_P inner rows further: so many channels, rows and columns of the window
+    # T_P inner rows further: channels, rows and columns of the window
     channels, within = divmod(T_P, window.kernel[0] * window.kernel[1])
     step_y, step_x = (n * d for n, d in zip(divmod(within, window.kernel[1]), window.dilation, strict=True))
-    # a tile of columns further: so many samples, and columns of one; a block: samples, lines, and rows in a line
+    # a tile of columns further: samples, and columns of one; a block further: samples, lines, and rows in a line
     turn, left = divmod(T_C, C)
     down, rest = divmod(job.rows, R)
     block_lines, at = divmod(rest, line)
     gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile))
     _, share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0)
-    found = {
+    values = {
         "k": job.code, "shift": job.shift, "relu": job.relu,
         "R": R, "P": P, "C": C, "groups": groups, "runs": passes,
         "T_P": T_P, "T_C": T_C, "steps": math.ceil(P / T_P), "share": share,
@@ -136,10 +156,11 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         "y_tile": turn * B_R * y_sample, "y_block": down * y_sample,
     }  # fmt: skip
     if window.joined:  # the whole sample is one line
-        found |= {"line": R, "line_words": R, "x_line": 0, "x_wrap": 0}
-        found |= {"block_at": rest, "block_in_line": rest, "x_lines": 0}
+        values |= {"line": R, "line_words": R, "x_line": 0, "x_wrap": 0}
+        values |= {"block_at": rest, "block_in_line": rest, "x_lines": 0}
     else:
         step = stride_y * width
-        found |= {"line": line, "line_words": line * stride_x, "x_line": step, "x_wrap": lines * step}
-        found |= {"block_at": at, "block_in_line": at * stride_x, "x_lines": block_lines * step}
-    return [int(found[name]) & 0xFFFFFFFF for name in fields()]
+        values |= {"line": line, "line_words": line * stride_x, "x_line": step, "x_wrap": lines * step}
+        values |= {"block_at": at, "block_in_line": at * stride_x, "x_lines": block_lines * step}
+    mask = 2**NUMBER_BITS - 1  # an address before the memory wraps
+    return [int(values[name]) & mask for name in FIELDS]

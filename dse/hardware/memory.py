@@ -11,20 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...formats import InputError
+from ..engine import BLOCKS_BITS, NUMBER_BITS, RECORD_WORDS, ROWS_BITS, WORD_BITS
 from ..integers.network import IntegerNetwork, Integers, ProductLayer
-from ..npu.fbcb import FbcbTable
+from ..npu.fbcb import K_BITS, FbcbTable
 from . import jobs
 from .program import TimedJob
 
-RECORD_WORDS = 64
-"""Words of 32 bits of a record; a wider port reads a whole beat for each."""
+MAX_WORDS = 2**NUMBER_BITS
+"""Words that an address reaches."""
 
-LAYOUT_WORDS = 15
-"""The first words of a job, which the NPU derives: ``engine_pkg::LAYOUT_WORDS``."""
-
-
-MAX_WORDS = 2**32
-"""Addresses have 32 bits."""
+PARTS = NUMBER_BITS // WORD_BITS
+"""Words that hold a number, the lowest first."""
 
 SCHEMA = "fluidb.memory/1"
 
@@ -37,7 +34,7 @@ class End(IntEnum):
     EXIT = 2  # the scheduler: the last layer of a stage
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A product in the memory; addresses in words of 16 bits.
 
     Attributes
@@ -64,11 +61,11 @@ class Place(NamedTuple):
     end: End
 
 
-class Memory(NamedTuple):
+class Image(NamedTuple):
     """The NPU's memory before the first batch: from address 0 on ``b_max`` records of each product, weights, maps."""
 
     words: Integers
-    places: dict[str, Place]
+    places: dict[str, Location]
     b_max: int
 
     def content(self) -> bytes:
@@ -76,49 +73,49 @@ class Memory(NamedTuple):
         return self.words.astype("<i2").tobytes()
 
 
-def record(job: jobs.Job, words: int, place: Place, entry: str, block_bits: int) -> list[int]:
+def record(job: jobs.Job, words: int, place: Location, entry: str, block_bits: int) -> list[int]:
     """A record: of a job what no layout decides alone, and the entry of the control block that it belongs to."""
     kept = jobs.descriptor(job, words, place.x, place.weights, place.y)
-    fields = dict(zip(jobs.fields(), kept, strict=True))
-    low = 2 + block_bits
-    code, blocks, last = int(entry[:2], 2), int(entry[2:low] or "0", 2), int(entry[low:] or "0", 2)
-    found = [*reversed(kept[LAYOUT_WORDS:]), fields["y_base"], fields["x_base"]]
-    found += [code << 24 | blocks << 16 | last + 1, int(place.end)]
-    return found + [0] * (RECORD_WORDS - len(found))
+    fields = dict(zip(jobs.FIELDS, kept, strict=True))
+    low = K_BITS + block_bits
+    code, blocks, last = int(entry[:K_BITS], 2), int(entry[K_BITS:low] or "0", 2), int(entry[low:] or "0", 2)
+    numbers = [*reversed(kept[len(jobs.LAYOUT_FIELDS) :]), fields["y_base"], fields["x_base"]]
+    numbers += [(code << BLOCKS_BITS | blocks) << ROWS_BITS | last + 1, int(place.end)]
+    return numbers + [0] * (RECORD_WORDS - len(numbers))
 
 
-def places_of(network: IntegerNetwork, order: list[str], first: int, b_max: int) -> tuple[dict[str, Place], int]:
+def places_of(network: IntegerNetwork, order: list[str], first: int, b_max: int) -> tuple[dict[str, Location], int]:
     """Where products, in the order in which they run, are from an address on; and the first address behind them."""
     products: list[Any] = [network.layer(name) for name in order]
     # a product reads what another wrote where it lies, if both agree on what is behind the channels of a sample
     readers = {layer.inputs[0]: layer.constant for layer in reversed(products) if layer.groups == 1}
-    found: dict[str, Place] = {}
+    places: dict[str, Location] = {}
     at = first
     for layer in products:
         (source,), weights = layer.inputs, at
         at += network.weights[layer.name].size
-        x_sample, before = layer.groups * network.window(layer).words, found.get(source)
+        x_sample, before = layer.groups * network.window(layer).words, places.get(source)
         joined = before is not None and (before.y_sample, before.filling) == (x_sample, layer.constant)
         x = before.y if before and joined else at
         at += 0 if joined else b_max * x_sample
         filling = readers.get(layer.name, 0)
         y, y_sample = at, (layer.shape[0] + bool(filling)) * layer.shape[1] * layer.shape[2]
         at += b_max * y_sample
-        found[layer.name] = Place(x, weights, y, x_sample, y_sample, joined, filling, End.EXIT)
+        places[layer.name] = Location(x, weights, y, x_sample, y_sample, joined, filling, End.EXIT)
     for layer, after in pairwise(products):
         if after.stage == layer.stage:
-            end = End.HOST if written_by_host(network, after, found[after.name]) else End.NEXT
-            found[layer.name] = found[layer.name]._replace(end=end)
-    return found, at
+            end = End.HOST if written_by_host(network, after, places[after.name]) else End.NEXT
+            places[layer.name] = places[layer.name]._replace(end=end)
+    return places, at
 
 
-def written_by_host(network: IntegerNetwork, layer: ProductLayer, place: Place) -> bool:
-    """Whether the host writes a product's inputs within its stage: those of earlier stages are there already."""
-    made = {item.name: item.stage for item in network.layers}
-    return not place.joined and made.get(layer.inputs[0]) == layer.stage
+def written_by_host(network: IntegerNetwork, layer: ProductLayer, place: Location) -> bool:
+    """Whether the host writes a product's inputs within its stage: inputs from earlier stages are there already."""
+    stages = {earlier.name: earlier.stage for earlier in network.layers}
+    return not place.joined and stages.get(layer.inputs[0]) == layer.stage
 
 
-def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb: FbcbTable, words: int) -> Memory:
+def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb: FbcbTable, words: int) -> Image:
     """The memory of a network on a design.
 
     Parameters
@@ -134,10 +131,10 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
 
     Returns
     -------
-    Memory
+    Image
         Records, weights and maps.
     """
-    size = max(2 * RECORD_WORDS, words)
+    size = max(PARTS * RECORD_WORDS, words)
     first = len(timed) * fbcb.b_max * size
     places, end = places_of(network, list(timed), first, fbcb.b_max)
     if end > MAX_WORDS:
@@ -150,15 +147,15 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
         place, shape, weights = places[name], network.layer(name).shape, network.weights[name].ravel()
         gap = place.y_sample - shape[0] * shape[1] * shape[2]
         for words_, one, entry in zip(layer, row, entries.entries, strict=True):
-            found = record(one.job._replace(gap=gap), words, place, entry, fbcb.block_bits)
-            words_[: 2 * RECORD_WORDS] = np.array(found, "<u4").view("<i2")
+            numbers = record(one.job._replace(gap=gap), words, place, entry, fbcb.block_bits)
+            words_[: PARTS * RECORD_WORDS] = np.array(numbers, "<u4").view("<i2")
         memory[place.weights : place.weights + len(weights)] = weights
         maps = memory[place.y : place.y + fbcb.b_max * place.y_sample].reshape(fbcb.b_max, -1)
         maps[:, place.y_sample - gap :] = place.filling
-    return Memory(memory, places, fbcb.b_max)
+    return Image(memory, places, fbcb.b_max)
 
 
-def map_text(network: IntegerNetwork, memory: Memory) -> str:
+def map_text(network: IntegerNetwork, memory: Image) -> str:
     """Where software finds what, ``fluidb.memory/1`` (docs/file-formats.md)."""
     rows = [
         {"name": name, "stage": network.layer(name).stage, **place._asdict(), "end": place.end.name.lower()}

@@ -34,7 +34,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     Returns
     -------
     dict of str to list of TimedJob
-        For each product by name those for batches of 1, 2, ... samples.
+        For each product by name its jobs for batches of 1, 2, ... samples.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     rows, cycles = costs.block_rows[places], costs.time_s[places] * design.platform.clock_hz
     layouts = [[(b, B_R, B_P, passes) for b, B_R, B_P, passes in row] for row in chosen.layouts.tolist()]
     products = {layer.name: layer for layer in network.layers if isinstance(layer, ProductLayer)}
-    found: dict[str, list[TimedJob]] = {}
+    jobs: dict[str, list[TimedJob]] = {}
     for index, place in enumerate(places):
         lowered = design.network.layers[place]
         layer = products.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
@@ -61,7 +61,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
                 f'{DESIGN_FILE}: layer "{lowered.name}": expected the sizes of {network.name}, found others; '
                 "search a design for the network file that `fluidb quantise` wrote"
             )
-        found[layer.name] = [
+        jobs[layer.name] = [
             TimedJob(
                 Job(
                     window, columns, layer.groups, layouts[index][b], int(codes[index, b]),
@@ -71,6 +71,6 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
             )
             for b in range(fbcb.b_max)
         ]  # fmt: skip
-    if missing := sorted(products.keys() - found.keys()):
+    if missing := sorted(products.keys() - jobs.keys()):
         raise InputError(f'{DESIGN_FILE}: expected a product "{missing[0]}", found none; search again')
-    return found
+    return jobs

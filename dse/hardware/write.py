@@ -5,33 +5,24 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from string import Template
 
 import numpy as np
 
 from ... import __version__
 from ...formats import InputError, check_own_folder, write_directory
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ..engine import MOST, WORD_BITS
 from ..npu.choices import Batching, Overlap
 from ..npu.design import DesignTable, read_design
 from ..npu.fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
 from ..npu.layouts import LayerKind, one_by_one
 from ..npu.side_by_side import power_of_two
-from .jobs import ENGINE, ENGINE_PACKAGE_FILE, RTL
+from .templates import ENGINE, ENGINE_PACKAGE_FILE, HEADER_FILE, MEMORY_FILE, PACKAGE_FILE, RTL, TESTBENCH_FILE, filled
 
 STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
-NPU_FILES = ("npu.sv", "npu_tb.cpp", "memory.hpp")
-PACKAGE_FILE = "fbe_pkg.sv"
-MEMORY_FILE = "fbcb.mem"
-HEADER_FILE = "fluidb_latency.h"
+NPU_FILES = ("npu.sv", "npu_tb.cpp")
 MEMORY, COMMANDS, MAP = IMAGE_FILES = "memory.bin", "commands.bin", "memory.json"
 """Of a network in integers, which the NPU's testbench runs."""
-
-MAX_ROWS = 2**16 - 1
-"""The engine counts rows with 16 bits."""
-
-WORD_BITS = 16
-"""Words of the engine."""
 
 MAX_CYCLES = 2**63 - 1
 """A decimal constant of C has at most that value."""
@@ -60,13 +51,13 @@ def _c_string(text: str) -> str:
     return '"' + "".join(c if plain.match(c := chr(byte)) else f"\\{byte:03o}" for byte in text.encode()) + '"'
 
 
-def _fill(template: str, comment: str, design: DesignTable, **values: object) -> str:
-    """Fill in a template of ``rtl/``; its ``origin`` is a comment that names the design of the file."""
+def _of_design(file: str, comment: str, design: DesignTable, **values: object) -> str:
+    """A file of a design, which a comment at its top names."""
     origin = [
         f"{comment} Network {_plain(design.network.name)} on {design.platform.name}, design {design.tile}.",
         f"{comment} Written by fluidb {__version__} from the design with SHA-256 {design.digest()}.",
     ]
-    return Template((RTL / template).read_text(encoding="utf-8")).substitute(values, origin="\n".join(origin))
+    return filled(file, "\n".join(origin), **values)
 
 
 def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
@@ -75,8 +66,8 @@ def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
     entries: list[str] = []
     for index, row in enumerate(fbcb.rows):
         entries += [f"// layer {index}: {_plain(row.layer)}", *(f"{int(entry, 2):0{digits}x}" for entry in row.entries)]
-    return _fill(
-        "fbcb.mem.in",
+    return _of_design(
+        MEMORY_FILE,
         "//",
         design,
         count=len(fbcb.rows) * fbcb.b_max,
@@ -96,28 +87,22 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     layers, batching = len(fbcb.rows), design.options.batching
     alone = [one_by_one(batching, LayerKind.of(layer)) for layer in design.network.layers if layer.gemm]
     row_bits = fbcb.b_max * fbcb.bits
-    codes = [
-        f"  localparam logic [K_BITS-1:0] K_{name.replace('1/2', 'HALF')} = {K_BITS}'b{code:0{K_BITS}b};"
-        for code, name in enumerate(K_NAMES)
-    ]
     rows = [
         f"      {index}: fbcb_row = {row_bits}'b{'_'.join(reversed(row.entries))};  // layer: {_plain(row.layer)}"
         for index, row in enumerate(fbcb.rows)
     ]
-    return _fill(
-        "fbe_pkg.sv.in",
+    return _of_design(
+        PACKAGE_FILE,
         "//",
         design,
         layers=layers,
         b_max=fbcb.b_max,
-        k_bits=K_BITS,
         block_bits=fbcb.block_bits,
         batch_bits=batch_bits(fbcb.b_max),
         entry_bits=fbcb.bits,
         address_bits=max(1, (layers * fbcb.b_max - 1).bit_length()),
         layer_bits=max(1, (layers - 1).bit_length()),
         count_bits=fbcb.b_max.bit_length(),
-        k_codes="\n".join(codes),
         literal=int(batching is Batching.EQ1),
         one_by_one="".join(str(int(is_)) for is_ in reversed(alone)),
         row_top=row_bits - 1,
@@ -130,8 +115,8 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     from ..npu.costs import samples_side_by_side
 
     words = int(design.platform.port.words)
-    if design.tile.T_R > MAX_ROWS:
-        raise InputError(f"{design.tile}: the engine expects a T_R of at most {MAX_ROWS:,}; search with --tile")
+    if design.tile.T_R > MOST:
+        raise InputError(f"{design.tile}: the engine expects a T_R of at most {MOST:,}; search with --tile")
     if (bits := design.platform.word_bits) != WORD_BITS:
         raise InputError(f"{design.platform.name}: word_bits: the engine expects {WORD_BITS}, found {bits}")
     if (macs := design.platform.macs_per_dsp) > 1:
@@ -141,8 +126,8 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
             f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "
             f"search again on a copy of the board with another width"
         )
-    samples = power_of_two(samples_side_by_side(design, fbcb))
-    return _fill("engine/engine_pkg.sv.in", "//", design, **design.tile._asdict(), W=words, S=samples)
+    samples = power_of_two(samples_side_by_side(design, fbcb))  # what is addressed by it needs no multiplier
+    return _of_design(ENGINE_PACKAGE_FILE, "//", design, **design.tile._asdict(), W=words, S=samples)
 
 
 def hardware_texts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[str, str]:
@@ -153,6 +138,7 @@ def hardware_texts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) 
     if design.options.overlap is Overlap.TILES:
         static += [*sorted(ENGINE.glob("*.sv")), *(RTL / name for name in NPU_FILES)]
         made[ENGINE_PACKAGE_FILE] = engine_package_text(design, fbcb)
+        made[TESTBENCH_FILE] = filled(TESTBENCH_FILE)
     return {path.name: path.read_text(encoding="utf-8") for path in static} | made
 
 
@@ -164,8 +150,8 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
     names = ['"input"', *(_c_string(row.name) for row in latency.exits)]
     cycles = [[[math.ceil(time_s * clock_hz) for time_s in row] for row in block] for block in table.tolist()]
     blocks = [",\n".join("     {" + ", ".join(map(str, row)) + "}" for row in block) for block in cycles]
-    return _fill(
-        "fluidb_latency.h.in",
+    return _of_design(
+        HEADER_FILE,
         " *",
         design,
         exits=len(latency.exits),
@@ -191,7 +177,9 @@ def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[st
     memory = memory_of(network, timed, fbcb, int(port.words))
     late = b_max // 3
     draw = np.random.default_rng(0)
-    samples = draw.integers(-(2**14), 2**14, (b_max + late, *network.shape)).astype(np.int16)
+    samples = draw.integers(-(2 ** (WORD_BITS - 2)), 2 ** (WORD_BITS - 2), (b_max + late, *network.shape)).astype(
+        np.int16
+    )
     script = Script(network, timed, memory, port, samples)
     preemption(script, late)
     return {MEMORY: memory.content(), COMMANDS: script.content(), MAP: map_text(network, memory)}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ...formats import AnyPath, InputError, Strict, open_arrays, validate
-from ..engine import MOST, SUM_BITS
+from ..engine import MOST, SUM_BITS, WORD_BITS
 from .window import Window
 
 INTEGER_FILE = "integer.npz"
@@ -21,7 +21,8 @@ SCHEMA: Literal["fluidb.integer/1"] = "fluidb.integer/1"
 HEADER = "network"
 """The array that holds the layers, as bytes of JSON."""
 
-LOW, HIGH = -(2**15), 2**15 - 1
+HIGH: int = 2 ** (WORD_BITS - 1) - 1
+LOW: int = -HIGH - 1
 MAX_EXPONENT = 64
 MAX_BYTES = 2**30
 """Most bytes of an array that is read."""
@@ -86,7 +87,7 @@ class ProductLayer(_Windowed):
     """
 
     op: Literal["product"] = "product"
-    channels: Size  # of a group, that of the constant included
+    channels: Size  # of a group, with the channel of the constant
     groups: Size
     constant: Annotated[int, Field(ge=0, le=HIGH)]  # 0: the layer has no bias
     shift: Shift
@@ -215,7 +216,7 @@ class IntegerNetwork(NamedTuple):
         return next(layer for layer in self.layers if layer.name == name)
 
     def size(self, name: str) -> Map:
-        """That of a layer's output, or of the input."""
+        """The size of a layer's output, or of the input."""
         return self.shape if name == "input" else self.layer(name).shape
 
     def window(self, layer: ProductLayer) -> Window:
@@ -250,13 +251,13 @@ def encode(network: IntegerNetwork, samples: NDArray[Any]) -> Integers:
     InputError
         If they have another shape, or values that are not finite.
     """
-    found = samples.reshape(*samples.shape[:2], 1, 1) if samples.ndim == 2 else samples
-    if found.shape[1:] != network.shape:
+    values = samples.reshape(*samples.shape[:2], 1, 1) if samples.ndim == 2 else samples
+    if values.shape[1:] != network.shape:
         sizes = " x ".join(map(str, samples.shape[1:]))
         raise InputError(f"samples: expected {' x '.join(map(str, network.shape))} values each, found {sizes}")
-    if not np.isfinite(found).all():
+    if not np.isfinite(values).all():
         raise InputError("samples: expected finite numbers, found others")
-    return np.clip(np.rint(found * 2.0**network.exponent), LOW, HIGH).astype(np.int16)
+    return np.clip(np.rint(values * 2.0**network.exponent), LOW, HIGH).astype(np.int16)
 
 
 def scaled(sums: NDArray[np.int64], shift: int, *, relu: bool = False) -> Integers:
@@ -276,8 +277,8 @@ def scaled(sums: NDArray[np.int64], shift: int, *, relu: bool = False) -> Intege
     ndarray of int16
         The results.
     """
-    found: Integers = np.clip((sums + (1 << shift >> 1)) >> shift, 0 if relu else LOW, HIGH).astype(np.int16)
-    return found
+    words: Integers = np.clip((sums + (1 << shift >> 1)) >> shift, 0 if relu else LOW, HIGH).astype(np.int16)
+    return words
 
 
 def neighbourhoods(maps: NDArray[Any], window: Window, beyond: float = 0) -> NDArray[Any]:
@@ -307,20 +308,20 @@ def neighbourhoods(maps: NDArray[Any], window: Window, beyond: float = 0) -> NDA
     sides = [(0, 0)] * (maps.ndim - 2) + list(zip(window.pad, after, strict=True))
     padded = np.pad(maps, sides, constant_values=beyond)
     (lines, columns), (down, right) = window.outputs, window.stride
-    found = np.empty((*maps.shape[:-2], *window.kernel, window.R), maps.dtype)
+    windows = np.empty((*maps.shape[:-2], *window.kernel, window.R), maps.dtype)
     for i, j in np.ndindex(*window.kernel):
         y, x = i * window.dilation[0], j * window.dilation[1]
         seen = padded[..., y : y + (lines - 1) * down + 1 : down, x : x + (columns - 1) * right + 1 : right]
-        found[..., i, j, :] = seen.reshape(*maps.shape[:-2], window.R)
-    return found
+        windows[..., i, j, :] = seen.reshape(*maps.shape[:-2], window.R)
+    return windows
 
 
 def with_constant(layer: ProductLayer, maps: NDArray[Any]) -> NDArray[Any]:
     """Maps by group, [sample][group][channel][height][width], as the engine reads them: with the constant's channel."""
-    found = maps.reshape(len(maps), layer.groups, -1, *maps.shape[2:])
+    grouped = maps.reshape(len(maps), layer.groups, -1, *maps.shape[2:])
     if not layer.constant:
-        return found
-    return np.concatenate([found, np.full_like(found[:, :, :1], layer.constant)], axis=2)
+        return grouped
+    return np.concatenate([grouped, np.full_like(grouped[:, :, :1], layer.constant)], axis=2)
 
 
 def _product(network: IntegerNetwork, layer: ProductLayer, maps: Integers) -> Integers:
@@ -341,11 +342,11 @@ def _pool(network: IntegerNetwork, layer: AveragePool | MaxPool, maps: Integers)
     size = network.size(layer.inputs[0])[1:]
     window = Window(maps.shape[1], size, layer.kernel, layer.shape[1:], layer.stride, layer.pad, layer.dilation)
     if isinstance(layer, MaxPool):
-        found: Integers = neighbourhoods(maps, window, LOW).max(axis=(-3, -2))
+        pooled: Integers = neighbourhoods(maps, window, LOW).max(axis=(-3, -2))
     else:
         sums = neighbourhoods(maps, window).astype(np.int64).sum(axis=(-3, -2))
-        found = scaled(sums * layer.factor, layer.shift)
-    return found.reshape(len(maps), *layer.shape)
+        pooled = scaled(sums * layer.factor, layer.shift)
+    return pooled.reshape(len(maps), *layer.shape)
 
 
 def run_layer(network: IntegerNetwork, layer: IntegerLayer, *maps: Integers) -> Integers:
@@ -392,19 +393,19 @@ def run_stage(network: IntegerNetwork, stage: int, maps: Mapping[str, Integers])
     dict of str to ndarray
         The output of each layer of the stage.
     """
-    found = dict(maps)
+    outputs = dict(maps)
     for layer in network.layers:
         if layer.stage == stage:
-            found[layer.name] = run_layer(network, layer, *(found[name] for name in layer.inputs))
-    return {layer.name: found[layer.name] for layer in network.layers if layer.stage == stage}
+            outputs[layer.name] = run_layer(network, layer, *(outputs[name] for name in layer.inputs))
+    return {layer.name: outputs[layer.name] for layer in network.layers if layer.stage == stage}
 
 
 def run(network: IntegerNetwork, samples: Integers) -> dict[str, Integers]:
     """The output of every layer for a batch of integer samples, which are ``input``. Shapes: (N, C, H, W)."""
-    found = {"input": samples}
+    outputs = {"input": samples}
     for stage in range(1, len(network.exits) + 1):
-        found |= run_stage(network, stage, found)
-    return found
+        outputs |= run_stage(network, stage, outputs)
+    return outputs
 
 
 def scores(network: IntegerNetwork, exit_: IntegerExit, maps: Mapping[str, Integers]) -> NDArray[np.float64]:
@@ -414,8 +415,8 @@ def scores(network: IntegerNetwork, exit_: IntegerExit, maps: Mapping[str, Integ
     if not exit_.softmax:
         return values
     shares = np.exp(values - values.max(axis=1, keepdims=True))
-    found: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
-    return found
+    probabilities: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
+    return probabilities
 
 
 def content(network: IntegerNetwork) -> bytes:
@@ -462,8 +463,8 @@ def read_integer(path: AnyPath) -> IntegerNetwork:
     except ValueError:
         raise InputError(f"{path}: {HEADER}: expected JSON, found other bytes") from None
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-        found = raw.get("schema") if isinstance(raw, dict) else None
-        raise InputError(f'{path}: schema: expected {SCHEMA}, found "{found}"; make it again with `fluidb quantise`')
+        schema = raw.get("schema") if isinstance(raw, dict) else None
+        raise InputError(f'{path}: schema: expected {SCHEMA}, found "{schema}"; make it again with `fluidb quantise`')
     header = validate(_Header, raw, path)
     weights, faults = {}, []
     for layer in header.layers:
@@ -473,7 +474,7 @@ def read_integer(path: AnyPath) -> IntegerNetwork:
         values = held.pop(f"weights:{layer.name}", None)
         if values is None or values.shape != wanted or values.dtype != np.int16:
             sizes_ = " x ".join(map(str, wanted))
-            faults.append(f"{path}: weights:{layer.name}: expected {sizes_} integers of 16 bits, found others")
+            faults.append(f"{path}: weights:{layer.name}: expected {sizes_} integers of {WORD_BITS} bits, found others")
         elif largest_sum(values) >= 2 ** (SUM_BITS - 1):
             faults.append(f"{path}: weights:{layer.name}: expected sums of at most {SUM_BITS} bits, found larger ones")
         else:
@@ -487,4 +488,4 @@ def read_integer(path: AnyPath) -> IntegerNetwork:
 def largest_sum(weights: Integers) -> int:
     """No sum of a product with these weights, rounding included, is larger than that."""
     largest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max())
-    return largest * 2**15 + (1 << SUM_BITS - 2)
+    return largest * -LOW + (1 << SUM_BITS - 2)

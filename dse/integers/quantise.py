@@ -15,7 +15,7 @@ from ...models.importers.names import LayerNames, plain_name
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
-from ..engine import SUM_BITS
+from ..engine import SUM_BITS, WORD_BITS
 from . import network as integer
 from .network import (
     HIGH,
@@ -43,7 +43,7 @@ MAX_BYTES = 2**30
 PART = 32
 """Samples that run at a time."""
 
-BITS = 15
+BITS = WORD_BITS - 1
 """Of a value, beside its sign."""
 
 Values = NDArray[np.float64]
@@ -90,7 +90,7 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
     path : Path
         An ONNX file.
     samples : Path
-        Calibration samples (``.npz``): the array ``input``, or that of the network's input; and ``label``, if known.
+        Calibration samples (``.npz``): the array ``input``, or named as the network's input; and ``label``, if known.
     exits : sequence of str, optional
         Outputs or nodes that answer; all outputs if not given.
 
@@ -121,9 +121,9 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
     made = _Maker(plain_name(path.stem), trained, largest, path).make()
     saturated, chosen = 0, []
     for part in _parts(inputs):
-        found = integer.run(made, integer.encode(made, part))
-        saturated += sum(int(np.count_nonzero((maps == LOW) | (maps == HIGH))) for maps in found.values())
-        chosen.append(_answers(made.exits, found))
+        outputs = integer.run(made, integer.encode(made, part))
+        saturated += sum(int(np.count_nonzero((maps == LOW) | (maps == HIGH))) for maps in outputs.values())
+        chosen.append(_answers(made.exits, outputs))
     reports = []
     for exit_, exact, ours in zip(made.exits, np.hstack(plain), np.hstack(chosen), strict=True):
         right = (None, None) if labels is None else (float((exact == labels).mean()), float((ours == labels).mean()))
@@ -142,12 +142,12 @@ def _answers(exits: Iterable[Any], maps: Mapping[str, NDArray[Any]]) -> NDArray[
     return np.stack([maps[exit_.layer].reshape(len(maps["input"]), -1).argmax(axis=1) for exit_ in exits])
 
 
-def write_quantised(found: Quantised, folder: Path, *, replace: bool = False) -> list[Path]:
+def write_quantised(quantised: Quantised, folder: Path, *, replace: bool = False) -> list[Path]:
     """Write a quantised network and its network file, both or none.
 
     Parameters
     ----------
-    found : Quantised
+    quantised : Quantised
         The network.
     folder : Path
         Destination.
@@ -165,7 +165,7 @@ def write_quantised(found: Quantised, folder: Path, *, replace: bool = False) ->
         If the folder is another's, or the file system refuses.
     """
     files: dict[str, str | bytes] = {
-        INTEGER_FILE: integer.content(found.network), NETWORK_FILE: network_text(found.file)
+        INTEGER_FILE: integer.content(quantised.network), NETWORK_FILE: network_text(quantised.file)
     }  # fmt: skip
     check_output(folder, replace)
     write_directory(folder, files, replace=replace)
@@ -185,28 +185,28 @@ def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[V
             raise InputError(f"{path}: expected an array {name} or input, found {', '.join(arrays.names) or 'none'}")
         sizes = arrays.header(source)[0]
         if len(sizes) not in (2, 4) or (*sizes[1:], 1, 1)[:3] != shape or sizes[0] < 1:
-            wanted, given = (" x ".join(map(str, item)) for item in (shape, sizes))
+            wanted, given = (" x ".join(map(str, size)) for size in (shape, sizes))
             raise InputError(f"{path}: {source}: expected samples x {wanted}, found {given}")
         if 8 * math.prod(sizes) > MAX_BYTES:
             raise InputError(
                 f"{path}: {source}: expected at most {MAX_BYTES // 8:,} values, found more; save fewer samples"
             )
-        found = arrays.read(source).astype(np.float64).reshape(-1, *shape)
+        values = arrays.read(source).astype(np.float64).reshape(-1, *shape)
         labels = None
         if "label" in arrays.names:
             if arrays.header("label")[0] != sizes[:1]:
                 raise InputError(f"{path}: label: expected a number for each of {sizes[0]} samples, found others")
             labels = arrays.read("label")
-    if not np.isfinite(found).all():
+    if not np.isfinite(values).all():
         raise InputError(f"{path}: {source}: expected finite numbers, found others")
-    return found, labels
+    return values, labels
 
 
 def _run_float(trained: Any, samples: Values) -> dict[str, Values]:
     """The samples, and the outputs of all layers for them, in floating point."""
-    found = {"input": samples}
+    outputs = {"input": samples}
     for layer in trained.layers:
-        maps = [found[name] for name in layer.inputs]
+        maps = [outputs[name] for name in layer.inputs]
         if layer.op == "add":
             made = maps[0] + maps[1]
         elif layer.op in ("product", "maxpool", "avgpool"):
@@ -223,14 +223,14 @@ def _run_float(trained: Any, samples: Values) -> dict[str, Values]:
                 made = seen.max(axis=(-3, -2)) if layer.op == "maxpool" else seen.mean(axis=(-3, -2))
         else:
             made = maps[0]
-        found[layer.name] = (np.maximum(made, 0) if layer.relu or layer.op == "relu" else made).reshape(
+        outputs[layer.name] = (np.maximum(made, 0) if layer.relu or layer.op == "relu" else made).reshape(
             -1, *layer.shape
         )
-    return found
+    return outputs
 
 
 def exponent_of(largest: float, limit: float) -> int:
-    """The largest exponent e with ``largest * 2**e <= limit``; that of 1 if there is nothing to scale.
+    """The largest exponent e with ``largest * 2**e <= limit``; the one of 1 if there is nothing to scale.
 
     Examples
     --------
@@ -256,7 +256,7 @@ class _Maker:
     def make(self) -> IntegerNetwork:
         """The network."""
         layers: list[IntegerLayer] = []
-        for layer in sorted(self.trained.layers, key=lambda item: item.stage):
+        for layer in sorted(self.trained.layers, key=lambda layer: layer.stage):
             try:
                 layers.append(self.layer(layer))
             except InputError as error:
@@ -265,7 +265,7 @@ class _Maker:
                 why = f"no scale holds its inputs, weights and outputs ({error.faults[0]})"  # its record knows no layer
                 raise InputError(f'{self.path}: layer "{layer.name}": {why}') from None
             self.exponents[layer.name] = layers[-1].exponent
-        exits = [IntegerExit(**item._asdict()) for item in self.trained.exits]
+        exits = [IntegerExit(**exit_._asdict()) for exit_ in self.trained.exits]
         return IntegerNetwork(
             self.name, integer.Map(*self.trained.shape), self.exponents["input"], layers, exits, self.weights
         )
@@ -309,20 +309,20 @@ class _Maker:
                 weights = np.concatenate([weights, rows], axis=1)
             if constant > 2 ** (BITS - 1) or shift >= SUM_BITS or np.abs(weights).max() > HIGH:
                 continue
-            found = np.ascontiguousarray(weights, np.int16)
-            if integer.largest_sum(found) < 2 ** (SUM_BITS - 1):
+            words = np.ascontiguousarray(weights, np.int16)
+            if integer.largest_sum(words) < 2 ** (SUM_BITS - 1):
                 break
         else:
             raise InputError(f'{self.path}: layer "{layer.name}": no scale holds its weights, bias and outputs')
-        self.weights[layer.name] = found
+        self.weights[layer.name] = words
         return ProductLayer(
-            **base, exponent=exponent, groups=layer.groups, channels=found.shape[1] // taps, constant=constant,
+            **base, exponent=exponent, groups=layer.groups, channels=words.shape[1] // taps, constant=constant,
             shift=shift, relu=layer.relu,
         )  # fmt: skip
 
     def place(self, layer: Any) -> int:
         """The inner index, within a channel, that lies inside the map at every output position."""
-        shapes = {"input": self.trained.shape} | {item.name: item.shape for item in self.trained.layers}
+        shapes = {"input": self.trained.shape} | {earlier.name: earlier.shape for earlier in self.trained.layers}
         size = shapes[layer.inputs[0]][1:]
         inside = []
         ways = zip(layer.kernel, layer.shape[1:], layer.stride, layer.pad, layer.dilation, size, strict=True)
@@ -383,7 +383,7 @@ def network_file(network: IntegerNetwork, path: Path) -> NetworkFile:
     Raises
     ------
     InputError
-        If the layers that only an exit needs do not hang on a single layer, behind that of the exit before.
+        If the layers that only an exit needs do not hang on a single layer, behind the layer of the exit before.
     """
     needed: dict[str, int] = {}  # the last stage that needs each layer
 

@@ -21,7 +21,7 @@ class Window(NamedTuple):
 
     @classmethod
     def of_product(cls, R: int, P: int) -> Window:
-        """That of a bare product, whose inputs are [P][R]."""
+        """The window of a bare product, whose inputs are [P][R]."""
         return cls(P, (1, R), (1, 1), (1, R))
 
     @property

@@ -8,18 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...platforms import Board
+from ..engine import BEAT_BITS, FLIGHT_BITS, SUM_BITS, WORD_BITS
 from .tiles import Tile, Tiles
 
 Ints = NDArray[np.int64]
 
-EXTRA_BITS = 16
-"""Bits of a sum beyond those of a product: 48 with words of 16 bits, as a DSP's adder has."""
-
-BEATS_IN_FLIGHT = 128
-"""Beats that may be asked for before their words come."""
-
-BEAT_BITS = 4 + 4 * 32
-"""What the engine notes of each of them, beside a bit for each of its words."""
+EXTRA_BITS = SUM_BITS - 2 * WORD_BITS
+"""Bits of a sum beyond those of a product, also where a board's words are others than the engine's."""
 
 CELLS = 12
 """A bank goes to look-up tables if it takes at most 12 cells of four for each block RAM of 18 Kb, as in Yosys."""
@@ -121,7 +116,7 @@ def banks_of(board: Board, tiles: Tiles | Tile) -> dict[str, Bank]:
         "inputs": Bank(2 * T_P * across, word, 2 * (-(-half // across) + spare)),
         "sums": Bank(2 * V * T_C, np.full_like(T_R, 2 * board.word_bits + EXTRA_BITS), of_pixel),
         "stores": Bank(2 * V * beat * -(-T_C // beat), word, 2 * of_pixel),
-        "beats": Bank(np.ones_like(T_R), noted, np.full_like(T_R, BEATS_IN_FLIGHT)),
+        "beats": Bank(np.ones_like(T_R), noted, np.full_like(T_R, 2**FLIGHT_BITS)),
     }
 
 

@@ -11,16 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..engine import SUM_BITS, WORD_BITS
 from .tiles import Tile, Tiles
 
 Values = NDArray[np.float64]
-
-WORD_BITS = 16
-"""Bits of the engine's words."""
-
-SUM_BITS = 48
-"""Bits of its sums."""
-
 
 FBE_FLIP_FLOPS = 45
 """Flip-flops of the Fluid Batching Engine beside those of its entries, at most."""

@@ -19,6 +19,7 @@ from pydantic import Field
 from ...formats import Strict
 from ...platforms import LUT_KEYS, Board
 from ...platforms.board import ONE_PIXEL
+from ..engine import WORD_BITS
 from . import logic
 from .banks import Bank, Placed, banks_of, place, small
 from .logic import NO_ENTRIES, Entries, Logic
@@ -164,7 +165,7 @@ GROWING: dict[Resource, Callable[[Demand], Any]] = {
 def counts_logic(board: Board) -> bool:
     """True if look-up tables and flip-flops are counted: the board states both, and its words are the engine's."""
     stated = None not in (board.block_rams, board.luts, board.flip_flops)
-    return stated and board.word_bits == logic.WORD_BITS
+    return stated and board.word_bits == WORD_BITS
 
 
 class Supply(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine import DRAIN, IN_FLIGHT, START
 from .kernels import (
     fewest_blocks,
     formula,
@@ -44,20 +45,11 @@ class EngineTimes(NamedTuple):
     words_per_cycle: Any  # off chip, if all transfers overlap
 
 
-START = 2
-"""Cycles from the last word of a tile to its first product, beside the latency."""
-
-IN_FLIGHT = 3
-"""Cycles from reading a partial sum to writing it: a tile takes at least as many, with rows side by side too."""
-
 CODES = 64
 """Codes of the blocks, at most."""
 
 FEWEST_ROWS = 64
 """A block has as many rows at least, unless no more fit."""
-
-DRAIN = 13
-"""Cycles from the last product to the first word stored, beside those of the tree of adders."""
 
 
 @formula

@@ -12,7 +12,7 @@ WORD_BITS = 32
 """Width of a value of a map."""
 
 
-class Place(NamedTuple):
+class StageHost(NamedTuple):
     """A machine that runs whole stages."""
 
     name: str
@@ -21,7 +21,7 @@ class Place(NamedTuple):
     layer_s: float = 0.0  # fixed time of a layer with weights
 
 
-def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> list[float]:
+def run_in_turn(network: RowNetwork, places: Sequence[StageHost], owner: str) -> list[float]:
     """Times to the exits if each stage runs on one place: Edgent, the triple partition network, or one device.
 
     Where the place changes, the map at the exit is sent to the next one.
@@ -30,7 +30,7 @@ def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> lis
         raise InputError(
             f"{network.name}: expected a place for each of {len(network.ends)} stages, found {len(places)}"
         )
-    found, total, at, first = [], 0.0, owner, 0
+    exit_s, total, at, first = [], 0.0, owner, 0
     trunk = network.trunk.units
     for number, (place, end) in enumerate(zip(places, network.ends, strict=True)):
         if place.name != at:
@@ -46,6 +46,6 @@ def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> lis
         flops = sum(layer.row_flops * layer.shape.height for layer in rows) + sum(layer.flops for layer in wholes)
         products = sum(layer.has_product for layer in rows) + sum(layer.weights > 0 for layer in wholes)
         total += flops / (1e9 * place.gflop_s) + products * place.layer_s
-        found.append(total)
+        exit_s.append(total)
         first = end
-    return found
+    return exit_s

@@ -58,11 +58,11 @@ class Gather(NamedTuple):
         return self.gather_s + self.compute_s
 
 
-class Memory(NamedTuple):
+class FixedMemory(NamedTuple):
     """Bytes that a network needs beside the maps of its blocks."""
 
     rows: float  # weights of the layers that run in rows, on every device that computes rows
-    wholes: float  # weights of those that need a whole map, on the device that runs them
+    wholes: float  # weights of the layers that need a whole map, on the device that runs them
     gathered: float  # the largest of these maps
 
 
@@ -76,7 +76,7 @@ class Blocks:
         wholes = sum(layer.weights for chain in network.chains for layer in chain.tail)
         wholes += sum(layer.weights for unit in units for gate in unit.gates for layer in gate.layers)
         maps = [_last_map(network, number).words for number, chain in enumerate(network.chains) if chain.tail]
-        self.beside = Memory(*(word_bytes * words for words in (rows, wholes, max(maps, default=0))))
+        self.beside = FixedMemory(*(word_bytes * words for words in (rows, wholes, max(maps, default=0))))
         self.fused, self.barriers = cache(self._fused), cache(self._barriers)
 
     def units(self, span: Span) -> Sequence[RowUnit]:
@@ -131,11 +131,11 @@ class Blocks:
         units = self.units(span)
         if not any(unit.gates for unit in units):
             return []
-        needs, found = self.needs(span), []
+        needs, barriers = self.needs(span), []
         flops, products = np.zeros((2, units[-1].shape.height + 1)), 0
         for unit in units:
             for place, layer in enumerate(unit.layers):
-                found += [
+                barriers += [
                     Barrier(flops[0].copy(), flops[1].copy(), products, gate)
                     for gate in unit.gates
                     if gate.place == place
@@ -143,7 +143,7 @@ class Blocks:
                 if layer.name in needs:
                     flops += layer.row_flops * np.array(needs[layer.name], dtype=float)
                     products += layer.has_product
-        return found
+        return barriers
 
 
 class Costs:
@@ -158,12 +158,12 @@ class Costs:
     ) -> None:
         self.blocks, self.network, self.zeta, self.host = blocks, blocks.network, zeta, host
         self.names = list(names)
-        members = [item for item in cluster.devices if item.name in names]
+        members = [device for device in cluster.devices if device.name in names]
         links = {link.device: link for link in cluster.links}
-        wires = [cluster.uplink or links[item.name] for item in members]
-        rate = np.array([1e9 * item.gflop_s for item in members])
+        wires = [cluster.uplink or links[device.name] for device in members]
+        rate = np.array([1e9 * device.gflop_s for device in members])
         self.host_flop_s = float(rate[host])
-        memory = np.array([1e9 * item.memory_gb for item in members])
+        memory = np.array([1e9 * device.memory_gb for device in members])
         memory[host] -= blocks.beside.wholes
         left = memory[host] - with_rows * blocks.beside.rows
         self.host_fits = bool(rate[host] > 0 and left >= blocks.beside.gathered)
@@ -173,7 +173,7 @@ class Costs:
             rate[host] = 0.0
         self.devices = kernels.Devices(
             rate,
-            np.array([item.layer_s for item in members]),
+            np.array([device.layer_s for device in members]),
             np.array([1e6 * wire.mbit_s / 8 for wire in wires]),
             np.array([wire.latency_s for wire in wires]),
             memory,

@@ -56,16 +56,16 @@ class PartitionExplanation(NamedTuple):
     @property
     def twice_share(self) -> float:
         """Rows that are computed once more than needed, as a share of those computed."""
-        layers = [layer for item in self.blocks for layer in item.layers]
+        layers = [layer for block in self.blocks for layer in block.layers]
         return sum(layer.twice for layer in layers) / sum(layer.computed for layer in layers)
 
     def block(self, name: str) -> BlockExplanation:
         """The block with a layer."""
-        found = next((item for item in self.blocks if any(layer.name == name for layer in item.layers)), None)
-        if found is None:
-            known = ", ".join(item.block.name for item in self.blocks)
+        holder = next((each for each in self.blocks if any(layer.name == name for layer in each.layers)), None)
+        if holder is None:
+            known = ", ".join(each.block.name for each in self.blocks)
             raise InputError(f'layer: expected one that runs in a block, e.g. {known}; found "{name}"')
-        return found
+        return holder
 
 
 def explain_partition(table: PartitionTable) -> PartitionExplanation:
@@ -81,7 +81,7 @@ def explain_partition(table: PartitionTable) -> PartitionExplanation:
                 sum(block.link_bytes[k] for block in table.blocks), sum(step.sent_bytes[k] for step in table.steps),
             )
         )  # fmt: skip
-    return PartitionExplanation(table, [_block(item, table.devices) for item in table.blocks], devices)
+    return PartitionExplanation(table, [_block(block, table.devices) for block in table.blocks], devices)
 
 
 def _block(block: BlockRows, names: list[str]) -> BlockExplanation:

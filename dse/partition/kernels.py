@@ -45,7 +45,7 @@ class Block(NamedTuple):
     source_height: int  # rows of the input
     source_bytes: float  # of a row of the input
     row_bytes: float  # of a row of the output
-    is_first: bool  # the input is that of the network, which only the owner holds
+    is_first: bool  # the input is the input of the network, which only the owner holds
 
 
 @compiled()
@@ -108,12 +108,12 @@ def least_starts(block, devices):
     A share that begins later needs no more room. So if the rest can be computed from a row, it can be from each later.
     """
     count = len(devices.flop_s)
-    found = np.full(count + 1, len(block.need_first) - 1)
+    starts = np.full(count + 1, len(block.need_first) - 1)
     for k in range(count - 1, -1, -1):
-        found[k] = found[k + 1]
-        while found[k] > 0 and has_room(block, devices, k, found[k] - 1, found[k + 1]):
-            found[k] -= 1
-    return found
+        starts[k] = starts[k + 1]
+        while starts[k] > 0 and has_room(block, devices, k, starts[k] - 1, starts[k + 1]):
+            starts[k] -= 1
+    return starts
 
 
 @compiled()

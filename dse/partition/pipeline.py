@@ -18,7 +18,7 @@ IMAGES = 8
 
 
 class ChosenSchedule(NamedTuple):
-    """A schedule of a partition; ``lanes`` are those of its latency table, if that was written."""
+    """A schedule of a partition; ``lanes`` are the lanes of its latency table, if it was written."""
 
     partition: PartitionTable
     schedules: Pipelining
@@ -41,11 +41,11 @@ def pipeline_partition(
     if timeline is not None:
         check_free(timeline, replace, apart=[output, *(folder / name for name in TABLE_FILES)])
     partition = read_partition(folder)
-    found = pipelining(partition)
-    chosen = found.within(latency_s)
+    schedules = pipelining(partition)
+    chosen = schedules.within(latency_s)
     if chosen is None:
         raise InputError(
-            f"latency: expected at least {1e3 * found.alone_s:.3g} ms, the time of an image alone, found "
+            f"latency: expected at least {1e3 * schedules.alone_s:.3g} ms, the time of an image alone, found "
             f"{1e3 * latency_s:.3g} ms"
         )
     lanes = None
@@ -55,4 +55,4 @@ def pipeline_partition(
             lanes = write_partition(output, partition, table, replace=replace).lanes
         if timeline is not None:
             write_partition_timeline(partition, chosen, IMAGES, timeline, replace=replace)
-    return ChosenSchedule(partition, found, chosen, lanes)
+    return ChosenSchedule(partition, schedules, chosen, lanes)

@@ -20,7 +20,7 @@ class BlockStep(NamedTuple):
 
 
 class BlockPlan(NamedTuple):
-    """The blocks of a network, by stage, of which each may have none."""
+    """The blocks of a network, by stage; a stage may have none."""
 
     trunk: tuple[tuple[BlockStep, ...], ...]
     branches: tuple[tuple[BlockStep, ...], ...]
@@ -145,12 +145,12 @@ class _State(NamedTuple):
     @property
     def steps(self) -> list[BlockStep]:
         """The steps, first to last."""
-        found = []
+        steps = []
         here: _State | None = self
         while here is not None:
-            found += [here.step] if here.step is not None else []
+            steps += [here.step] if here.step is not None else []
             here = here.before
-        return found[::-1]
+        return steps[::-1]
 
 
 def _optimal(costs: Costs) -> BlockPlan:
@@ -161,11 +161,11 @@ def _optimal(costs: Costs) -> BlockPlan:
     """
     network = costs.network
     states, first, reach = [_State(0.0, costs.held_at_start())], 0, 1.0
-    for number, (end, item) in enumerate(zip(network.ends, network.exits, strict=True)):
+    for number, (end, exit_) in enumerate(zip(network.ends, network.exits, strict=True)):
         weight = max(reach, 1e-9)  # of the samples that run the stage; where none does, the faster is still the better
         states = _shortest(costs, Span(len(network.branches), first, end), states, weight)
         states = [_with_branch(costs, number, state, weight) for state in states]
-        first, reach = end, reach - item.rate
+        first, reach = end, reach - exit_.rate
     best = min(states, key=_cost)
     bounds = zip((0, *network.ends), network.ends, strict=False)
     trunk = [tuple(step for step in best.steps if first < step.span.end <= end) for first, end in bounds]
@@ -181,8 +181,8 @@ def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) ->
             span = Span(whole.chain, first, end)
             befores = at[first] if costs.by_halo else [min(at[first], key=_cost)]
             rows = costs.shares(span)
-            found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
-            cost_s, before = min(found, key=lambda item: item[0])
+            ways = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
+            cost_s, before = min(ways, key=lambda way: way[0])
             at[end].append(_State(cost_s, rows, BlockStep(span, rows), before, before.branches))
     return at[whole.end]
 
@@ -190,11 +190,11 @@ def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) ->
 def _with_branch(costs: Costs, number: int, state: _State, weight: float) -> _State:
     """The state with the cost and the steps of the branch of an exit, and of the layers that need a whole map."""
     part = Span(number, 0, len(costs.network.branch_units(number)))
-    found = [
-        item._replace(cost_s=item.cost_s + weight * costs.gather(number, item.rows).time_s)
-        for item in _shortest(costs, part, [_State(state.cost_s, state.rows)], weight)
+    states = [
+        branch._replace(cost_s=branch.cost_s + weight * costs.gather(number, branch.rows).time_s)
+        for branch in _shortest(costs, part, [_State(state.cost_s, state.rows)], weight)
     ]
-    best = min(found, key=_cost)
+    best = min(states, key=_cost)
     return state._replace(cost_s=best.cost_s, branches=(*state.branches, tuple(best.steps)))
 
 

@@ -45,31 +45,31 @@ class ScheduleStep(NamedTuple):
 
 def steps_of(table: PartitionTable) -> list[ScheduleStep]:
     """The steps of an image that runs to the end, in the order in which they run."""
-    found: list[BlockRows | WholeStep] = [*table.blocks, *table.wholes]
-    found.sort(key=lambda step: (step.stage, isinstance(step, WholeStep)))  # stable: blocks are in execution order
+    records: list[BlockRows | WholeStep] = [*table.blocks, *table.wholes]
+    records.sort(key=lambda step: (step.stage, isinstance(step, WholeStep)))  # stable: blocks are in execution order
     steps: list[ScheduleStep] = []
-    for item in found:
-        gates = item.gates if isinstance(item, BlockRows) else []
-        parts = [_step(table, part) for part in (item, *gates) if part.time_s > 0]
+    for record in records:
+        gates = record.gates if isinstance(record, BlockRows) else []
+        parts = [_step(table, part) for part in (record, *gates) if part.time_s > 0]
         steps += [step for step in parts if step.taken]  # a block may do nothing but wait for its gates
-        if isinstance(item, BlockRows) and any(gate.time_s for gate in gates):
-            wait_s = min(item.wait_s) - sum(gate.time_s for gate in gates)
+        if isinstance(record, BlockRows) and any(gate.time_s for gate in gates):
+            wait_s = min(record.wait_s) - sum(gate.time_s for gate in gates)
             steps[-1] = steps[-1]._replace(wait_s=max(0.0, wait_s))
     return steps
 
 
-def _step(table: PartitionTable, item: BlockRows | WholeStep) -> ScheduleStep:
+def _step(table: PartitionTable, record: BlockRows | WholeStep) -> ScheduleStep:
     names = table.devices
     links = ["uplink" if table.cluster.uplink else f"{name} link" for name in names]
-    if isinstance(item, BlockRows):
-        name, transfers_s, computes_s = item.name, item.transfer_s, item.compute_s
+    if isinstance(record, BlockRows):
+        name, transfers_s, computes_s = record.name, record.transfer_s, record.compute_s
     else:
-        sends = zip(names, item.sent_bytes, strict=True)
+        sends = zip(names, record.sent_bytes, strict=True)
         name, transfers_s = (
-            item.layers[0],
-            [item.gather_s * (sent > 0 or device == item.device) for device, sent in sends],
+            record.layers[0],
+            [record.gather_s * (sent > 0 or device == record.device) for device, sent in sends],
         )
-        computes_s = [item.compute_s * (device == item.device) for device in names]
+        computes_s = [record.compute_s * (device == record.device) for device in names]
     transfer_s: dict[str, float] = {}
     for link, time_s in zip(links, transfers_s, strict=True):
         transfer_s[link] = max(time_s, transfer_s.get(link, 0.0))
@@ -77,7 +77,7 @@ def _step(table: PartitionTable, item: BlockRows | WholeStep) -> ScheduleStep:
     taken |= {
         f"{device} processor": (time_s, link) for device, time_s, link in zip(names, computes_s, links, strict=True)
     }
-    return ScheduleStep(name, item.stage, {resource: pair for resource, pair in taken.items() if pair[0]})
+    return ScheduleStep(name, record.stage, {resource: pair for resource, pair in taken.items() if pair[0]})
 
 
 class _Calendar:
@@ -98,17 +98,17 @@ class _Calendar:
             return begin_s
         ends = [end for _, end in self.taken]
         gaps = zip(ends, [*(begin for begin, _ in self.taken[1:]), self.taken[0][0] + whole], strict=True)
-        found = []
+        begins_s = []
         for gap, until in gaps:
             # the first round in which this gap ends late enough
             turns = math.ceil((ready_s - until + time_s - slack_s) / whole)
             begin_s = max(ready_s, gap + turns * whole)
             if begin_s + time_s <= until + turns * whole + slack_s:
-                found.append(begin_s)
-        if not found:
+                begins_s.append(begin_s)
+        if not begins_s:
             return None
-        insort(self.taken, (min(found) % whole, min(found) % whole + time_s))
-        return min(found)
+        insort(self.taken, (min(begins_s) % whole, min(begins_s) % whole + time_s))
+        return min(begins_s)
 
 
 def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[DeviceTask] | None:
@@ -134,21 +134,21 @@ def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Device
 
 def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
     """Time for which one image takes each link and processor."""
-    reach = 1 - np.append(0.0, np.cumsum([item.rate for item in table.exits])[:-1])
-    found = {f"{name} {part}": 0.0 for name in table.devices for part in ("link", "processor")}
+    reach = 1 - np.append(0.0, np.cumsum([exit_.rate for exit_ in table.exits])[:-1])
+    times_s = {f"{name} {part}": 0.0 for name in table.devices for part in ("link", "processor")}
     if table.cluster.uplink:
-        found = {"uplink": 0.0} | {name: 0.0 for name in found if name.endswith("processor")}
+        times_s = {"uplink": 0.0} | {name: 0.0 for name in times_s if name.endswith("processor")}
     for step in steps_of(table):
         share = 1.0 if to_end else float(reach[step.stage - 1])
         for name, (time_s, _) in step.taken.items():
-            found[name] += share * time_s
-    return found
+            times_s[name] += share * time_s
+    return times_s
 
 
 class Schedule(NamedTuple):
     """A schedule of images that follow each other."""
 
-    interval_s: float  # from the start of an image to that of the next, if all run to the end
+    interval_s: float  # from the start of an image to the start of the next, if all run to the end
     mean_interval_s: float  # on average over the exits; shorter only if images run one at a time
     exit_s: list[float]  # from the start of an image to each exit
     tasks: list[DeviceTask]  # of one image
@@ -174,7 +174,7 @@ class Pipelining(NamedTuple):
     choices: list[Schedule]
 
     def gain(self, choice: Schedule) -> float:
-        """Ratio of images a second to one at a time, each of which leaves at its exit."""
+        """Images a second, as a ratio to images that run one at a time and leave at their exits."""
         return self.average_s / choice.mean_interval_s
 
     @property
@@ -184,7 +184,7 @@ class Pipelining(NamedTuple):
 
     def within(self, latency_s: float) -> Schedule | None:
         """The schedule with the shortest interval in which an image takes at most ``latency_s``."""
-        return next((item for item in self.choices if item.latency_s <= latency_s * (1 + NEARLY)), None)
+        return next((choice for choice in self.choices if choice.latency_s <= latency_s * (1 + NEARLY)), None)
 
 
 def pipelining(table: PartitionTable) -> Pipelining:
@@ -198,9 +198,9 @@ def pipelining(table: PartitionTable) -> Pipelining:
         tasks = schedule(table, interval_s)
         if tasks is None:
             continue
-        found = Schedule(interval_s, interval_s, _exit_s(table, tasks), tasks)
-        if found.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
-            choices.append(found)
+        candidate = Schedule(interval_s, interval_s, _exit_s(table, tasks), tasks)
+        if candidate.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
+            choices.append(candidate)
     most = max(busy_s(table, to_end=False).values())
     return Pipelining(one.latency_s, table.average_s, busy, most, [*choices, one])
 
@@ -221,7 +221,7 @@ def _exit_s(table: PartitionTable, tasks: list[DeviceTask]) -> list[float]:
 
 def _average_s(table: PartitionTable, exit_s: list[float]) -> float:
     """Average time over the exits."""
-    return float(np.dot([item.rate for item in table.exits], exit_s))
+    return float(np.dot([exit_.rate for exit_ in table.exits], exit_s))
 
 
 def pipelined_table(table: PartitionTable, choice: Schedule, groups: int = 1) -> LatencyTable:

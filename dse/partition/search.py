@@ -22,7 +22,7 @@ MOST_SUBSETS = 4096
 """Most subsets of devices that are compared."""
 
 MOST_TIMES = 5_000_000
-"""Most times of blocks that a search computes: those of some minutes."""
+"""Most times of blocks that a search computes; more would take longer than some minutes."""
 
 
 class Partitioner:
@@ -31,7 +31,7 @@ class Partitioner:
     def __init__(self, network: RowNetwork, cluster: Cluster, options: PartitionOptions) -> None:
         self.network, self.cluster, self.options = network, cluster, options
         self.blocks = Blocks(network, cluster.word_bits / 8)
-        self.names = [item.name for item in cluster.devices]
+        self.names = [device.name for device in cluster.devices]
 
     def partition(self, names: Sequence[str]) -> PartitionTable:
         """The partition over these devices, which are in the cluster's order."""
@@ -64,7 +64,7 @@ class Partitioner:
         return self._tabulated(*best)
 
     def _check_times(self, subsets: int) -> None:
-        """Refuse a search over so many subsets that would take very long, by about how many times it computes."""
+        """Refuse a search over more subsets than some minutes allow, by about how many times it computes."""
         times = 0
         for first, end in pairwise((0, *self.network.ends)):
             units = end - first
@@ -82,7 +82,7 @@ class Partitioner:
 
     def planned(self, names: Sequence[str]) -> tuple[Costs, BlockPlan]:
         """The blocks; the strongest of the devices that leaves room for all maps runs what needs a whole one."""
-        rate = {item.name: item.gflop_s for item in self.cluster.devices}
+        rate = {device.name: device.gflop_s for device in self.cluster.devices}
         strongest = sorted(range(len(names)), key=lambda k: -rate[names[k]])
         hosts = []
         for with_rows, host in product((True, False), strongest):
@@ -123,10 +123,10 @@ class Partitioner:
         """Subsets of devices that differ in more than names, small ones first."""
         links = {link.device: link.model_dump(exclude={"device"}) for link in self.cluster.links}
         groups: dict[str, list[str]] = {}
-        for item in self.cluster.devices:
-            if item.name in names:
-                facts = (item.model_dump(exclude={"name"}), links.get(item.name), item.name == self.cluster.owner)
-                groups.setdefault(repr(facts), []).append(item.name)
+        for device in self.cluster.devices:
+            if device.name in names:
+                facts = (device.model_dump(exclude={"name"}), links.get(device.name), device.name == self.cluster.owner)
+                groups.setdefault(repr(facts), []).append(device.name)
         sizes = [range(len(group) + 1) for group in groups.values()]
         count = math.prod(map(len, sizes))
         if count > MOST_SUBSETS:
@@ -142,15 +142,15 @@ class Partitioner:
 
 def _average_s(costs: Costs, plan: BlockPlan) -> float:
     """Average time over the exits."""
-    return float(np.dot([item.rate for item in costs.network.exits], _exit_s(costs, plan)))
+    return float(np.dot([exit_.rate for exit_ in costs.network.exits], _exit_s(costs, plan)))
 
 
 def _exit_s(costs: Costs, plan: BlockPlan) -> list[float]:
     """Time to each exit."""
-    total, found = 0.0, []
+    total, exit_s = 0.0, []
     for number, (steps, end) in enumerate(plan.stages(costs.held_at_start())):
         for step, held in steps:
             total += costs.time_s(*step, held)
         total += costs.gather(number, end).time_s
-        found.append(total)
-    return found
+        exit_s.append(total)
+    return exit_s

@@ -49,17 +49,17 @@ def study(
     alone = None
     with suppress(InputError):
         alone = search.partition([cluster.owner])
-    found: list[Study] = []
+    studies: list[Study] = []
     for done, count in enumerate(counts, 1):
         try:
             names = search.first_devices(count)
             every = search.partition(names)
         except InputError as fault:
-            if left_out is None or (done == len(counts) and not found):
+            if left_out is None or (done == len(counts) and not studies):
                 raise
             left_out(count, fault)
         else:
-            found.append(Study(every, alone, search.best_subset(names, progress) if subsets else None))
+            studies.append(Study(every, alone, search.best_subset(names, progress) if subsets else None))
         if progress is not None and not subsets:
             progress(done, len(counts))
-    return found
+    return studies

@@ -48,8 +48,8 @@ def _block(costs: Costs, stage: int, step: BlockStep, held: Rows) -> BlockRows:
         transfer_s=(spent.time_s - spent.compute_s).tolist(),
         time_s=spent.end_s,
         gates=[
-            _step(costs, stage, gate.layers, found, in_branch=in_branch)
-            for gate, found in zip((gate for unit in units for gate in unit.gates), spent.gates, strict=True)
+            _step(costs, stage, gate.layers, gather, in_branch=in_branch)
+            for gate, gather in zip((gate for unit in units for gate in unit.gates), spent.gates, strict=True)
         ],
     )
 
@@ -60,7 +60,7 @@ def _whole(costs: Costs, number: int, rows: Rows) -> WholeStep:
     return _step(costs, number + 1, layers, costs.gather(number, rows), in_branch=in_branch)
 
 
-def _step(costs: Costs, stage: int, layers: Sequence[WholeLayer], found: Gather, *, in_branch: bool) -> WholeStep:
+def _step(costs: Costs, stage: int, layers: Sequence[WholeLayer], gather: Gather, *, in_branch: bool) -> WholeStep:
     """The record of layers that one device runs."""
     prefix = f"exit{stage}/" if in_branch else ""
     return WholeStep(
@@ -68,9 +68,9 @@ def _step(costs: Costs, stage: int, layers: Sequence[WholeLayer], found: Gather,
         in_branch=in_branch,
         device=costs.names[costs.host],
         layers=[prefix + layer.name for layer in layers],
-        sent_bytes=found.sent_bytes.tolist(),
-        gather_s=found.gather_s,
-        compute_s=found.compute_s,
+        sent_bytes=gather.sent_bytes.tolist(),
+        gather_s=gather.gather_s,
+        compute_s=gather.compute_s,
     )
 
 
@@ -102,14 +102,15 @@ def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions
 
 def tabulate_latency(table: PartitionTable) -> LatencyTable:
     """The latency table of a partition, for one image at a time; its layers are the blocks."""
-    for item, time_s in zip(table.exits, table.stage_s, strict=True):
+    for exit_, time_s in zip(table.exits, table.stage_s, strict=True):
         if not time_s > 0:
             raise InputError(
-                f"{table.cluster.name}: expected the stage up to {item.name} of {table.network} to take time, found 0 s"
+                f"{table.cluster.name}: expected the stage up to {exit_.name} of {table.network} to take time, "
+                "found 0 s"
             )
     steps: list[tuple[str, BlockRows | WholeStep]] = [(block.name, block) for block in table.blocks]
     steps += [(step.layers[-1], step) for step in table.wholes if step.layers]
-    steps.sort(key=lambda item: item[1].stage)  # stable: layers that need a whole map come last in their stage
+    steps.sort(key=lambda pair: pair[1].stage)  # stable: layers that need a whole map come last in their stage
     latency = LatencyTable(
         network=table.network,
         platform=table.cluster.name,

@@ -36,12 +36,12 @@ class SubNetArrays(NamedTuple):
     def weights(self) -> Whole:
         """Weights of each layer, (N, L)."""
         K, C, R = np.moveaxis(self.boxes, 1, 0)
-        found: Whole = K * C * R**2
-        return found
+        counts: Whole = K * C * R**2
+        return counts
 
 
 class Pairs(NamedTuple):
-    """Costs by SubNet and SubGraph, of which the first is empty; the fields are those of ``SubGraphTable``."""
+    """Costs by SubNet and SubGraph, by the fields of ``SubGraphTable``; the first SubGraph is empty."""
 
     time_s: Values  # (G, N, M), also by size of the array
     off_chip_bytes: Values  # (N, M)
@@ -72,8 +72,8 @@ def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tup
     cycles = np.empty((len(sizes), len(work.extents), len(work.depthwise)))
     full = accelerator.depthwise is Depthwise.FULL
     subgraph_kernels.count_cycles(work.extents, work.depthwise, sizes, full, cycles)
-    found: Values = cycles / accelerator.clock_hz
-    return found
+    seconds: Values = cycles / accelerator.clock_hz
+    return seconds
 
 
 def tabulate(
@@ -95,10 +95,11 @@ def tabulate(
     common = uniform_cut(shared(boxes), capacity(accelerator))
     every = np.concatenate([np.zeros_like(common)[None], subgraphs, common[None]])
     moved, times = map_bytes(work, accelerator, maps), compute_s(work, accelerator, arrays)
-    time_s = np.empty((len(times), len(boxes), len(every)))
-    used, overlap = np.empty(time_s.shape[1:]), np.empty(time_s.shape[1:])
+    pairs = len(boxes), len(every)
+    sums = subgraph_kernels.PairSums(np.empty((len(times), *pairs)), np.empty(pairs), np.empty(pairs))
     rate = accelerator.bytes_per_s
-    subgraph_kernels.tabulate_pairs(times, boxes, moved, every, size, rate, time_s, used, overlap)
+    subgraph_kernels.tabulate_pairs(times, boxes, moved, every, size, rate, sums)
+    time_s, used, overlap = sums
     if stage_b is StageB.EXPOSED:
         time_s[:, :, 0] = time_s[:, :, -1] + used[:, -1] / rate
     whole = (work.weights * size + moved).sum(axis=1)

@@ -38,14 +38,14 @@ class Roofline:
 
     def memory_bound(self, moved: Values) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Layers that wait for off-chip memory if each moves ``moved`` bytes."""
-        found: np.ndarray[tuple[int], np.dtype[np.bool_]] = moved / self.table.accelerator.bytes_per_s > self.compute_s
-        return found
+        bound: np.ndarray[tuple[int], np.dtype[np.bool_]] = moved / self.table.accelerator.bytes_per_s > self.compute_s
+        return bound
 
 
 def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | None = None) -> Roofline:
     """The layers of a SubNet with and without a SubGraph."""
-    i = 0 if subnet is None else _place("subnet", subnet, [item.name for item in table.subnets])
-    j = table.best if state is None else _place("state", state, [item.name for item in table.subgraphs])
+    i = 0 if subnet is None else _place("subnet", subnet, [entry.name for entry in table.subnets])
+    j = table.best if state is None else _place("state", state, [subgraph.name for subgraph in table.subgraphs])
     member, graph = table.subnets[i], table.subgraphs[j]
     boxes = np.array([member.K, member.C, member.R])
     work = SubNetArrays(

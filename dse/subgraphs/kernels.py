@@ -4,7 +4,10 @@ Each of L layers of a SubNet has K kernels of C channels and R x R, and Q output
 where it lacks a layer.  The array computes K_P kernels of C_P channels side by side, nine products each.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ...jit import compiled
 
@@ -37,33 +40,37 @@ def count_cycles(extents, depthwise, arrays, full, cycles):
                 cycles[g, n, l] = steps * Q
 
 
-@kernel
-def tabulate_pairs(compute_s, boxes, maps, subgraphs, bytes_of_weight, bytes_per_s, time_s, used, overlap):
-    """Fill in the time of each SubNet with each SubGraph resident, and the part of the SubGraph that it uses.
+class PairSums(NamedTuple):
+    """Sums over the layers, of each SubNet with each SubGraph resident."""
 
-    ``time_s`` is the sum over layers of max(compute, off-chip bytes / bandwidth); ``used`` are the resident bytes that
-    the SubNet uses; ``overlap`` is the sum of the squares of K and C that both have, for the hit ratio (SUSHI,
-    Appendix A.4).
+    time_s: NDArray[np.float64]  # (G, N, M), of max(compute, off-chip bytes / bandwidth)
+    used: NDArray[np.float64]  # (N, M), resident bytes that the SubNet uses
+    overlap: NDArray[np.float64]  # (N, M), squares of K and C that both have, for the hit ratio (SUSHI, Appendix A.4)
+
+
+@kernel
+def tabulate_pairs(compute_s, boxes, maps, subgraphs, bytes_of_weight, bytes_per_s, sums):
+    """Fill in ``sums``, a :class:`PairSums`.
 
     Shapes: ``compute_s`` (G, N, L), ``boxes`` (N, 3, L) and ``subgraphs`` (M, 3, L) with K, C, R, ``maps`` (N, L) in
-    bytes off chip, ``time_s`` (G, N, M), ``used`` and ``overlap`` (N, M).
+    bytes off chip.
     """
     layers = boxes.shape[2]
     moved_s = np.empty(layers)
     for n in range(len(boxes)):
         for m in range(len(subgraphs)):
-            found, squares = 0.0, 0.0
+            used, squares = 0.0, 0.0
             for l in range(layers):  # noqa: E741  (the layer)
                 K, C, R = boxes[n, 0, l], boxes[n, 1, l], boxes[n, 2, l]
                 k, c, r = min(K, subgraphs[m, 0, l]), min(C, subgraphs[m, 1, l]), min(R, subgraphs[m, 2, l])
                 resident = bytes_of_weight * (k * c * r * r)
                 moved_s[l] = (bytes_of_weight * (K * C * R * R) + maps[n, l] - resident) / bytes_per_s
-                found += resident
+                used += resident
                 if resident > 0:
                     squares += k * k + c * c
-            used[n, m], overlap[n, m] = found, squares
+            sums.used[n, m], sums.overlap[n, m] = used, squares
             for g in range(len(compute_s)):
                 total = 0.0
                 for l in range(layers):  # noqa: E741  (the layer)
                     total += max(compute_s[g, n, l], moved_s[l])
-                time_s[g, n, m] = total
+                sums.time_s[g, n, m] = total

@@ -67,14 +67,14 @@ def _order(cut: SubGraphCut, layers: int, source: random.Random) -> list[int]:
 def cut_to(recipes: Recipes, budget: int) -> Whole:
     """Candidates cut to a budget. A larger budget never takes weights away. Shapes: returns (M, 3, L)."""
     uniform = np.array([cut is SubGraphCut.UNIFORM for cut in recipes.cuts], dtype=bool)
-    found = recipes.boxes.copy()
+    boxes = recipes.boxes.copy()
     if not uniform.all():
-        found[~uniform] = _in_order(recipes.boxes[~uniform], recipes.orders[~uniform], budget)
+        boxes[~uniform] = _in_order(recipes.boxes[~uniform], recipes.orders[~uniform], budget)
     known: dict[bytes, Whole] = {}
     for m in np.flatnonzero(uniform):
         box = recipes.boxes[m]
-        found[m] = known.setdefault(box.tobytes(), uniform_cut(box, budget))
-    return found
+        boxes[m] = known.setdefault(box.tobytes(), uniform_cut(box, budget))
+    return boxes
 
 
 def _in_order(boxes: Whole, orders: Whole, budget: int) -> Whole:

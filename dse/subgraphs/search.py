@@ -60,15 +60,15 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
         slots = [slot for slot in slots if slot.side == 3 and not slot.depthwise]
     if not slots:
         raise InputError(f"layers: expected layers of {file.name} that count, found none with {layers}")
-    found = [extents_of(subnet_file(file, subnet, path), slots) for subnet in members]
+    extents = [extents_of(subnet_file(file, subnet, path), slots) for subnet in members]
     return Members(
         slots,
         [subnet.name for subnet in members],
-        found,
+        extents,
         SubNetArrays(
-            np.array([[item.K, item.C, item.R, item.Q] for item in found]),
-            np.array([item.inputs for item in found]),
-            np.array([item.outputs for item in found]),
+            np.array([[each.K, each.C, each.R, each.Q] for each in extents]),
+            np.array([each.inputs for each in extents]),
+            np.array([each.outputs for each in extents]),
             np.array([slot.depthwise for slot in slots]),
         ),
     )
@@ -96,7 +96,7 @@ def split(accelerator: Accelerator, persistent_kib: float) -> Accelerator:
 
 
 def resize(accelerator: Accelerator, **sizes: float) -> Accelerator:
-    """The same accelerator with other numbers, checked as those of a file are."""
+    """The same accelerator with other numbers, checked as the numbers of a file are."""
     content = accelerator.model_dump(by_alias=True) | sizes
     content["sources"] |= dict.fromkeys(sizes, "given by the user")
     return validate(Accelerator, content, Path(accelerator.name))
@@ -134,14 +134,14 @@ def find_subgraphs(
             f"{_tile_kib(accelerator, arrays[0]):.3g} KiB, found {accelerator.distinct_kib:g} KiB"
         )
 
-    def loss(item: BufferChoice) -> tuple[float, float]:
-        return _losses(item.time_s, item.off_chip_bytes, item.hit_ratio, options.goal)
+    def loss(choice: BufferChoice) -> tuple[float, float]:
+        return _losses(choice.time_s, choice.off_chip_bytes, choice.hit_ratio, options.goal)
 
-    found = [min(row, key=loss) for row in rated]
-    best = min(found, key=loss)
+    fastest = [min(row, key=loss) for row in rated]
+    best = min(fastest, key=loss)
     sides = ("K_P", "C_P", "persistent_kib", "streaming_kib", "distinct_kib")
     chosen = accelerator.model_copy(update={key: getattr(best, key) for key in sides})
-    listed = found if step_kib is not None else rated[0]
+    listed = fastest if step_kib is not None else rated[0]
     return _table(family, chosen, options, members, recipes, listed if len(listed) > 1 else [])
 
 
@@ -236,18 +236,18 @@ def _table(
             SubNetLayers(
                 name=subnet.name,
                 accuracy=subnet.accuracy,
-                bytes=float(item.weights.sum() * size),
-                macs=int(item.macs.sum()),
-                **{key: values.tolist() for key, values in item._asdict().items()},
+                bytes=float(extents.weights.sum() * size),
+                macs=int(extents.macs.sum()),
+                **{key: values.tolist() for key, values in extents._asdict().items()},
             )
-            for subnet, item in zip(family.subnets, members.extents, strict=True)
+            for subnet, extents in zip(family.subnets, members.extents, strict=True)
         ],
         subgraphs=[empty, *subgraphs],
         time_s=pairs.time_s[0].tolist(),
         off_chip_bytes=pairs.off_chip_bytes.tolist(),
         resident_bytes=pairs.resident_bytes.tolist(),
         hit_ratio=pairs.hit_ratio.tolist(),
-        refill_s=[item.bytes / accelerator.bytes_per_s for item in (empty, *subgraphs)],
+        refill_s=[subgraph.bytes / accelerator.bytes_per_s for subgraph in (empty, *subgraphs)],
         best=_best(time_s[0], moved, hits, options.goal),
         sizes=sizes,
     )
@@ -259,17 +259,17 @@ def _lists(box: Whole) -> dict[str, Any]:
 
 def latency_table(table: SubGraphTable) -> LatencyTable:
     """The latency table that policies read: a variant for each SubNet in each state."""
-    found = LatencyTable(
+    latency = LatencyTable(
         network=table.supernet,
         platform=table.accelerator.name,
         exits=[Exit(name=table.layers[-1].name, rate=1.0)],
-        subnets=[SubNetEntry(name=item.name, accuracy=item.accuracy) for item in table.subnets],
-        states=[item.name for item in table.subgraphs],
+        subnets=[SubNetEntry(name=subnet.name, accuracy=subnet.accuracy) for subnet in table.subnets],
+        states=[subgraph.name for subgraph in table.subgraphs],
         reuse=_reuse(table),
         b_max=1,
         stage_s=[[[row[state]]] for state in range(len(table.subgraphs)) for row in table.time_s],
     )
-    return found.derived_from(table)
+    return latency.derived_from(table)
 
 
 def _reuse(table: SubGraphTable) -> Reuse:
@@ -278,7 +278,7 @@ def _reuse(table: SubGraphTable) -> Reuse:
     energy_pj = table.accelerator.off_chip_pj_per_byte
     return Reuse(
         refill_s=table.refill_s,
-        refill_bytes=[item.bytes for item in table.subgraphs],
+        refill_bytes=[subgraph.bytes for subgraph in table.subgraphs],
         overlap=(states @ subnets.T).tolist(),
         content=(states**2).sum(axis=1).tolist(),
         hit_ratio=np.array(table.hit_ratio).T.tolist(),

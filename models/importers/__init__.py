@@ -11,7 +11,7 @@ from ...formats import AnyPath, InputError, check_installed, is_input
 from ..foreign import network_of
 from ..schema import NAME, NetworkFile
 from . import scalesim
-from .candidates import place_candidates
+from .candidates import CandidateHead, place_candidates
 from .exits import Placement, place_exits, with_rates
 from .imported import ImportedNetwork
 from .names import plain_name
@@ -31,7 +31,7 @@ def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     return read(path, name, dims)
 
 
-__all__ = ["IMPORTERS", "Placement", "detect_format", "import_network"]
+__all__ = ["IMPORTERS", "CandidateHead", "Placement", "detect_format", "import_network"]
 
 IMPORTERS: dict[str, NetworkImporter] = {
     "onnx": NetworkImporter(".onnx", _onnx),
@@ -45,7 +45,7 @@ def detect_format(path: AnyPath) -> str:
     for name, importer in IMPORTERS.items():
         if Path(path).suffix.lower() == importer.suffix:
             return name
-    known = " or ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
+    known = " or ".join(f"{importer.suffix} ({name})" for name, importer in IMPORTERS.items())
     raise InputError(
         f"{path}: expected a name that ends in {known}, found {network_of(Path(path)) or 'another; state the format'}"
     )
@@ -59,9 +59,7 @@ def import_network(
     dims: Mapping[str, int] | None = None,
     exits: Placement | None = None,
     rates: Sequence[float] | None = None,
-    candidates: bool = False,
-    head: str | None = None,
-    classes: int | None = None,
+    candidates: CandidateHead | None = None,
 ) -> NetworkFile:
     """Make a network file from a file of another tool.
 
@@ -79,10 +77,8 @@ def import_network(
         Exits to add to a network that has none.
     rates : sequence of float, optional
         Share of samples that leave at each exit but the last. By default all shares are equal, the last one included.
-    candidates : bool
-        Add an exit candidate after every block (``fluidb docs exits``).
-    head, classes : optional
-        Head of the candidates, as that of a `Placement`; by default the network's own.
+    candidates : CandidateHead, optional
+        Add an exit candidate after every block (``fluidb docs exits``), with this head.
 
     Returns
     -------
@@ -107,6 +103,6 @@ def import_network(
         if file.exits:
             raise InputError(f"exits: the outputs of {path} are {len(file.exits)} exits already; leave the option out")
         file = place_exits(made, path, exits)
-    if candidates:
-        file = place_candidates(replace(made, file=file), path, head, classes)
+    if candidates is not None:
+        file = place_candidates(replace(made, file=file), path, candidates)
     return file if rates is None else with_rates(file, path, rates)

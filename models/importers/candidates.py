@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -13,17 +14,31 @@ from .exits import block_boundaries, check_head
 from .imported import ImportedNetwork
 
 
-def place_candidates(
-    made: ImportedNetwork, path: Path, head: str | None = None, classes: int | None = None
-) -> NetworkFile:
-    """Add exit candidates after every block but the last; each has the network's own head, or a named one.
+@dataclass(frozen=True, slots=True)
+class CandidateHead:
+    """Head of every exit candidate; ``CandidateHead()`` is the network's own.
+
+    Attributes
+    ----------
+    name : str or None
+        A name of ``models.heads``, or ``"none"``; by default a copy of the network's own head.
+    classes : int or None
+        Number of classes of a named head; by default the channels of the network's answer.
+    """
+
+    name: str | None = None
+    classes: int | None = None
+
+
+def place_candidates(made: ImportedNetwork, path: Path, head: CandidateHead) -> NetworkFile:
+    """Add exit candidates after every block but the last.
 
     A block ends where later layers read one map only.  In networks whose blocks branch, as residual ones do, layers
     that stand alone between two such places belong to the block behind them; in a plain chain every product is a block.
     The head begins behind the last map that has several positions.  Blocks whose maps have one shape are a region.
     """
     file = made.file
-    check_head(head, classes)
+    check_head(head.name, head.classes)
     shapes, layers, _ = lower_all(file.layers, file.input.shape, str(path))  # `checked` found no faults
     products = {layer.name for layer in layers if layer.gemm}
     spans, start = [], 0
@@ -42,9 +57,9 @@ def place_candidates(
     candidates = {
         "regions": [list(region) for _, region in groupby(ends, key=lambda name: shapes[name])],
         "after": None if every == 1 else list(range(every, len(ends), every)),
-        "head": head,
-        "classes": classes or shapes[made.answer].channels if head else None,
+        "head": head.name,
+        "classes": head.classes or shapes[made.answer].channels if head.name else None,
     }
-    found = validate(NetworkFile, {**file.model_dump(by_alias=True), "candidates": candidates}, path)
-    find_candidates(found, path)
-    return found
+    with_candidates = validate(NetworkFile, {**file.model_dump(by_alias=True), "candidates": candidates}, path)
+    find_candidates(with_candidates, path)
+    return with_candidates

@@ -12,7 +12,7 @@ from ...formats import InputError, did_you_mean, validate
 from ..heads import HEADS
 from ..loader import build_network, layer_shapes
 from ..network import Shape
-from ..schema import MAX_EXITS, MAX_SIZE, Memory, NetworkFile, Op, View
+from ..schema import MAX_EXITS, MAX_SIZE, MemoryPass, NetworkFile, Op, View
 from .imported import ImportedNetwork
 from .names import plain_name
 
@@ -43,14 +43,14 @@ def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[
     for place, op in enumerate(layers, 1):
         for name in op.inputs if op.inputs is not None else [layers[place - 2].name if place > 1 else "input"]:
             last_read[order[name]] = place
-    found, furthest = [], last_read[0]
+    boundaries, furthest = [], last_read[0]
     for place, op in enumerate(layers, 1):
         if op.name in aside:
             continue
         if furthest <= place < last_read[place]:
-            found.append(place - 1)
+            boundaries.append(place - 1)
         furthest = max(furthest, last_read[place])
-    return found
+    return boundaries
 
 
 def check_head(head: str | None, classes: int | None) -> None:
@@ -113,7 +113,7 @@ def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool
         op, source = layers[name]
         if shapes[name].positions < shapes[source].positions:
             return (
-                isinstance(op, View | Memory)
+                isinstance(op, View | MemoryPass)
                 and (shapes[name].words if isinstance(op, View) else op.reads) == shapes[source].channels
             )
         name = source
@@ -128,11 +128,11 @@ def _check_stages(
 ) -> None:
     """Refuse stages in which nothing is computed, and too many exits."""
     faults, start = [], 0
-    for place, item in zip(places, exits, strict=True):
+    for place, exit_ in zip(places, exits, strict=True):
         if place < start:
-            faults.append(f'exits: "{item["after"]}" is named twice, perhaps by two names of one layer')
-        elif item["head"] == "none" and not working & {op.name for op in file.layers[start : place + 1]}:
-            faults.append(f'exits: nothing is computed between the exit before and "{item["after"]}"')
+            faults.append(f'exits: "{exit_["after"]}" is named twice, perhaps by two names of one layer')
+        elif exit_["head"] == "none" and not working & {op.name for op in file.layers[start : place + 1]}:
+            faults.append(f'exits: nothing is computed between the exit before and "{exit_["after"]}"')
         start = place + 1
     if not faults and not working & {op.name for op in file.layers[start:]}:
         faults.append(f'exits: nothing is computed after "{exits[-1]["after"]}", which is the end already')
@@ -151,9 +151,9 @@ def with_rates(file: NetworkFile, path: Path, rates: Sequence[float]) -> Network
             f"rates: expected {len(file.exits)}, one for each exit of {path} but the last, found {len(rates)}"
         )
     if not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-9:
-        found = ", ".join(f"{rate:g}" for rate in rates)
-        raise InputError(f"rates: expected shares from 0 to 1 that sum to at most 1, found {found}")
-    exits = [{**item.model_dump(by_alias=True), "rate": rate} for item, rate in zip(file.exits, rates, strict=True)]
+        stated = ", ".join(f"{rate:g}" for rate in rates)
+        raise InputError(f"rates: expected shares from 0 to 1 that sum to at most 1, found {stated}")
+    exits = [{**exit_.model_dump(by_alias=True), "rate": rate} for exit_, rate in zip(file.exits, rates, strict=True)]
     return _with_exits(file, path, exits)
 
 
@@ -165,7 +165,9 @@ def _named(path: Path, file: NetworkFile, names: Sequence[str], layer_of: Mappin
     order = {op.name: place for place, op in enumerate(file.layers)}
     places, faults = [], []
     for name in names:
-        layer = next((item for item in (name, layer_of.get(name, name), plain_name(name)) if item in order), None)
+        layer = next(
+            (spelling for spelling in (name, layer_of.get(name, name), plain_name(name)) if spelling in order), None
+        )
         if layer is None:
             hint = did_you_mean(name, [*order, *layer_of], f"the first are {', '.join([*order][:5])}")
             faults.append(f'exits: expected how many, or names of layers of {path}, found "{name}"; {hint}')

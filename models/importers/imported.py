@@ -42,9 +42,9 @@ def checked(content: Mapping[str, Any], path: Path, label_of: Mapping[str, str])
             re.escape(f"{path}: ") + r'(?:exits\[\d+\]\.)?layers\[\d+\] \("([^"]*)"\)(?:\.([a-z_]+))?[^:]*: '
         )
 
-        def name(found: re.Match[str]) -> str:
-            what = f"{_FIELDS.get(found[2], found[2])}: " if found[2] else ""
-            return f"{path}: {label_of.get(found[1], found[1])}: {what}"
+        def name(match: re.Match[str]) -> str:
+            what = f"{_FIELDS.get(match[2], match[2])}: " if match[2] else ""
+            return f"{path}: {label_of.get(match[1], match[1])}: {what}"
 
         faults = (layer.sub(name, fault) for fault in error.faults)
         raise InputError(

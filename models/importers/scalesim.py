@@ -24,7 +24,7 @@ _ORDINARY = "#conv"
 """Comment behind a row that looks depthwise and is not."""
 
 
-class _Row(NamedTuple):
+class _LayerRow(NamedTuple):
     """A layer as its row describes it."""
 
     label: str  # file, line and name, for faults
@@ -63,13 +63,15 @@ def _columns(path: Path, first: list[str]) -> tuple[tuple[str, ...], bool]:
     if len(first) > len(GEMM) and all(map(_number, first[1:4])):
         filled = sum(map(bool, first[len(GEMM) + 1 : len(CONV) + 1]))
         return (CONV if filled > 2 else GEMM), False  # a product has at most two further cells: sparsity and batch
-    found = ",".join(first)[:100]
+    header = ",".join(first)[:100]
     raise InputError(
-        f'{path}: header: expected "Layer name, {", ".join(CONV)}" or "Layer, {", ".join(GEMM)}", found "{found}"'
+        f'{path}: header: expected "Layer name, {", ".join(CONV)}" or "Layer, {", ".join(GEMM)}", found "{header}"'
     )
 
 
-def _rows(path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ...], further: list[str]) -> list[_Row]:
+def _rows(
+    path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ...], further: list[str]
+) -> list[_LayerRow]:
     """Read the layers' rows and report every fault at once; ``further`` are the headings behind ``columns``."""
     rows, faults = [], []
     for number, cells in lines:
@@ -81,20 +83,20 @@ def _rows(path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ..
             for key, text, value in zip(columns, texts, values, strict=True)
             if not value
         ]
-        rows.append(_Row(label, cells[0], values, rest, dict(zip(further, map(_number, rest), strict=False))))
+        rows.append(_LayerRow(label, cells[0], values, rest, dict(zip(further, map(_number, rest), strict=False))))
     if faults:
         raise InputError(faults)
     return rows
 
 
-def _gemm(row: _Row) -> dict[str, Any]:
+def _gemm(row: _LayerRow) -> dict[str, Any]:
     """M x K by K x N. A whole number in the fifth or sixth column is a batch: heads of activations, not samples."""
     M, N, K = row.values
     batch = next(filter(None, map(_number, row.rest[:2])), 1)
     return {"op": "gemm", "rows": M, "inner": K, "columns": N, "groups": batch, "per_sample": batch > 1}
 
 
-def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
+def _depthwise_channels(rows: list[_LayerRow], index: int) -> tuple[int, int]:
     """Return the groups of a depthwise row, and the filters of each group; 0 groups for an ordinary row."""
     row = rows[index]
     channels, filters = row.values[4:6]
@@ -116,7 +118,7 @@ def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
     return channels, max(1, filters // channels)
 
 
-def _unmarked(rows: list[_Row], index: int, around: set[int]) -> int:
+def _unmarked(rows: list[_LayerRow], index: int, around: set[int]) -> int:
     """Return the groups of a row that nothing marks as depthwise: 0 unless the rows around it show that it must be."""
     row = rows[index]
     channels, filters = row.values[4:6]
@@ -135,7 +137,7 @@ def _unmarked(rows: list[_Row], index: int, around: set[int]) -> int:
     )
 
 
-def _positions(row: _Row) -> list[int]:
+def _positions(row: _LayerRow) -> list[int]:
     """Rows and columns of the output. The last window may stick out."""
     height, width, filter_height, filter_width, _, _, stride = row.values
     stride_width = row.named.get("stridewidth") or stride  # SCALE-Sim itself writes both
@@ -145,7 +147,7 @@ def _positions(row: _Row) -> list[int]:
     ]
 
 
-def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
+def _conv(rows: list[_LayerRow], index: int) -> dict[str, Any]:
     """A convolution as SCALE-Sim computes it. Its input is padded already."""
     row = rows[index]
     height, width, filter_height, filter_width, channels, filters, _ = row.values
@@ -201,7 +203,9 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     return ImportedNetwork(file, names_of[-1])
 
 
-def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: list[dict[str, Any]]) -> dict[str, str]:
+def _sources(
+    path: Path, rows: list[_LayerRow], columns: tuple[str, ...], layers: list[dict[str, Any]]
+) -> dict[str, str]:
     """Origin of the figures, and how rows were read."""
     form = "GEMM" if columns is GEMM else "convolution"
     sources = {"layers": f"SCALE-Sim topology {path.name}, {form} form; it has no graph: layers follow one another"}

@@ -26,7 +26,7 @@ class Family(NamedTuple):
     file : SuperNetFile
         The SuperNet.
     subnets : list of SubNet
-        Those of its file or, if they were named by a file of their own, of that.
+        The SubNets of its file, or of a file of SubNets that names it.
     path : Path
         File of the SubNets, for faults.
     accuracies : Accuracies or None
@@ -124,9 +124,9 @@ def load_family(name: AnyPath) -> Family:
         listed = validate(SubNetsFile, data, path)
         of = listed.supernet
         inside = "/" in of or of.endswith(".toml")
-        found = SUPERNETS.find(str(path.parent / of) if inside else of)
-        whole = read_toml(SuperNetFile, found)
-        return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""), found)
+        supernet_path = SUPERNETS.find(str(path.parent / of) if inside else of)
+        whole = read_toml(SuperNetFile, supernet_path)
+        return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""), supernet_path)
     if data.get("schema") == "fluidb.network/1":
         raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")
     file = validate(SuperNetFile, data, path)
@@ -134,7 +134,7 @@ def load_family(name: AnyPath) -> Family:
 
 
 def is_family(name: AnyPath) -> bool:
-    """Whether a name is that of a SuperNet, or of a file of SubNets."""
+    """Whether a SuperNet or a file of SubNets has this name."""
     if os.fspath(name) in SUPERNETS.names():
         return True
     path = Path(name)
@@ -155,5 +155,5 @@ def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:
         return None
     if not colon:
         raise not_a_network(name)
-    found = load_family(family)
-    return subnet_file(found.file, found.subnet(text), found.path), found.path
+    loaded = load_family(family)
+    return subnet_file(loaded.file, loaded.subnet(text), loaded.path), loaded.path

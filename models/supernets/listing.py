@@ -22,7 +22,7 @@ class SubNetSize(NamedTuple):
 
     subnet: SubNet
     weights: int  # of all layers; a byte each in int8
-    counted: int  # weights of those that the SuperNet's file counts
+    counted: int  # weights of the layers that the SuperNet's file counts
     macs: int  # of one sample
     extents: Extents
 
@@ -31,7 +31,7 @@ class Listing(NamedTuple):
     """SubNets of a SuperNet."""
 
     ends: list[SubNetSize]  # the smallest and the largest SubNet there is
-    subnets: list[SubNetSize]  # those that are listed
+    subnets: list[SubNetSize]  # the listed ones
     shared: int  # weights that all of these share
     shared_counted: int
 
@@ -73,16 +73,16 @@ def list_subnets(
         return SubNetSize(subnet, int(weights.sum()), int(weights[counts].sum()), int(extents.macs.sum()), extents)
 
     listed = family.subnets if subnets is None else subnets
-    found = []
+    sizes = []
     for subnet in listed:
-        found.append(measured(subnet))
+        sizes.append(measured(subnet))
         if progress is not None:
-            progress(len(found), len(listed))
+            progress(len(sizes), len(listed))
     ends = [measured(smallest(file)), measured(SubNet(name="largest"))]
-    if not found:
+    if not sizes:
         return Listing(ends, [], 0, 0)
-    common = shared([item.extents.boxes for item in found])
-    return Listing(ends, found, weights_in(common), weights_in(common[:, counts]))
+    common = shared([size.extents.boxes for size in sizes])
+    return Listing(ends, sizes, weights_in(common), weights_in(common[:, counts]))
 
 
 def pick(
@@ -132,7 +132,7 @@ def pick(
     if outside:
         known = f"{low / 1e6:.4g} to {high / 1e6:.4g} {unit}, from the smallest SubNet to the largest"
         raise InputError(f"near: expected {known}, found {outside[0] / 1e6:.4g} {unit}")
-    sizes = {item.subnet.name: size(item) for item in listed.subnets}
+    sizes = {listed_size.subnet.name: size(listed_size) for listed_size in listed.subnets}
     return list_subnets(family, nearest(drawn, goals, lambda subnet: sizes[subnet.name]))
 
 
@@ -149,8 +149,8 @@ def subnets_text(file: SubNetsFile) -> str:
     str
         TOML that reads back to an equal ``file``, with one line for each SubNet.
     """
-    lines = [f"  {toml_inline(item.model_dump(exclude_defaults=True))}," for item in file.subnets]
-    found = [*toml_lines({"schema": file.schema_, "supernet": file.supernet}), "", "subnets = [", *lines, "]"]
+    lines = [f"  {toml_inline(subnet.model_dump(exclude_defaults=True))}," for subnet in file.subnets]
+    text_lines = [*toml_lines({"schema": file.schema_, "supernet": file.supernet}), "", "subnets = [", *lines, "]"]
     if file.accuracies is not None:
-        found += toml_lines(file.accuracies.model_dump(), "[accuracies]")
-    return "\n".join([*found, *toml_lines(file.sources, "[sources]")]) + "\n"
+        text_lines += toml_lines(file.accuracies.model_dump(), "[accuracies]")
+    return "\n".join([*text_lines, *toml_lines(file.sources, "[sources]")]) + "\n"

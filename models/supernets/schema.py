@@ -44,14 +44,14 @@ class FixedPart(Strict):
 
 
 class StageBlocks(Strict):
-    """Blocks one after the other: max(0, ``base`` + d) of them, of which the first has the stride."""
+    """Blocks one after the other: max(0, ``base`` + d) of them. The first one has the stride."""
 
     part: Literal["stage"]
     name: Name
     # residual: a convolution of one kernel, added to its input; bottleneck: 1x1, k x k, 1x1, with an average pool and a
     # 1x1 convolution beside the first block; inverted: 1x1, depthwise k x k, 1x1
     block: Literal["residual", "bottleneck", "inverted"]
-    out: Positive | None = None  # channels behind each block; by default those of its input
+    out: Positive | None = None  # channels behind each block; by default as many as its input has
     width: bool = False  # ``out`` has a width multiplier of its own
     stride: Side = 1
     base: Annotated[int, Field(ge=-8, le=64)] = 0  # blocks beside the elastic depth
@@ -83,7 +83,7 @@ class SubNet(Strict):
 
     name: Annotated[str, Form.name("_.=,-", 200).validator]
     d: list[Depth] = []  # depth of each elastic stage
-    e: list[Ratio] = []  # expand ratio and kernel of each block, of those that are left out too
+    e: list[Ratio] = []  # expand ratio and kernel of every block, also where the depth leaves it out
     k: list[Side] = []
     w: list[Ratio] = []  # width multipliers
     r: Positive | None = None  # side of the input
@@ -122,7 +122,9 @@ class SuperNetFile(_WithSubNets):
     name: Annotated[str, Form.name("_.-", 40).validator]
     title: str
     input: InputShape  # one sample, unless a SubNet states ``r``
-    resolutions: Annotated[list[Positive], ASCENDING] = []  # choices of ``r``; none if only that of ``input``
+    resolutions: Annotated[
+        list[Positive], ASCENDING
+    ] = []  # choices of ``r``; none if the side of ``input`` is the only one
     divisor: Positive = 8  # channels that a ratio gives are rounded to a multiple of it, down by a tenth at most
     width: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]  # choices of each width multiplier
     parts: Annotated[

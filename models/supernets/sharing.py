@@ -1,4 +1,4 @@
-"""Weights of SubNets, as boxes in those of their SuperNet, and the weights that SubNets share.
+"""Weights of SubNets, as boxes in the weights of their SuperNet, and the weights that SubNets share.
 
 A SubNet has the first K kernels of a layer, of each the first C channels, and of each the middle of R x R; and of each
 stage the first blocks.  So the common part of several SubNets in a layer is a box too, with the smallest sides (SUSHI,
@@ -59,7 +59,7 @@ class Extents(NamedTuple):
 
 
 def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -> list[Slot]:
-    """The layers with weights of a SuperNet, in execution order, without those whose names match ``leave_out``."""
+    """The layers with weights of a SuperNet, in execution order, without names that match ``leave_out``."""
     patterns = list(leave_out)
     layers = _layers(subnet_file(file, SubNet(name="largest"), path))
     return [
@@ -81,7 +81,7 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
     """K, C, R, Q, values of input and output map, and depthwise or not, of each layer with weights."""
     shapes, layers, _ = lower_all(network.layers, network.input.shape, network.name)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
-    found: dict[str, tuple[int, ...]] = {}
+    extents: dict[str, tuple[int, ...]] = {}
     before = "input"
     for op in network.layers:
         if isinstance(op, Conv | Linear):
@@ -89,9 +89,17 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
             product, shape = products[op.name], shapes[op.name]
             read = shapes[op.inputs[0] if op.inputs else before]
             groups = product.groups > 1
-            found[op.name] = (op.out, product.P // side**2, side, shape.positions, read.words, shape.words, int(groups))
+            extents[op.name] = (
+                op.out,
+                product.P // side**2,
+                side,
+                shape.positions,
+                read.words,
+                shape.words,
+                int(groups),
+            )
         before = op.name
-    return found
+    return extents
 
 
 def shared(boxes: Sequence[Whole] | Whole) -> Whole:

@@ -24,19 +24,19 @@ def choices(file: SuperNetFile) -> dict[str, list[list[Any]]]:
         "d": [list(stage.depth) for stage in stages if len(stage.depth) > 1],
         "e": [list(stage.expand) for stage in each if len(stage.expand) > 1],
         "k": [list(stage.kernel) for stage in each if len(stage.kernel) > 1],
-        "w": [list(item) for item in width],
+        "w": [list(multipliers) for multipliers in width],
         "r": [list(file.resolutions)] if len(file.resolutions) > 1 else [],
     }
 
 
 def full(file: SuperNetFile, subnet: SubNet, path: Path) -> SubNet:
     """A SubNet with one value for each place. A dimension that it does not state is the largest; r is the input's."""
-    faults, found = [], {}
+    faults, values = [], {}
     for key, places in choices(file).items():
-        given: list[Any] = [item for item in [subnet.r] if item is not None] if key == "r" else getattr(subnet, key)
+        given: list[Any] = getattr(subnet, key) if key != "r" else [] if subnet.r is None else [subnet.r]
         where = f'{path}: SubNet "{subnet.name}": {key}'
         if not given:
-            found[key] = [] if key == "r" else [place[-1] for place in places]
+            values[key] = [] if key == "r" else [place[-1] for place in places]
             continue
         if not places:
             faults.append(f"{where}: expected none, as the {KEYS[key]} is not elastic, found {given[0]:g}")
@@ -50,10 +50,10 @@ def full(file: SuperNetFile, subnet: SubNet, path: Path) -> SubNet:
             number, value = wrong[0]
             at = f"[{number}]" if len(given) > 1 else ""
             faults.append(f"{where}{at}: expected {_or(places[number])}, found {value:g}")
-        found[key] = stated
+        values[key] = stated
     if faults:
         raise InputError(faults)
-    return subnet.model_copy(update=found | {"r": found["r"][0] if found["r"] else None})
+    return subnet.model_copy(update=values | {"r": values["r"][0] if values["r"] else None})
 
 
 def _or(values: Sequence[float]) -> str:
@@ -71,11 +71,11 @@ def spec(subnet: SubNet) -> str:
 def parse_subnet(text: str, name: str) -> SubNet:
     """A SubNet from one line, e.g. ``d=0,e=0.2,w=0.65`` or ``d=0-1-0-0-0``: values by place, with hyphens between."""
     content: dict[str, Any] = {}
-    for item in text.split(","):
-        key, equal, values = item.partition("=")
+    for pair in text.split(","):
+        key, equal, values = pair.partition("=")
         if not equal or key not in KEYS or key in content:
             keys = ", ".join(KEYS)
-            raise InputError(f'{name}: expected KEY=VALUE once for each of {keys}, found "{item}"; e.g. d=0,e=0.2')
+            raise InputError(f'{name}: expected KEY=VALUE once for each of {keys}, found "{pair}"; e.g. d=0,e=0.2')
         if not re.fullmatch(r"[0-9.]{1,9}(-[0-9.]{1,9})*", values):
             raise InputError(f'{name}: {key}: expected numbers with hyphens between, found "{values}"')
         try:
@@ -84,13 +84,15 @@ def parse_subnet(text: str, name: str) -> SubNet:
             raise InputError(f'{name}: {key}: expected numbers with hyphens between, found "{values}"') from None
     if "r" in content:
         content["r"] = content["r"][0] if len(content["r"]) == 1 else content["r"]
-    found = validate(SubNet, content | {"name": "given"}, Path(name))
-    return found.model_copy(update={"name": spec(found)})
+    subnet = validate(SubNet, content | {"name": "given"}, Path(name))
+    return subnet.model_copy(update={"name": spec(subnet)})
 
 
 def smallest(file: SuperNetFile) -> SubNet:
     """The SubNet with the smallest value of every dimension; the input keeps its size."""
-    places: dict[str, Any] = {key: [item[0] for item in lists] for key, lists in choices(file).items() if key != "r"}
+    places: dict[str, Any] = {
+        key: [allowed[0] for allowed in lists] for key, lists in choices(file).items() if key != "r"
+    }
     return SubNet(name="smallest", **places)
 
 
@@ -98,18 +100,18 @@ def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
     """SubNets ``r1``, ``r2``, ..., in which every place has each of its choices with the same probability."""
     source = random.Random(f"subnets of {file.name}, seed {seed}")  # noqa: S311  (no secret)
     places = {key: lists for key, lists in choices(file).items() if key != "r"}
-    found = []
+    subnets = []
     for number in range(1, count + 1):
-        drawn: dict[str, Any] = {key: [source.choice(item) for item in lists] for key, lists in places.items()}
-        found.append(SubNet(name=f"r{number}", **drawn))
-    return found
+        drawn: dict[str, Any] = {key: [source.choice(allowed) for allowed in lists] for key, lists in places.items()}
+        subnets.append(SubNet(name=f"r{number}", **drawn))
+    return subnets
 
 
 def nearest(subnets: Iterable[SubNet], goals: Sequence[float], measure: Callable[[SubNet], float]) -> list[SubNet]:
     """For each goal the SubNet whose measure is nearest to it, each SubNet at most once; of equals the first."""
     left = [(measure(subnet), subnet) for subnet in subnets]
-    found = []
+    chosen = []
     for goal in goals:
         best = min(range(len(left)), key=lambda i: abs(left[i][0] - goal))
-        found.append(left.pop(best)[1])
-    return found
+        chosen.append(left.pop(best)[1])
+    return chosen

@@ -49,7 +49,7 @@ class Benchmark:
     predictor: str = "0"  # time of a prediction
     widths: str | None = None  # a distribution (fluidb.traffic.widths), as are the steps
     steps: str | None = None
-    # correlation of predictions; of transformers only to compare batches alike in depth and in width
+    # correlation of predictions; transformers have one only to compare batches alike in depth and in width
     predict_depth: float | None = None
     predict_width: float | None = None  # a length is known and needs none
 
@@ -77,7 +77,7 @@ SEQUENCES = Benchmark(
     predict_depth=0.71,
 )  # fmt: skip
 BENCHMARKS = (CNN, SLIMMABLE, ENCODER, EARLY_EXIT, SEQUENCES)
-NAMES = {item.name: item for item in BENCHMARKS}
+NAMES = {benchmark.name: benchmark for benchmark in BENCHMARKS}
 
 
 class BatchingMethod(NamedTuple):
@@ -131,7 +131,7 @@ def traffic(name: str, count: int, seed: int) -> Traffic:
     """Inputs of a benchmark, all waiting, with their predictions."""
     benchmark = NAMES[name]
     columns = parse_columns(width=benchmark.widths, steps=benchmark.steps, predict_width=benchmark.predict_width)
-    rates = [item.rate for item in table(name).exits]
+    rates = [row.rate for row in table(name).exits]
     return prepare(
         add_columns(offline(count), seed, columns), rates, slo_s=OBJECTIVE_S, seed=seed,
         predict_depth=benchmark.predict_depth,
@@ -165,7 +165,7 @@ def gain(benchmark: Benchmark, way: BatchingMethod, over: BatchingMethod, lab: L
 def variances(benchmark: Benchmark, way: BatchingMethod, lab: Lab) -> Floats:
     """Mean variance within batches of what makes inputs alike, by seed."""
     figures = [summarise(replayed(benchmark, way, lab, seed)) for seed in lab.first(SEEDS)]
-    return np.array([getattr(found, f"{benchmark.similar}_variance") for found in figures])
+    return np.array([getattr(summary, f"{benchmark.similar}_variance") for summary in figures])
 
 
 def geometric(values: list[Floats]) -> Floats:

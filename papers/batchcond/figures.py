@@ -92,10 +92,10 @@ def batchcond_fig6(lab: Lab) -> Item:
                 for number in range(1, int(replay.batch.max()) + 1)
             ]))  # fmt: skip
         means[name], longest[name] = (np.array([pick(values) for values in took]) for pick in (np.mean, np.max))
-        found = 1e3 * np.array([np.quantile(values, quantiles) for values in took])
+        times_ms = 1e3 * np.array([np.quantile(values, quantiles) for values in took])
         rows += [
             row("latency of a batch", name, SEQUENCES.name, "ms", values, x=100 * quantile, basis=PREDICTED)
-            for quantile, values in zip(quantiles, found.T, strict=True)
+            for quantile, values in zip(quantiles, times_ms.T, strict=True)
         ]
     ratio, paper = means["padding"] / means["BatchCond"], PUBLISHED["depth_and_width"]["batch_latency"]
     rows.append(row("mean latency, padding over BatchCond", "BatchCond", "mean", "x", ratio, paper, basis=PREDICTED))
@@ -142,12 +142,12 @@ def batchcond_fig8(lab: Lab) -> Item:
 def batchcond_fig9(lab: Lab) -> Item:
     """Batch sizes."""
     rows, small = [], {}
-    for item in BENCHMARKS:
-        for size in (*(size for size in POWERS if size < item.batch), item.batch):
-            values = gain(item, BOTH._replace(batch=size), PADDED._replace(batch=size), lab)
-            basis = CALIBRATED if size == item.batch else PREDICTED
-            rows.append(row("gain over padding", item.name, "all", "x", values, x=size, basis=basis))
-            small[item.name, size] = values
+    for benchmark in BENCHMARKS:
+        for size in (*(size for size in POWERS if size < benchmark.batch), benchmark.batch):
+            values = gain(benchmark, BOTH._replace(batch=size), PADDED._replace(batch=size), lab)
+            basis = CALIBRATED if size == benchmark.batch else PREDICTED
+            rows.append(row("gain over padding", benchmark.name, "all", "x", values, x=size, basis=basis))
+            small[benchmark.name, size] = values
     encoder, cnn = small[ENCODER.name, 8], small[CNN.name, 4]
     claims = [
         Claim("No gain where the least time of the hardware rules: sentences in batches of 8", "V-E, Fig. 9", "1x",

@@ -15,18 +15,24 @@ PANELS = {
 
 def batchcond_npu(lab: Lab) -> Item:
     """Similar batches, and BatchCond, beside Fluid Batching."""
-    found, rows, claims = lab.compare("similar"), list[Row](), list[Claim]()
-    for point in found.points:
+    comparison, rows, claims = lab.compare("similar"), list[Row](), list[Claim]()
+    for point in comparison.points:
         offline = point.rate_per_s is None
-        for item in point.contenders:
+        for contender in point.contenders:
             for quantity, (key, scale, unit) in PANELS.items():
                 if offline == (key in ("processing_rate_per_s", "depth_variance")):
-                    values = by_seed(item, key, scale)
-                    rows.append(row(quantity, item.name, point.case, unit, values, x=point.rate_per_s, basis=PREDICTED))
+                    values = by_seed(contender, key, scale)
+                    rows.append(
+                        row(quantity, contender.name, point.case, unit, values, x=point.rate_per_s, basis=PREDICTED)
+                    )
         if not offline:
             continue
         own, plain = (
-            next(by_seed(item, "processing_rate_per_s", 1.0) for item in point.contenders if item.name == name)
+            next(
+                by_seed(contender, "processing_rate_per_s", 1.0)
+                for contender in point.contenders
+                if contender.name == name
+            )
             for name in (SIMILAR, FLUID)
         )
         gain = 100 * (own / plain - 1)

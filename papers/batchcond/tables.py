@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..lab import Lab, row
 from ..rows import ASSUMED, CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
@@ -26,6 +28,7 @@ from .benchmarks import (
 )
 
 HERE, ALL = "RTX 2080 Ti", "geometric mean"
+OPEN = "geometric mean of the predicted"
 OVER = {"gain over batch size 1": ALONE, "gain over padding": PADDED}
 STALLED = 32
 """Samples that LazyBatching holds at most, if the activations of those that wait fill the memory: assumed."""
@@ -89,11 +92,13 @@ def batchcond_table4(lab: Lab) -> Item:
     printed, ratios = PUBLISHED["variance"], {}
     for item in BENCHMARKS:
         ratios[item.name] = variances(item, PADDED, lab) / variances(item, SIMILAR, lab)
-    ratios[ALL] = geometric(list(ratios.values()))
-    basis = dict.fromkeys((CNN.name, SLIMMABLE.name), CALIBRATED)
+    basis = dict.fromkeys((CNN.name, SLIMMABLE.name, ALL), CALIBRATED)
+    open_ = [name for name in ratios if name not in basis]
+    mean = {ALL: geometric(list(ratios.values())), OPEN: geometric([ratios[name] for name in open_])}
+    paper = printed | {OPEN: float(geometric([np.array(printed[name]) for name in open_]))}
     rows = [
-        row("reduction of variance", name, HERE, "x", found, printed[name], basis=basis.get(name, PREDICTED))
-        for name, found in ratios.items()
+        row("reduction of variance", name, HERE, "x", found, paper[name], basis=basis.get(name, PREDICTED))
+        for name, found in (ratios | mean).items()
     ]
     notes = [
         (
@@ -102,6 +107,10 @@ def batchcond_table4(lab: Lab) -> Item:
             "sentences are: with known lengths the variance falls with the square of their number."
         ),
         "Correlations of predictions, .71 and .42, were chosen by the first two figures; lengths need no prediction.",
+        (
+            f"So the mean of all five is no prediction. The {OPEN} is one; beside it stands the same mean of the "
+            "paper's figures."
+        ),
     ]
     return Item("batchcond_table4", "Table IV: variance within batches", notes, rows, picture="bars")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...dse.partition.baselines import Place
+from ...dse.partition.baselines import StageHost
 from ...dse.partition.study import Study, study
 from ...models.branches import with_branches
 from ...models.loader import read_network_file
@@ -59,12 +59,12 @@ def over_devices(
     return study(network(name, exits=exits), cluster(preset), PartitionOptions(rule=rule), counts)
 
 
-def places(preset: str) -> tuple[Place, Place, Place]:
+def places(preset: str) -> tuple[StageHost, StageHost, StageHost]:
     """The end device, the edge server and the cloud."""
     owner = cluster(preset)
     device = next(item for item in owner.devices if item.name == owner.owner)
     return (
-        Place(device.name, device.gflop_s, WAN_MBIT_S, device.layer_s),
-        Place("edge", EDGE_GFLOP_S, WAN_MBIT_S),
-        Place("cloud", CLOUD_GFLOP_S, WAN_MBIT_S),
+        StageHost(device.name, device.gflop_s, WAN_MBIT_S, device.layer_s),
+        StageHost("edge", EDGE_GFLOP_S, WAN_MBIT_S),
+        StageHost("cloud", CLOUD_GFLOP_S, WAN_MBIT_S),
     )

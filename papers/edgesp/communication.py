@@ -42,9 +42,9 @@ class _Sent(NamedTuple):
 def _sent(rule: FusionRule) -> dict[At, _Sent]:
     """Communication by number of devices and bandwidth."""
     return {
-        (len(item.every.devices), bandwidth): _Sent.of(item.every)
+        (len(studied.every.devices), bandwidth): _Sent.of(studied.every)
         for bandwidth in BANDWIDTHS
-        for item in study(
+        for studied in study(
             network("alexnet_cifar10"), cluster("A").with_bandwidth(bandwidth), PartitionOptions(rule=rule), COUNTS
         )
     }
@@ -81,8 +81,8 @@ def _by_rule(texts: list[str]) -> str:
 def edgesp_fig6(lab: Lab) -> Item:
     """Data, time and share of the time by number of devices and bandwidth, for a sample that runs to the end."""
     del lab  # nothing is drawn
-    found = [_sent(rule) for rule in RULES]
-    first, most, rows = found[0], COUNTS[-1], list[Row]()
+    by_rule = [_sent(rule) for rule in RULES]
+    first, most, rows = by_rule[0], COUNTS[-1], list[Row]()
     rows += [
         Row("data sent", f"{USUAL} Mb/s", "over devices", "MB", first[n, USUAL].megabytes, x=float(n), basis=PREDICTED)
         for n in COUNTS
@@ -98,10 +98,10 @@ def edgesp_fig6(lab: Lab) -> Item:
             ]  # fmt: skip
     rows += [
         Row(f"share of the time, {most} devices", f"rule {rule}", f"{b} Mb/s", "%", by[most, b].share, basis=PREDICTED)
-        for rule, by in zip(RULES, found, strict=True)
+        for rule, by in zip(RULES, by_rule, strict=True)
         for b in BANDWIDTHS
     ]
-    alike = sum(first[at].blocks == found[1][at].blocks for at in first)
+    alike = sum(first[at].blocks == by_rule[1][at].blocks for at in first)
     notes = [
         "Preset A, to the last exit. A time is that of the device which finishes a block last, and of gathering.",
         (
@@ -110,12 +110,12 @@ def edgesp_fig6(lab: Lab) -> Item:
         ),
     ]
     title = "Fig. 6: AlexNet's communication"
-    return Item("edgesp_fig6", title, notes, rows, "devices or Mb/s", _claims(found), "cells")
+    return Item("edgesp_fig6", title, notes, rows, "devices or Mb/s", _claims(by_rule), "cells")
 
 
-def _claims(found: list[dict[At, _Sent]]) -> list[Claim]:
+def _claims(by_rule: list[dict[At, _Sent]]) -> list[Claim]:
     few, many = COUNTS[1], COUNTS[-1]
-    data = [[by[n, USUAL] for n in COUNTS] for by in found]
+    data = [[by[n, USUAL] for n in COUNTS] for by in by_rule]
     less = [
         f"with {n} devices {len(after.blocks)} blocks are chosen instead of {len(before.blocks)}"
         for n, (before, after) in enumerate(pairwise(data[0]), COUNTS[1])
@@ -123,11 +123,11 @@ def _claims(found: list[dict[At, _Sent]]) -> list[Claim]:
     ]
 
     def beside(key: str, unit: str) -> str:
-        ends = [(getattr(by[few, USUAL], key), getattr(by[many, USUAL], key)) for by in found]
+        ends = [(getattr(by[few, USUAL], key), getattr(by[many, USUAL], key)) for by in by_rule]
         return _by_rule([f"{few} devices {a:.1f} {unit}, {many} devices {b:.1f} {unit}" for a, b in ends])
 
     def more(key: str, less: int, than: int) -> bool:
-        return all(getattr(by[less, b], key) < getattr(by[than, b], key) for by in found for b in BANDWIDTHS)
+        return all(getattr(by[less, b], key) < getattr(by[than, b], key) for by in by_rule for b in BANDWIDTHS)
 
     claims = [
         Claim("More devices send more data", "4.3", "grows",
@@ -139,9 +139,9 @@ def _claims(found: list[dict[At, _Sent]]) -> list[Claim]:
               more("share", few, many)),
     ]  # fmt: skip
     for name, key, unit in (("time", "time_ms", "ms"), ("share", "share", "%")):
-        judged = [_falls(by, key, unit) for by in found]
+        judged = [_falls(by, key, unit) for by in by_rule]
         claims.append(
             Claim(f"The {name} falls with the bandwidth", "4.3", "falls", _by_rule([ours for ours, _ in judged]),
-                  not any(_rises(by, key) for by in found), _by_rule([reason for _, reason in judged]))
+                  not any(_rises(by, key) for by in by_rule), _by_rule([reason for _, reason in judged]))
         )  # fmt: skip
     return claims

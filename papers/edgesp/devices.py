@@ -34,9 +34,9 @@ def edgesp_fig5(lab: Lab) -> Item:
     times: dict[tuple[str, str, str], list[float]] = {}
     for preset in PRESETS:
         for title, name in NETWORKS.items():
-            at, found = f"{preset}: {title}", _curves(name, preset)
-            times |= {(preset, title, of): curve for of, curve in found.items()}
-            for of, curve in found.items():
+            at, curves = f"{preset}: {title}", _curves(name, preset)
+            times |= {(preset, title, of): curve for of, curve in curves.items()}
+            for of, curve in curves.items():
                 basis = ASSUMED if of in SERVED else FITTED[preset] or PREDICTED
                 places = ALL if len(curve) > 1 else (ALL[0], ALL[-1])
                 values = curve if len(curve) > 1 else curve * 2
@@ -59,10 +59,10 @@ def _curves(name: str, preset: str) -> dict[str, list[float]]:
     """Average times in seconds: by number of devices, or one where that does not matter."""
     cut, owner = network(name), cluster(preset).owner
     device, edge, cloud = places(preset)
-    rates = [item.rate for item in cut.exits]
+    rates = [row.rate for row in cut.exits]
     return {
-        "EdgeSP": [item.every.average_s for item in over_devices(name, preset)],
-        "MoDNN": [item.every.average_s for item in over_devices(name, preset, FusionRule.LAYERWISE, exits=False)],
+        "EdgeSP": [study.every.average_s for study in over_devices(name, preset)],
+        "MoDNN": [study.every.average_s for study in over_devices(name, preset, FusionRule.LAYERWISE, exits=False)],
         "Edgent": [float(np.dot(rates, run_in_turn(cut, (device, edge, edge), owner)))],
         "triple partition": [float(np.dot(rates, run_in_turn(cut, (device, edge, cloud), owner)))],
         "Edgent, free": [float(np.dot(rates, run_in_turn(cut, (edge, edge, edge), owner)))],

@@ -17,28 +17,32 @@ SIX = PUBLISHED["devices"]
 
 def _twice(name: str, preset: str, rule: FusionRule) -> float:
     """Share of the rows of six devices that are computed once more than needed."""
-    (item,) = over_devices(name, preset, rule, (SIX,))
-    return explain_partition(item.every).twice_share
+    (studied,) = over_devices(name, preset, rule, (SIX,))
+    return explain_partition(studied.every).twice_share
 
 
 def edgesp_rules(lab: Lab) -> Item:
     """The speed-up of six devices by the rule that fuses layers."""
     del lab  # nothing is drawn
-    found: dict[tuple[str, str, str], float] = {}
+    speedups: dict[tuple[str, str, str], float] = {}
     for preset in PRESETS:
         for title, name in NETWORKS.items():
             for rule in FusionRule:
-                (item,) = over_devices(name, preset, rule, (SIX,))
-                found[preset, title, rule] = item.speedup or 0.0
+                (studied,) = over_devices(name, preset, rule, (SIX,))
+                speedups[preset, title, rule] = studied.speedup or 0.0
     rows = [
         Row(f"speed-up of six devices, preset {by}", title, str(rule), "x", value, basis=FITTED[by] or PREDICTED)
-        for (by, title, rule), value in found.items()
+        for (by, title, rule), value in speedups.items()
     ]
-    worst = min(PRESETS, key=lambda preset: found[preset, DEEP, FusionRule.PAPER])
-    deep = found[worst, DEEP, FusionRule.PAPER], found[worst, DEEP, FusionRule.LAYERWISE]
+    worst = min(PRESETS, key=lambda preset: speedups[preset, DEEP, FusionRule.PAPER])
+    deep = speedups[worst, DEEP, FusionRule.PAPER], speedups[worst, DEEP, FusionRule.LAYERWISE]
     twice = [100 * _twice(NETWORKS[DEEP], worst, rule) for rule in (FusionRule.PAPER, FusionRule.MARGINAL)]
-    fused = [found["A", title, FusionRule.MARGINAL] > found["A", title, FusionRule.LAYERWISE] for title in NETWORKS]
-    gap = max(found[p, t, FusionRule.OPTIMAL] / found[p, t, FusionRule.MARGINAL] - 1 for p in PRESETS for t in NETWORKS)
+    fused = [
+        speedups["A", title, FusionRule.MARGINAL] > speedups["A", title, FusionRule.LAYERWISE] for title in NETWORKS
+    ]
+    gap = max(
+        speedups[p, t, FusionRule.OPTIMAL] / speedups[p, t, FusionRule.MARGINAL] - 1 for p in PRESETS for t in NETWORKS
+    )
     claims = [
         Claim("Algorithm 2 minimises the latency", "3.3", "less than layer by layer",
               f"ResNet-101, preset {worst}: {deep[0]:.2f} times as fast as one device, layer by layer {deep[1]:.2f}",
@@ -66,8 +70,8 @@ def edgesp_zeta(lab: Lab) -> Item:
                 times = {}
                 for zeta in ZETAS:
                     options = PartitionOptions(rule=rule, zeta=zeta)
-                    (item,) = study(network(name), cluster(preset), options, [SIX])
-                    times[zeta] = item.every.average_s
+                    (studied,) = study(network(name), cluster(preset), options, [SIX])
+                    times[zeta] = studied.every.average_s
                 for zeta, time_s in times.items():
                     slower = 100 * (time_s / times[ZETAS[0]] - 1)
                     most[rule, zeta] = max(slower, most.get((rule, zeta), 0.0))

@@ -13,8 +13,8 @@ from . import PUBLISHED
 from .cluster import cluster, network, over_devices
 
 ACCURACY = (76.6, 78.5, 79.2)
-"""Of AlexNet's exits, in %. The paper prints the first and the last, where all samples leave there; nothing depends on
-the one between, as no sample leaves there."""
+"""Accuracy of each exit of AlexNet, in %. The paper prints the first and the last one, for all samples leaving there.
+Nothing depends on the second one, as no sample leaves there."""
 
 TARGETS_MS = np.arange(10, 91, 2.5)
 
@@ -22,35 +22,35 @@ TARGETS_MS = np.arange(10, 91, 2.5)
 def edgesp_fig7(lab: Lab) -> Item:
     """AlexNet's average accuracy over the requirement, for one, two and six devices."""
     del lab  # nothing is drawn
-    found = {len(item.every.devices): item.every for item in over_devices("alexnet_cifar10", "A")}
+    partitions = {len(studied.every.devices): studied.every for studied in over_devices("alexnet_cifar10", "A")}
     rows: list[Row] = []
     for printed in PUBLISHED["time"]:
-        ours = 1e3 * found[printed["devices"]].exit_s[printed["exit"] - 1]
+        ours = 1e3 * partitions[printed["devices"]].exit_s[printed["exit"] - 1]
         where = f"exit {printed['exit']}, {printed['bound']}"
         rows.append(Row("time", _devices(printed["devices"]), where, "ms", ours, paper=printed["ms"], basis=CALIBRATED))
     for printed in PUBLISHED["accuracy"]:
         count, target_ms = printed["devices"], printed["target_ms"]
-        ours = accuracy_within(found[count].exit_s, target_ms)
+        ours = accuracy_within(partitions[count].exit_s, target_ms)
         basis = PREDICTED if count == 1 else CALIBRATED  # rates also by six devices, which need about 25 ms to the end
         rows.append(
             Row("average accuracy", _devices(count), f"within {target_ms:g} ms", "%", ours,
                 paper=printed["accuracy"], basis=basis)
         )  # fmt: skip
     for count in (1, 2, 6):
-        times = found[count].exit_s
+        times = partitions[count].exit_s
         rows += [
             Row("accuracy lost to exits", _devices(count), "AlexNet", "points",
                 ACCURACY[-1] - accuracy_within(times, target), x=float(target))
             for target in TARGETS_MS
             if 1e-3 * target >= times[0]
         ]  # fmt: skip
-    first = [1e3 * found[count].exit_s[0] for count in (1, 2)]
+    first = [1e3 * partitions[count].exit_s[0] for count in (1, 2)]
     slow, fast = (line["ms"] for line in PUBLISHED["time"][:2])
     reason = (
         f"no rate fits both: at those with which one device takes {slow:g} ms, two take "
         f"{_first_exit_ms(first[0] / slow, 2):.1f} ms; {fast:g} ms are asked for"
     )
-    better = accuracy_within(found[6].exit_s, 24.0) - accuracy_within(found[2].exit_s, 24.0)
+    better = accuracy_within(partitions[6].exit_s, 24.0) - accuracy_within(partitions[2].exit_s, 24.0)
     claims = [
         Claim(f"One device cannot answer within {slow:g} ms", "4.4", f"> {slow:g} ms", f"{first[0]:.1f} ms",
               first[0] > slow, reason, CALIBRATED),
@@ -70,10 +70,10 @@ def edgesp_fig7(lab: Lab) -> Item:
 def _first_exit_ms(speed: float, count: int) -> float:
     """Time to exit 1 on the first devices of preset A, if all compute faster by a factor."""
     owner = cluster("A")
-    devices = [item.model_copy(update={"gflop_s": speed * item.gflop_s}) for item in owner.devices]
+    devices = [device.model_copy(update={"gflop_s": speed * device.gflop_s}) for device in owner.devices]
     changed = owner.model_copy(update={"devices": devices})
-    (item,) = study(network("alexnet_cifar10"), changed, PartitionOptions(), [count])
-    return 1e3 * item.every.exit_s[0]
+    (studied,) = study(network("alexnet_cifar10"), changed, PartitionOptions(), [count])
+    return 1e3 * studied.every.exit_s[0]
 
 
 def _devices(count: int) -> str:

@@ -29,7 +29,7 @@ def _claim(key: str, ours: str, holds: bool, *, paper: str = "", **words: Any) -
     said = PUBLISHED["claims"][key]
     paper = paper or said.get("text") or f"{said['value']:g} {said['unit']}"
     statement, reason = (said.get(name, "").format(**words) for name in ("statement", "reason"))
-    return Claim(statement, said["section"], paper, ours, bool(holds), reason)
+    return Claim(statement, said["section"], paper, ours, bool(holds), reason, said.get("basis", ""))
 
 
 def _near_claim(key: str, ours: float, *, text: str = "", digits: int = 1, **words: Any) -> Claim:

@@ -12,7 +12,7 @@ from ...platforms import load_platform
 from ...studies.comparison import Standing
 from ...studies.scenario import GridPoint
 from ..lab import Lab, by_seed, row
-from ..rows import Item, Row
+from ..rows import ASSUMED, PREDICTED, Item, Row
 from .npu import fig1b
 
 PANELS: dict[str, tuple[str, Callable[[Standing], NDArray[np.float64]]]] = {
@@ -34,12 +34,18 @@ RATE_PER_S = 25.0
 """Arrival rate of Fig. 1a."""
 
 
+def _worth(name: str) -> str:
+    """Basis of a contender's figures: the time of LazyBatching's scheduler calls has no source."""
+    return ASSUMED if name == "LazyBatching" else PREDICTED
+
+
 def _sweep(lab: Lab, name: str, title: str, notes: list[str]) -> Item:
     rows = []
     for point in lab.compare(name).points:
         for item in point.contenders:
             for panel, (unit, values) in PANELS.items():
-                rows.append(row(panel, item.name, point.case, unit, values(item), x=point.rate_per_s))
+                worth, x = _worth(item.name), point.rate_per_s
+                rows.append(row(panel, item.name, point.case, unit, values(item), x=x, basis=worth))
     return Item(name, title, notes, rows, "arrival rate, 1/s")
 
 
@@ -59,9 +65,12 @@ def fig9(lab: Lab) -> Item:
     for point in lab.compare("fig9").points:
         slo_ms = 1e3 * (point.slo_s or 0.0)
         rows += [
-            row("violations", item.name, point.case, "%", by_seed(item, "violation_rate", 100.0), x=slo_ms)
+            row(
+                "violations", item.name, point.case, "%", by_seed(item, "violation_rate", 100.0), x=slo_ms,
+                basis=_worth(item.name),
+            )
             for item in point.contenders
-        ]
+        ]  # fmt: skip
     title = "Fig. 9: violations by SLO, 15 /s on ZC706 and 35 /s on ZCU104"
     return Item("fig9", title, [DRAWN], rows, "tail latency SLO, ms")
 
@@ -78,7 +87,7 @@ def fig1a(lab: Lab) -> Item:
             for name in ("SERIAL", "R-AdaptB-M"):
                 found = lab.figures(here, contenders[name], scenario.file.seeds)
                 values = 100 * found["mac_share"] / found["busy_share"]
-                rows.append(row("utilisation", f"{name}, {label}", board, "%", values))
+                rows.append(row("utilisation", f"{name}, {label}", board, "%", values, basis=PREDICTED))
     use = {(item.at, item.of): item.ours for item in rows}
     changes = [
         f"{use[board, 'R-AdaptB-M, 4 exits'] - use[board, 'R-AdaptB-M, no exits']:+.1f} points on {board}"

@@ -29,7 +29,7 @@ FITTED = ("resnet50", "resnet50_caffe", "resnet50_tfslim", "mobilenet_v1", "vgg1
 """Networks whose rows gave the constants."""
 
 CAFFE, TF_SLIM = ("cf_resnet50", "tf2_resnet50"), "tf_resnetv1_50"
-"""Rows of Caffe's ResNet-50 that the newer compiler makes as fast as that of TF-Slim, and the row of that."""
+"""Rows of Caffe's ResNet-50 that the newer compiler makes as fast as TF-Slim's ResNet-50, and TF-Slim's row."""
 
 UNCALIBRATED = "latency at peak"
 
@@ -171,8 +171,8 @@ def hardware_pixels(_: Lab) -> Item:
         for network in FEW:
             file, path = _without_exits(network)
             whole, options = load_network(network).backbone(), SearchOptions(b_max=1, objective=Objective.LATENCY)
-            first, found = (search(whole, board.with_pixels(pixels), options).best for pixels in ([1], PIXELS))
-            of, ours, theirs = f"{network}: {found.tile}", 1e3 * found.objective, 1e3 * first.objective
+            first, wider = (search(whole, board.with_pixels(pixels), options).best for pixels in ([1], PIXELS))
+            of, ours, theirs = f"{network}: {wider.tile}", 1e3 * wider.objective, 1e3 * first.objective
             built.append(Row("latency", of, name, "ms", ours, paper=theirs, basis=PREDICTED))
             one, best = (search_shape(file, path, as_engine(board), most_pixels=most).best for most in (1, MOST))
             of, ours, theirs = f"{network}: {best.engine.shape}", 1e3 * best.time_s, 1e3 * one.time_s

@@ -59,7 +59,7 @@ def slowdown(moving: float, contention: float, cores: int) -> float:
 
 def measured_rows() -> list[Measured]:
     """The rows of the table."""
-    found: list[Measured] = []
+    rows: list[Measured] = []
     known: dict[tuple[str, str], tuple[float, float]] = {}
     with THREADS.open(newline="", encoding="utf-8") as table:
         for cells in csv.DictReader(table):
@@ -71,8 +71,8 @@ def measured_rows() -> list[Measured]:
                 moving = float(core.moved_s[:, 0].sum() / core.table.pass_s()[0, 1])
                 known[platform, network] = moving, file.input.height * file.input.width / FRAME
             numbers = float(cells["latency_ms"]) / 1e3, float(cells["fps_many"]), *known[platform, network]
-            found.append(Measured(platform, int(cells["cores"]), network, cells["row"], *numbers))
-    return found
+            rows.append(Measured(platform, int(cells["cores"]), network, cells["row"], *numbers))
+    return rows
 
 
 def fit(rows: list[Measured]) -> tuple[float, float]:

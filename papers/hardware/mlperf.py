@@ -38,14 +38,14 @@ RIGHT = 100 * math.erf(NORMAL / 2)
 difference of two normal variables is less than 1.96 of the standard deviation of one."""
 
 MIN_DURATION_S = 60.0
-"""Of a run, in MLPerf's rules of v0.7; the file says so of every run."""
+"""The least duration of a run in MLPerf's rules of v0.7; the file says that every run has it."""
 
 NETWORK, DEVICE, POLICY, OBJECTIVE_S = "resnet50", "rtx-2080-ti", "adaptb", 0.015
 LOADS = (0.5, 0.7, 0.8, 0.9)
-"""What is simulated, with MLPerf's latency bound of ResNet-50, at shares of the saturation rate."""
+"""The simulated runs: MLPerf's latency bound of ResNet-50, at these shares of the saturation rate."""
 
 REQUESTS, GROUPS = 270_336, 8
-"""Of a run: as many as MLPerf asks for at least; and how many times five of them."""
+"""Requests of a simulated run, the least that MLPerf asks for; and the number of groups of five runs."""
 
 INSIDE, APART = "p99 of other runs inside", "p99 of five runs apart"
 SUMMARY, OWN, LENT = "independent latencies", "fluidb's interval", "worth as much as ours"
@@ -66,8 +66,8 @@ class SubmittedRun(NamedTuple):
         """The interval of its p99, if the run is worth this share of its requests as independent ones.
 
         Its ends are the latencies at the ends of an interval of ranks, as in :class:`.one_run.OneRun`.  Between printed
-        percentiles the logarithm of the latency is linear in that of the share of slower requests, because a p99.9 may
-        be thousands of times the p99.
+        percentiles the logarithm of the latency is linear in the logarithm of the share of slower requests, because a
+        p99.9 may be thousands of times the p99.
         """
         half = NORMAL * math.sqrt(QUANTILE * (1 - QUANTILE) / (worth * self.requests))
         shares = -np.log([0.03, 0.01, 0.001])
@@ -79,13 +79,13 @@ def read_submissions() -> tuple[dict[str, list[list[SubmittedRun]]], int]:
     """The runs of each submission, by benchmark, and how many are left out because their runs had different rates."""
     with MLPERF.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    found, left_out = defaultdict(list), 0
+    by_benchmark, left_out = defaultdict(list), 0
     for runs in (rows[at : at + TOGETHER] for at in range(0, len(rows), TOGETHER)):
         if len({cells["target_qps"] for cells in runs}) > 1:
             left_out += 1
         else:
-            found[runs[0]["benchmark"]].append([_summary(cells) for cells in runs])
-    return dict(sorted(found.items())), left_out
+            by_benchmark[runs[0]["benchmark"]].append([_summary(cells) for cells in runs])
+    return dict(sorted(by_benchmark.items())), left_out
 
 
 def _summary(cells: dict[str, str]) -> SubmittedRun:
@@ -141,24 +141,27 @@ def simulate_group(load: float, number: int, requests: int) -> Group:
 def hardware_mlperf(lab: Lab) -> Item:
     """Intervals of one run against runs beside it."""
     submissions, left_out = read_submissions()
-    every = [runs for found in submissions.values() for runs in found]
+    every = [runs for submitted in submissions.values() for runs in submitted]
     rows: list[Row] = []
-    for name, found in {**submissions, "all": every}.items():
-        of, at = f"{name}: {len(found)} submissions", f"MLPerf, {SUMMARY}"
-        rows.append(Row(INSIDE, of, at, "%", _held(found), paper=RIGHT, basis=PREDICTED))
-        spread = float(np.median([apart([run.p99 for run in runs]) for runs in found]))
+    for name, submitted in {**submissions, "all": every}.items():
+        of, at = f"{name}: {len(submitted)} submissions", f"MLPerf, {SUMMARY}"
+        rows.append(Row(INSIDE, of, at, "%", _held(submitted), paper=RIGHT, basis=PREDICTED))
+        spread = float(np.median([apart([run.p99 for run in runs]) for runs in submitted]))
         rows.append(Row(APART, of, "MLPerf", "%", spread, basis=PREDICTED))
     held, spread = rows[-2].ours, rows[-1].ours
     ours: list[float] = []
     for load in LOADS:
         groups = [simulate_group(load, number, lab.requests or REQUESTS) for number in lab.first(GROUPS)]
         of = f"load {load:g}"
-        found_by = {
+        shares_by_source = {
             f"simulated, {SUMMARY}": [inside(group.figures, group.independent) for group in groups],
             f"simulated, {OWN}": [inside(group.figures, group.own) for group in groups],
             f"MLPerf, {LENT}": [_held(every, group.worth) for group in groups],
         }
-        rows += [row(INSIDE, of, at, "%", np.array(found), RIGHT, basis=PREDICTED) for at, found in found_by.items()]
+        rows += [
+            row(INSIDE, of, at, "%", np.array(shares), RIGHT, basis=PREDICTED)
+            for at, shares in shares_by_source.items()
+        ]
         ours.append(rows[-2].ours)
         rows.append(row(APART, of, "simulated", "%", np.array([apart(group.figures) for group in groups]),
                         basis=PREDICTED))  # fmt: skip

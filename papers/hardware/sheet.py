@@ -27,7 +27,7 @@ SHIPPED = {"alexnet": "alexnet", "resnet50": "resnet50_caffe"}
 """Networks of the sheet that ship, by their names there."""
 
 BATCH = {"alexnet": 16}
-"""Samples for which the sheet reads the weights of fully connected layers once; one of other networks."""
+"""Samples for which the sheet reads the weights of fully connected layers once; it is one in other networks."""
 
 KB = 1024
 
@@ -61,19 +61,19 @@ class SheetLayer(NamedTuple):
 
 def sheet_layers(engine: Engine) -> list[SheetLayer]:
     """The layers of the sheet."""
-    found = []
+    layers = []
     with SHEET.open(newline="", encoding="utf-8") as file:
         for cells in csv.DictReader(file):
             work = _work(cells)
             (our_bytes,) = needs_of([work._replace(words=0)], engine).bytes
             seconds = float(cells["max_cycles"]) / engine.clock_hz
-            found.append(
+            layers.append(
                 SheetLayer(
                     cells["network"], work, cells["winograd"] == "yes", float(cells["mac_cycles"]), seconds,
                     KB * float(cells["weight_kb"]), product_cycles(work, engine), float(our_bytes),
                 )
             )  # fmt: skip
-    return found
+    return layers
 
 
 def _work(cells: dict[str, str]) -> LayerWork:

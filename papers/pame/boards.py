@@ -14,12 +14,14 @@ from ...rules.exit_choice import ExitGoal, Floats, Setting, choose_exits, log_of
 from ...studies.scenario import Contender, GridPoint
 from ...traffic.answers import PRESETS, draw_answers
 from ...traffic.exits import PAPER_THRESHOLD
+from ..fluid_batching import PUBLISHED
 from ..lab import Lab, row
-from ..rows import PREDICTED, Claim, Item
+from ..rows import PREDICTED, Claim, Item, Row
 from .rehearsal import half
 
 NETWORK = "resnet50"
 BATCH = 8
+BY_HAND = "by hand, our log"
 PANELS = {"mean latency": ("mean_latency_s", 1e3, "ms"), "violations": ("violation_rate", 100.0, "%")}
 
 
@@ -29,6 +31,7 @@ class Contestant(NamedTuple):
     name: str
     network: Network
     precision: float | None
+    accuracy: float | None = None  # of its answers to that half, in %
 
 
 def _with_rates(network: Network, shares: Sequence[float]) -> Network:
@@ -47,7 +50,8 @@ def contestants(lab: Lab, point: GridPoint, fluid: Contender) -> list[Contestant
 
     def judged(name: str, network: Network, places: Sequence[int], settings: Sequence[Setting]) -> Contestant:
         found = replay_exits(fresh, stage_s, BATCH, places, settings)
-        return Contestant(name, _with_rates(network, found.exit_shares.tolist()), 100 * found.precision)
+        rates, kept = found.exit_shares.tolist(), 100 * found.precision
+        return Contestant(name, _with_rates(network, rates), kept, kept * float(fresh.scores[:, -1].mean()))
 
     def chosen(name: str, goal: ExitGoal) -> Contestant:
         choice = choose_exits(past, stage_s, goal)
@@ -60,7 +64,7 @@ def contestants(lab: Lab, point: GridPoint, fluid: Contender) -> list[Contestant
     return [
         Contestant("no exits", by_hand.backbone(), 100.0),
         Contestant("by hand, printed rates", by_hand, None),
-        judged("by hand, our log", by_hand, quarters, usual),
+        judged(BY_HAND, by_hand, quarters, usual),
         chosen("PAME", ExitGoal(batch=BATCH)),
         chosen("PAME, guard 99.5 %", ExitGoal(batch=BATCH, guard=0.995)),
     ]
@@ -82,6 +86,12 @@ def pame_fluid(lab: Lab) -> Item:
                 rows.append(row(quantity, entry.name, at, unit, values, x=point.rate_per_s, basis=PREDICTED))
                 if point is middle:
                     judged[entry.name, quantity] = values
+    accuracy = {entry.name: entry.accuracy for entry in found if entry.accuracy is not None}
+    printed, at = {BY_HAND: PUBLISHED["accuracy_percent"][NETWORK]}, middle.site.keys.label
+    rows += [
+        Row("accuracy", name, at, "%", value, paper=printed.get(name), basis=PREDICTED)
+        for name, value in accuracy.items()
+    ]
     pame, precision = found[-1].name, {entry.name: entry.precision for entry in found}
     claims = []
     for hand in (entry.name for entry in found[1:3]):
@@ -105,10 +115,20 @@ def pame_fluid(lab: Lab) -> Item:
             "Exits by hand are those of the Fluid Batching paper: with the rates that it prints, and with those that "
             "its threshold of 0.8 gives on our log, where its cheaper heads are taken to answer as PAME's would there."
         ),
+        (
+            f"With its exits and its threshold the Fluid Batching paper prints an accuracy of {printed[BY_HAND]:g} %. "
+            f"On our log the same threshold lets {100 * _early(found[2]):.1f} % leave early; by the printed rates "
+            f"{100 * _early(found[1]):.1f} % do."
+        ),
         *map(_described, found),
     ]
     title = "Exits chosen by PAME under Fluid Batching, ResNet-50 on ZC706"
     return Item("pame_fluid", title, notes, rows, "arrival rate, 1/s", claims)
+
+
+def _early(entry: Contestant) -> float:
+    """Share of the samples that leave before the end."""
+    return 1.0 - entry.network.exits[-1].rate
 
 
 def _described(entry: Contestant) -> str:

@@ -71,7 +71,7 @@ def pame_fig7(lab: Lab) -> Item:
 
 def pame_fig9(lab: Lab) -> Item:
     """Average and tail against the batch size."""
-    rows = []
+    rows, averages = [], dict[tuple[PaperTask, int], np.ndarray]()
     for task in TASKS:
         changes: dict[str, list[np.ndarray]] = {"change of the average": [], "change of the tail": []}
         for size in SIZES:
@@ -86,9 +86,18 @@ def pame_fig9(lab: Lab) -> Item:
             for quantity, key in (("change of the average", "average"), ("change of the tail", "tail")):
                 mean = np.mean(changes[quantity], axis=0)
                 rows.append(row(f"{quantity}, all n", task.name, "mean", "%", mean, printed[key], basis=CALIBRATED))
+        averages |= {(task, size): values for size, values in zip(SIZES, changes["change of the average"], strict=True)}
+    all_of_it, quantity = PUBLISHED["latency_of_all"], "change of the average, all n"
+    mean = np.mean(list(averages.values()), axis=0)
+    rows.append(row(quantity, "all tasks", "mean", "%", mean, all_of_it["average"], basis=CALIBRATED))
+    (task, size), most = min(averages.items(), key=lambda pair: float(pair[1].mean()))
+    basis = PREDICTED if task is QNLI else CALIBRATED
+    at = f"{task.name}, n = {size}"
+    rows.append(row("largest change of the average", "all tasks", at, "%", most, all_of_it["largest"], basis=basis))
     notes = [
         "Change against the network without exits. The tail: mean over batches of the last sample's latency.",
         "The paper prints means over tasks and n: image tasks stand beside our ImageNet, NLP tasks beside our GLUE.",
+        'Its mean and its largest gain ("up to") are of nine tasks, ours of three.',
     ]
     return Item("pame_fig9", "Fig. 9: average and tail latency", notes, rows, "batch size n", picture="lines")
 

@@ -82,13 +82,13 @@ def sushi_table3(lab: Lab) -> Item:
     del lab
     printed, chip = PUBLISHED["table3"], _chip("sushi-zcu104")
     rows = []
-    for column, (of, found) in enumerate({"without": split(chip, 0.0), "with": chip}.items()):
+    for column, (of, buffers) in enumerate({"without": split(chip, 0.0), "with": chip}.items()):
         sizes = {
-            "distinct": 2 * found.distinct_kib,
-            "streaming": found.streaming_kib,
-            "persistent": found.persistent_kib,
-            "together": found.shared_kib,
-            "block_ram": found.output_kib + found.other_kib,
+            "distinct": 2 * buffers.distinct_kib,
+            "streaming": buffers.streaming_kib,
+            "persistent": buffers.persistent_kib,
+            "together": buffers.shared_kib,
+            "block_ram": buffers.output_kib + buffers.other_kib,
         }
         basis = GIVEN if of == "with" else PREDICTED
         for name, size in sizes.items():
@@ -112,17 +112,17 @@ def sushi_fig10(lab: Lab) -> Item:
     resnets = (RESNET, RESNET_WIDE, RESNET_BOARD, RESNET_IDEAL)
     for reading in (*resnets, MOBILENET, MOBILENET_224, MOBILENET_BOARD, MOBILENET_IDEAL):
         basis = CALIBRATED if reading in CHOSEN else PREDICTED
-        found = saved(reading.subgraphs().time_s)
-        rows += _ends("latency saved", reading.name, reading.net, found, PUBLISHED["fig10"][reading.net], basis)
+        savings = saved(reading.subgraphs().time_s)
+        rows += _ends("latency saved", reading.name, reading.net, savings, PUBLISHED["fig10"][reading.net], basis)
     claims = []
     for reading in (RESNET, MOBILENET):
         table = reading.subgraphs()
-        found = saved(table.time_s)
-        least = min(range(len(found)), key=lambda i: table.subnets[i].bytes)
+        savings = saved(table.time_s)
+        least = min(range(len(savings)), key=lambda i: table.subnets[i].bytes)
         claims.append(
             Claim(f"A small {reading.net} saves relatively more", "5.2", "the first bar saves most",
-                  f"{table.subnets[least].name} saves {found[least]:.1f} %, all {np.mean(found):.1f} % on average",
-                  found[least] == max(found), basis=CALIBRATED)
+                  f"{table.subnets[least].name} saves {savings[least]:.1f} %, all {np.mean(savings):.1f} % on average",
+                  savings[least] == max(savings), basis=CALIBRATED)
         )  # fmt: skip
     notes = [
         (
@@ -144,10 +144,10 @@ def sushi_fig11(lab: Lab) -> Item:
     for reading in (RESNET, MOBILENET):
         table, before, after = reading.subgraphs(), [], []
         for subnet in table.subnets:
-            found = explain_pair(table, subnet.name, table.subgraphs[1].name)
-            counts = [int(found.memory_bound(moved).sum()) for moved in (found.bytes_empty, found.bytes_resident)]
+            pair = explain_pair(table, subnet.name, table.subgraphs[1].name)
+            counts = [int(pair.memory_bound(moved).sum()) for moved in (pair.bytes_empty, pair.bytes_resident)]
             for of, count in zip(("without", "with"), counts, strict=True):
-                share = 100 * count / len(found.layers)
+                share = 100 * count / len(pair.layers)
                 rows.append(Row("memory-bound layers", f"{of} PB", f"{reading.net} {subnet.name}", "%", share))
             before.append(counts[0])
             after.append(counts[1])
@@ -166,14 +166,14 @@ def _shared_by_work(reading: Reading) -> float:
 
 def _saved_by_size(start: Reading, bandwidth: float, sizes: Sequence[float], arrays: Sequence[Array]) -> Values:
     """Mean time saved with the common part of all SubNets resident, in %, by array and size of the buffer in MB."""
-    members, found = members_of(start.family, start.layers), []
+    members, savings = members_of(start.family, start.layers), []
     recipes = make_recipes(members.work.boxes, members.names, [SubGraphCut.UNIFORM], 1, 0)
     for size in sizes:
         chip = replace(start, megabytes=size, bandwidth_gb_s=bandwidth).accelerator
         shared = cut_to(recipes, capacity(chip))
         pairs = tabulate(members.work, chip, shared, start.maps, StageB.EXPOSED, arrays)
-        found.append(100 * (1 - pairs.time_s[:, :, 1] / pairs.time_s[:, :, 0]).mean(axis=1))
-    return np.array(found).T
+        savings.append(100 * (1 - pairs.time_s[:, :, 1] / pairs.time_s[:, :, 0]).mean(axis=1))
+    return np.array(savings).T
 
 
 def sushi_fig12(lab: Lab) -> Item:
@@ -184,18 +184,18 @@ def sushi_fig12(lab: Lab) -> Item:
     rows, most = [], {}
     grid: dict[str, list[float]] = {"buffer": [], "bandwidth": [], "array": []}
     for start in (RESNET, MOBILENET_224):
-        found = np.stack([_saved_by_size(start, bandwidth, sizes, arrays) for bandwidth in bandwidths], axis=1)
-        for by_bandwidth, (K_P, C_P) in zip(found, arrays, strict=True):
+        savings = np.stack([_saved_by_size(start, bandwidth, sizes, arrays) for bandwidth in bandwidths], axis=1)
+        for by_bandwidth, (K_P, C_P) in zip(savings, arrays, strict=True):
             for values, bandwidth in zip(by_bandwidth, bandwidths, strict=True):
                 name = f"{K_P} x {C_P}, {bandwidth:g} GB/s"
                 rows += [
                     Row("time saved", name, start.net, "%", float(value), x=size, basis=PREDICTED)
                     for size, value in zip(sizes, values, strict=True)
                 ]
-        most[start.net] = float(found.max())
-        grid["buffer"].append(float(np.diff(found, axis=2).min()))
-        grid["bandwidth"].append(float(-np.diff(found, axis=1).max()))
-        grid["array"].append(float(np.diff(found, axis=0).min()))
+        most[start.net] = float(savings.max())
+        grid["buffer"].append(float(np.diff(savings, axis=2).min()))
+        grid["bandwidth"].append(float(-np.diff(savings, axis=1).max()))
+        grid["array"].append(float(np.diff(savings, axis=0).min()))
     claims = [
         Claim(f"{more} saves more time", "5.3.4", "it does", f"the least step is {min(grid[key]):+.2f} points",
               min(grid[key]) >= -1e-9)
@@ -212,7 +212,7 @@ def sushi_fig12(lab: Lab) -> Item:
     )  # fmt: skip
     chip = _chip("sushi-zcu104")
     sized = find_subgraphs(RESNET.family, chip, SubGraphOptions(columns=30), step_kib=chip.shared_kib / 16).sizes
-    best = min(sized, key=lambda item: item.time_s)
+    best = min(sized, key=lambda size: size.time_s)
     notes = [
         "Mean over the SubNets; what all of them share, cut to the buffer, is resident.",
         (
@@ -234,8 +234,10 @@ def sushi_fig13(lab: Lab) -> Item:
         table = Reading("board", "ResNet-50", chip=name, layers=Layers.WINDOWS, maps=Maps.ONCE).subgraphs()
         printed = PUBLISHED["fig13"][board]
         ratios = [with_ / without for with_, without in zip(printed["with"], printed["without"], strict=True)]
-        found = [row[0] / row[1] for row in table.time_s]
-        rows += _ends("speed-up by the buffer", "ResNet-50, 3x3 layers", board, found, sorted(ratios), PREDICTED, "x")
+        speedups = [row[0] / row[1] for row in table.time_s]
+        rows += _ends(
+            "speed-up by the buffer", "ResNet-50, 3x3 layers", board, speedups, sorted(ratios), PREDICTED, "x"
+        )
         # energies have the same ratio as bytes: the energy of a byte cancels
         rows += _ends("off-chip energy saved", "ResNet-50, 3x3 layers", board, saved(table.off_chip_bytes),
                       PUBLISHED["energy"]["ResNet-50"], CALIBRATED)  # fmt: skip

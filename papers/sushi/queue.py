@@ -43,13 +43,13 @@ def sushi_queue(lab: Lab) -> Item:
             for seed in lab.first(SEEDS)
         ]
         for name, options in CONTENDERS.items():
-            found = [serve(table, one, f"q={Q},{options.format(last=last)}") for one in traffic]
-            late = np.array([100 * run.summary.violation_rate for run in found])
-            right = np.array([100 * (run.subnets.served_accuracy or 0.0) for run in found])
+            runs = [serve(table, one, f"q={Q},{options.format(last=last)}") for one in traffic]
+            late = np.array([100 * run.summary.violation_rate for run in runs])
+            right = np.array([100 * (run.subnets.served_accuracy or 0.0) for run in runs])
             rows.append(row("violations", name, BOARD.net, "%", late, x=rate, basis=PREDICTED))
             rows.append(row("accuracy served", name, BOARD.net, "%", right, x=rate, basis=PREDICTED))
             if load == LOADS[len(LOADS) // 2]:
-                middle[name] = found
+                middle[name] = runs
 
     def late_at(name: str) -> float:
         return float(np.mean([100 * run.summary.violation_rate for run in middle[name]]))

@@ -43,11 +43,11 @@ class Reading:
     @property
     def family(self) -> Family:
         """The SubNets."""
-        found = load_family(SUPERNETS[self.net])
-        first, *others = found.subnets
+        family = load_family(SUPERNETS[self.net])
+        first, *others = family.subnets
         subnets = [first.model_copy(update={"r": self.smallest or self.side})]
         subnets += [subnet.model_copy(update={"r": self.side}) for subnet in others]
-        return found._replace(subnets=subnets) if self.smallest or self.side else found
+        return family._replace(subnets=subnets) if self.smallest or self.side else family
 
     @property
     def accelerator(self) -> Accelerator:
@@ -66,8 +66,8 @@ class Reading:
     def macs(self) -> Values:
         """MACs of each SubNet."""
         extents = members_of(self.family, self.layers).work.extents.astype(np.float64)
-        found: Values = (extents.prod(axis=1) * extents[:, 2]).sum(axis=1)  # K C R^2 Q
-        return found
+        macs: Values = (extents.prod(axis=1) * extents[:, 2]).sum(axis=1)  # K C R^2 Q
+        return macs
 
     @property
     def utilisation(self) -> float:

@@ -79,8 +79,8 @@ def times_of(table: LatencyTable) -> Floats:
 def with_constraints(table: LatencyTable, trace: Trace, seed: int, slack: float = 1.0) -> Traffic:
     """Queries whose constraints can be met with nothing resident, so that each SubNet is asked for.
 
-    Accuracies are those of the SubNets.  Uniform ones between the lowest and the highest would never ask for the
-    smallest SubNet, and times up to the longest would never allow the largest one: times go one step further.
+    Each accuracy is the accuracy of a SubNet.  Uniform ones between the lowest and the highest would never ask for
+    the smallest SubNet, and times up to the longest would never allow the largest one: times go one step further.
     """
     empty_s = slack * times_of(table)[0]
     low_s, high_s = float(empty_s.min()), float(empty_s.max())
@@ -119,19 +119,19 @@ def contend(name: str, reading: Reading, lab: Lab, mode: str, columns: int = COL
     return [all_seeds(reading, lab, options.format(state), columns) for state in kept]
 
 
-def latency(found: list[list[SeedRun]]) -> Floats:
+def latency(runs: list[list[SeedRun]]) -> Floats:
     """Mean latency in ms, by seed."""
-    return np.asarray(np.mean([[run.latency_ms for run in one] for one in found], axis=0))
+    return np.asarray(np.mean([[run.latency_ms for run in one] for one in runs], axis=0))
 
 
-def accuracy(found: list[list[SeedRun]]) -> Floats:
+def accuracy(runs: list[list[SeedRun]]) -> Floats:
     """Accuracy served in %, by seed."""
-    return np.asarray(np.mean([[100 * (run.subnets.served_accuracy or 0.0) for run in one] for one in found], axis=0))
+    return np.asarray(np.mean([[100 * (run.subnets.served_accuracy or 0.0) for run in one] for one in runs], axis=0))
 
 
-def less(found: Floats, base: Floats) -> Floats:
+def less(times: Floats, base: Floats) -> Floats:
     """Latency saved in percent, by seed."""
-    return 100 * (1 - found / base)
+    return 100 * (1 - times / base)
 
 
 def sushi_fig15(lab: Lab) -> Item:
@@ -191,10 +191,10 @@ def sushi_fig16(lab: Lab) -> Item:
             rows.append(row("latency saved", name, at, "%", saved[reading][name], paper, basis=PREDICTED))
             rows.append(row("accuracy gained", name, at, "points", gained, points, basis=PREDICTED))
     for reading, best in ideal.items():
-        paper, found = printed[reading.net], float(saved[reading][SUSHI].mean())
+        paper, ours = printed[reading.net], float(saved[reading][SUSHI].mean())
         claims.append(
             Claim(f"SUSHI shortens {reading.net} by {paper:g} % at the same accuracy", "5.7", f"{paper:g} %",
-                  f"{found:.1f} %", abs(found - paper) < NEAR * paper,
+                  f"{ours:.1f} %", abs(ours - paper) < NEAR * paper,
                   _out_of_reach(reading, saved[reading], saved[best]))
         )  # fmt: skip
         gap, table = (float(less(strict[reading][name], strict[reading][UNAWARE]).mean()) for name in (SUSHI, BY_TABLE))
@@ -230,10 +230,10 @@ def _by_q(name: str, title: str, reading: Reading, lab: Lab) -> Item:
     steps = (1, 2, 4, 8, 10, 16, 32)
     for of in (SUSHI, BY_TABLE):
         for q in steps:
-            found = less(latency([all_seeds(reading, lab, f"mode=accuracy,q={q},{CONTENDERS[of]}")]), base)
+            savings = less(latency([all_seeds(reading, lab, f"mode=accuracy,q={q},{CONTENDERS[of]}")]), base)
             timely = accuracy([all_seeds(reading, lab, f"mode=latency,q={q},{CONTENDERS[of]}")])
-            saved.setdefault(of, {})[q] = float(found.mean())
-            rows.append(row("latency saved", of, reading.net, "%", found, x=q, basis=PREDICTED))
+            saved.setdefault(of, {})[q] = float(savings.mean())
+            rows.append(row("latency saved", of, reading.net, "%", savings, x=q, basis=PREDICTED))
             rows.append(row("accuracy served", of, reading.net, "%", timely, x=q, basis=PREDICTED))
     printed, own = PUBLISHED[name.removeprefix("sushi_")], saved[SUSHI]
     best = max(own, key=own.__getitem__)
@@ -266,14 +266,14 @@ def sushi_fig18(lab: Lab) -> Item:
 
 
 LITTLE = 0.1
-"""Points of latency that count as none in Table 5, whose own steps are ten times as large."""
+"""A difference in latency, in points, that counts as none in Table 5, whose own steps are ten times as large."""
 
 
 def sushi_table5(lab: Lab) -> Item:
     """Latency saved by the number of columns."""
     printed, rows, claims = PUBLISHED["table5"], [], []
     for reading in (RESNET, MOBILENET):
-        found: dict[str, list[float]] = {}
+        savings: dict[str, list[float]] = {}
         kept = contend(UNAWARE, reading, lab, "accuracy", max(printed["columns"]))
         unaware = latency(kept)
         alike = less(np.array([latency([runs]).mean() for runs in kept]), unaware.mean())
@@ -282,8 +282,8 @@ def sushi_table5(lab: Lab) -> Item:
                 saved = less(latency(contend(of, reading, lab, "accuracy", columns)), unaware)
                 rows.append(row("latency saved", f"{of}, {columns} columns", reading.net, "%", saved,
                                 paper if of == SUSHI else None, basis=PREDICTED))  # fmt: skip
-                found.setdefault(of, []).append(float(saved.mean()))
-        by_table, size = np.array(found[BY_TABLE]), printed[reading.net][-1]
+                savings.setdefault(of, []).append(float(saved.mean()))
+        by_table, size = np.array(savings[BY_TABLE]), printed[reading.net][-1]
         rise, later = by_table[2] - by_table[0], by_table[-1] - by_table[2]
         shape, holds = "more columns help, hardly beyond 80", rise > LITTLE and abs(later) < LITTLE
         if reading is MOBILENET:
@@ -295,9 +295,9 @@ def sushi_table5(lab: Lab) -> Item:
         )  # fmt: skip
         claims.append(
             Claim(f"{reading.net}: with {printed['columns'][-1]} columns the scheduler saves {size:g} %", "A.2",
-                  f"{size:g} %", f"{found[SUSHI][-1]:.2f} %", abs(found[SUSHI][-1] - size) < NEAR * size,
+                  f"{size:g} %", f"{savings[SUSHI][-1]:.2f} %", abs(savings[SUSHI][-1] - size) < NEAR * size,
                   f"of {len(kept)} SubGraphs that stay the best saves {alike.max():.2f} %; "
-                  f"{_by_time(found[BY_TABLE][-1])}")
+                  f"{_by_time(savings[BY_TABLE][-1])}")
         )  # fmt: skip
     notes = [
         (
@@ -343,8 +343,8 @@ def sushi_hits(lab: Lab) -> Item:
     rows = []
     for reading in (RESNET, RESNET_BOARD, MOBILENET, MOBILENET_BOARD):
         for mode in ("accuracy", "latency"):
-            found = all_seeds(reading, lab, f"mode={mode},q={Q},{CONTENDERS[SUSHI]}")
-            values = np.array([run.subnets.hit_ratio or 0.0 for run in found])
+            runs = all_seeds(reading, lab, f"mode={mode},q={Q},{CONTENDERS[SUSHI]}")
+            values = np.array([run.subnets.hit_ratio or 0.0 for run in runs])
             of = f"{reading.net}, {reading.name}"
             rows.append(
                 row(
@@ -358,8 +358,8 @@ def sushi_hits(lab: Lab) -> Item:
                 )
             )
     mean: dict[str, list[float]] = {}
-    for item in rows:
-        mean.setdefault(item.of.partition(",")[0], []).append(item.ours)
+    for line in rows:
+        mean.setdefault(line.of.partition(",")[0], []).append(line.ours)
     resnet, mobilenet = (mean[reading.net][0] for reading in (RESNET, MOBILENET))
     claims = [
         Claim("The hit ratio of the smaller network is higher", "A.4", "0.78 and 0.66",

@@ -78,7 +78,7 @@ def draw_bars(points: Sequence[ChartPoint]) -> Element:
         _write_rows(sheet, 31, points)
         tops = 31 * np.arange(len(points)) + 19
         sheet.barh(tops, WIDTH, 8, align="edge", gid=_tag("track"))
-        sheet.barh(tops, [WIDTH * min(item.value, 1) for item in points], 8, align="edge", gid=_tag("bar"))
+        sheet.barh(tops, [WIDTH * min(point.value, 1) for point in points], 8, align="edge", gid=_tag("bar"))
         return _picture(sheet, _said(points))
 
 
@@ -87,18 +87,20 @@ def draw_intervals(
 ) -> Element:
     """Draw values with their intervals, one under another; ``mark`` is a value to mark on the axis, and its name."""
     bottom = 36.0 * len(points) + 4
-    most = max((max(item.value, *(item.interval or ()), mark[0] if mark else 0) for item in points), default=0) or 1.0
+    most = (
+        max((max(point.value, *(point.interval or ()), mark[0] if mark else 0) for point in points), default=0) or 1.0
+    )
     with _sheet(bottom + (36 if mark else 20)) as sheet:
         axes = _area(sheet, _MARGIN, 0, bottom, (0, most), tick)
         _write_rows(sheet, 36, points)
         if mark is not None:
             axes.axvline(mark[0], gid=_tag("mark"))
             _write(sheet, WIDTH, bottom + 30, f"dashed: {mark[1]}", "tick", "end")
-        for y, item in zip(range(26, 10**9, 36), points, strict=False):
-            if item.interval is not None:
-                ends = [max(bound, 0.0) for bound in item.interval]  # Student's interval may reach below 0
-                axes.plot(ends, [y, y], marker="|", markersize=10, gid=_tag(f"whisker s{item.series}"))
-            axes.plot(item.value, y, "o", markersize=8, gid=_tag(f"dot s{item.series}"))
+        for y, point in zip(range(26, 10**9, 36), points, strict=False):
+            if point.interval is not None:
+                ends = [max(bound, 0.0) for bound in point.interval]  # Student's interval may reach below 0
+                axes.plot(ends, [y, y], marker="|", markersize=10, gid=_tag(f"whisker s{point.series}"))
+            axes.plot(point.value, y, "o", markersize=8, gid=_tag(f"dot s{point.series}"))
         return _picture(sheet, _said(points))
 
 
@@ -164,7 +166,7 @@ def draw_roofline(
         start = max(left, low / roof.bandwidth_gb_s)
         ends = [height(roof.bandwidth_gb_s * start), height(roof.peak_gop_s), height(roof.peak_gop_s)]
         axes.plot([start, ridge, right], ends, gid=_tag("base"))
-        for name, x, y, part in sorted(zip(layers, intensity, gop_s, share, strict=True), key=lambda item: -item[3]):
+        for name, x, y, part in sorted(zip(layers, intensity, gop_s, share, strict=True), key=lambda layer: -layer[3]):
             said = f"{name}: {x:,.3g} operations/byte, {y:,.4g} GOP/s, {100 * part:.1f} % of the time"
             axes.plot(x, height(y), "o", markersize=2 + 24 * np.sqrt(part), gid=_tag("dot s0 faint", title=said))
         _write(sheet, _RIGHT, height(roof.peak_gop_s) - 5, f"{roof.peak_gop_s:,.1f} GOP/s", "tick", "end")
@@ -217,10 +219,19 @@ class BusyTimes(NamedTuple):
 
 def busy_until(runs: Sequence[Runs | None], until_s: float) -> BusyTimes:
     """Times of the runs of each network that began before ``until_s``, cut off there, in order of time."""
-    known = [item for item in runs if item is not None]
+    known = [network_runs for network_runs in runs if network_runs is not None]
     if not known:
         return BusyTimes(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64))
-    columns = [(item.begin_s, item.end_s, item.batch, (item.flags & PREEMPTS) > 0, item.lane) for item in known]
+    columns = [
+        (
+            network_runs.begin_s,
+            network_runs.end_s,
+            network_runs.batch,
+            (network_runs.flags & PREEMPTS) > 0,
+            network_runs.lane,
+        )
+        for network_runs in known
+    ]
     begin_s, end_s, batch, preempts, lane = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.argsort(begin_s, kind="stable")
     kept = order[begin_s[order] < until_s]
@@ -290,13 +301,13 @@ def _write(sheet: Axes, x: float, y: float, text: str, class_: str = "label", an
 
 
 def _write_rows(sheet: Axes, height: float, points: Sequence[ChartPoint]) -> None:
-    for index, item in enumerate(points):
-        _write(sheet, 0, height * index + 14, shortened(item.name, 26))
-        _write(sheet, WIDTH, height * index + 14, item.text, "value", "end")
+    for index, point in enumerate(points):
+        _write(sheet, 0, height * index + 14, shortened(point.name, 26))
+        _write(sheet, WIDTH, height * index + 14, point.text, "value", "end")
 
 
 def _said(points: Sequence[ChartPoint]) -> str:
-    return "; ".join(f"{item.name}: {item.text}" for item in points)
+    return "; ".join(f"{point.name}: {point.text}" for point in points)
 
 
 def _picture(sheet: Axes, said: str) -> Element:

@@ -12,18 +12,27 @@ from ...studies.comparison import Comparison
 from ...studies.estimates import Difference
 from ...studies.paired import differences
 from .charts import PERCENT, ChartUnit, time_unit
-from .content import PolicyReplay, Report, ReportEntry, Served
+from .content import ComparisonFolder, PolicyReplay, Report, ReportEntry, Served
 from .markup import Node, named
 
+MOST = 5
+"""Most lines below the verdict."""
 
-def conclusions(report: Report) -> list[list[Node]]:
-    """A line for each conclusion: what holds for the whole page, then the sections in their order."""
-    many = len(report.sections) > 1
-    lines = verdicts(report)
-    for item in report.sections:
-        found = _of_design(report, item) if isinstance(item, ReportEntry) else _of_comparison(item.found)
-        lines += [[named(item.name), ": ", *line] if many else list(line) for line in found]
-    return lines
+
+def conclusions(report: Report) -> tuple[list[Node], list[list[Node]]]:
+    """The verdict, a sentence, and at most `MOST` lines: what holds for the whole page, then for its only section."""
+    (first, *lines) = verdicts(report) or [[]]
+    if len(report.sections) == 1:
+        own = section_lines(report, report.sections[0])
+        first, own = (first, own) if first else (own[0] if own else [], own[1:])
+        lines += own
+    return first, lines[:MOST]
+
+
+def section_lines(report: Report, item: ReportEntry | ComparisonFolder) -> list[list[Node]]:
+    """What holds for a section."""
+    found = _of_design(report, item) if isinstance(item, ReportEntry) else _of_comparison(item.found)
+    return [list(line) for line in found]
 
 
 def verdict_lines(report: Report) -> list[str]:
@@ -32,21 +41,27 @@ def verdict_lines(report: Report) -> list[str]:
 
 
 def verdicts(report: Report) -> list[list[Node]]:
-    """Which design and policy have the fewest violations, by how much, and which keep the requirements."""
+    """Which design and policy are best, a sentence; then by how much, and who keeps the requirements."""
     ranked, many = report.ranked, len(report.designs) > 1
     if not ranked:
         return []
     lines: list[list[Node]] = [_best(report, ranked, many)]
     if many:
-        leaders = [(shown, report.ranked_on(shown)[0]) for shown in report.designs if shown is not ranked[0][0]]
-        for shown, item in leaders:
-            lines.append(["On ", named(shown.name), " the best is ", *_apart(ranked[0], (shown, item), many)])
+        other = next(pair for pair in ranked if pair[0] is not ranked[0][0])
+        lines.append(["On ", named(other[0].name), " the best is ", *_apart(ranked[0], other, many)])
     else:
         lines.extend(["Next is ", *_apart(ranked[0], other, many)] for other in ranked[1:2])
     if not report.requirements:
         said = "No requirement was stated, so this page does not say whether the SLO is kept. "
         lines.append([f"{said}To state one, add e.g. --require 'violation_rate <= 5 %'."])
-    return lines + [_kept(report, index, many) for index in range(len(report.requirements))]
+    told = [_kept(report, index, many) for index in range(len(report.requirements))]
+    if len(told) > MOST - len(lines) + 1:  # each is in the table of requirements below
+        broken = [item.text for item, found in zip(report.requirements, ranked[0][1].verdicts, strict=True)
+                  if not found.holds]  # fmt: skip
+        kept = len(told) - len(broken)
+        said = f" keeps {kept} of {len(told)} requirements" + (f"; broken: {', '.join(broken)}" if broken else "")
+        told = [[*_under(ranked[0], many), f"{said}."]]
+    return lines + told
 
 
 def _under(found: Served, many: bool) -> list[Node]:
@@ -68,14 +83,16 @@ def _best(report: Report, ranked: Sequence[Served], many: bool) -> list[Node]:
     sure = "no interval"
     if interval is not None:
         sure = f"95 % interval {PERCENT.number(interval.low)} % to {PERCENT.number(interval.high)} %"
-    who = "The fewest violations are" if len(ranked) > 1 else "The violations are"
-    if report.requirements and best[1].kept:
-        who = "Of all that keep the requirements, the fewest violations are"
+    if len(ranked) == 1:
+        return ["Under ", *_under(best, many), f", {rate} % of the requests are later than their SLO ({sure})."]
     alike = sum(
         (item.kept, item.summary.violation_rate) == (best[1].kept, summary.violation_rate) for _, item in ranked
     )
-    tied = f" Of {alike} with as few it has the shortest mean latency." if alike > 1 else ""
-    return [f"{who} under ", *_under(best, many), f": {rate} % of the requests ({sure}).{tied}"]
+    none = "No policy keeps all requirements; " if report.requirements and not best[1].kept else ""
+    among = " of all that keep the requirements" if report.requirements and best[1].kept else ""
+    tied = f", and of {alike} with as few the shortest mean latency" if alike > 1 else ""
+    said = f" has the fewest violations{among}: {rate} % of the requests ({sure}){tied}."
+    return [*([none] if none else []), *_under(best, many), said]
 
 
 def _apart(best: Served, other: Served, many: bool) -> list[Node]:
@@ -131,13 +148,15 @@ def _kept(report: Report, index: int, many: bool) -> list[Node]:
 def _of_design(report: Report, shown: ReportEntry) -> Iterator[Sequence[Node]]:
     if shown.design is not None and shown.fbcb is not None:
         found = explain(shown.design, shown.fbcb)
+        parts = []
         for b in sorted({1, shown.table.b_max}):
             time_s = found.time_s[:, b - 1].sum()
             shares = {cause: part[:, b - 1].sum() / time_s for cause, part in found.parts_s.items()}
             made = shares.pop(Cause.COMPUTE)
             worst = max(shares, key=lambda cause: shares[cause])
-            lost = f"; the largest loss is {worst.label}, with {100 * shares[worst]:.1f} %" if shares[worst] else ""
-            yield [f"At batch {b}, {100 * made:.1f} % of the time makes MACs{lost}."]
+            lost = f", and {worst.label} loses most, {100 * shares[worst]:.1f} %" if shares[worst] else ""
+            parts.append(f"at batch {b} {100 * made:.1f} % of the time makes MACs{lost}")
+        yield [f"{parts[0][0].upper()}{'; '.join(parts)[1:]}."]
     ranked = [(shown, item) for item in report.ranked_on(shown)]
     if len(report.designs) > 1 and len(ranked) > 1:  # of a single one the page says it already
         yield _best(report, ranked, many=False)
@@ -165,22 +184,14 @@ def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
 
 
 def _of_comparison(found: Comparison) -> Iterator[Sequence[Node]]:
-    """Who has the fewest violations at how many points, and against the baseline; beyond noise where seeds tell."""
+    """Who has the fewest violations, and at how many points; beyond noise where seeds tell."""
     leads = [point.lead for point in found.points]
-    for name in dict.fromkeys(lead.first for lead in leads if lead):
-        own = [lead for lead in leads if lead and lead.first == name]
-        sure = sum(lead.less.beyond_noise is True for lead in own)
-        counts = f" at {len(own)} of {len(leads)} points, at {sure} of these beyond noise."
-        yield ["The fewest violations are those of ", named(name), counts]
-    for item in found.contenders:
-        if item.name == found.baseline:
-            continue
-        changes = [
-            other.differences["violation_rate"]
-            for point in found.points
-            for other in point.contenders
-            if other.name == item.name and other.differences
-        ]
-        below = np.array([change.mean if change.beyond_noise else 0.0 for change in changes])
-        counts = f" at {(below < 0).sum()} of {len(below)} points and more at {(below > 0).sum()}, beyond noise."
-        yield [named(item.name), " has fewer violations than ", named(found.baseline), counts]
+    own = {
+        name: [lead for lead in leads if lead and lead.first == name] for name in (lead.first for lead in leads if lead)
+    }
+    line: list[Node] = []
+    for name, won in sorted(own.items(), key=lambda pair: -len(pair[1]))[:MOST]:
+        sure = sum(lead.less.beyond_noise is True for lead in won)
+        at = f" at {len(won)} of {len(leads)} points, at {sure} of these beyond noise"
+        line += [*([", "] if line else []), named(name), at if line else f" has the fewest violations{at}"]
+    yield [*line, "."] if line else ["No contender has fewer violations than all others."]

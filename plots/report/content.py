@@ -110,7 +110,7 @@ class ReportEntry:
             "network": self.network,
             "platform": self.table.platform,
             **(searched or {}),
-            "policies": [policy for item in self.served if best for policy in item.record(best)],
+            "policies": [policy for entry in self.served if best for policy in entry.record(best)],
         }
 
 
@@ -137,18 +137,18 @@ class Report:
     @property
     def designs(self) -> list[ReportEntry]:
         """Sections that show a design or a device."""
-        return [item for item in self.sections if isinstance(item, ReportEntry)]
+        return [section for section in self.sections if isinstance(section, ReportEntry)]
 
     @property
     def comparisons(self) -> list[ComparisonFolder]:
         """Sections that show a comparison."""
-        return [item for item in self.sections if isinstance(item, ComparisonFolder)]
+        return [section for section in self.sections if isinstance(section, ComparisonFolder)]
 
     @property
     def ranked(self) -> list[Served]:
         """Designs and policies, the best first: those that keep all requirements before others, by violations."""
-        found = [(shown, item) for shown in self.designs for item in shown.served]
-        return sorted(found, key=lambda pair: _badness(pair[1]))
+        pairs = [(shown, replayed) for shown in self.designs for replayed in shown.served]
+        return sorted(pairs, key=lambda pair: _badness(pair[1]))
 
     def ranked_on(self, shown: ReportEntry) -> list[PolicyReplay]:
         """Policies on one design, the best first."""
@@ -167,16 +167,16 @@ class Report:
             "trace": self.requests and self.requests.file,
             "slo_s": slo_s if isinstance(slo_s, float) else None,
             "best": first and best and {"design": first.name, "policy": best.policies[0]},
-            "designs": [item.record(best) for item in self.designs],
+            "designs": [design.record(best) for design in self.designs],
             "comparisons": [
-                {"folder": item.name, "scenario_sha256": item.found.scenario_sha256} for item in self.comparisons
+                {"folder": folder.name, "scenario_sha256": folder.found.scenario_sha256} for folder in self.comparisons
             ],
         }
 
 
-def _badness(item: PolicyReplay) -> tuple[bool, float, float]:
-    """Of two policies the one with less of this is better."""
-    return not item.kept, item.summary.violation_rate, item.summary.mean_latency_s
+def _badness(replayed: PolicyReplay) -> tuple[bool, float, float]:
+    """The order of policies: the better of two has the smaller value."""
+    return not replayed.kept, replayed.summary.violation_rate, replayed.summary.mean_latency_s
 
 
 def make_report(
@@ -188,7 +188,7 @@ def make_report(
     """Read the tables of a report, and simulate the requests, if any, on its designs under each policy."""
     report = Report([_read_section(Path(folder)) for folder in folders], requests, list(requirements))
     for shown in report.designs:
-        unknown = [item.text for item in requirements if item.network not in (None, *shown.named)]
+        unknown = [requirement.text for requirement in requirements if requirement.network not in (None, *shown.named)]
         if unknown:
             raise InputError(
                 f'require: expected a network of {shown.name}, found "{unknown[0]}"; write one report each'
@@ -217,7 +217,7 @@ def serve(
     policies: Sequence[Scheduler],
     requirements: Sequence[Requirement] = (),
 ) -> list[PolicyReplay]:
-    """Serve the same traffic under several policies, one after another; those under which all is the same once."""
+    """Serve the same traffic under several policies, one after another; the same outcome is one entry."""
     served: list[PolicyReplay] = []
     for policy in policies:
         replay = simulate(networks, traffic, policy)

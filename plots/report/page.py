@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from ... import __version__
 from ...dse.npu.design import DesignTable
 from ..canvas import COLOURS
-from .conclusion import conclusions
+from .conclusion import conclusions, section_lines
 from .content import ComparisonFolder, Report, ReportEntry
 from .markup import Node, document, element, named, style_sheet, table
 from .sections import comparison_parts, design_parts, policy_parts
@@ -26,9 +26,10 @@ def report_text(report: Report) -> str:
     parts = [element("h1", title)]
     if any(shown.served for shown in report.designs):
         parts.append(element("p", *_served(report), class_="lead"))
-    said = conclusions(report)
-    if said:
-        parts.append(_section("conclusion", "Conclusion", [element("ul", *(element("li", *line) for line in said))]))
+    verdict, said = conclusions(report)
+    if verdict or said:
+        lead = [element("p", *verdict, class_="verdict")] if verdict else []
+        parts.append(_section("conclusion", "Conclusion", [*lead, *_bullets(said)]))
     if len(sections) > 1:
         links = (element("a", named(item.name), href=f"#section-{n}") for n, item in enumerate(sections, 1))
         parts.append(element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Sections"))
@@ -37,14 +38,19 @@ def report_text(report: Report) -> str:
     best = next(iter(report.ranked), None)
     for number, item in enumerate(sections, 1):
         ident = f"section-{number}"
+        body = _bullets(section_lines(report, item)) if len(sections) > 1 else []
         if isinstance(item, ReportEntry):
-            body = [*design_parts(ident, item), *policy_parts(ident, item, best)]
+            body += [*design_parts(ident, item), *policy_parts(ident, item, best, report.requirements)]
         else:
-            body = comparison_parts(ident, item.found)
+            body += comparison_parts(ident, item.found)
         parts.append(_section(ident, named(item.name), body))
     skip = element("a", "Skip to the content", href="#content", class_="skip")
     made = element("footer", element("p", f"Made by fluidb {__version__}."))
     return document(_head(title), [skip, element("main", *parts, id="content", tabindex=-1), made])
+
+
+def _bullets(lines: Sequence[Sequence[Node]]) -> list[Element]:
+    return [element("ul", *(element("li", *line) for line in lines))] if lines else []
 
 
 def _section(ident: str, name: Node, body: Sequence[Element]) -> Element:

@@ -14,6 +14,7 @@ from ...dse.npu.explanation import Explanation, explain
 from ...dse.npu.fbcb import FbcbTable
 from ...dse.npu.objectives import OBJECTIVES
 from ...serving.figures import FIGURES, SHOWN_IN
+from ...serving.requirements import Requirement
 from ...studies.comparison import Comparison, PointResult
 from ...studies.estimates import Difference, Estimate
 from ...studies.paired import differences
@@ -178,7 +179,9 @@ def _latency(latency: LatencyTable, batches: Sequence[int], whose: str = "") -> 
     return table(f"{caption}{whose}, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
 
 
-def policy_parts(ident: str, shown: ReportEntry, best: Served | None) -> list[Element]:
+def policy_parts(
+    ident: str, shown: ReportEntry, best: Served | None, requirements: Sequence[Requirement]
+) -> list[Element]:
     """Figures with intervals, distributions and first moments of a design's policies; none without a trace."""
     if not shown.served:
         return []
@@ -198,7 +201,21 @@ def policy_parts(ident: str, shown: ReportEntry, best: Served | None) -> list[El
         _opening(ident, shown.served, shown.tables),
     ]
     tables = [_policies(shown.served, unit), *_to_the_best(shown, best, unit)]
-    return [element("h3", "Policies"), *tables, element("p", note, class_="note"), figures(drawn)]
+    required = [_requirements(shown.served, requirements)] if requirements else []
+    return [element("h3", "Policies"), *tables, *required, element("p", note, class_="note"), figures(drawn)]
+
+
+def _requirements(served: Sequence[PolicyReplay], requirements: Sequence[Requirement]) -> Element:
+    """Which policy keeps which requirement, and whether that is beyond doubt."""
+    rows = []
+    for index, item in enumerate(requirements):
+        verdicts = [other.verdicts[index] for other in served]
+        cells = [
+            ("kept" if found.holds else "not kept") + ("?" if found.certain is False else "") for found in verdicts
+        ]
+        rows.append((item.text, cells))
+    headers = ["requirement", *(item.policy for item in served)]
+    return table("Requirements; ? where 95 % intervals leave it open", headers, rows)
 
 
 def _longest_s(latency_s: NDArray[np.float64]) -> float:
@@ -390,7 +407,7 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
     )
     if len(found.seeds) == 1:
         note = f"Seed {found.seeds[0]}, with the 95 % interval of the run if it is long enough for one."
-    parts = [element("p", named(found.title), class_="lead"), element("p", note, class_="note")]
+    parts = [element("p", named(found.title), class_="lead"), element("p", note, class_="note"), _against(found)]
     for number, point in enumerate(found.points, 1):
         parts.append(element("h3", named(point.case), f", {point.objective}, {point.arrivals}"))
         where = f"{ident}-{number}"
@@ -408,6 +425,18 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
             ])
         )  # fmt: skip
     return parts
+
+
+def _against(found: Comparison) -> Element:
+    """At how many points each contender has fewer or more violations than the baseline, beyond noise."""
+    rows = []
+    for name in (item.name for item in found.contenders if item.name != found.baseline):
+        standings = [item for point in found.points for item in point.contenders if item.name == name]
+        changes = [item.differences["violation_rate"] for item in standings if item.differences]
+        sure = np.array([change.mean if change.beyond_noise else 0.0 for change in changes])
+        rows.append((name, [f"{(sure < 0).sum()}", f"{(sure > 0).sum()}", f"{(sure == 0).sum()}"]))
+    headers = ["contender", "points with fewer", "with more", "not told apart"]
+    return table(f"Violations, less {found.baseline}, beyond noise", headers, rows)
 
 
 def _of_subnets(point: PointResult) -> Iterator[tuple[str, PointResult, str, ChartUnit]]:

@@ -188,7 +188,7 @@ def fresh_runs(
         known = [value for value in values if value is not None and math.isfinite(value)]
         if len(known) == len(values):
             intervals = [FIGURES[name].interval_of(item).interval for item in summaries]
-            figures[name] = Estimate.of(known, problem.traffic.fresh, intervals)
+            figures[name] = Estimate.of(FIGURES[name], known, problem.traffic.fresh, intervals)
     if "accuracy" in figures and not fate_of(policy).drops:
         figures["accuracy_of_all"] = figures["accuracy"]
     verdicts = [_verdict(item, figures) for item in problem.requirements]

@@ -185,7 +185,7 @@ BAD: dict[str, tuple[list[object], str]] = {
     ),
     "network without requests": (
         [*SERVE[:2], "--trace", "goods.csv"],
-        'expected a request of every network, found none of "people"',
+        '"people"; leave this network out of the file of networks, or add a request',
     ),
     "requirement of an unknown network": (
         [*SERVE, "--require", "p99[cars] <= 1ms"],

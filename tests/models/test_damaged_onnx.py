@@ -89,7 +89,7 @@ def damage_attribute(rng: random.Random, model: onnx.ModelProto) -> None:
     elif change == 1:
         attribute.ints[:] = rng.choices(NUMBERS, k=rng.randrange(6))
     elif change == 2:
-        attribute.type = rng.randrange(15)  # type: ignore[assignment]
+        attribute.type = rng.randrange(15)
     elif change == 3:
         attribute.i = rng.choice(NUMBERS)
     else:
@@ -174,7 +174,7 @@ def damaged(rng: random.Random, whole: bytes) -> bytes:
             damage(rng, model)
         except (IndexError, ValueError):
             continue  # the first damage left nothing of the kind of the second
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def read_stages_of(path: Path, samples: Path) -> None:

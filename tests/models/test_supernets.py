@@ -71,7 +71,7 @@ def test_sizes_and_work_of_the_smallest_and_the_largest_are_those_of_once_for_al
 
 def test_channels_that_a_file_states_are_never_rounded():
     """Classes, and channels of a stage; a width multiplier and an expand ratio give multiples of the divisor."""
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"part": "conv", "name": "stem", "out": 16, "kernel": 3, "width": True},
         {"part": "stage", "name": "neck", "block": "bottleneck", "out": 20, "depth": [1], "expand": [0.5, 1.0]},
         {"part": "stage", "name": "deep", "block": "inverted", "out": 30, "depth": [1], "expand": [1.0]},

@@ -13,7 +13,7 @@ from fluidb.dse.partition.blocks import Costs, Rows, Span
 from fluidb.formats import InputError, validate
 from fluidb.models.loader import build_network
 from fluidb.models.rows import cut_into_rows
-from fluidb.models.schema import Conv, GlobalPool, Join, Linear, Memory, NetworkFile, Pool
+from fluidb.models.schema import Conv, GlobalPool, Join, Linear, MemoryPass, NetworkFile, Pool
 from fluidb.platforms import Cluster
 from fluidb.tables.partition import BlockRows, LayerRows, PartitionTable
 
@@ -147,7 +147,7 @@ def run_rows(op: Any, inputs: list[Any], weights: Any, first: int, end: int, wid
     if isinstance(op, Join):
         parts = [source[first:end] for source in inputs]
         return sum(parts[1:], parts[0]) if op.op == "add" else np.concatenate(parts, axis=2)
-    if isinstance(op, Memory):
+    if isinstance(op, MemoryPass):
         part, *gate = inputs[0][first:end], *inputs[1:]
         return part * np.tanh(gate[0]) if gate else part / (1 + np.sum(part**2, axis=2, keepdims=True))
     (source,) = inputs

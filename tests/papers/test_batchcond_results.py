@@ -102,6 +102,18 @@ def test_ten_gains_are_within_a_tenth_of_the_paper_s_and_their_means_within_a_tw
         assert abs(float(variance["reduction of variance", benchmark.name, "RTX 2080 Ti"]["difference"])) < 5
 
 
+def test_a_mean_over_calibrated_ratios_of_variance_is_no_prediction():
+    variance = {row["of"]: row for row in result_rows(RESULTS, "batchcond_table4")}
+    assert variance["geometric mean"]["basis"] == "calibrated"
+    predicted = [row for name, row in variance.items() if row["basis"] == "predicted" and "mean" not in name]
+    assert [row["of"] for row in predicted] == [benchmark.name for benchmark in BENCHMARKS[2:]]
+    mean = variance["geometric mean of the predicted"]
+    assert mean["basis"] == "predicted"
+    for key in ("paper", "ours"):
+        product = np.prod([float(row[key]) for row in predicted])
+        assert float(mean[key]) == pytest.approx(product ** (1 / 3), rel=1e-2)  # ours is a mean over seeds
+
+
 def test_windows_and_small_batches_do_what_the_paper_says():
     for name in ("batchcond_fig8", "batchcond_fig9"):
         assert set(verdicts(RESULTS, name)) == {True}

@@ -8,7 +8,7 @@ import naive_edgesp
 import numpy as np
 import pytest
 from builders import result_rows
-from fluidb.dse.partition.baselines import Place, run_in_turn
+from fluidb.dse.partition.baselines import StageHost, run_in_turn
 from fluidb.dse.partition.search import Partitioner
 from fluidb.formats import InputError
 from fluidb.papers.edgesp.cluster import NETWORKS, cluster, network, over_devices, places
@@ -55,7 +55,7 @@ def test_servers_in_turn_by_hand():
     sent = run_in_turn(cut, (edge, edge, edge), "pi-1")[0] - run_in_turn(cut, (edge, edge, edge), "edge")[0]
     assert sent == pytest.approx(32 * 32 * 32 * 3 / 1e8)
     with pytest.raises(InputError, match="expected a place for each of 3 stages, found 1"):
-        run_in_turn(cut, (Place("a", 1.0, 1.0),), "a")
+        run_in_turn(cut, (StageHost("a", 1.0, 1.0),), "a")
 
 
 @pytest.mark.parametrize(("preset", "reading"), [("A", "once"), ("B", "halo")])

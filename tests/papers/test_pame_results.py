@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from builders import Run, result_rows
 from fluidb.papers.lab import Lab
 from fluidb.papers.pame import PAPER
 from fluidb.papers.pame.design import all_seeds, fates
-from fluidb.papers.pame.rehearsal import QNLI, TASKS
+from fluidb.papers.pame.rehearsal import IMAGENET, QNLI, TASKS, halves
 from fluidb.papers.pictures import draw
 from fluidb.papers.rows import Item, Row
 from fluidb.platforms import Device, load_platform
 from fluidb.plots import save
-from fluidb.rules.exit_choice import CandidateVerdict, ExitGoal, Setting, moving_on
+from fluidb.rules.exit_choice import CandidateVerdict, ExitGoal, Setting, choose_exits, moving_on
 
 RESULTS = Path(__file__).parents[2] / "results" / "pame"
 
@@ -61,6 +62,34 @@ def test_the_reason_against_a_second_exit_is_what_became_of_the_candidates():
     assert min(slow) > 2
     expected = f"too many batches are slow (10 of 10 candidates of all seeds); the nearest makes {min(slow):.1f} % slow"
     assert expected in claim.reason
+
+
+def test_the_reason_in_fig_16_counts_right_answers():
+    """Less sure samples are as often right: the share is of the logs themselves."""
+    lab = Lab(requests=2000, seeds=1)
+    found = PAPER.reproduce("pame_fig16", lab).claims[0]
+    past, fresh = halves(IMAGENET, 0, lab)
+    place = choose_exits(past, IMAGENET.stage_s, ExitGoal(batch=16, guard=0.995)).exits[0] - 1
+    other = IMAGENET.log(1000, 2 * len(fresh.scores))
+    before, changed = (100 * float(log.scores[:, place].mean()) for log in (fresh, other))
+    assert found.reason.endswith(
+        f"; at the first exit {changed:.1f} % of the answers are right, before the change {before:.1f} %"
+    )
+
+
+def test_the_gains_of_the_abstract_stand_beside_ours():
+    gains, accuracy = kept("pame_fig9"), kept("pame_fluid")
+    rows = [row for row in result_rows(RESULTS, "pame_fig9") if row["quantity"] == "change of the average"]
+    means = [float(row["ours"]) for row in rows]
+    assert len(means) == 9
+    every = gains["change of the average, all n", "all tasks", "mean"]
+    assert (every["paper"], every["basis"]) == ("-39.9", "calibrated")
+    assert float(every["ours"]) == pytest.approx(np.mean(means), rel=1e-4)
+    least = min(rows, key=lambda row: float(row["ours"]))
+    largest = gains["largest change of the average", "all tasks", f"{least['of']}, n = {least['x']}"]
+    assert (largest["paper"], largest["ours"], largest["basis"]) == ("-51.4", least["ours"], least["basis"])
+    ours = accuracy["accuracy", "by hand, our log", "resnet50 on zc706"]
+    assert (ours["paper"], ours["difference"][:5]) == ("75.6", "-16.8")
 
 
 def test_reasons_of_candidates_are_counted():
@@ -115,11 +144,11 @@ def test_a_picture_of_lines_has_one_scale_and_names_those_that_are_equal():
     drawn = [line.get_label() for line in here.lines]
     assert drawn[0] == "A = B"
     assert len(drawn) == 4
-    assert figure.get_suptitle().startswith(f"violations: on average least of A, most of {names[-2]}.")
+    assert " ".join(figure.get_suptitle().split()).startswith(
+        f"A has the lowest violations on average, {names[-2]} the highest."
+    )
     (legend,) = figure.legends
     assert legend._ncols == 1
     printed = [Row("violations", "A", "here", "%", 3.0, paper=1.0), Row("latency", "A", "here", "ms", 3.0, paper=4.0)]
     found = draw(Item("m", "M", [], printed, picture="bars"), {}).get_suptitle()
-    assert found.startswith(
-        "1 of its values differ from ours by 25 % in the median; 1 of its values differ from ours by 2"
-    )
+    assert found.startswith("Ours differ from the paper by 25 % and 2 points.")

@@ -280,7 +280,10 @@ def test_the_roofline_is_over_every_layer_and_its_axes_are_round(report):
 
 
 def conclusion(path: Path) -> list[str]:
-    return [line.text for line in next(node for node in read(path).all("section")).all("li")]
+    """The verdict, and the lines below it."""
+    said = next(node for node in read(path).all("section"))
+    assert [node.text for node in said.all("h2")] == ["Conclusion"]
+    return [line.text for line in said.all() if line.tag in ("p", "li")]
 
 
 def test_the_conclusion_says_what_the_figures_say(report):
@@ -289,7 +292,9 @@ def test_the_conclusion_says_what_the_figures_say(report):
     first, second, *_ = sorted(design["policies"], key=lambda item: (item["violation_rate"], item["mean_latency_s"]))
     assert printed["best"] == {"design": "tiny", "policy": first["policy"]}
     rate = f"{100 * first['violation_rate']:.2f}"
-    assert best == f"The fewest violations are under {first['policy']}: {rate} % of the requests (no interval)."
+    assert best == f"{first['policy']} has the fewest violations: {rate} % of the requests (no interval)."
+    assert len(rest) == 2
+    assert re.match(r"At batch 1 [\d.]+ % of the time makes MACs, and .+ loses most, [\d.]+ %; at batch ", rest[0])
     assert following.startswith(f"Next is {second['policy']} with {100 * second['violation_rate']:.2f} %. ")
     assert "(no interval)" in following
     assert required.startswith("No requirement was stated, so this page does not say whether the SLO is kept.")
@@ -366,12 +371,16 @@ def test_requirements_are_judged_and_decide_who_is_best(fluidb: Run, long_report
     for item in told["designs"][0]["policies"]:
         (verdict,) = item["requirements"]
         assert verdict["holds"] is (p99[item["policy"]] == min(p99.values()))
-    assert "Of all that keep the requirements, the fewest violations are under" in conclusion(tmp_path / "r.html")[0]
+    assert " has the fewest violations of all that keep the requirements: " in conclusion(tmp_path / "r.html")[0]
+    judged = tables(read(tmp_path / "r.html"))["Requirements; ? where 95 % intervals leave it open"]
+    (cells,) = [cells for name, cells in judged.items() if name]
+    assert [cell.startswith("kept") for cell in cells].count(True) == 1
     least = min(rates.values())
     done = fluidb(*asked, "--require", f"violation_rate <= {50 * least} %")
     assert (done.returncode, done.stderr) == (1, "")
     assert f"Requirement violation_rate <= {50 * least} %: not kept, " in done.stdout
     assert not any("kept, beyond doubt" in line and "not kept" not in line for line in conclusion(tmp_path / "r.html"))
+    assert conclusion(tmp_path / "r.html")[0].startswith("No policy keeps all requirements; ")
 
 
 def test_of_several_designs_the_best_is_named_and_how_far_the_others_are(fluidb: Run, long_report, tmp_path):
@@ -393,11 +402,29 @@ def test_of_several_designs_the_best_is_named_and_how_far_the_others_are(fluidb:
     change = slow[leader]["differences"]["violation_rate"]
     fewer = f"{100 * change['low']:.2f} to {100 * change['high']:.2f} percentage points fewer"
     expected = f"On tiny the best is {leader} with {rate} %. On the same requests, violations under {best} on fast are "
-    assert said[1] == said[2]
     assert said[1].startswith(f"{expected}{fewer}; the mean latency is ")
-    within = [line for line in said if line.startswith("tiny: ")]
+    sections = [node for node in read(tmp_path / "r.html").all("section") if node.given["id"].startswith("section-")]
+    within = [[line.text for line in next(node.all("ul")).all("li")] for node in sections]
+    assert max(map(len, [said[1:], *within])) <= 5
     other = next(name for name in slow if name != leader)
-    assert any(f"Next is {other} with {100 * slow[other]['violation_rate']:.2f} %." in line for line in within)
+    for found in (within[0], within[2]):
+        assert any(f"Next is {other} with {100 * slow[other]['violation_rate']:.2f} %." in line for line in found)
+
+
+def test_of_many_requirements_the_conclusion_has_a_line_and_the_section_a_table(fluidb: Run, long_report, tmp_path):
+    path, _ = long_report
+    for name in ("tiny", "t.csv"):
+        (tmp_path / name).symlink_to(path.with_name(name))
+    required = ["p99 <= 1s", "p50 <= 1s", "mean <= 1s", "p95 <= 1s", "p99 < 1ns", "violation_rate <= 100 %"]
+    fluidb("report", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "400us", "--seed", 3, "--policy", "serial",
+           "--policy", "fluid", *(part for text in required for part in ("--require", text)))  # fmt: skip
+    verdict, *said = conclusion(tmp_path / "r.html")
+    assert verdict.startswith("No policy keeps all requirements; ")
+    assert len(said) <= 5
+    assert any(line.endswith(" keeps 5 of 6 requirements; broken: p99 < 1ns.") for line in said)
+    judged = tables(read(tmp_path / "r.html"))["Requirements; ? where 95 % intervals leave it open"]
+    assert list(judged)[1:] == required
+    assert [cells[0].rstrip("?") for cells in list(judged.values())[1:]] == ["kept"] * 4 + ["not kept", "kept"]
 
 
 def test_of_many_exits_some_are_drawn(fluidb: Run, tmp_path):
@@ -438,8 +465,8 @@ def test_requirements_that_all_or_none_keep_are_said_by_design(fluidb: Run, long
                   "--policy", "fluid", "--require", "p99 <= 1s", "--require", "p99 < 1ns")  # fmt: skip
     assert done.returncode == 1
     said = conclusion(tmp_path / "r.html")
-    assert said[0].startswith("The fewest violations are under ")
-    assert said[0].endswith(" Of 4 with as few it has the shortest mean latency.")
+    assert said[0].startswith("No policy keeps all requirements; ")
+    assert said[0].endswith(", and of 4 with as few the shortest mean latency.")
     for words, line in (("kept", "p99 <= 1s"), ("not kept", "p99 < 1ns")):
         sure = f"{words}, beyond doubt at 95 %, by all 2 on tiny"
         assert f"Requirement {line}: {sure}; {sure}." in said
@@ -644,15 +671,18 @@ def test_a_comparison_with_its_intervals(fluidb: Run, tmp_path):
     assert json.loads(done.stdout)["comparisons"] == [{"folder": "duel", "scenario_sha256": kept["scenario_sha256"]}]
     page = read(tmp_path / "r.html")
     assert next(page.all("h1")).text == kept["title"]
-    shown = [table for table in page.all("table") if next(table.all("caption")).text.startswith("Violations")]
+    shown = [table for table in page.all("table") if next(table.all("caption")).text.startswith("Violations, %")]
     assert len(shown) == len(kept["points"]) == 5
     sure = [
         item["differences"]["violation_rate"]
         for point in kept["points"] for item in point["contenders"] if item["name"] == "fluid"
     ]  # fmt: skip
     fewer, more = (sum(it["beyond_noise"] and sign * it["mean"] > 0 for it in sure) for sign in (-1, 1))
-    line = f"fluid has fewer violations than one by one at {fewer} of 5 points and more at {more}, beyond noise."
-    assert line in [node.text for node in page.all("li")]
+    against = tables(page)["Violations, less one by one, beyond noise"]["fluid"]
+    assert against == [str(fewer), str(more), str(5 - fewer - more)]
+    verdict, *said = conclusion(tmp_path / "r.html")
+    assert re.match(r".+ has the fewest violations at \d of 5 points, at \d of these beyond noise", verdict)
+    assert len(said) <= 5
     for table, point in zip(shown, kept["points"], strict=True):
         for row, item in zip(list(table.all("tr"))[1:], point["contenders"], strict=True):
             name, *cells = [cell.text for cell in row.all() if cell.tag in ("th", "td")]
@@ -729,6 +759,15 @@ def test_in_a_browser_it_renders(browser, report, width, scheme):
     assert browser.screenshot().startswith(b"\x89PNG")
     assert browser.complaints == []
     assert browser.requests == [report[0].as_uri()]
+
+
+def test_in_a_browser_every_table_fits(browser, report):
+    """At 1,200 pixels, also those that are folded."""
+    browser.view(1200)
+    browser.open(report[0])
+    browser.evaluate("document.querySelectorAll('details').forEach(node => { node.open = true; })")
+    wide = "[...document.querySelectorAll('.scroll')].filter(n => n.scrollWidth > n.clientWidth + 1)"
+    assert browser.evaluate(f"{wide}.map(n => n.getAttribute('aria-label'))") == []
 
 
 def test_in_a_browser_all_data_are_reached_by_keyboard(browser, report):

@@ -237,6 +237,7 @@ def test_the_page_s_rows_of_table_2_as_built(tmp_path):
     (tmp_path / "built.toml").write_text("[[cases]]".join([head, *cases[:4]]))
     compared, _ = compare(load_scenario(str(tmp_path / "built.toml")))
     for point in compared.points:
+        assert point.slo_s is not None
         where = f"{point.case.removeprefix('Table II, ')}, {1e3 * point.slo_s:g} ms, {point.rate_per_s:g} /s"
         rates = [100 * contender.metrics["violation_rate"].mean for contender in point.contenders]
         assert f"| {where} | {rates[0]:.2f} | {rates[1]:.2f} |" in PAGE.splitlines()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import Run, table_of, trace_of, traffic_of
+from fluidb.cli.render import plain
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
 from fluidb.serving.figures import FIGURES
@@ -173,6 +174,45 @@ def test_certainty_is_what_the_interval_says():
     assert certain("max <= 9s") == (True, None)
     few = judge(parse_requirement("p99 <= 9s"), summary)
     assert (few.holds, few.interval, few.certain, few.more_requests_needed) == (True, None, None, 990)
+
+
+def stored_in(path: Path, **changed: object) -> Path:
+    """What ``--json`` prints of a replay."""
+    record = {"schema": "fluidb.serve-sim-output/1", **summary_of().record(), **changed}
+    path.write_text(json.dumps(plain(record)))
+    return path
+
+
+def test_a_bound_may_be_a_share_of_any_figure_that_was_printed(tmp_path):
+    summary, base = summary_of(), stored_in(tmp_path / "my base.json")
+    known = [name for name in METRICS if FIGURES[name].of(summary) is not None]
+    assert {"p50", "p99.9", "mean", "mac_share", "violation_rate", "unfinished"} <= set(known)
+    for name in known:
+        found = parse_requirement(f"{name} <= 105 % of {base}")
+        assert found.bound == pytest.approx(1.05 * FIGURES[name].of(summary))
+    own = stored_in(tmp_path / "two.json", networks=[{"name": "goods", "mean_latency_s": 2.0}])
+    assert parse_requirement(f"mean[goods] < 50% of {own}", networks=["goods"]).bound == 1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "found no such file"),
+        ("{", "base.json: no JSON"),
+        ('{"schema": "fluidb.serve-sim-output/0"}', 'expected schema "fluidb.serve-sim-output/1" or '),
+        (
+            '{"schema": "fluidb.serve-sim-output/1"}',
+            r"expected a number for p99 \(percentiles.p99.latency_s\), found none",
+        ),
+        ('{"schema": "fluidb.serve-sim-output/1", "percentiles": [3]}', "expected a number for p99"),
+    ],
+)
+def test_a_bad_file_of_a_stored_result_is_told_in_one_line(tmp_path, content, expected):
+    if content is not None:
+        (tmp_path / "base.json").write_text(content)
+    with pytest.raises(InputError, match=expected) as fault:
+        parse_requirement(f"p99 <= 105 % of {tmp_path / 'base.json'}")
+    assert len(fault.value.faults) == 1
 
 
 def test_requests_that_never_return_fail_any_latency():

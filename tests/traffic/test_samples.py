@@ -146,6 +146,17 @@ def test_a_trace_that_knows_its_exits_draws_no_samples(column):
         draw_samples(replace(trace, source=Path("t.csv")), samples_of(3, 2, 1, 0), 0)
 
 
+def test_faults_name_the_file_that_has_the_column(tmp_path):
+    """The objective is the trace's own, the answers are those of the samples."""
+    samples = replace(samples_of(3, 2, 1, 0), source=tmp_path / "answers.npz")
+    trace = Trace(np.arange(4), np.arange(4.0), slo_s=np.ones(4), source=tmp_path / "t.csv")
+    drawn = draw_samples(trace, samples, 0)
+    with pytest.raises(InputError, match=r"expected no column slo_s in .*t\.csv beside an objective"):
+        prepare(drawn, [0.5, 0.5], slo_s=1.0)
+    with pytest.raises(InputError, match=r"answers\.npz: (confidence|answers): expected"):
+        prepare(drawn, [0.2] * 5)
+
+
 CSV_FAULTS = {
     "empty": ("", "expected a header, found an empty file"),
     "header only": ("confidence_1,correct_1\n", "at least one sample"),

@@ -37,70 +37,74 @@ class PartitionExplainOptions(KindOptions):
         if self.timeline is not None:
             read = [directory / name for name in TABLE_FILES]
             check_free(self.timeline, picture.force, apart=[*read, picture.plot])
-        found = explain_partition(read_partition(directory))
-        chosen = None if self.layer is None else found.block(self.layer)
+        explanation = explain_partition(read_partition(directory))
+        chosen = None if self.layer is None else explanation.block(self.layer)
         with together():
             if self.timeline is not None:
-                write_partition_timeline(found.table, alone(found.table), 1, self.timeline, replace=picture.force)
-            picture.write(lambda: draw_partition(found))
-        record = {"partition": directory, **_record(found, chosen)}
-        text = _text(found) if chosen is None else _layers(found, chosen)
+                write_partition_timeline(
+                    explanation.table, alone(explanation.table), 1, self.timeline, replace=picture.force
+                )
+            picture.write(lambda: draw_partition(explanation))
+        record = {"partition": directory, **_record(explanation, chosen)}
+        text = _text(explanation) if chosen is None else _layers(explanation, chosen)
         show(as_json, "fluidb.explain-partition-output/1", record, text, others=(picture.plot, self.timeline))
 
 
-def _record(found: PartitionExplanation, chosen: BlockExplanation | None) -> dict[str, Any]:
-    partition = found.table
-    blocks = found.blocks if chosen is None else [chosen]
+def _record(explanation: PartitionExplanation, chosen: BlockExplanation | None) -> dict[str, Any]:
+    partition = explanation.table
+    blocks = explanation.blocks if chosen is None else [chosen]
     return {
         "network": partition.network,
         "platform": partition.cluster.name,
         "communication": partition.cluster.communication,
-        "devices": [item._asdict() for item in found.devices],
-        "twice_share": found.twice_share,
+        "devices": [device._asdict() for device in explanation.devices],
+        "twice_share": explanation.twice_share,
         "average_s": partition.average_s,
         "exit_s": partition.exit_s,
         "blocks": [
             {
-                **item.block.model_dump(mode="json", exclude={"layers"}),
-                "twice_share": item.twice_share,
-                "waits_for": item.waits_for,
-                "wait_s": item.block.wait_s,
-                "layers": [layer._asdict() for layer in item.layers],
+                **part.block.model_dump(mode="json", exclude={"layers"}),
+                "twice_share": part.twice_share,
+                "waits_for": part.waits_for,
+                "wait_s": part.block.wait_s,
+                "layers": [layer._asdict() for layer in part.layers],
             }
-            for item in blocks
+            for part in blocks
         ],
     }
 
 
-def _text(found: PartitionExplanation) -> Iterator[str]:
-    partition, names = found.table, found.table.devices
+def _text(explanation: PartitionExplanation) -> Iterator[str]:
+    partition, names = explanation.table, explanation.table.devices
     end_s, sent = partition.exit_s[-1], partition.communication_bytes
     headers = [f"\n{name}" for name in names]
     yield facts(
         {
             "network": partition.network,
             "cluster": f"{partition.cluster.title} ({partition.cluster.name})",
-            "blocks": f"{len(found.blocks)}, by the rule {partition.options.rule}",
+            "blocks": f"{len(explanation.blocks)}, by the rule {partition.options.rule}",
             "time": f"{ms(end_s)} to the end, {ms(partition.average_s)} on average over the exits",
-            "computed twice": f"{percent(found.twice_share, 1)} of the rows that are computed",
+            "computed twice": f"{percent(explanation.twice_share, 1)} of the rows that are computed",
             "on the links": f"{sent / 1e6:,.3f} MB, as the communication {partition.cluster.communication} counts",
         }
     )
-    shares = [(item.block.title, *map(_rows, item.block.shares), sum(item.block.missing_rows)) for item in found.blocks]
+    shares = [
+        (part.block.title, *map(_rows, part.block.shares), sum(part.block.missing_rows)) for part in explanation.blocks
+    ]
     yield table(["rows of the\nblock's output", *headers, "halo\nrows"], shares)
     waits = [
         (
-            item.block.title,
-            percent(item.twice_share, 1),
-            f"{sum(item.block.link_bytes) / 1e3:,.1f}",
-            ms(item.block.time_s),
-            item.waits_for,
+            part.block.title,
+            percent(part.twice_share, 1),
+            f"{sum(part.block.link_bytes) / 1e3:,.1f}",
+            ms(part.block.time_s),
+            part.waits_for,
             *(
                 ms(wait_s) if end > first else "idle"
-                for wait_s, (first, end) in zip(item.block.wait_s, item.block.shares, strict=True)
+                for wait_s, (first, end) in zip(part.block.wait_s, part.block.shares, strict=True)
             ),
         )
-        for item in found.blocks
+        for part in explanation.blocks
     ]
     yield table(
         ["block, and how long\neach device waits", "rows\ntwice", "\nkB", "\ntime", "all wait\nfor", *headers],
@@ -108,19 +112,19 @@ def _text(found: PartitionExplanation) -> Iterator[str]:
     )
     rows = [
         (
-            item.name,
-            ms(item.compute_s),
-            ms(item.transfer_s),
-            ms(item.idle_s),
-            percent(item.compute_s / end_s, 1),
-            f"{(item.link_bytes + item.sent_bytes) / 1e3:,.1f}",
+            device.name,
+            ms(device.compute_s),
+            ms(device.transfer_s),
+            ms(device.idle_s),
+            percent(device.compute_s / end_s, 1),
+            f"{(device.link_bytes + device.sent_bytes) / 1e3:,.1f}",
         )
-        for item in found.devices
+        for device in explanation.devices
     ]
     yield table(["device", "computes", "communicates", "idle", "computes", "kB on its link"], rows)
 
 
-def _layers(found: PartitionExplanation, chosen: BlockExplanation) -> Iterator[str]:
+def _layers(explanation: PartitionExplanation, chosen: BlockExplanation) -> Iterator[str]:
     block = chosen.block
     yield facts(
         {
@@ -133,8 +137,8 @@ def _layers(found: PartitionExplanation, chosen: BlockExplanation) -> Iterator[s
         (f"{block.source}: held", "", "", *map(_rows, block.held)),
         (f"{block.source}: needed", "", "", *map(_rows, block.needed)),
     ]
-    lines += [(item.name, item.height, item.twice, *map(_rows, item.rows)) for item in chosen.layers]
-    yield table(["rows of", "height", "twice", *found.table.devices], lines)
+    lines += [(layer.name, layer.height, layer.twice, *map(_rows, layer.rows)) for layer in chosen.layers]
+    yield table(["rows of", "height", "twice", *explanation.table.devices], lines)
 
 
 def _rows(rows: tuple[int, int]) -> str:

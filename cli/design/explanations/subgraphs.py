@@ -31,26 +31,30 @@ class SubGraphExplainOptions(KindOptions):
         from ....plots.subgraphs import draw_roofline
         from ....tables.subgraphs import read_subgraphs
 
-        found = explain_pair(read_subgraphs(directory), self.subnet, self.state)
-        picture.write(lambda: draw_roofline(found))
-        record = {"design": directory, **_record(found)}
-        show(as_json, "fluidb.explain-subgraphs-output/1", record, _text(found, self.top), picture.plot)
+        roofline = explain_pair(read_subgraphs(directory), self.subnet, self.state)
+        picture.write(lambda: draw_roofline(roofline))
+        record = {"design": directory, **_record(roofline)}
+        show(as_json, "fluidb.explain-subgraphs-output/1", record, _text(roofline, self.top), picture.plot)
 
 
-def _totals(found: Roofline) -> tuple[float, float]:
+def _totals(roofline: Roofline) -> tuple[float, float]:
     """Time of a query with an empty buffer, and with the SubGraph."""
-    row = found.table.time_s[found.subnet]
-    return row[0], row[found.state]
+    row = roofline.table.time_s[roofline.subnet]
+    return row[0], row[roofline.state]
 
 
-def _text(found: Roofline, top: int) -> Iterator[str]:
+def _text(roofline: Roofline, top: int) -> Iterator[str]:
     import numpy as np
 
-    whole, subnet, graph = found.table, found.table.subnets[found.subnet], found.table.subgraphs[found.state]
-    chip, (empty_s, time_s) = whole.accelerator, _totals(found)
-    before, after = found.memory_bound(found.bytes_empty), found.memory_bound(found.bytes_resident)
-    hit = whole.hit_ratio[found.subnet][found.state]
-    wait = f", of which {ms(found.exposed_s)} because shared weights are fetched first" if found.exposed_s else ""
+    whole, subnet, graph = (
+        roofline.table,
+        roofline.table.subnets[roofline.subnet],
+        roofline.table.subgraphs[roofline.state],
+    )
+    chip, (empty_s, time_s) = whole.accelerator, _totals(roofline)
+    before, after = roofline.memory_bound(roofline.bytes_empty), roofline.memory_bound(roofline.bytes_resident)
+    hit = whole.hit_ratio[roofline.subnet][roofline.state]
+    wait = f", of which {ms(roofline.exposed_s)} because shared weights are fetched first" if roofline.exposed_s else ""
     yield facts(
         {
             "SubNet": f"{whole.supernet}:{subnet.name}, {subnet.bytes / 1e6:.3f} MB, {subnet.macs / 1e9:.3f} GMAC",
@@ -58,18 +62,19 @@ def _text(found: Roofline, top: int) -> Iterator[str]:
             "resident": f"{graph.name}, {graph.bytes / 1e6:.3f} MB, hit ratio {hit:.3f}",
             "empty buffer": f"{ms(empty_s)}{wait}",
             "with SubGraph": f"{ms(time_s)}, {percent(1 - time_s / empty_s)} less",
-            "off chip": f"{found.bytes_empty.sum() / 1e6:.3f} MB, {found.bytes_resident.sum() / 1e6:.3f} MB with it",
+            "off chip": f"{roofline.bytes_empty.sum() / 1e6:.3f} MB, "
+            f"{roofline.bytes_resident.sum() / 1e6:.3f} MB with it",
             "memory-bound": f"{before.sum()} of {len(before)} layers, {after.sum()} with it",
         }
     )
-    order = np.argsort(-found.empty_s, kind="stable")
+    order = np.argsort(-roofline.empty_s, kind="stable")
     rows = [
         (
-            found.layers[i],
-            f"{found.macs[i]:,.0f}",
-            f"{1e3 * found.compute_s[i]:.4f}",
-            *(f"{moved[i] / 1e3:,.1f}" for moved in (found.bytes_empty, found.bytes_resident)),
-            *(f"{1e3 * times[i]:.4f}" for times in (found.empty_s, found.resident_s)),
+            roofline.layers[i],
+            f"{roofline.macs[i]:,.0f}",
+            f"{1e3 * roofline.compute_s[i]:.4f}",
+            *(f"{moved[i] / 1e3:,.1f}" for moved in (roofline.bytes_empty, roofline.bytes_resident)),
+            *(f"{1e3 * times[i]:.4f}" for times in (roofline.empty_s, roofline.resident_s)),
             _bound(bool(before[i]), bool(after[i])),
         )
         for i in order[:top].tolist()
@@ -83,32 +88,32 @@ def _bound(before: bool, after: bool) -> str:
     return names[before] if before == after else f"{names[before]} -> {names[after]}"
 
 
-def _record(found: Roofline) -> dict[str, Any]:
-    whole, (empty_s, time_s) = found.table, _totals(found)
-    before, after = found.memory_bound(found.bytes_empty), found.memory_bound(found.bytes_resident)
+def _record(roofline: Roofline) -> dict[str, Any]:
+    whole, (empty_s, time_s) = roofline.table, _totals(roofline)
+    before, after = roofline.memory_bound(roofline.bytes_empty), roofline.memory_bound(roofline.bytes_resident)
     return {
         "network": whole.supernet,
         "platform": whole.accelerator.name,
         "options": whole.options,
-        "subnet": whole.subnets[found.subnet].name,
-        "state": whole.subgraphs[found.state].name,
+        "subnet": whole.subnets[roofline.subnet].name,
+        "state": whole.subgraphs[roofline.state].name,
         "empty_s": empty_s,
-        "exposed_s": found.exposed_s,
+        "exposed_s": roofline.exposed_s,
         "time_s": time_s,
         "peak_gop_s": whole.accelerator.peak_gop_s,
         "bandwidth_gb_s": whole.accelerator.bandwidth_gb_s,
         "layers": [
             {
                 "layer": name,
-                "macs": found.macs[i],
-                "compute_s": found.compute_s[i],
-                "empty_off_chip_bytes": found.bytes_empty[i],
-                "off_chip_bytes": found.bytes_resident[i],
-                "empty_s": found.empty_s[i],
-                "time_s": found.resident_s[i],
+                "macs": roofline.macs[i],
+                "compute_s": roofline.compute_s[i],
+                "empty_off_chip_bytes": roofline.bytes_empty[i],
+                "off_chip_bytes": roofline.bytes_resident[i],
+                "empty_s": roofline.empty_s[i],
+                "time_s": roofline.resident_s[i],
                 "empty_memory_bound": bool(before[i]),
                 "memory_bound": bool(after[i]),
             }
-            for i, name in enumerate(found.layers)
+            for i, name in enumerate(roofline.layers)
         ],
     }

@@ -60,12 +60,12 @@ class AcceleratorSearch(KindOptions):
         arrays = arrays_within(accelerator) if self.array == SEARCH else ()
         step_kib = STEP_KIB if self.persistent == SEARCH else None
         with progress("sizes") as report:
-            found = find_subgraphs(family, accelerator, options, arrays=arrays, step_kib=step_kib, progress=report)
+            subgraphs = find_subgraphs(family, accelerator, options, arrays=arrays, step_kib=step_kib, progress=report)
         if output is not None:
-            write_subgraphs(found, output, replace=written.force)
+            write_subgraphs(subgraphs, output, replace=written.force)
         then = f"; next: fluidb explain {output}"
-        record = {"output": output, **_record(found)}
-        show(written.as_json, "fluidb.dse-subgraphs-output/1", record, _text(found), output, then)
+        record = {"output": output, **_record(subgraphs)}
+        show(written.as_json, "fluidb.dse-subgraphs-output/1", record, _text(subgraphs), output, then)
 
     def _accelerator(self, name: str) -> Accelerator:
         from ....dse.subgraphs.search import resize
@@ -73,7 +73,7 @@ class AcceleratorSearch(KindOptions):
         from ....platforms import Accelerator, load_platform
 
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
-        found, changed = load_platform(name, bandwidth, kind=Accelerator), {}
+        accelerator, changed = load_platform(name, bandwidth, kind=Accelerator), {}
         if self.persistent not in (None, SEARCH):
             changed["persistent_kib"] = kibibytes(str(self.persistent), "persistent")
         if self.array not in (None, SEARCH):
@@ -81,16 +81,16 @@ class AcceleratorSearch(KindOptions):
             if len(pair) != 2:
                 raise InputError(f'array: expected K_P,C_P or search, found "{self.array}"; e.g. 12,12')
             changed |= {"K_P": int(pair[0]), "C_P": int(pair[1])}
-        return resize(found, **changed) if changed else found
+        return resize(accelerator, **changed) if changed else accelerator
 
 
-def _rows(found: SubGraphTable) -> list[dict[str, Any]]:
+def _rows(subgraph_table: SubGraphTable) -> list[dict[str, Any]]:
     """Each SubNet, with nothing resident and with the best SubGraph."""
-    best = found.best
+    best = subgraph_table.best
     rows = []
-    for i, member in enumerate(found.subnets):
-        empty_s, time_s = found.time_s[i][0], found.time_s[i][best]
-        empty, moved = found.off_chip_bytes[i][0], found.off_chip_bytes[i][best]
+    for i, member in enumerate(subgraph_table.subnets):
+        empty_s, time_s = subgraph_table.time_s[i][0], subgraph_table.time_s[i][best]
+        empty, moved = subgraph_table.off_chip_bytes[i][0], subgraph_table.off_chip_bytes[i][best]
         rows.append(
             {
                 "name": member.name,
@@ -103,47 +103,51 @@ def _rows(found: SubGraphTable) -> list[dict[str, Any]]:
                 "empty_off_chip_bytes": empty,
                 "off_chip_bytes": moved,
                 "off_chip_saved": 1 - moved / empty,
-                "hit_ratio": found.hit_ratio[i][best],
+                "hit_ratio": subgraph_table.hit_ratio[i][best],
             }
         )
     return rows
 
 
-def _record(found: SubGraphTable) -> dict[str, Any]:
-    best = found.subgraphs[found.best]
+def _record(subgraph_table: SubGraphTable) -> dict[str, Any]:
+    best = subgraph_table.subgraphs[subgraph_table.best]
     return {
-        "network": found.supernet,
-        "platform": found.accelerator.name,
-        "accelerator": found.accelerator.model_dump(mode="json", exclude={"schema_", "sources", "title"}),
-        "options": found.options,
-        "subgraphs": len(found.subgraphs),
+        "network": subgraph_table.supernet,
+        "platform": subgraph_table.accelerator.name,
+        "accelerator": subgraph_table.accelerator.model_dump(mode="json", exclude={"schema_", "sources", "title"}),
+        "options": subgraph_table.options,
+        "subgraphs": len(subgraph_table.subgraphs),
         "best": best.model_dump(mode="json", include={"name", "of", "cut", "bytes"})
-        | {"refill_s": found.refill_s[found.best]},
-        "accuracies": found.accuracies,
-        "subnets": _rows(found),
-        "sizes": found.sizes,
+        | {"refill_s": subgraph_table.refill_s[subgraph_table.best]},
+        "accuracies": subgraph_table.accuracies,
+        "subnets": _rows(subgraph_table),
+        "sizes": subgraph_table.sizes,
     }
 
 
-def _text(found: SubGraphTable) -> Iterator[str]:
-    chip, best, options = found.accelerator, found.subgraphs[found.best], found.options
+def _text(subgraph_table: SubGraphTable) -> Iterator[str]:
+    chip, best, options = (
+        subgraph_table.accelerator,
+        subgraph_table.subgraphs[subgraph_table.best],
+        subgraph_table.options,
+    )
     energy = chip.off_chip_pj_per_byte
     buffers = f"{chip.distinct_kib:g} KiB twice, streaming {chip.streaming_kib:g} KiB"
     source = f"common to {', '.join(best.of)}; cut: {best.cut}" if best.of else "nothing fits the buffer"
     yield facts(
         {
-            "SuperNet": f"{found.supernet}, {len(found.subnets)} SubNets",
-            "layers": f"{len(found.layers)} that count ({options.layers})",
+            "SuperNet": f"{subgraph_table.supernet}, {len(subgraph_table.subnets)} SubNets",
+            "layers": f"{len(subgraph_table.layers)} that count ({options.layers})",
             "accelerator": f"{chip.title} ({chip.name}), {chip.summary}",
             "buffers": f"persistent {chip.persistent_kib:g} KiB, distinct {buffers}",
-            "SubGraphs": f"{len(found.subgraphs) - 1} that differ, and {found.subgraphs[0].name}",
+            "SubGraphs": f"{len(subgraph_table.subgraphs) - 1} that differ, and {subgraph_table.subgraphs[0].name}",
             "best": f"{best.name} for {options.goal}, {best.bytes / 1e6:.3f} MB, {source}",
-            "refill": f"{ms(found.refill_s[found.best])} to load it",
-            "accuracy": found.accuracies.source if found.accuracies else None,
+            "refill": f"{ms(subgraph_table.refill_s[subgraph_table.best])} to load it",
+            "accuracy": subgraph_table.accuracies.source if subgraph_table.accuracies else None,
         }
     )
     rows = []
-    for row in _rows(found):
+    for row in _rows(subgraph_table):
         cells = [row["name"], percent(row["accuracy"], 1), f"{row['bytes'] / 1e6:.3f}", f"{row['macs'] / 1e9:.3f}"]
         cells += [f"{1e3 * row['empty_s']:.3f}", f"{1e3 * row['time_s']:.3f}", percent(row["time_saved"], 1)]
         cells += [f"{row['off_chip_bytes'] / 1e6:.3f}", percent(row["off_chip_saved"], 1), f"{row['hit_ratio']:.3f}"]
@@ -152,25 +156,25 @@ def _text(found: SubGraphTable) -> Iterator[str]:
     headers = ["SubNet", "accuracy", "MB", "GMAC", "ms, empty", f"ms, {best.name}", "less"]
     headers += ["MB off chip", "less", "hits", *(["mJ off chip"] if energy is not None else [])]
     yield table(headers, rows)
-    if found.sizes:
-        yield _sizes(found)
+    if subgraph_table.sizes:
+        yield _sizes(subgraph_table)
 
 
-def _sizes(found: SubGraphTable) -> str:
-    chip, every = found.accelerator, len(found.sizes)
+def _sizes(subgraph_table: SubGraphTable) -> str:
+    chip, every = subgraph_table.accelerator, len(subgraph_table.sizes)
     chosen = (chip.K_P, chip.C_P, chip.persistent_kib)
     shown = {round(i * (every - 1) / (SHOWN - 1)) for i in range(SHOWN)} if every > SHOWN else set(range(every))
     rows = [
         (
-            f"{item.K_P} x {item.C_P}, {item.persistent_kib:g} KiB{' (best)' if best else ''}",
-            f"{item.streaming_kib:g}",
-            f"{1e3 * item.time_s:.3f}",
-            percent(item.saved, 1),
-            f"{item.off_chip_bytes / 1e6:.3f}",
-            f"{item.hit_ratio:.3f}",
+            f"{size.K_P} x {size.C_P}, {size.persistent_kib:g} KiB{' (best)' if best else ''}",
+            f"{size.streaming_kib:g}",
+            f"{1e3 * size.time_s:.3f}",
+            percent(size.saved, 1),
+            f"{size.off_chip_bytes / 1e6:.3f}",
+            f"{size.hit_ratio:.3f}",
         )
-        for i, item in enumerate(found.sizes)
-        if (best := (item.K_P, item.C_P, item.persistent_kib) == chosen) or i in shown
+        for i, size in enumerate(subgraph_table.sizes)
+        if (best := (size.K_P, size.C_P, size.persistent_kib) == chosen) or i in shown
     ]
     headers = ["array, persistent buffer", "streaming KiB", "mean ms", "saved", "MB off chip", "hits"]
     return table([f"{headers[0]} ({len(rows)} of {every})", *headers[1:]], rows)

@@ -36,11 +36,11 @@ class BoardSearch(Search, KindOptions):
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
         """The search, with the memory for weights that stay."""
-        found = super().read(network, platform, **given)
+        problem = super().read(network, platform, **given)
         if self.persistent in (None, SEARCH):
-            return found
-        mbit = parse_limit(self.persistent, "persistent", found.platform.on_chip_mbit, "Mb", "20% or 4Mb")
-        return found._replace(options=found.options.model_copy(update={"persistent_mbit": mbit}))
+            return problem
+        mbit = parse_limit(self.persistent, "persistent", problem.platform.on_chip_mbit, "Mb", "20% or 4Mb")
+        return problem._replace(options=problem.options.model_copy(update={"persistent_mbit": mbit}))
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Search the best design of every network on every board, write and print it."""
@@ -74,11 +74,11 @@ class BoardSearch(Search, KindOptions):
         with progress("sizes" if sized else "designs") as report:
             if sized:
                 sizes, best = search_persistent(*problem, top=self.top, threads=self.threads, progress=report)
-                options, found = sizes[best]
+                options, searched = sizes[best]
                 problem = problem._replace(options=options)
             else:
-                found = search(*problem, top=self.top, threads=self.threads, progress=report)
-        design, fbcb = tabulate_design(*problem, found)
+                searched = search(*problem, top=self.top, threads=self.threads, progress=report)
+        design, fbcb = tabulate_design(*problem, searched)
         if output is not None:
             write_design(output, design, fbcb, replace=force)
         record, following = design_record(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
@@ -111,7 +111,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
     rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
     taken, luts = board_use_of(design, fbcb), f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
-    found = {
+    lines = {
         "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.origin}",
@@ -125,7 +125,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         **({} if design.lut_share is None else {"LUTs": luts}),
         "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
     }
-    yield facts(found)
+    yield facts(lines)
     headers = ["batch", "GOP/s", "of peak"]
     rows = [[str(b), f"{value:,.1f}", percent(value / peak, 1)] for b, value in enumerate(design.gop_s, 1)]
     if design.ideal_gop_s is not None:
@@ -153,18 +153,18 @@ def blocks(taken: BoardUse | None) -> dict[str, str]:
         share = f" ({percent(total / board, 1)})" if board else ""
         return f"{number(total)} of {board:,}{share}" + (f": {parts}" if parts else "")
 
-    found = {"block RAMs": of(taken.total_block_rams, taken.block_rams_of_board, taken.block_rams)}
+    lines = {"block RAMs": of(taken.total_block_rams, taken.block_rams_of_board, taken.block_rams)}
     if taken.ultra_rams_of_board:
-        found["UltraRAMs"] = of(taken.total_ultra_rams, taken.ultra_rams_of_board, taken.ultra_rams)
+        lines["UltraRAMs"] = of(taken.total_ultra_rams, taken.ultra_rams_of_board, taken.ultra_rams)
     if taken.luts is not None and taken.flip_flops is not None:
-        found["LUTs"] = of(taken.total_luts, taken.luts_of_board or 0, taken.luts)
-        found["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
-        found["side by side"] = f"{taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns, at most"
+        lines["LUTs"] = of(taken.total_luts, taken.luts_of_board or 0, taken.luts)
+        lines["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
+        lines["side by side"] = f"{taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns, at most"
     elif taken.lutram_luts:
-        found["small banks"] = f"{taken.lutram_luts:,} LUTs"
+        lines["small banks"] = f"{taken.lutram_luts:,} LUTs"
     if taken.total_block_rams > taken.block_rams_of_board:
-        found["block RAMs"] += f"; it cannot be placed with T_R above {taken.largest_T_R:,}"
-    return found
+        lines["block RAMs"] += f"; it cannot be placed with T_R above {taken.largest_T_R:,}"
+    return lines
 
 
 def _stays(design: DesignTable) -> str | None:
@@ -181,6 +181,6 @@ def _stays(design: DesignTable) -> str | None:
 def ranking(design: DesignTable) -> Iterator[str]:
     """The designs that came next, if the search kept any."""
     best, text = design.ranking[0].objective, design.options.text
-    rows = [(item.tile, text(item.objective), percent(item.objective / best - 1)) for item in design.ranking]
+    rows = [(ranked.tile, text(ranked.objective), percent(ranked.objective / best - 1)) for ranked in design.ranking]
     if len(rows) > 1:
         yield table(["ranking", "objective", "to the best"], rows)

@@ -63,24 +63,26 @@ class ClusterSearch(KindOptions):
         faults: dict[int, InputError] = {}
         left_out = faults.__setitem__ if len(counts) > 1 else None
         with progress("partitions") as report:
-            found = study(
+            studies = study(
                 cut, cluster, options, counts, subsets=self.devices == BEST, left_out=left_out, progress=report
             )
         if len(counts) > 1:
-            picture.write(lambda: draw_devices(found))
+            picture.write(lambda: draw_devices(studies))
             record = {"network": cut.name, "platform": cluster.name, "options": options}
-            rows = [_row(item) for item in found]
+            rows = [_row(studied) for studied in studies]
             rows += [{"count": count, "faults": fault.faults} for count, fault in faults.items()]
             rows.sort(key=itemgetter("count"))
             record |= {"communication": cluster.communication, "devices": rows}
-            show(written.as_json, "fluidb.dse-devices-output/1", record, _sweep(found, faults), self.plot)
+            show(written.as_json, "fluidb.dse-devices-output/1", record, _sweep(studies, faults), self.plot)
             return
-        chosen = found[0].chosen
+        chosen = studies[0].chosen
         if output is not None:
             write_partition(output, chosen, replace=written.force)
-        record = {"network": cut.name, "platform": cluster.name, "options": options, **_record(found[0])}
+        record = {"network": cut.name, "platform": cluster.name, "options": options, **_record(studies[0])}
         then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms"
-        show(written.as_json, "fluidb.dse-cluster-output/1", record | {"output": output}, _text(found[0]), output, then)
+        show(
+            written.as_json, "fluidb.dse-cluster-output/1", record | {"output": output}, _text(studies[0]), output, then
+        )
 
     def _cluster(self, name: str) -> Cluster:
         from ....formats import parse_quantity
@@ -112,37 +114,37 @@ class ClusterSearch(KindOptions):
         return list(range(int(first), int(last) + 1))
 
 
-def _exits(found: Study) -> list[dict[str, Any]]:
-    chosen, alone = found.chosen, found.alone
+def _exits(study: Study) -> list[dict[str, Any]]:
+    chosen, alone = study.chosen, study.alone
     rows = zip(chosen.exits, chosen.exit_s, alone.exit_s if alone else [None] * len(chosen.exits), strict=True)
-    return [{"name": item.name, "rate": item.rate, "time_s": t, "alone_s": single} for item, t, single in rows]
+    return [{"name": row.name, "rate": row.rate, "time_s": t, "alone_s": single} for row, t, single in rows]
 
 
-def _record(found: Study) -> dict[str, Any]:
-    chosen = found.chosen
+def _record(study: Study) -> dict[str, Any]:
+    chosen = study.chosen
     return {
         "communication": chosen.cluster.communication,
         "devices": chosen.devices,
         "idle": chosen.idle,
         "average_s": chosen.average_s,
-        "alone_s": found.alone and found.alone.average_s,
-        "speedup": found.speedup,
-        "all_devices_s": found.every.average_s,
+        "alone_s": study.alone and study.alone.average_s,
+        "speedup": study.speedup,
+        "all_devices_s": study.every.average_s,
         "communication_s": chosen.communication_s,
         "communication_bytes": chosen.communication_bytes,
-        "exits": _exits(found),
+        "exits": _exits(study),
         "blocks": chosen.blocks,
         "wholes": chosen.wholes,
     }
 
 
-def _row(found: Study) -> dict[str, Any]:
-    every = found.every
+def _row(study: Study) -> dict[str, Any]:
+    every = study.every
     return {
         "count": len(every.devices),
         "average_s": every.average_s,
         "exit_s": every.exit_s,
-        "speedup": found.alone and found.alone.average_s / every.average_s,
+        "speedup": study.alone and study.alone.average_s / every.average_s,
         "blocks": len(every.blocks),
         "idle": every.idle,
         "communication_s": every.communication_s,
@@ -150,14 +152,14 @@ def _row(found: Study) -> dict[str, Any]:
     }
 
 
-def _text(found: Study) -> Iterator[str]:
-    chosen, cluster = found.chosen, found.chosen.cluster
+def _text(study: Study) -> Iterator[str]:
+    chosen, cluster = study.chosen, study.chosen.cluster
     idle = ", ".join(chosen.idle)
-    every = f"{ms(found.every.average_s)}, average over the exits"
+    every = f"{ms(study.every.average_s)}, average over the exits"
     share = percent(chosen.communication_s / chosen.exit_s[-1], 1)
     alone = f"{cluster.owner} cannot run it alone"
-    if found.alone is not None:
-        alone = f"{ms(found.alone.average_s)}; the speed-up is {found.speedup:.2f}"
+    if study.alone is not None:
+        alone = f"{ms(study.alone.average_s)}; the speed-up is {study.speedup:.2f}"
     yield facts(
         {
             "network": chosen.network,
@@ -166,14 +168,12 @@ def _text(found: Study) -> Iterator[str]:
             "idle": f"{idle}: no row of any block" if idle else None,
             "blocks": f"{len(chosen.blocks)}, by the rule {chosen.options.rule}",
             "time": f"{ms(chosen.average_s)}, average over the exits",
-            "on all devices": None if found.subset is None else every,
+            "on all devices": None if study.subset is None else every,
             "on one device": alone,
             "communication": f"{chosen.communication_bytes / 1e6:,.2f} MB, {share} of the time to the last exit",
         }
     )
-    rows = [
-        (item["name"], percent(item["rate"], 1), ms(item["time_s"]), _ms(item["alone_s"])) for item in _exits(found)
-    ]
+    rows = [(row["name"], percent(row["rate"], 1), ms(row["time_s"]), _ms(row["alone_s"])) for row in _exits(study)]
     yield table(["exit", "samples", "time", "on one device"], rows)
     yield table(
         ["block", "stage", *_columns(chosen.devices), "computes", "sends", "time", "others wait"], _blocks(chosen)
@@ -210,18 +210,18 @@ def _width(share: RowRange) -> str:
     return str(share.end - share.first) if share.end > share.first else ""
 
 
-def _sweep(found: Sequence[Study], faults: Mapping[int, InputError]) -> Iterator[str]:
-    first = found[0].every
+def _sweep(studies: Sequence[Study], faults: Mapping[int, InputError]) -> Iterator[str]:
+    first = studies[0].every
     yield facts({"network": first.network, "cluster": f"{first.cluster.title} ({first.cluster.name})"})
     headers = ["devices", "time", "speed-up", "gain", "blocks", "idle", "MB sent", "sending"]
     rows = {count: [str(count), *["-"] * (len(headers) - 1)] for count in faults}
     before = None
-    for item in found:
-        every = item.every
+    for study in studies:
+        every = study.every
         gain = "" if before is None else percent(1 - every.average_s / before, 1)
         before = every.average_s
         sent, share = f"{every.communication_bytes / 1e6:.2f}", percent(every.communication_s / every.exit_s[-1], 1)
-        speedup = "-" if item.alone is None else f"{item.alone.average_s / every.average_s:.2f}"
+        speedup = "-" if study.alone is None else f"{study.alone.average_s / every.average_s:.2f}"
         row = [str(len(every.devices)), ms(every.average_s), speedup, gain, str(len(every.blocks))]
         rows[len(every.devices)] = [*row, str(len(every.idle)), sent, share]
     yield table(headers, [row for _, row in sorted(rows.items())])

@@ -34,40 +34,40 @@ class EngineSearch(KindOptions):
         if output is not None:
             check_device_folder(output, replace=written.force)
         file, path = read_network_file(network)
-        found = search_shape(file, path, load_platform(platform, kind=Engine))
+        search = search_shape(file, path, load_platform(platform, kind=Engine))
         if output is not None:
-            best = found.best.engine
+            best = search.best.engine
             write_device(tabulate_engine(file, path, best), output, best, replace=written.force)
         record = {
-            "output": output, "network": found.network, "platform": found.given.engine.name, "shapes": found.compared,
-            "given": _record(found.given), "best": _record(found.best),
+            "output": output, "network": search.network, "platform": search.given.engine.name,
+            "shapes": search.compared, "given": _record(search.given), "best": _record(search.best),
         }  # fmt: skip
         then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms"
-        show(written.as_json, "fluidb.dse-engine-output/1", record, _text(found), output, then)
+        show(written.as_json, "fluidb.dse-engine-output/1", record, _text(search), output, then)
 
 
-def _record(found: ShapeTime) -> dict[str, object]:
-    engine = found.engine
+def _record(timed: ShapeTime) -> dict[str, object]:
+    engine = timed.engine
     return {
         "pixels": engine.pixels, "input_channels": engine.input_channels, "output_channels": engine.output_channels,
-        "macs_per_cycle": engine.macs_per_cycle, "dsps": engine.dsps, "time_s": found.time_s, "busy": found.busy,
+        "macs_per_cycle": engine.macs_per_cycle, "dsps": engine.dsps, "time_s": timed.time_s, "busy": timed.busy,
     }  # fmt: skip
 
 
-def _text(found: ShapeSearch) -> Iterator[str]:
-    engine, given_s = found.given.engine, found.given.time_s
+def _text(search: ShapeSearch) -> Iterator[str]:
+    engine, given_s = search.given.engine, search.given.time_s
     yield facts(
         {
-            "network": found.network,
+            "network": search.network,
             "engine": f"{engine.title} ({engine.name}), {engine.summary}",
-            "searched": f"{found.compared:,} shapes of at most {engine.macs_per_cycle:,} MACs a cycle",
+            "searched": f"{search.compared:,} shapes of at most {engine.macs_per_cycle:,} MACs a cycle",
         }
     )
     rows = [
         (
-            name, item.engine.shape, f"{item.engine.macs_per_cycle:,}", f"{item.engine.dsps:,}", ms(item.time_s),
-            percent(item.busy, 1), f"{100 * (item.time_s / given_s - 1):+.1f} %",
+            name, pair.engine.shape, f"{pair.engine.macs_per_cycle:,}", f"{pair.engine.dsps:,}", ms(pair.time_s),
+            percent(pair.busy, 1), f"{100 * (pair.time_s / given_s - 1):+.1f} %",
         )
-        for name, item in (("as given", found.given), ("best", found.best))
+        for name, pair in (("as given", search.given), ("best", search.best))
     ]  # fmt: skip
     yield table(["shape", "pixels, input, output", "MACs", "DSPs", "an inference", "of peak", "time"], rows)

@@ -28,15 +28,15 @@ def names(text: str, what: str) -> list[str]:
 
     if is_input(text):
         return [text]
-    found: list[str] = []
+    texts: list[str] = []
     for name in text.split(","):
-        if found and ":" in found[-1] and "=" in name:
-            found[-1] += f",{name.strip()}"
+        if texts and ":" in texts[-1] and "=" in name:
+            texts[-1] += f",{name.strip()}"
         else:
-            found.append(name.strip())
-    if len(found) > 1 and not all(found):
+            texts.append(name.strip())
+    if len(texts) > 1 and not all(texts):
         raise InputError(f'{what}: expected names with commas between, found "{text}"')
-    return found
+    return texts
 
 
 def refuse_many(network: str, platform: str, search: str) -> None:
@@ -74,26 +74,32 @@ def run(
     output = written.output
     where: dict[str, Any] = {"replace": written.force, "scheduler": scheduler, "threads": threads}
     with resumable(output, "designs"), progress("searches") as report:
-        found = design_each(asked, output, top, **where, progress=report)
-    pairs = list(zip(asked, found, strict=True))
+        outcomes = design_each(asked, output, top, **where, progress=report)
+    pairs = list(zip(asked, outcomes, strict=True))
     record = {"designs": [_record(*pair, output) for pair in pairs]}
     show(written.as_json, "fluidb.dse-many-output/2", record, _text(pairs))
-    reused = [outcome.reused for outcome in found if not isinstance(outcome, InputError)]
+    reused = [outcome.reused for outcome in outcomes if not isinstance(outcome, InputError)]
     if output is not None and reused:
         note(f"wrote {output}; {sum(reused):,} of {len(reused):,} designs were kept there already")
-    faulty = [(item, outcome.first_faults) for item, outcome in pairs if isinstance(outcome, InputError)]
+    faulty = [(problem, outcome.first_faults) for problem, outcome in pairs if isinstance(outcome, InputError)]
     if faulty:
-        fail([f"{item.network.name} on {item.platform.name}: {line}" for item, faults in faulty for line in faults])
+        fail(
+            [
+                f"{problem.network.name} on {problem.platform.name}: {line}"
+                for problem, faults in faulty
+                for line in faults
+            ]
+        )
         raise typer.Exit(2)
 
 
-def _record(item: Problem, outcome: FoundDesign | InputError, output: Path | None) -> dict[str, object]:
+def _record(problem: Problem, outcome: FoundDesign | InputError, output: Path | None) -> dict[str, object]:
     from ....formats import InputError
     from ....studies.designs import name_of
 
     if isinstance(outcome, InputError):
-        return {"network": item.network.name, "platform": item.platform.name, "faults": outcome.faults}
-    folder = None if output is None else output / name_of(item)
+        return {"network": problem.network.name, "platform": problem.platform.name, "faults": outcome.faults}
+    folder = None if output is None else output / name_of(problem)
     return design_record(outcome.design, outcome.fbcb) | {"output": folder, "reused": outcome.reused}
 
 
@@ -101,8 +107,8 @@ def _text(pairs: Sequence[Pair]) -> Iterator[str]:
     from ....formats import InputError
 
     rows: list[tuple[object, ...]] = []
-    for item, outcome in pairs:
-        name = f"{item.network.name} on {item.platform.name}"
+    for problem, outcome in pairs:
+        name = f"{problem.network.name} on {problem.platform.name}"
         if isinstance(outcome, InputError):
             rows.append((name, *["-"] * 5, "no design"))
             continue

@@ -4,7 +4,7 @@
 // The control unit keeps the active batch size and the active layer.  Two clock
 // edges after a change of either (one to fetch the entry, one to derive B_P), it
 // states how the NPU is to run that layer: stacking k, blocks of rows, B_R samples down the rows,
-// B_P side by side, in so many passes.
+// B_P side by side, in a number of passes.
 
 `default_nettype none
 
@@ -140,6 +140,23 @@ module fbe (
     b_last <= rest[COUNT_BITS-1:0] + 1'b1;
     passes <= one_by_one ? b_act : COUNT_BITS'(1);
   end
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  localparam int ENTRIES = fbe_pkg::LAYERS * B_MAX;
+  logic known = 1'b0;  // it was reset
+  always @(posedge clk) begin
+    if (rst) known <= 1'b1;
+    if (known && !rst) begin
+      assert (int'(b_act) <= B_MAX) else $fatal(1, "b_act is at most B_MAX");
+      assert (int'(layer) < fbe_pkg::LAYERS) else $fatal(1, "a layer beyond the last");
+      assert (int'(number) < ENTRIES) else $fatal(1, "an entry beyond the last");
+      assert (!valid || (b_act != '0 && b_r != '0 && b_last != '0 && passes != '0)) else $fatal(1, "a layout without samples");
+      assert (!valid || passes != COUNT_BITS'(1) || fbe_pkg::EQUATION_1
+          || int'(b_r) * (int'(b_p) - 1) + int'(b_last) == int'(b_act)) else $fatal(1, "a layout of other samples");
+    end
+  end
+`endif
 
 endmodule
 

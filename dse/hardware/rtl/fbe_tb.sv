@@ -1,7 +1,7 @@
 // Self-checking testbench of the Fluid Batching Engine.
 //
-// Expects the entries of fbcb.mem (in the working directory), not those of the
-// package.  Walks every batch size over every layer, then drives all inputs at
+// Expects the entries of fbcb.mem (in the working directory), not the
+// package's.  Walks every batch size over every layer, then drives all inputs at
 // random against a model.  `+entries` prints every entry as it is walked:
 // layer, b, k code, code of the blocks, B_R, B_P, passes.
 

@@ -22,7 +22,7 @@ module npu (
     input  wire                              entry_write,
     input  wire  [fbe_pkg::ADDRESS_BITS-1:0] entry_address,
     input  wire  [  fbe_pkg::ENTRY_BITS-1:0] entry_bits,
-    input  wire  [                     31:0] records,  // address of the first record, in words
+    input  wire  engine_pkg::number_t        records,  // address of the first record, in words
 
     output logic                             idle,
     output logic                             layer_done,  // in one cycle, while `layer` and `b_act` are those that ran
@@ -36,25 +36,33 @@ module npu (
     output logic                             burst,
     output logic                             valid,
     output logic                             write,
-    output logic [                     31:0] address,
-    output logic [                     31:0] count,
+    output       engine_pkg::number_t        address,
+    output       engine_pkg::number_t        count,
     input  wire                              ready,
     input  wire                              read_valid,
-    input  wire  [     16*engine_pkg::W-1:0] read_words,
-    output logic [     16*engine_pkg::W-1:0] write_words
+    input  wire  engine_pkg::beat_t          read_words,
+    output       engine_pkg::beat_t          write_words
 );
 
+  localparam int WORD = engine_pkg::WORD_BITS;
+  localparam int NUMBER = engine_pkg::NUMBER_BITS;
   localparam int COUNT_BITS = fbe_pkg::COUNT_BITS;
+  localparam int CODE_BITS = engine_pkg::CODE_BITS;
+  localparam int BLOCKS_BITS = engine_pkg::BLOCKS_BITS;
+  localparam int ROWS_BITS = engine_pkg::ROWS_BITS;
   localparam int W = engine_pkg::W;
-  localparam int KEPT = 32 * (engine_pkg::JOB_WORDS - engine_pkg::LAYOUT_WORDS);  // bits that go into the job as they are
-  localparam int RECORD = (W > 128) ? W : 128;  // words of 16 bits
+  localparam int LAYOUT = NUMBER * engine_pkg::LAYOUT_WORDS;
+  localparam int KEPT = NUMBER * engine_pkg::JOB_WORDS - LAYOUT;  // bits that go into the job as they are
+  localparam int LEAST = engine_pkg::RECORD_WORDS * NUMBER / WORD;
+  localparam int RECORD = (W > LEAST) ? W : LEAST;  // words
   localparam int BEATS = RECORD / W;
   localparam int BEAT_BITS = $clog2(BEATS + 1);
   localparam int STEP_BITS = $clog2(COUNT_BITS + 1);
 
-  localparam logic [2:0] IDLE = 0, LOOK_UP = 1, ASK = 2, FETCH = 3, MULTIPLY = 4, START = 5, RUN = 6;
+  localparam int STATE_BITS = 3;
+  localparam logic [STATE_BITS-1:0] IDLE = 0, LOOK_UP = 1, ASK = 2, FETCH = 3, MULTIPLY = 4, START = 5, RUN = 6;
 
-  logic [2:0] state;
+  logic [STATE_BITS-1:0] state;
   logic [BEAT_BITS-1:0] asked, come;
   logic [STEP_BITS-1:0] step;
   logic engine_done, fits, goes_on;
@@ -91,21 +99,21 @@ module npu (
   );
 
   // Its record has the number of its entry.
-  logic [16*RECORD-1:0] record;
-  logic [31:0] ends, entry, x_map, y_map;
+  logic [WORD*RECORD-1:0] record;
+  engine_pkg::number_t ends, entry, x_map, y_map;
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::job_t of, job;  // what it holds of the job; the job
   // verilator lint_on UNUSEDSIGNAL
 
-  assign {ends, entry, x_map, y_map} = record[KEPT+:128];
-  assign of   = {(32 * engine_pkg::LAYOUT_WORDS)'(0), record[KEPT-1:0]};
-  assign fits = entry == {8'(k), 8'(blocks), 16'(b_r)};
+  assign {ends, entry, x_map, y_map} = record[KEPT+:4*NUMBER];
+  assign of   = {LAYOUT'(0), record[KEPT-1:0]};
+  assign fits = entry == {CODE_BITS'(k), BLOCKS_BITS'(blocks), ROWS_BITS'(b_r)};
 
-  always_ff @(posedge clk) if (state == FETCH && read_valid) record <= (16 * RECORD)'({read_words, record} >> 16 * W);
+  always_ff @(posedge clk) if (state == FETCH && read_valid) record <= (WORD * RECORD)'({read_words, record} >> WORD * W);
 
   // Words of the layer times samples, all at once, a bit of the counts in each cycle.
   localparam int PRODUCTS = 7;
-  logic [PRODUCTS*32-1:0] words, products;
+  logic [PRODUCTS*NUMBER-1:0] words, products;
   logic [PRODUCTS*COUNT_BITS-1:0] counts;
 
   assign words  = {of.y_sample, of.x_sample, of.y_sample, of.x_sample, of.R, of.R, of.C};
@@ -116,33 +124,33 @@ module npu (
     always_ff @(posedge clk) begin
       if (state == FETCH) begin
         left <= counts[i*COUNT_BITS+:COUNT_BITS];
-        products[i*32+:32] <= '0;
+        products[i*NUMBER+:NUMBER] <= '0;
       end else if (state == MULTIPLY) begin
         left <= left << 1;
-        products[i*32+:32] <= (products[i*32+:32] << 1) + (left[COUNT_BITS-1] ? words[i*32+:32] : '0);
+        products[i*NUMBER+:NUMBER] <= (products[i*NUMBER+:NUMBER] << 1) + (left[COUNT_BITS-1] ? words[i*NUMBER+:NUMBER] : '0);
       end
     end
   end
 
-  // The job: the layout's words, then those of the record.
-  logic [31:0] columns, down, filled, x_column, y_column, x_first, y_first, T_P, T_C;
+  // The job: the layout's words, then the record's.
+  engine_pkg::number_t columns, down, filled, x_column, y_column, x_first, y_first, T_P, T_C;
 
   assign {y_first, x_first, y_column, x_column, filled, down, columns} = products;
-  assign T_P = (k == engine_pkg::K_TWO) ? 2 * engine_pkg::T_P : (k == engine_pkg::K_HALF) ? engine_pkg::T_P / 2 : engine_pkg::T_P;
-  assign T_C = (k == engine_pkg::K_TWO) ? engine_pkg::T_C / 2 : (k == engine_pkg::K_HALF) ? 2 * engine_pkg::T_C : engine_pkg::T_C;
+  assign T_P = (k == engine_pkg::K_2) ? 2 * engine_pkg::T_P : (k == engine_pkg::K_HALF) ? engine_pkg::T_P / 2 : engine_pkg::T_P;
+  assign T_C = (k == engine_pkg::K_2) ? engine_pkg::T_C / 2 : (k == engine_pkg::K_HALF) ? 2 * engine_pkg::T_C : engine_pkg::T_C;
   assign job = {
-    {32'(k), T_P, T_C, 32'(passes), 32'(b_p)},
+    {NUMBER'(k), T_P, T_C, NUMBER'(passes), NUMBER'(b_p)},
     {columns, down, filled, x_map + x_first, y_map + y_first, x_column, y_column, of.x_sample, of.y_sample},
-    {32'(engine_pkg::V) * ((of.rows + 32'(engine_pkg::V - 1)) / 32'(engine_pkg::V) | 1), record[KEPT-1:0]}
+    {NUMBER'(engine_pkg::V) * ((of.rows + NUMBER'(engine_pkg::V - 1)) / NUMBER'(engine_pkg::V) | 1), record[KEPT-1:0]}
   };
 
   assign layer_done = state == RUN && engine_done;
-  assign goes_on    = layer_done && ends == 0;
+  assign goes_on    = layer_done && ends == engine_pkg::END_NEXT;
   assign idle       = state == IDLE;
 
   always_ff @(posedge clk) begin
     if (update) first <= slot;
-    if (layer_done) at_exit <= ends == 2;
+    if (layer_done) at_exit <= ends == engine_pkg::END_EXIT;
     case (state)
       LOOK_UP: if (found) state <= ASK;
       ASK: begin
@@ -176,7 +184,7 @@ module npu (
   end
 
   logic engine_burst, engine_valid, engine_write;
-  logic [31:0] engine_address, engine_count;
+  engine_pkg::number_t engine_address, engine_count;
 
   engine array (
       .clk,
@@ -200,9 +208,39 @@ module npu (
   assign fetches      = state == FETCH;
   assign burst        = state == ASK || engine_burst;
   assign valid        = fetches ? asked != BEAT_BITS'(BEATS) : engine_valid;
-  assign write   = !fetches && engine_write;
-  assign address      = fetches ? records + 32'(number) * RECORD + 32'(asked) * W : engine_address;
+  assign write        = !fetches && engine_write;
+  assign address      = fetches ? records + NUMBER'(number) * RECORD + NUMBER'(asked) * W : engine_address;
   assign count        = fetches ? W : engine_count;
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  logic waits, was_write;
+  engine_pkg::number_t was_address, was_count;
+  logic [COUNT_BITS-1:0] was_b_act;
+  logic [fbe_pkg::LAYER_BITS-1:0] was_layer;
+  logic was_running;
+
+  always @(posedge clk) begin
+    waits       <= valid && !ready && !rst;
+    was_write   <= write;
+    was_address <= address;
+    was_count   <= count;
+    was_running <= state != IDLE && !layer_done && !rst;
+    was_b_act   <= b_act;
+    was_layer   <= layer;
+    if (!rst) begin
+      assert (idle || !(start || update || restart || advance || entry_write))
+        else $fatal(1, "the scheduler's strobes come while the NPU is idle");
+      assert (state != LOOK_UP || b_act != '0) else $fatal(1, "start without samples");
+      assert (state != ASK || int'(first) + int'(b_act) <= fbe_pkg::B_MAX) else $fatal(1, "places beyond the maps");
+      assert (!waits || (valid && write == was_write && address == was_address && count == was_count))
+        else $fatal(1, "a beat changes before it is accepted");
+      assert (!read_valid || state == RUN || (fetches && come < asked)) else $fatal(1, "words that nothing asked for");
+      assert (!was_running || state == IDLE || (b_act == was_b_act && layer == was_layer))
+        else $fatal(1, "the batch changes while a layer runs");
+    end
+  end
+`endif
 
 endmodule
 

@@ -2,19 +2,20 @@
 //
 //   npu_tb MEMORY COMMANDS
 //
-// MEMORY is words of 16 bits, COMMANDS of 32 bits, both with the lowest byte first.  COMMANDS begins with `num`, `den` and
+// MEMORY is words, COMMANDS numbers (memory.hpp), both with the lowest byte first.  COMMANDS begins with `num`, `den` and
 // latency (the memory is ready in `num` of `den` cycles; cycles to a beat's words), the address of the records, and the
-// cycles from `start`, or from the end of a layer, to the first burst of the next.  Then, each after its number:
+// cycles from `start`, or from the end of a layer, to the first burst of the next.  Then, each after its number in memory.hpp:
 //
-//   0 WRITE: address, words, the words, two in each of 32 bits; the host writes into the memory
-//   1 EXPECT: the same; these words have to be there
-//   2 GIVE: strobes (1 update, 2 restart, 4 advance, 8 start), b_exit, b_incr, slot
-//   3 RUN: layers, whether the last is one before an exit; and of each: number, b, cycles
-//   4 ENTRY: number, bits; an entry of the control block
+//   WRITE: address, words, the words, as many in each number as it holds; the host writes into the memory
+//   EXPECT: the same; these words have to be there
+//   GIVE: strobes, b_exit, b_incr, slot
+//   RUN: layers, whether the last is one before an exit; and of each: number, b, cycles
+//   ENTRY: number, bits; an entry of the control block
 
 #include <cstdarg>
 #include <cstdio>
 #include <memory>
+#include <type_traits>
 
 #include "Vnpu.h"
 #include "memory.hpp"
@@ -24,13 +25,11 @@
 #define LIMIT 1000000000u  // cycles of a layer, at most
 #endif
 
-enum { WRITE, EXPECT, GIVE, RUN, ENTRY };
-
 struct Bench {
   VerilatedContext context;
   Vnpu npu{&context};
   Memory<Vnpu> memory;
-  uint32_t between = 0;
+  Number between = 0;
   uint64_t layers = 0, words = 0, faults = 0;
 
   void fault(const char *format, ...) {
@@ -46,19 +45,19 @@ struct Bench {
     npu.clk = 0;
   }
 
-  void expect(uint32_t address, const std::vector<uint16_t> &wanted) {
+  void expect(Number address, const std::vector<Word> &wanted) {
     for (size_t i = 0; i < wanted.size(); i++, words++) {
-      const uint16_t found = memory.words[address + i];
-      if (found != wanted[i]) fault("FAIL word %zu: expected %d, found %d\n", address + i, int16_t(wanted[i]), int16_t(found));
+      const Word found = memory.words[address + i];
+      if (found != wanted[i]) fault("FAIL word %zu: expected %d, found %d\n", address + i, std::make_signed_t<Word>(wanted[i]), std::make_signed_t<Word>(found));
     }
   }
 
   // The strobes are there for one cycle.
-  void give(const uint32_t *of) {
-    npu.update = of[0] & 1;
-    npu.restart = of[0] >> 1 & 1;
-    npu.advance = of[0] >> 2 & 1;
-    npu.start = of[0] >> 3 & 1;
+  void give(const Number *of) {
+    npu.update = (of[0] & UPDATE) != 0;
+    npu.restart = (of[0] & RESTART) != 0;
+    npu.advance = (of[0] & ADVANCE) != 0;
+    npu.start = (of[0] & START) != 0;
     npu.b_exit = of[1];
     npu.b_incr = of[2];
     npu.slot = of[3];
@@ -68,7 +67,7 @@ struct Bench {
     npu.b_exit = npu.b_incr = npu.slot = 0;
   }
 
-  void enter(uint32_t number, uint32_t bits) {
+  void enter(Number number, Number bits) {
     npu.entry_write = 1;
     npu.entry_address = number;
     npu.entry_bits = bits;
@@ -78,19 +77,19 @@ struct Bench {
   }
 
   // From the cycle after `start` to the end of each layer, then until the last words are written.
-  bool run(const uint32_t *wanted, uint32_t count, bool at_exit) {
-    uint32_t done = 0, bursts = 0;
+  bool run(const Number *wanted, Number count, bool at_exit) {
+    Number done = 0, bursts = 0;
     uint64_t since = 0, now = 1;  // of `start`, or the end of the last layer; then of the layer's first burst
     for (; !npu.idle && done <= count && now <= LIMIT; now++) {
       memory.serve(npu);
-      if (npu.burst && ++bursts == 2) {  // the first is that of the record
+      if (npu.burst && ++bursts == 2) {  // the first is the record's
         if (now - since != between) fault("FAIL layer %u: begins after %lu cycles, expected %u\n", npu.layer, long(now - since), between);
         since = now;
       }
       if (npu.layer_done) {
-        const uint32_t found[3] = {npu.layer, npu.b_act, uint32_t(now - since)};
+        const Number found[3] = {npu.layer, npu.b_act, Number(now - since)};
         printf("layer %u, batch of %u: %u cycles\n", found[0], found[1], found[2]);
-        const uint32_t *row = wanted + 3 * done;
+        const Number *row = wanted + 3 * done;
         if (done < count && (found[0] != row[0] || found[1] != row[1] || found[2] != row[2])) {
           fault("FAIL expected layer %u, batch of %u: %u cycles\n", row[0], row[1], row[2]);
         }
@@ -125,7 +124,7 @@ template <typename Word> static bool read_file(const char *path, std::vector<Wor
 
 int main(int argc, char **argv) {
   Bench bench;
-  std::vector<uint32_t> commands;
+  std::vector<Number> commands;
   if (argc != 3 || !read_file(argv[1], bench.memory.words) || !read_file(argv[2], commands) || commands.size() < 5) {
     fprintf(stderr, "usage: %s MEMORY COMMANDS\n", argv[0]);
     return 2;
@@ -143,13 +142,13 @@ int main(int argc, char **argv) {
   bench.npu.eval();
 
   for (size_t at = 5; at < commands.size();) {
-    const uint32_t command = commands[at], *of = &commands[at + 1];
+    const Number command = commands[at], *of = &commands[at + 1];
     if (command == WRITE || command == EXPECT) {
-      std::vector<uint16_t> words(of[1]);
-      for (uint32_t i = 0; i < of[1]; i++) words[i] = of[2 + i / 2] >> 16 * (i % 2);
+      std::vector<Word> words(of[1]);
+      for (Number i = 0; i < of[1]; i++) words[i] = of[2 + i / WORDS] >> WORD_BITS * (i % WORDS);
       if (command == EXPECT) bench.expect(of[0], words);
       else std::copy(words.begin(), words.end(), bench.memory.words.begin() + of[0]);
-      at += 3 + (of[1] + 1) / 2;
+      at += 3 + (of[1] + WORDS - 1) / WORDS;
     } else if (command == GIVE) {
       bench.give(of);
       at += 5;

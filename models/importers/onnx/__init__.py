@@ -14,7 +14,7 @@ from .walk import KINDS, Walk, walk
 
 
 def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
-    """Read a model as a network: the layers that multiply, and those that only move data."""
+    """Read a model as a network: the layers that multiply, and the layers that only move data."""
     graph = read_graph(path, dims)
     made = walk(graph, path)
     if not made.layers:
@@ -38,7 +38,11 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     content["layers"] = own.backbone
     rate = 1 / (len(own.heads) + 1)
     asked = decided.decisions if decided else ()
-    leaves = {own.feet[item.answer]: {item.measure.name: item.threshold} for item in asked if item.answer in own.feet}
+    leaves = {
+        own.feet[condition.answer]: {condition.measure.name: condition.threshold}
+        for condition in asked
+        if condition.answer in own.feet
+    }
     content["exits"] = [
         {"after": foot, "rate": rate} | leaves.get(foot, {}) | ({"layers": ops} if ops else {"head": "none"})
         for foot, ops in own.heads.items()
@@ -57,7 +61,7 @@ def _sources(path: Path, graph: Graph, made: Walk) -> dict[str, str]:
     sources["sample"] = f"one run of the model, with {shapes}"
     for kind, meaning in KINDS.items():
         if counts := made.kinds[kind]:
-            ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
             listed = ", ".join(f"{count} {op}" for op, count in ordered)
             sources[kind] = f"{counts.total()} nodes {meaning}: {listed}"
     return sources

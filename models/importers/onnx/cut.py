@@ -38,7 +38,7 @@ class Parts(NamedTuple):
 
     whole: onnx.ModelProto
     stages: list[GraphStage]
-    decided: Decided | None  # exits that the model decides about, if these are those of the stages
+    decided: Decided | None  # exits that the model decides about, if the stages end at them
     original: onnx.ModelProto  # the model as it is in its file; if it decides, its first dimensions may be fixed to 1
 
 
@@ -68,7 +68,7 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     decided = decided if decided and (exits is None or set(decided.answers) == set(ends)) else None
     stages = cut(model, decided.answers if decided else ends, path, ordered=decided is not None)
     _check_batches(stages, path)
-    answers = [next(item for item in stage.model.graph.output if item.name == stage.answer) for stage in stages]
+    answers = [next(output for output in stage.model.graph.output if output.name == stage.answer) for stage in stages]
     del model.graph.output[:]
     model.graph.output.extend(answers)
     return Parts(model, stages, decided, original)
@@ -88,8 +88,10 @@ def _check_tensors(model: onnx.ModelProto, path: Path) -> None:
 
 def _check_names(graph: onnx.GraphProto, path: Path) -> None:
     """Refuse a graph without outputs, one whose nodes read what no node before them makes, and values made twice."""
-    constants = [item.name for item in graph.initializer] + [item.values.name for item in graph.sparse_initializer]
-    known, faults = {"", *constants, *(item.name for item in graph.input)}, []
+    constants = [tensor.name for tensor in graph.initializer] + [
+        tensor.values.name for tensor in graph.sparse_initializer
+    ]
+    known, faults = {"", *constants, *(input_.name for input_ in graph.input)}, []
     for node in graph.node:
         if missing := [name for name in node.input if name not in known]:
             faults.append(
@@ -104,7 +106,7 @@ def _check_names(graph: onnx.GraphProto, path: Path) -> None:
             )
         known |= set(made)
     faults += [
-        f'output "{brief(item.name)}": no node makes it' for item in graph.output if item.name not in known - {""}
+        f'output "{brief(output.name)}": no node makes it' for output in graph.output if output.name not in known - {""}
     ]
     if not graph.output:
         faults.append("expected outputs, found none")
@@ -114,8 +116,8 @@ def _check_names(graph: onnx.GraphProto, path: Path) -> None:
 
 def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     """Inputs of a run; old files list weights there too."""
-    weights = {item.name for item in graph.initializer}
-    return [item for item in graph.input if item.name not in weights]
+    weights = {tensor.name for tensor in graph.initializer}
+    return [tensor for tensor in graph.input if tensor.name not in weights]
 
 
 def _open_batch(model: onnx.ModelProto, path: Path, *, one: bool) -> None:
@@ -126,12 +128,12 @@ def _open_batch(model: onnx.ModelProto, path: Path, *, one: bool) -> None:
     if one and all(dims and dims[0].dim_value == 1 for dims in map(_sizes, _given(model.graph))):
         _open_one(model)
     faults, names = [], set()
-    for item in _given(model.graph):
-        sizes = _sizes(item)
+    for input_ in _given(model.graph):
+        sizes = _sizes(input_)
         if not sizes or sizes[0].HasField("dim_value"):
-            found = f"{sizes[0].dim_value}" if sizes else "a scalar"
+            stated = f"{sizes[0].dim_value}" if sizes else "a scalar"
             faults.append(
-                f'{path}: input "{item.name}": expected an open first dimension, the batch, found {found}; '
+                f'{path}: input "{input_.name}": expected an open first dimension, the batch, found {stated}; '
                 "export the model with a batch size that is not fixed"
             )
         else:
@@ -139,30 +141,34 @@ def _open_batch(model: onnx.ModelProto, path: Path, *, one: bool) -> None:
             sizes[0].dim_param = BATCH
     if faults:
         raise InputError(faults)
-    for item in [*model.graph.value_info, *model.graph.output]:
-        for size in _sizes(item):
+    for tensor in [*model.graph.value_info, *model.graph.output]:
+        for size in _sizes(tensor):
             if size.dim_param and size.dim_param in names:
                 size.dim_param = BATCH
 
 
-def _sizes(item: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
-    return list(item.type.tensor_type.shape.dim)
+def _sizes(tensor: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
+    return list(tensor.type.tensor_type.shape.dim)
 
 
 def _open_one(model: onnx.ModelProto) -> None:
     """Open the first dimension of a model for one sample: of its inputs, and of the sizes that a Reshape states."""
     graph = model.graph
-    for item in _given(graph):
-        _sizes(item)[0].Clear()
-    for item in graph.output:
-        item.ClearField("type")
+    for input_ in _given(graph):
+        _sizes(input_)[0].Clear()
+    for output in graph.output:
+        output.ClearField("type")
     del graph.value_info[:]  # they have sizes of one sample
-    stated = {item.name: item for item in graph.initializer if item.data_type == onnx.TensorProto.INT64}
+    stated = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT64}
     for node in graph.node:
-        for item in node.attribute if node.op_type == "Constant" else ():
-            if item.name == "value_ints" or (item.name == "value" and item.t.data_type == onnx.TensorProto.INT64):
+        for attribute in node.attribute if node.op_type == "Constant" else ():
+            if attribute.name == "value_ints" or (
+                attribute.name == "value" and attribute.t.data_type == onnx.TensorProto.INT64
+            ):
                 values = (
-                    item.t if item.name == "value" else numpy_helper.from_array(np.array(item.ints, dtype=np.int64))
+                    attribute.t
+                    if attribute.name == "value"
+                    else numpy_helper.from_array(np.array(attribute.ints, dtype=np.int64))
                 )
                 stated[node.output[0]] = values
     for node in graph.node:
@@ -171,8 +177,12 @@ def _open_one(model: onnx.ModelProto) -> None:
         sizes = numpy_helper.to_array(stated[node.input[1]]).ravel().copy()
         if sizes.size and (sizes > 0).all():
             sizes[0] = -1  # the batch is the outermost of the dimensions that it is folded into
-        elif sizes.size and sizes[0] == 1 and not any(item.name == "allowzero" and item.i for item in node.attribute):
-            sizes[0] = 0  # that of the input
+        elif (
+            sizes.size
+            and sizes[0] == 1
+            and not any(attribute.name == "allowzero" and attribute.i for attribute in node.attribute)
+        ):
+            sizes[0] = 0  # the size of the input
         else:
             continue
         node.input[1] = f"{node.output[0]}/sizes"
@@ -182,13 +192,15 @@ def _open_one(model: onnx.ModelProto) -> None:
 def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> list[str]:
     """The tensors that the exits answer with."""
     if exits is None:
-        return [item.name for item in model.graph.output]
+        return [output.name for output in model.graph.output]
     tensors = {name: name for node in model.graph.node for name in node.output if name}
     known = {node.name: node.output[0] for node in model.graph.node if node.name} | tensors
     faults = []
     for name in exits:
         if name not in known:
-            hint = did_you_mean(name, known, f"the outputs are {', '.join(item.name for item in model.graph.output)}")
+            hint = did_you_mean(
+                name, known, f"the outputs are {', '.join(output.name for output in model.graph.output)}"
+            )
             faults.append(f'exits: expected names of outputs or nodes of {path}, found "{name}"; {hint}')
     if faults:
         raise InputError(faults)
@@ -196,18 +208,18 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
 
 
 def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path, *, ordered: bool = False) -> list[GraphStage]:
-    """Cut a model into stages, each of which ends with an answer; ``ordered`` if the ends are in order of depth.
+    """Cut a model into stages that each end with an answer; ``ordered`` if the ends are in order of depth.
 
     A stage computes the nodes that its exit needs and no earlier stage has computed.  Constants and sizes have no row
     for each sample, so that no stage can hand them on: every stage that reads them computes them again.
     """
     graph = model.graph
     for node in graph.node:
-        if any(item.type in {AttributeProto.GRAPH, AttributeProto.GRAPHS} for item in node.attribute):
+        if any(attribute.type in {AttributeProto.GRAPH, AttributeProto.GRAPHS} for attribute in node.attribute):
             raise InputError(f'{path}: node "{node.name or node.output[0]}" ({node.op_type}): cannot be cut, as it has '
                              "graphs of its own; export the model without branches and loops")  # fmt: skip
     maker = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
-    active = [item.name for item in _given(graph)]  # tensors that depend on inputs, in execution order
+    active = [tensor.name for tensor in _given(graph)]  # tensors that depend on inputs, in execution order
     known = set(active)
     for node in graph.node:
         if known & set(node.input) and node.op_type != SIZES:
@@ -224,7 +236,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path, *, ordered: boo
         if not own[-1]:
             raise InputError(f'{path}: exit "{end}": cannot be cut: nothing is computed between the exit before and it')
         done |= own[-1]
-    types = {item.name: item.type for item in [*graph.input, *graph.value_info, *graph.output]}
+    types = {tensor.name: tensor.type for tensor in [*graph.input, *graph.value_info, *graph.output]}
     parts = [_part(graph, maker, places, known, types) for places in own]
     stages = []
     for number, (end, part) in enumerate(zip(order, parts, strict=True)):
@@ -246,8 +258,8 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path, *, ordered: boo
             graph.name or "stage",
             [helper.make_value_info(name, types[name]) for name in reads],
             [helper.make_value_info(name, types[name]) for name in makes],
-            [item for item in graph.initializer if item.name in used],
-            sparse_initializer=[item for item in graph.sparse_initializer if item.values.name in used],
+            [tensor for tensor in graph.initializer if tensor.name in used],
+            sparse_initializer=[tensor for tensor in graph.sparse_initializer if tensor.values.name in used],
         )
         proto = helper.make_model(made, opset_imports=model.opset_import, ir_version=model.ir_version)
         stages.append(GraphStage(proto, reads, end, keeps, probabilities, axes))
@@ -258,15 +270,15 @@ def _needed(
     graph: onnx.GraphProto, maker: dict[str, int], names: Iterable[str], there: Collection[str] = ()
 ) -> set[int]:
     """Places of the nodes that tensors depend on; tensors of ``there`` need none."""
-    found: set[int] = set()
+    places: set[int] = set()
     left = list(names)
     while left:
         name = left.pop()
         place = maker.get(name)
-        if place is not None and place not in found and name not in there:
-            found.add(place)
+        if place is not None and place not in places and name not in there:
+            places.add(place)
             left += graph.node[place].input
-    return found
+    return places
 
 
 class _StageNodes(NamedTuple):
@@ -283,7 +295,7 @@ def _part(
     active: set[str],
     types: dict[str, onnx.TypeProto],
 ) -> _StageNodes:
-    """Nodes of a stage: its own, and those of the constants and sizes that they read."""
+    """Nodes of a stage: its own, and nodes that make the constants and sizes that they read."""
     here = {name for place in own for name in graph.node[place].output}
     read = {name for place in own for name in graph.node[place].input if name}
     reads = (read & active) - here
@@ -293,7 +305,7 @@ def _part(
     for place in sorted(places):
         node = graph.node[place]
         source = node.input[0] if node.op_type == SIZES else ""
-        if source in active - here - reads:  # the tensor is gone: its size is that of the batch that is here
+        if source in active - here - reads:  # the tensor is gone: the batch that is here gives its size
             sizes = known_sizes(node, types.get(source))
             if sizes is not None:
                 nodes += size_nodes(node, sizes, first, batch_axis(types.get(first, onnx.TypeProto())) or 0)
@@ -307,14 +319,14 @@ def _check_batches(stages: Sequence[GraphStage], path: Path) -> None:
     """Refuse a tensor without a row for each sample: a sample could not leave the batch."""
     faults = []
     for number, stage in enumerate(stages, 1):
-        for item in stage.model.graph.output:
-            axis = batch_axis(item.type)
-            if axis is None or (axis and item.name == stage.answer):
-                sizes = [dim.dim_param or str(dim.dim_value or "?") for dim in item.type.tensor_type.shape.dim]
+        for output in stage.model.graph.output:
+            axis = batch_axis(output.type)
+            if axis is None or (axis and output.name == stage.answer):
+                sizes = [dim.dim_param or str(dim.dim_value or "?") for dim in output.type.tensor_type.shape.dim]
                 faults.append(
-                    f'{path}: stage {number}: tensor "{item.name}": expected a row for each sample of the batch, found '
-                    f"{' x '.join(sizes) or 'a scalar'}; export the model with a batch size that is not fixed, or "
-                    "place the exit elsewhere"
+                    f'{path}: stage {number}: tensor "{output.name}": expected a row for each sample of the batch, '
+                    f"found {' x '.join(sizes) or 'a scalar'}; export the model with a batch size that is not fixed, "
+                    "or place the exit elsewhere"
                 )
     if faults:
         raise InputError(faults)

@@ -18,13 +18,13 @@ from ....formats import InputError
 from ....traffic.measures import MEASURES, Measure, Threshold
 from .labels import brief, label
 from .operators import PRODUCTS
-from .paths import HINT, MAX_VALUES, Comparison, Fork, Leaf, Paths, Tree, is_if
+from .paths import HINT, MAX_VALUES, Fork, Leaf, Paths, ThresholdTest, Tree, is_if
 
 DRAWN = 24
 """Random answers for which a condition is computed, to see what it measures."""
 
 
-class Decision(NamedTuple):
+class ExitCondition(NamedTuple):
     """An exit that the model decides about."""
 
     label: str  # of its If
@@ -36,19 +36,19 @@ class Decision(NamedTuple):
 class Decided(NamedTuple):
     """The exits of a model that was written out."""
 
-    decisions: tuple[Decision, ...]  # of each exit but the last, in order of depth
+    decisions: tuple[ExitCondition, ...]  # of each exit but the last, in order of depth
     end: str  # tensor that the last exit answers with
     place: int  # of the answer among the outputs of the file
 
     @property
     def answers(self) -> tuple[str, ...]:
         """Tensors that the exits answer with."""
-        return (*(item.answer for item in self.decisions), self.end)
+        return (*(condition.answer for condition in self.decisions), self.end)
 
     @property
     def text(self) -> str:
         """The exits, for people."""
-        asked = (f'"{item.label}" {item.measure.asked} {item.threshold}' for item in self.decisions)
+        asked = (f'"{condition.label}" {condition.measure.asked} {condition.threshold}' for condition in self.decisions)
         return f"If nodes of the model, which ask each sample by itself: {'; '.join(asked)}"
 
 
@@ -73,12 +73,12 @@ def _written(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decid
     paths = Paths(written, path)
     tree = paths.follow([*reversed(written.graph.node)], {}, ())
     paths.infer()
-    decisions: list[Decision] = []
+    decisions: list[ExitCondition] = []
     place = None
     outputs: list[str] = []
     while isinstance(tree, Fork):
-        found, place, leaf, rest = _exit(paths, tree, place)
-        decisions.append(found)
+        condition, place, leaf, rest = _exit(paths, tree, place)
+        decisions.append(condition)
         outputs += leaf.outputs
         tree = rest
     if place is None:  # the conditions of all If nodes are known
@@ -88,21 +88,21 @@ def _written(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decid
     answers = decided.answers
     if len(set(answers)) < len(answers) or not paths.active.issuperset(answers):
         raise InputError(f"{path}: expected an If whose branches give different answers, found one answer; {HINT}")
-    asked = [*dict.fromkeys(item.measure.several for item in decisions)]
+    asked = [*dict.fromkeys(condition.measure.several for condition in decisions)]
     if len(asked) > 1:
         raise InputError(f"{path}: expected If nodes that all ask for one measure, found {' and '.join(asked)}")
     paths.write([name for name in dict.fromkeys([*answers, *outputs, *tree.outputs]) if name in paths.active])
     return written, decided
 
 
-def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[Decision, int, Leaf, Tree]:
+def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[ExitCondition, int, Leaf, Tree]:
     """The exit of a fork: the decision, the place of its answer among the outputs, its end, and what follows."""
     for truth, side, rest in ((True, fork.yes, fork.no), (False, fork.no, fork.yes)):
         if not isinstance(side, Leaf):
             continue
         for number, answer in enumerate(side.outputs):
-            if place in {None, number} and (found := _read(paths, fork.asked, truth, answer)):
-                return Decision(label(fork.node), answer, *found), number, side, rest
+            if place in {None, number} and (reached := _read(paths, fork.asked, truth, answer)):
+                return ExitCondition(label(fork.node), answer, *reached), number, side, rest
     raise paths.fault(
         fork.node,
         "expected a branch that answers at once if a measure of how sure its answer is reaches a threshold "
@@ -110,29 +110,29 @@ def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[Decision, int, L
     )
 
 
-def _read(paths: Paths, asked: Comparison, truth: bool, answer: str) -> tuple[Measure, Threshold] | None:
+def _read(paths: Paths, asked: ThresholdTest, truth: bool, answer: str) -> tuple[Measure, Threshold] | None:
     """The measure of a condition that lets sure answers leave, and its threshold."""
-    found = next(filter(None, (_measured(paths, scores, asked.value) for scores in _origins(paths, answer))), None)
-    if found is None or (found.slope > 0) is not (truth is (found.measure.surer == "larger")):
+    line = next(filter(None, (_measured(paths, scores, asked.value) for scores in _origins(paths, answer))), None)
+    if line is None or (line.slope > 0) is not (truth is (line.measure.surer == "larger")):
         return None
-    plain = found.plain
-    at = math.copysign(1.0, found.slope) * asked.constant if plain else (asked.constant - found.shift) / found.slope
-    at = math.exp(min(at, 1.0)) if found.log else at
-    return found.measure, _threshold(found.measure, at, asked.kind if plain else None, strict=asked.strict is truth)
+    plain = line.plain
+    at = math.copysign(1.0, line.slope) * asked.constant if plain else (asked.constant - line.shift) / line.slope
+    at = math.exp(min(at, 1.0)) if line.log else at
+    return line.measure, _threshold(line.measure, at, asked.kind if plain else None, strict=asked.strict is truth)
 
 
 def _origins(paths: Paths, answer: str) -> Iterable[str]:
     """An answer, and the tensors that all of it is made of, one after the other, up to the product that makes them."""
     order = {name: number for number, node in enumerate(paths.nodes) for name in node.output}
-    found = {answer}
-    while found:
-        if len(found) == 1:
-            yield next(iter(found))
-        last = max(found, key=lambda name: order.get(name, -1))
+    sources = {answer}
+    while sources:
+        if len(sources) == 1:
+            yield next(iter(sources))
+        last = max(sources, key=lambda name: order.get(name, -1))
         node = paths.maker.get(last)
         if node is None or node.op_type in PRODUCTS:
             return
-        found = found - {last} | paths.active.intersection(node.input)
+        sources = sources - {last} | paths.active.intersection(node.input)
 
 
 class _Line(NamedTuple):
@@ -161,18 +161,20 @@ def _measured(paths: Paths, scores: str, value: str) -> _Line | None:
     drawn = random.normal(size=(DRAWN, classes)) * random.uniform(0.5, 4, size=(DRAWN, 1))
     rows = drawn.astype(helper.tensor_dtype_to_np_dtype(kind.elem_type)).reshape(DRAWN, 1, *sizes)
     try:
-        found = np.array([item.item() for item in paths.evaluate(nodes, value, scores, [*rows])], dtype=np.float64)
+        results = np.array(
+            [measured.item() for measured in paths.evaluate(nodes, value, scores, [*rows])], dtype=np.float64
+        )
     except Exception:  # noqa: BLE001  the evaluator raises a dozen kinds; or there are several values
         return None
     shares = np.exp(drawn - drawn.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     fitting = []
-    for measure in MEASURES.values() if np.isfinite(found).all() else ():
+    for measure in MEASURES.values() if np.isfinite(results).all() else ():
         plain = measure.of(shares)
         for log, values in ((False, plain), (True, np.log(np.maximum(plain, np.finfo(np.float64).tiny)))):
-            slope, shift = np.polyfit(values, found, 1).tolist()
-            off = np.abs(found - slope * values - shift).max()
-            if abs(slope) > _NEAR and off < _FLOATS[kind.elem_type] * np.ptp(found):
+            slope, shift = np.polyfit(values, results, 1).tolist()
+            off = np.abs(results - slope * values - shift).max()
+            if abs(slope) > _NEAR and off < _FLOATS[kind.elem_type] * np.ptp(results):
                 fitting.append(_Line(measure, log, slope, shift))
     # of two classes, one measure may be a line of another one
     return min(fitting, key=lambda line: not line.plain, default=None)

@@ -40,7 +40,7 @@ _VALUES = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", 
 class Node:
     """An operator of the graph."""
 
-    label: str  # its name, or that of its first output, for faults and layers
+    label: str  # its name, or the name of its first output, for faults and layers
     op: str  # e.g. Conv
     inputs: tuple[str, ...]  # "" stands for an optional tensor that is left out
     outputs: tuple[str, ...]
@@ -53,7 +53,7 @@ class Graph:
 
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)  # in execution order, without those that compute constants
+    nodes: list[Node] = field(default_factory=list)  # in execution order, without nodes that compute constants
     sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of every tensor, constants included
     constants: set[str] = field(default_factory=set)  # tensors that depend on no input
     data: dict[str, onnx.TensorProto] = field(default_factory=dict)  # values of small constants
@@ -70,8 +70,8 @@ class Graph:
         """Whole numbers that a node takes as an input, such as axes; ``None`` if they are not known."""
         if len(node.inputs) <= place or not node.inputs[place]:
             return missing
-        found = self.data.get(node.inputs[place])
-        return None if found is None else [int(value) for value in numpy_helper.to_array(found).ravel()]
+        tensor = self.data.get(node.inputs[place])
+        return None if tensor is None else [int(value) for value in numpy_helper.to_array(tensor).ravel()]
 
 
 def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
@@ -84,7 +84,7 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
     model = inline_functions(model, path)
     model, decided = write_out(model, path)
     _check_known(model.graph, path)
-    graph = _Reader(model, path, dims).read()
+    graph = _GraphReader(model, path, dims).read()
     graph.decided = decided
     return graph
 
@@ -96,8 +96,8 @@ def load_model(path: Path) -> onnx.ModelProto:
     try:
         model = onnx.load_model_from_string(raw)
     except Exception as error:  # noqa: BLE001  protobuf has two implementations, which raise different exceptions
-        found = foreign or f"bytes that are none ({_brief(str(error))})"
-        raise InputError(f"{path}: expected an ONNX model, found {found}") from None
+        content = foreign or f"bytes that are none ({_brief(str(error))})"
+        raise InputError(f"{path}: expected an ONNX model, found {content}") from None
     if not model.graph.node:
         raise InputError(f"{path}: expected an ONNX model with a graph, found {foreign or 'no nodes'}")
     try:
@@ -110,11 +110,11 @@ def load_model(path: Path) -> onnx.ModelProto:
 
 def tensors_of(model: onnx.ModelProto) -> list[onnx.TensorProto]:
     """All tensors with values of a model, at any depth."""
-    return [item for item in _messages(model) if isinstance(item, onnx.TensorProto)]
+    return [message for message in _messages(model) if isinstance(message, onnx.TensorProto)]
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
 def _pool_sizes(attributes: Mapping[str, Any], sizes: tuple[int, ...]) -> list[int]:
@@ -137,15 +137,15 @@ def _pool_sizes(attributes: Mapping[str, Any], sizes: tuple[int, ...]) -> list[i
 
 
 def _messages(message: Message) -> Iterator[Message]:
-    """A message and those in it, at any depth: weights, attributes, subgraphs, functions."""
+    """A message and all messages in it, at any depth: weights, attributes, subgraphs, functions."""
     yield message
     for field_, value in message.ListFields():
-        items = [value] if isinstance(value, Message | str | bytes) or not isinstance(value, Iterable) else value
-        for item in items:
+        values = [value] if isinstance(value, Message | str | bytes) or not isinstance(value, Iterable) else value
+        for part in values:
             if field_.type == FieldDescriptor.TYPE_MESSAGE:
-                yield from _messages(item)
-            elif field_.type == FieldDescriptor.TYPE_STRING and isinstance(item, bytes):
-                item.decode()
+                yield from _messages(part)
+            elif field_.type == FieldDescriptor.TYPE_STRING and isinstance(part, bytes):
+                part.decode()
 
 
 def _check_external(tensors: Iterable[onnx.TensorProto], path: Path) -> None:
@@ -168,12 +168,12 @@ def _check_external(tensors: Iterable[onnx.TensorProto], path: Path) -> None:
 
 
 def _opset(model: onnx.ModelProto) -> int:
-    return max((item.version for item in model.opset_import if item.domain in _OWN), default=0)
+    return max((opset.version for opset in model.opset_import if opset.domain in _OWN), default=0)
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes, and those of the graphs in them, e.g. of the branches of an If."""
-    return (item for node in nodes for item in _messages(node) if isinstance(item, onnx.NodeProto))
+    """Nodes, and the nodes of the graphs in them, e.g. of the branches of an If."""
+    return (message for node in nodes for message in _messages(node) if isinstance(message, onnx.NodeProto))
 
 
 def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
@@ -186,7 +186,7 @@ def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         )
     if not model.functions:
         return model
-    left = {(item.domain, item.name): list(_nodes(item.node)) for item in model.functions}
+    left = {(function.domain, function.name): list(_nodes(function.node)) for function in model.functions}
     counts: dict[tuple[str, str], int] = {}  # nodes of each function, before any is written out
 
     def count(nodes: Iterable[onnx.NodeProto]) -> int:
@@ -219,7 +219,7 @@ def _check_known(graph: onnx.GraphProto, path: Path) -> None:
         raise InputError(faults)
 
 
-class _Reader:
+class _GraphReader:
     """One pass over the nodes, in order, that finds their shapes and the constants that shapes depend on."""
 
     def __init__(self, model: onnx.ModelProto, path: Path, dims: Mapping[str, int]) -> None:
@@ -241,7 +241,7 @@ class _Reader:
                 raise
             except Exception as error:  # noqa: BLE001  C++ inference, protobuf and numpy, of a file that may be damaged
                 raise self._fault(node, f"its shape does not come out ({_brief(str(error))})") from None
-        self.graph.outputs = [item.name for item in self.model.graph.output]
+        self.graph.outputs = [output.name for output in self.model.graph.output]
         for name in self.graph.outputs:
             if name not in self.types:
                 why = (
@@ -273,24 +273,24 @@ class _Reader:
     def _inputs(self) -> None:
         """Give every open dimension its size; a missing size is a fault, and so is a size of no open dimension."""
         faults, asked = [], set()
-        for item in self.model.graph.input:
-            if item.name in self.types:
+        for input_ in self.model.graph.input:
+            if input_.name in self.types:
                 continue  # weights, which old files list here too
-            label = f'{self.path}: input "{_brief(item.name)}"'
-            if not item.type.HasField("tensor_type") or not item.type.tensor_type.HasField("shape"):
+            label = f'{self.path}: input "{_brief(input_.name)}"'
+            if not input_.type.HasField("tensor_type") or not input_.type.tensor_type.HasField("shape"):
                 faults.append(f"{label}: expected a tensor with a shape, found none")
                 continue
             sizes = []
-            for axis, dim in enumerate(item.type.tensor_type.shape.dim):
-                place = f"{item.name}.{axis}"
+            for axis, dim in enumerate(input_.type.tensor_type.shape.dim):
+                place = f"{input_.name}.{axis}"
                 asked |= {place, dim.dim_param} - {""}
                 size = self.dims.get(place) or self.dims.get(dim.dim_param) or dim.dim_value
                 if size < 1:
                     name = dim.dim_param or place
                     faults.append(f"{label}: dimension {axis} is open; give its size, e.g. --dim {_brief(name)}=1")
                 sizes.append(size)
-            self._size(item.name, onnx.helper.make_tensor_type_proto(item.type.tensor_type.elem_type, sizes))
-            self.graph.inputs.append(item.name)
+            self._size(input_.name, onnx.helper.make_tensor_type_proto(input_.type.tensor_type.elem_type, sizes))
+            self.graph.inputs.append(input_.name)
         for name in sorted(self.dims.keys() - asked):
             hint = did_you_mean(name, sorted(asked), f"known: {', '.join(sorted(map(_brief, asked)))}")
             faults.append(f'dims: no input of {self.path} has a dimension "{name}"; {hint}')
@@ -332,14 +332,14 @@ class _Reader:
         schema = onnx.defs.get_schema(node.op_type, self.opsets[0].version, "")
         types = {name: self.types[name] for name in node.input if name}
         data = {name: self.data[name] for name in types if name in self.data}
-        found: dict[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
+        inferred: dict[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=self.opsets
         )
         if node.op_type in WINDOWS:
             sizes = _pool_sizes(_attributes(node), self.graph.sizes[node.input[0]])
-            for type_ in found.values():
+            for type_ in inferred.values():
                 type_.CopyFrom(onnx.helper.make_tensor_type_proto(type_.tensor_type.elem_type, sizes))
-        return found
+        return inferred
 
     def _pads_nothing(self, node: onnx.NodeProto, attributes: Mapping[str, Any]) -> bool:
         """Tell if a Pad changes nothing. Its sizes are an input, or an attribute before opset 11."""
@@ -353,7 +353,7 @@ class _Reader:
         values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name in self.data}
         if node.op_type in {"Shape", "Size"}:  # needs the shape of its input only: any values will do
             values = {name: np.broadcast_to(np.float32(0), self.graph.sizes[name]) for name in node.input}
-        if any(isinstance(item, onnx.TensorProto) and item.external_data for item in _messages(node)):
+        if any(isinstance(message, onnx.TensorProto) and message.external_data for message in _messages(node)):
             return  # in another file, which is never read
         if node.op_type not in SHAPES or words > MAX_FOLDED or any(name and name not in values for name in node.input):
             return

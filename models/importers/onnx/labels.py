@@ -12,5 +12,5 @@ def brief(text: str) -> str:
 
 
 def label(node: onnx.NodeProto) -> str:
-    """The name of a node, or that of its first output."""
+    """The name of a node, or of its first output if it has none."""
     return brief(node.name or next(filter(None, node.output), "") or node.op_type)

@@ -44,9 +44,9 @@ def own_rows(sizes: tuple[int, ...], shape: Shape) -> Rows:
     return Rows(shape.height, shape.width * (1 if first else shape.channels))
 
 
-def agreed(found: Iterable[Rows | None]) -> Rows | None:
+def agreed(forms: Iterable[Rows | None]) -> Rows | None:
     """The rows of tensors that are combined; none if they do not meet row by row."""
-    different = set(found) - {ONE}
+    different = set(forms) - {ONE}
     if not different:
         return ONE
     return different.pop() if len(different) == 1 else None

@@ -16,7 +16,7 @@ MAX_ROUNDS = 4
 class OwnExits:
     """A graph that is cut at its outputs."""
 
-    backbone: list[Op]  # layers that the deepest output needs, and those of every output that is no exit
+    backbone: list[Op]  # layers that the deepest output needs, or an output that is no exit
     heads: dict[str, list[Op]]  # layers of each exit's head, by the layer that the exit follows, in order of depth
     feet: dict[str, str]  # the layer that the exit of an output follows
     answer: str  # layer that holds the output of the last exit
@@ -32,13 +32,13 @@ def own_exits(
 ) -> OwnExits:
     """Decide which outputs are exits; ``outputs`` names the layer of each, ``macs`` the work of layers that multiply.
 
-    ``answers`` are those of the exits, if the model decides about them, and of the end. Else the last exit is the
-    output that takes the most MACs; of equal ones, the last. Another output is an exit if its
+    ``answers`` are the outputs of the exits and of the end, if the model decides about its exits. Else the last exit
+    is the output that takes the most MACs; of equal ones, the last. Another output is an exit if its
     layers beyond the backbone multiply and read a single block boundary of the backbone, after which the backbone
     multiplies too.
     """
     reach = {name: _needed(layers, layer) for name, layer in outputs.items()}
-    cost = {name: sum(macs.get(layer, 0) for layer in found) for name, found in reach.items()}
+    cost = {name: sum(macs.get(layer, 0) for layer in reached) for name, reached in reach.items()}
     final = answers[-1] if answers else max(reversed(list(outputs)), key=cost.__getitem__)
     backbone = set(reach[final])
     waiting = {name: layer for name, layer in outputs.items() if layer != outputs[final]}
@@ -81,11 +81,11 @@ def own_exits(
 
 def _needed(layers: Sequence[Op], last: str) -> set[str]:
     """A layer and all layers that it depends on."""
-    found = {last}
+    needed = {last}
     for op in reversed(layers):
-        if op.name in found:
-            found |= set(op.inputs or ())
-    return found - {"input"}
+        if op.name in needed:
+            needed |= set(op.inputs or ())
+    return needed - {"input"}
 
 
 def _head(layers: Sequence[Op], names: Collection[str], foot: str) -> list[Op]:

@@ -43,7 +43,7 @@ _OWN = ("", "ai.onnx")
 HINT = "export a model that always runs to its end and has the answer of each exit as an output"
 
 
-class Comparison(NamedTuple):
+class ThresholdTest(NamedTuple):
     """A value of a sample that is larger than a constant, or equal to it if that is enough."""
 
     value: str
@@ -62,22 +62,22 @@ class Fork(NamedTuple):
     """An If whose condition is not known on its path."""
 
     node: onnx.NodeProto
-    asked: Comparison
+    asked: ThresholdTest
     yes: Tree
     no: Tree
 
 
 Tree = Leaf | Fork
-_Known = tuple[tuple[Comparison, bool], ...]
-_Truth = bool | tuple[Comparison, bool]
+_Known = tuple[tuple[ThresholdTest, bool], ...]
+_Truth = bool | tuple[ThresholdTest, bool]
 """What a boolean says: its value, where the path tells; else a comparison, and whether that or its opposite."""
 
 
 class _Bind(NamedTuple):
-    """The end of a branch: its outputs become those of the If."""
+    """The end of a branch: its results become the outputs of the If."""
 
     outputs: Sequence[str]
-    found: Sequence[str]
+    results: Sequence[str]
 
 
 def is_if(node: onnx.NodeProto) -> bool:
@@ -87,7 +87,7 @@ def is_if(node: onnx.NodeProto) -> bool:
 
 def _branches(node: onnx.NodeProto) -> tuple[onnx.GraphProto, onnx.GraphProto]:
     """What an If runs if its condition is true, and if it is false."""
-    first, second = (item for item in node.attribute if item.type == AttributeProto.GRAPH)
+    first, second = (attribute for attribute in node.attribute if attribute.type == AttributeProto.GRAPH)
     return (first.g, second.g) if first.name == "then_branch" else (second.g, first.g)
 
 
@@ -99,7 +99,7 @@ def _joined(op: str, parts: Sequence[_Truth]) -> _Truth | None:
     if len(parts) == 1:
         return first
     decides = op == "Or"
-    rest = {item for item in parts if not isinstance(item, bool)}
+    rest = {part for part in parts if not isinstance(part, bool)}
     if decides in parts or not rest:
         return decides if decides in parts else not decides
     return rest.pop() if len(rest) == 1 else None
@@ -111,13 +111,14 @@ class Paths:
     def __init__(self, model: onnx.ModelProto, path: Path) -> None:
         self.model, self.path = model, path
         graph = model.graph
-        self.constants = {item.name: item for item in graph.initializer}
-        self.inputs = [item for item in graph.input if item.name not in self.constants]
-        self.stated = {item.name: item for item in [*graph.value_info, *graph.output]}  # types that the file states
+        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        self.inputs = [input_ for input_ in graph.input if input_.name not in self.constants]
+        # types that the file states
+        self.stated = {tensor.name: tensor for tensor in [*graph.value_info, *graph.output]}
         self.types: dict[str, onnx.ValueInfoProto] = {}  # of all tensors
-        self.taken = {item.name for item in [*graph.input, *graph.initializer]}
+        self.taken = {tensor.name for tensor in [*graph.input, *graph.initializer]}
         self.taken |= {name for node in graph.node for name in node.output}
-        self.active = {item.name for item in self.inputs}  # tensors that depend on inputs
+        self.active = {input_.name for input_ in self.inputs}  # tensors that depend on inputs
         self.nodes: list[onnx.NodeProto] = []
         self.maker: dict[str, onnx.NodeProto] = {}
         self.made: dict[tuple[object, ...], tuple[str, ...]] = {}
@@ -129,34 +130,38 @@ class Paths:
         """Rename what the branches of an If make, where another graph uses the name, and keep their weights."""
         if not is_if(node):
             return
-        found = [item.g for item in node.attribute if item.type == AttributeProto.GRAPH]
-        if len(found) != 2 or len(node.input) != 1 or {len(node.output)} != {len(graph.output) for graph in found}:
+        branches = [attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH]
+        if (
+            len(branches) != 2
+            or len(node.input) != 1
+            or {len(node.output)} != {len(graph.output) for graph in branches}
+        ):
             raise self.fault(node, "expected one condition, and two branches that give what it gives, found another")
-        for graph in found:
+        for graph in branches:
             inner = dict(names)
-            made = [item.name for item in graph.initializer]
-            made += [name for item in graph.node for name in item.output if name]
+            made = [weights.name for weights in graph.initializer]
+            made += [name for inner_node in graph.node for name in inner_node.output if name]
             for name in made:
                 inner[name] = self._fresh(name)
             for weights in graph.initializer:
                 weights.name = inner[weights.name]
                 self.constants[weights.name] = weights
                 self.model.graph.initializer.append(weights)
-            for item in graph.node:
-                for tensors in (item.input, item.output):
+            for inner_node in graph.node:
+                for tensors in (inner_node.input, inner_node.output):
                     tensors[:] = [inner.get(name, name) for name in tensors]
-                self._own_names(item, inner)
-            for item in [*graph.value_info, *graph.output]:
-                item.name = inner.get(item.name, item.name)
-                self.stated.setdefault(item.name, item)
+                self._own_names(inner_node, inner)
+            for tensor in [*graph.value_info, *graph.output]:
+                tensor.name = inner.get(tensor.name, tensor.name)
+                self.stated.setdefault(tensor.name, tensor)
 
     def _fresh(self, name: str) -> str:
-        number, found = 1, name
-        while found in self.taken:
+        number, fresh = 1, name
+        while fresh in self.taken:
             number += 1
-            found = f"{name}.{number}"
-        self.taken.add(found)
-        return found
+            fresh = f"{name}.{number}"
+        self.taken.add(fresh)
+        return fresh
 
     # ---- paths
 
@@ -168,7 +173,7 @@ class Paths:
             if self.steps > MAX_STEPS:
                 raise InputError(f"{self.path}: expected at most {MAX_STEPS:,} nodes on all paths, found more; {HINT}")
             if isinstance(task, _Bind):
-                names |= {out: names.get(name, name) for out, name in zip(task.outputs, task.found, strict=True)}
+                names |= {out: names.get(name, name) for out, name in zip(task.outputs, task.results, strict=True)}
             elif is_if(task):
                 asked = self._meaning(names.get(task.input[0], task.input[0]), known, MAX_CONDITION)
                 if asked is None:
@@ -193,13 +198,13 @@ class Paths:
                 f"{self.path}: expected at most {MAX_EXITS} If nodes with a branch that answers at once, found more "
                 f"ways to an answer; {HINT}"
             )
-        return Leaf(tuple(names.get(item.name, item.name) for item in self.model.graph.output))
+        return Leaf(tuple(names.get(output.name, output.name) for output in self.model.graph.output))
 
     @staticmethod
     def _enter(node: onnx.NodeProto, value: bool, tasks: list[onnx.NodeProto | _Bind]) -> None:
         """Add the nodes of a branch to the tasks."""
         branch = _branches(node)[not value]
-        tasks.append(_Bind(node.output, [item.name for item in branch.output]))
+        tasks.append(_Bind(node.output, [output.name for output in branch.output]))
         tasks += reversed(branch.node)
 
     def _write(self, node: onnx.NodeProto, names: dict[str, str]) -> None:
@@ -208,9 +213,9 @@ class Paths:
         if node.op_type == "Identity" and inputs and node.output:
             names[node.output[0]] = inputs[0]
             return
-        whole = any(item.type in {AttributeProto.GRAPH, AttributeProto.TENSOR} for item in node.attribute)
+        whole = any(attribute.type in {AttributeProto.GRAPH, AttributeProto.TENSOR} for attribute in node.attribute)
         alone = node.op_type in PRODUCTS or whole or not inputs
-        attributes = () if alone else tuple(sorted(item.SerializeToString() for item in node.attribute))
+        attributes = () if alone else tuple(sorted(attribute.SerializeToString() for attribute in node.attribute))
         own = tuple(node.output) if alone else len(node.output)
         same = (own, node.domain, node.op_type, inputs, attributes)
         outputs = self.made.get(same)
@@ -236,8 +241,8 @@ class Paths:
         if node is not None and node.op_type in COMPARISONS:
             return self._compared(node, known)
         inputs = {"And": 2, "Or": 2, "Not": 1, **dict.fromkeys(PASSING, 1)}.get(node.op_type, 0) if node else 0
-        parts = [self._meaning(item, known, depth - 1) for item in node.input[:inputs]] if node and depth else []
-        told = [item for item in parts if item is not None]
+        parts = [self._meaning(source, known, depth - 1) for source in node.input[:inputs]] if node and depth else []
+        told = [part for part in parts if part is not None]
         return _joined(node.op_type, told) if node and told and len(told) == inputs else None
 
     def _compared(self, node: onnx.NodeProto, known: _Known) -> _Truth | None:
@@ -249,7 +254,7 @@ class Paths:
         if values is None or values.size != 1 or (truth and small in self.active):
             return None
         # a constant that is larger is one that the value does not reach
-        asked = Comparison(
+        asked = ThresholdTest(
             large if truth else small, float(values.item()), strict if truth else not strict, values.dtype
         )
         for other, holds in known:
@@ -280,22 +285,22 @@ class Paths:
             raise ValueError("too many nodes")
         kind = helper.np_dtype_to_tensor_dtype(rows[0].dtype)
         inputs = [helper.make_tensor_value_info(given, kind, rows[0].shape)] if given else []
-        read = {item for node in nodes for item in node.input}
-        weights = [self.constants[item] for item in sorted(read) if item in self.constants]
+        read = {source for node in nodes for source in node.input}
+        weights = [self.constants[source] for source in sorted(read) if source in self.constants]
         graph = helper.make_graph(nodes, "part", inputs, [onnx.ValueInfoProto(name=name)], weights)
         part = helper.make_model(graph, opset_imports=self.model.opset_import)
         inferred = shape_inference.infer_shapes(part, strict_mode=True, data_prop=True).graph
-        for item in [*inferred.value_info, *inferred.output]:
-            if math.prod(dim.dim_value or MAX_VALUES for dim in item.type.tensor_type.shape.dim) > MAX_VALUES:
+        for tensor in [*inferred.value_info, *inferred.output]:
+            if math.prod(dim.dim_value or MAX_VALUES for dim in tensor.type.tensor_type.shape.dim) > MAX_VALUES:
                 raise ValueError("too many values")
         evaluator = ReferenceEvaluator(part)
         with np.errstate(all="ignore"):
             runs: list[Any] = [evaluator.run(None, {given: row} if given else {}) for row in rows]
-        return [np.asarray(found) for (found,) in runs]
+        return [np.asarray(value) for (value,) in runs]
 
     def between(self, start: str | None, end: str) -> list[onnx.NodeProto] | None:
         """The nodes that make a tensor of another one and constants; ``None`` if it needs more."""
-        found: dict[int, onnx.NodeProto] = {}
+        needed: dict[int, onnx.NodeProto] = {}
         left = [end]
         while left:
             name = left.pop()
@@ -305,10 +310,10 @@ class Paths:
             if node is None:
                 if name in self.active:
                     return None
-            elif id(node) not in found:
-                found[id(node)] = node
+            elif id(node) not in needed:
+                needed[id(node)] = node
                 left += node.input
-        return [node for node in self.nodes if id(node) in found]
+        return [node for node in self.nodes if id(node) in needed]
 
     def fault(self, node: onnx.NodeProto, message: str) -> InputError:
         """A fault of an If."""
@@ -317,21 +322,21 @@ class Paths:
     def infer(self) -> None:
         """Find the shapes of all tensors; the values of weights are not needed."""
         weights = [
-            helper.make_tensor_value_info(name, item.data_type, list(item.dims))
-            for name, item in self.constants.items()
-            if math.prod(item.dims) > MAX_CONDITION
+            helper.make_tensor_value_info(name, weight.data_type, list(weight.dims))
+            for name, weight in self.constants.items()
+            if math.prod(weight.dims) > MAX_CONDITION
         ]
-        small = [item for item in self.constants.values() if math.prod(item.dims) <= MAX_CONDITION]
+        small = [weight for weight in self.constants.values() if math.prod(weight.dims) <= MAX_CONDITION]
         graph = helper.make_graph(self.nodes, "all", [*self.inputs, *weights], [], small)
         model = helper.make_model(graph, opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
         try:
             inferred = shape_inference.infer_shapes(model, data_prop=True).graph.value_info
         except Exception:  # noqa: BLE001  whatever its C++ says; the reader of the graph then names the node
             inferred = []
-        self.types = {item.name: item for item in [*inferred, *self.inputs]}
+        self.types = {tensor.name: tensor for tensor in [*inferred, *self.inputs]}
 
     def write(self, outputs: Sequence[str]) -> None:
-        """Put the nodes that the outputs need in place of those of the model."""
+        """Put the nodes that the outputs need in place of the model's nodes."""
         needed, live = set(outputs), []
         for node in reversed(self.nodes):
             if needed & set(node.output):

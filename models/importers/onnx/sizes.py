@@ -31,7 +31,7 @@ def known_sizes(node: onnx.NodeProto, kind: onnx.TypeProto | None) -> list[int |
     if kind is None or not kind.tensor_type.HasField("shape"):
         return None
     dims = kind.tensor_type.shape.dim
-    ends = {item.name: item.i for item in node.attribute}
+    ends = {attribute.name: attribute.i for attribute in node.attribute}
     chosen = list(dims)[ends.get("start", 0) : ends.get("end", len(dims))]
     if not chosen or not all(dim.HasField("dim_value") or dim.dim_param == BATCH for dim in chosen):
         return None

@@ -89,7 +89,7 @@ class TrainedNetwork(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """What a tensor holds: a layer's output, each value perhaps repeated so many times in both directions."""
+    """What a tensor holds: a layer's output, each value perhaps repeated ``repeats`` times in both directions."""
 
     layer: str
     repeats: int = 1
@@ -120,7 +120,7 @@ def read_trained(path: Path, exits: Sequence[str] | None = None) -> TrainedNetwo
         If it has operators that the integer network has not; a line for each.
     """
     parts = read_stages(path, exits)
-    return _Reader(parts.whole, path).read([stage.answer for stage in parts.stages], parts.stages)
+    return _WeightReader(parts.whole, path).read([stage.answer for stage in parts.stages], parts.stages)
 
 
 def _value(node: onnx.NodeProto) -> NDArray[Any]:
@@ -131,7 +131,7 @@ def _value(node: onnx.NodeProto) -> NDArray[Any]:
     return numpy_helper.to_array(value) if node.attribute[0].name == "value" else np.array(value)
 
 
-class _Reader:
+class _WeightReader:
     """One pass over the nodes."""
 
     def __init__(self, model: onnx.ModelProto, path: Path) -> None:
@@ -140,7 +140,7 @@ class _Reader:
         self.layers: dict[str, TrainedLayer] = {}
         self.held: dict[str, _Held] = {}
         self.constants: dict[str, NDArray[Any]] = {
-            item.name: numpy_helper.to_array(item) for item in self.graph.initializer
+            tensor.name: numpy_helper.to_array(tensor) for tensor in self.graph.initializer
         }
         self.uses = Counter(name for node in self.graph.node for name in node.input)
         self.stage_of: dict[str, int] = {}
@@ -176,7 +176,7 @@ class _Reader:
 
     def only_input(self) -> tuple[str, Map]:
         """Name and shape of the one input."""
-        given = [item for item in self.graph.input if item.name not in self.constants]
+        given = [input_ for input_ in self.graph.input if input_.name not in self.constants]
         if len(given) != 1:
             raise InputError(f"{self.path}: expected one input, found {len(given)}")
         sizes = [dim.dim_value for dim in given[0].type.tensor_type.shape.dim][1:]
@@ -203,7 +203,7 @@ class _Reader:
 
     def take(self, node: onnx.NodeProto, active: list[str]) -> _Held:
         """What the output of a node holds."""
-        attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         held = self.held[active[0]]
         if held.softmax and node.op_type not in SAME:
             raise ValueError("expected a Softmax at the end of an exit only")
@@ -232,18 +232,18 @@ class _Reader:
         """Add a layer; its name."""
         name = self.names.give(node.name or node.output[0])
         stage = self.stage_of[node.output[0]]
-        self.layers[name] = TrainedLayer(name, op, [item.layer for item in sources], stage, shape, **more)
+        self.layers[name] = TrainedLayer(name, op, [source.layer for source in sources], stage, shape, **more)
         self.shapes[name] = shape
         return name
 
     def constant(self, node: onnx.NodeProto, place: int) -> NDArray[np.float64]:
         """A constant input."""
-        found = self.constants.get(node.input[place])
-        if found is None:
+        value = self.constants.get(node.input[place])
+        if value is None:
             raise ValueError(f'expected constants as its input "{node.input[place]}", found values that a run computes')
-        if not np.isfinite(found).all():
+        if not np.isfinite(value).all():
             raise ValueError(f'expected finite constants as its input "{node.input[place]}", found others')
-        return found.astype(np.float64)
+        return value.astype(np.float64)
 
     def enlarged(self, node: onnx.NodeProto, attributes: dict[str, Any], held: _Held) -> _Held:
         """A map each of whose values is repeated."""
@@ -282,8 +282,8 @@ class _Reader:
             windows(length, span, step, sides, ceil=ceil)
             for length, span, step, sides in zip((high, wide), reach, stride, (pads[0::2], pads[1::2]), strict=True)
         ]
-        found = {"kernel": kernel, "stride": stride, "pad": pads[:2], "dilation": dilation}
-        return {key: tuple(map(int, pair)) for key, pair in found.items()}, (size, pads)
+        window = {"kernel": kernel, "stride": stride, "pad": pads[:2], "dilation": dilation}
+        return {key: tuple(map(int, pair)) for key, pair in window.items()}, (size, pads)
 
     def conv(self, node: onnx.NodeProto, attributes: dict[str, Any], sources: list[_Held]) -> _Held:
         """A convolution."""
@@ -352,7 +352,7 @@ class _Reader:
 
     def add(self, node: onnx.NodeProto, _: dict[str, Any], sources: list[_Held]) -> _Held:
         """The sum of two maps."""
-        shapes = {(self.shapes[item.layer], item.repeats) for item in sources}
+        shapes = {(self.shapes[source.layer], source.repeats) for source in sources}
         if len(sources) != 2 or len(shapes) != 1:
             raise ValueError("expected two maps of one size")
         return sources[0]._replace(layer=self.put(node, "add", sources, self.shapes[sources[0].layer]))

@@ -1,4 +1,4 @@
-"""Layers of a network file from ONNX nodes: those that multiply, that move data, and that cost nothing."""
+"""Layers of a network file from ONNX nodes, which multiply, move data or cost nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Tensor:
 
     reads: dict[str, int]  # words from each layer
     order: object  # equal for tensors whose values stand in the same order
-    # tensor that a memory pass must write before this one can be read; "" if the values are those of one layer, perhaps
+    # tensor that a memory pass must write before this one can be read; "" if one layer holds the values, perhaps
     # changed one by one
     unwritten: str = ""
     # where the rows of these layers stand; of the sample, for each axis that may be its rows until a layer reads it
@@ -83,9 +83,9 @@ def _goes_value_by_value(node: Node, graph: Graph) -> bool:
 
 
 def _written(graph: Graph) -> set[str]:
-    """Tensors that must be written: outputs, and those that a product, pool or concatenation reads.
+    """Tensors that must be written: outputs, and what a product, pool or concatenation reads.
 
-    Of values that are then only changed one by one, e.g. quantised, those before are written: others may read them too.
+    If values are then only changed one by one, e.g. quantised, the values before are written: others may read them too.
     """
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
@@ -209,10 +209,10 @@ class Walk:
 
     def rows_behind(self, node: Node, output: str, tensors: Iterable[str]) -> tuple[Rows | None, ...]:
         """The rows of an output that depends on these tensors."""
-        found = [
+        forms = [
             [rows_behind(node, self.graph, output, name, rows) for rows in self.look(name).rows] for name in tensors
         ]
-        return tuple(map(agreed, zip(*found, strict=True)))
+        return tuple(map(agreed, zip(*forms, strict=True)))
 
     def look(self, tensor: str) -> _Tensor:
         """A tensor. If a memory pass has written it by now, it is held by a layer like any other."""
@@ -252,9 +252,9 @@ class Walk:
     def shaped(self, tensor: str, shape: Shape, rows: Rows | None) -> str:
         """The layer that holds a tensor's values and no others, as a map of this shape; rows stand anywhere if none."""
         name = self.layer(tensor)
-        found = self.tensors[tensor].rows
+        forms = self.tensors[tensor].rows
         if self.open and self.source.words == shape.words:
-            place = next((found.index(form) for form in (rows, AS_GIVEN) if form in found), None)
+            place = next((forms.index(form) for form in (rows, AS_GIVEN) if form in forms), None)
             if place is not None:
                 self.source = self.shapes[name] = shape  # the first layer that reads the sample decides its form
                 self.settle(place, rows)
@@ -278,7 +278,10 @@ class Walk:
     def same_layer(self, tensors: list[str]) -> bool:
         """Tell if all tensors are parts of one layer, as the two halves of a rotation are."""
         seen = [self.look(name) for name in tensors]
-        return not any(item.unwritten for item in seen) and len({name for item in seen for name in item.reads}) == 1
+        return (
+            not any(tensor.unwritten for tensor in seen)
+            and len({name for tensor in seen for name in tensor.reads}) == 1
+        )
 
     # ---- nodes
 
@@ -315,17 +318,17 @@ class Walk:
             if self.tensors[name].unwritten:
                 self.layer(name)
 
-    def multiply(self, node: Node, found: NodeProduct, active: Sequence[str]) -> None:
+    def multiply(self, node: Node, product: NodeProduct, active: Sequence[str]) -> None:
         """Add a product. Other activations, such as the third input of Gemm, are added while it is written."""
         self.count("products", node)
-        first = found.operands[0]
-        if found.source:
-            sources = [self.shaped(first, found.source, found.read)]
+        first = product.operands[0]
+        if product.source:
+            sources = [self.shaped(first, product.source, product.read)]
         else:
-            sources = [self.layer(name) for name in found.operands]
-        layer = self.emit(node.label, found.layer, sources, found.shape)
-        rows = found.made or own_rows(self.graph.sizes[node.outputs[0]], found.shape)
-        added = [self.beside(node, name, rows) for name in active if name not in found.operands]
+            sources = [self.layer(name) for name in product.operands]
+        layer = self.emit(node.label, product.layer, sources, product.shape)
+        rows = product.made or own_rows(self.graph.sizes[node.outputs[0]], product.shape)
+        added = [self.beside(node, name, rows) for name in active if name not in product.operands]
         self.hold(node.outputs, self.fused(node.label, [layer, *added]) if added else layer, rows=[rows])
 
     def beside(self, node: Node, tensor: str, rows: Rows | None) -> str:
@@ -335,18 +338,18 @@ class Walk:
         met = own == ONE or (own == rows and rows is not None)
         return layer if met else self.turned(layer)
 
-    def linear(self, found: NodeProduct) -> NodeProduct:
+    def linear(self, product: NodeProduct) -> NodeProduct:
         """Make a product of one activation by weights a ``linear`` layer, if the shapes allow that."""
-        first, *others = found.operands
-        rows, inner, columns, groups = (found.layer[key] for key in ("rows", "inner", "columns", "groups"))
-        if others or groups > 1 or self.graph.words(first) != rows * inner or not (found.read and found.made):
-            return found
+        first, *others = product.operands
+        rows, inner, columns, groups = (product.layer[key] for key in ("rows", "inner", "columns", "groups"))
+        if others or groups > 1 or self.graph.words(first) != rows * inner or not (product.read and product.made):
+            return product
         at = self.shapes[self.layer(first)]
         height, width = at[:2] if at.positions == rows else (rows, 1)
         source = Shape(height, width, inner)
         shape = Shape(source.height, source.width, columns)
-        read, made = (Rows(source.height, source.width * item.apart) for item in (found.read, found.made))
-        return NodeProduct(found.operands, {"op": "linear", "out": columns}, shape, source, read, made)
+        read, made = (Rows(source.height, source.width * form.apart) for form in (product.read, product.made))
+        return NodeProduct(product.operands, {"op": "linear", "out": columns}, shape, source, read, made)
 
     def attend(self, node: Node) -> None:
         """Add Attention of opset 23: the scores, their softmax, and the product with the values."""
@@ -479,7 +482,7 @@ class Walk:
     def finish(self) -> None:
         """Write the outputs, check what was fused, and note which layer holds each tensor."""
         self.outputs = {name: self.alone(name) for name in self.graph.outputs if name not in self.graph.constants}
-        uses = Counter(source for item in self.layers.values() for source in item["from"])
+        uses = Counter(source for content in self.layers.values() for source in content["from"])
         uses.update(self.outputs.values())
         for layer, (node, reads, products, rows) in self.fusable.items():
             if any(uses[name] == 1 for name in products):

@@ -261,7 +261,7 @@ BAD = {
     "a stranger in many rows": ("network,layer,latency_ms\nx,a,1\nx,b,1\nx,c,1", "line 2: network: unknown network"),
     "of another": (
         "platform,network,latency_ms\nx,vgg16,1",
-        "m.csv: expected rows of dpu-b4096-kv260, found those of x",
+        "m.csv: expected rows of dpu-b4096-kv260, found rows of x",
     ),
     "no times": (
         "network,ms\nvgg16,1",

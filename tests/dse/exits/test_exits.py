@@ -301,7 +301,7 @@ def test_a_target_of_another_kind_is_one_clear_line(tmp_path: Path, fluidb: Run,
     write_samples(drawn(), tmp_path / "log.npz")
     common = ["--samples", "log.npz", "--batch", 4]
     for target, fault in (
-        (tiny_design, "expected times of the network with an exit at each of its 11 candidates, found those of "),
+        (tiny_design, "expected times of the network with an exit at each of its 11 candidates, found times of "),
         ("zc706", "expected a device, found a board"),
         ("numpy-x86", "expected the network whose times it has"),
     ):

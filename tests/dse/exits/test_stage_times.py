@@ -111,7 +111,7 @@ def test_fewer_exits_keep_the_gathers_of_their_places() -> None:
 def test_times_of_whole_stages_need_a_network() -> None:
     table = by_stage([[1.0], [1.0]])
     for network in (None, load_network("resnet50")):
-        with pytest.raises(InputError, match="expected times by layer, or those of the stages of a network with an"):
+        with pytest.raises(InputError, match="expected times by layer, or times of the stages of a network with an"):
             stage_times(table, network)
 
 

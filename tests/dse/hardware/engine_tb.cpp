@@ -17,7 +17,7 @@
 #define LIMIT 1000000000u  // cycles of a job, at most
 #endif
 
-static constexpr int JOB_WORDS = sizeof(Vengine::job) / 4;
+static constexpr int JOB_WORDS = sizeof(Vengine::job) / sizeof(Number);
 
 static bool read_words(FILE *file, void *to, size_t count) { return fread(to, 4, count, file) == count; }
 

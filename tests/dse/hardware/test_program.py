@@ -23,7 +23,7 @@ from fluidb.dse import (
     write_design,
     write_latency,
 )
-from fluidb.dse.hardware.commands import ADVANCE, RESTART, UPDATE, Script, preemption
+from fluidb.dse.hardware.commands import Script, Strobe, preemption
 from fluidb.dse.hardware.memory import memory_of
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
@@ -117,7 +117,8 @@ def counted(digits: Quantised, npu: tuple[Path, list[str]]) -> dict[str, list[in
         script.hand_over(0, rows, 0)
         for stage in range(1, len(digits.network.exits) + 1):
             # the batch before had one sample less
-            script.stage(stage, rows, 0, UPDATE | (ADVANCE if stage > 1 else RESTART), 0, int(stage == 1))
+            to_layer = Strobe.ADVANCE if stage > 1 else Strobe.RESTART
+            script.stage(stage, rows, 0, Strobe.UPDATE | to_layer, 0, int(stage == 1))
             script.hand_over(stage, rows, 0)
     found: dict[str, list[int]] = {name: [] for name in script.timed}
     for layer, _, cycles in ran(*npu, script):
@@ -159,7 +160,7 @@ def test_samples_leave_and_join_on_the_npu(
 def first_stage(script: Script, b: int) -> Script:
     """With a script's first stage for a batch, and what it needs."""
     script.hand_over(0, np.arange(b), 0)
-    script.stage(1, np.arange(b), 0, UPDATE | RESTART, 0, b)
+    script.stage(1, np.arange(b), 0, Strobe.UPDATE | Strobe.RESTART, 0, b)
     return script
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from builders import tool
 from fluidb.dse import Tile, read_design
+from fluidb.dse.hardware.templates import ENGINE as SOURCE
 from fluidb.dse.hardware.write import package_text
 from fluidb.dse.npu.banks import banks_of, cells, halves
 from fluidb.platforms import Board, load_platform
-from test_engine import SOURCE, Design, write_package
+from test_engine import Design, write_package
 
 ZC706 = load_platform("zc706")
 

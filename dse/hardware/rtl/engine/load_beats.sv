@@ -11,35 +11,36 @@ module load_beats (
     // verilator lint_on UNUSEDSIGNAL
     input  wire  engine_pkg::tile_t tile,     // at `start`
     input  wire                     half,     // of the buffers
-    output logic [31:0]             address,
+    output       engine_pkg::number_t address,
     output       engine_pkg::load_t beat
 );
 
-  localparam logic [31:0] W = 32'(engine_pkg::W);
-  localparam int PLACE_BITS = 16;
+  localparam int NUMBER = engine_pkg::NUMBER_BITS;
+  localparam engine_pkg::number_t W = NUMBER'(engine_pkg::W);
+  localparam int PLACE_BITS = engine_pkg::SIZE_BITS;
 
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::tile_t of;
   // verilator lint_on UNUSEDSIGNAL
   logic one, weights, piece, first;
-  logic [31:0] begins, wide, rest;  // pieces of weights: the first column, columns of the first, of the second
-  logic [31:0] base;  // address of the row of weights, or of the first line of the first slot
-  logic [31:0] p, column, left;  // left: columns of this piece, or rows of this slot
-  logic [31:0] slot, slot_base, slot_row, row_base, row, offset;
-  logic [31:0] line_base, at;  // address of the line, rows of it before this beat
+  engine_pkg::number_t begins, wide, rest;  // pieces of weights: the first column, columns of the first, of the second
+  engine_pkg::number_t base;  // address of the row of weights, or of the first line of the first slot
+  engine_pkg::number_t p, column, left;  // left: columns of this piece, or rows of this slot
+  engine_pkg::number_t slot, slot_base, slot_row, row_base, row, offset;
+  engine_pkg::number_t line_base, at;  // address of the line, rows of it before this beat
   logic [PLACE_BITS-1:0] row_x, row_y, window_x, window_y;  // places on the map of the first row and of the window
 
   assign one = job.along_P[0];
 
   // a tile of at least all columns reads each once
   logic whole;
-  logic [31:0] from, columns;
+  engine_pkg::number_t from, columns;
   assign whole   = tile.columns >= job.C;
   assign from    = whole ? 0 : tile.column;
-  assign columns = whole ? job.C : (tile.columns < tile.ends[31:0]) ? tile.columns : tile.ends[31:0];
+  assign columns = whole ? job.C : (tile.columns < tile.ends[NUMBER-1:0]) ? tile.columns : tile.ends[NUMBER-1:0];
 
   // this beat
-  logic [31:0] most, room, count, of_line;
+  engine_pkg::number_t most, room, count, of_line;
   assign most    = (weights || one) ? W : job.of_beat;
   assign of_line = (job.line - at < left) ? job.line - at : left;
   assign room    = weights ? left : one ? of.depth - p : of_line;
@@ -70,7 +71,7 @@ module load_beats (
 
   // what ends with it
   logic ends_piece, ends_row, ends_line, ends_slot, ends_p, ends_weights, at_last;
-  logic [31:0] next_height, next_base, next_line;
+  engine_pkg::number_t next_height, next_base, next_line;
   assign ends_piece   = left <= W;
   assign ends_row     = one ? p + count == of.depth : offset + count == job.R;
   assign ends_line    = at + count == job.line;
@@ -189,6 +190,37 @@ module load_beats (
       end
     end
   end
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  logic active;  // beats of the tile are left
+  engine_pkg::number_t first_word, words_held, end_of_slot;
+  assign words_held  = (job.runs - 1) * job.x_run + job.B_P * job.x_column;
+  assign first_word  = one ? job.x_base : job.x_base + job.pad_y * job.width + job.pad_x;
+  assign end_of_slot = (of.has_last && of.slots == slot + 1) ? of.last_height : of.height;
+
+  always @(posedge clk) begin
+    active <= start || (active && !(take && beat.last));
+    if (start) begin
+      assert (tile.depth != 0 && tile.columns != 0 && tile.height != 0) else $fatal(1, "a tile without sizes");
+    end else if (take) begin
+      assert (active) else $fatal(1, "a beat beyond the last of its tile");
+      assert (count != 0 && count <= W) else $fatal(1, "words of a beat");
+      assert (p < of.depth) else $fatal(1, "an inner row beyond the tile");
+      if (weights) begin
+        assert (column + count <= job.C) else $fatal(1, "weights beyond the columns");
+        assert (address - job.w_base + count <= job.groups * job.w_group) else $fatal(1, "an address beyond the weights");
+      end else begin
+        assert (slot < of.loaded && row + (one ? 1 : count) <= end_of_slot) else $fatal(1, "rows beyond the tile");
+        for (int i = 0; i < engine_pkg::W; i++) begin
+          assert (i >= count || !beat.on_map[i]
+              || address + i * (one ? 1 : job.stride_x) - first_word < words_held)
+            else $fatal(1, "an address beyond the maps");
+        end
+      end
+    end
+  end
+`endif
 
 endmodule
 

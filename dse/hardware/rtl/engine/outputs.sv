@@ -6,19 +6,21 @@
 module outputs #(
     parameter int ROW = 0  // it has the rows V * n + ROW
 ) (
-    input  wire                               clk,
-    input  wire  [                       1:0] k,
-    input  wire                               one,    // samples of one row: words of a beat lie in a row
-    input  wire                               write,  // a row, written within two cycles
-    input  wire                               half,
+    input  wire                       clk,
+    input  wire engine_pkg::code_t    k,
+    input  wire                       one,    // samples of one row: words of a beat lie in a row
+    input  wire                       write,  // a row, written within two cycles
+    input  wire                       half,
     // verilator lint_off UNUSEDSIGNAL
-    input  wire  [                      31:0] row,    // n
-    input  wire  engine_pkg::store_t          beat,   // part of a column, or of a row if `one`
+    input  wire engine_pkg::number_t  row,    // n
+    input  wire engine_pkg::store_t   beat,   // part of a column, or of a row if `one`
     // verilator lint_on UNUSEDSIGNAL
-    input  wire  [engine_pkg::COLUMNS*16-1:0] outs,
-    output logic [      engine_pkg::W*16-1:0] words   // of its own rows, or of columns, four cycles after the beat
+    input  wire engine_pkg::outputs_t outs,
+    output      engine_pkg::beat_t    words   // of its own rows, or of columns, WRITE_DELAY cycles after the beat
 );
 
+  localparam int WORD = engine_pkg::WORD_BITS;
+  localparam int NUMBER = engine_pkg::NUMBER_BITS;
   localparam int W = engine_pkg::W;
   localparam int GROUPS = engine_pkg::GROUPS;
   localparam int V = engine_pkg::V;
@@ -30,7 +32,7 @@ module outputs #(
   // Rows beyond half of the most are in the later groups, except under k = 1/2, which has columns there.
   logic two, wrote, wrote_beyond;
   logic [BITS-1:0] wrote_at;
-  logic [GROUPS*W*16-1:0] turned;
+  logic [GROUPS*W*WORD-1:0] turned;
 
   assign two = k == engine_pkg::K_HALF;
 
@@ -41,21 +43,21 @@ module outputs #(
   end
 
   for (genvar g = 0; g < GROUPS; g++) begin : gen_turn
-    logic [W*16-1:0] of_group;  // turned in steps of 1, 2, 4, ... banks, which takes less than a choice among all W
+    logic [W*WORD-1:0] of_group;  // turned in steps of 1, 2, 4, ... banks, which takes less than a choice among all W
     always_comb begin
-      of_group = outs[(two ? g : g % (GROUPS / 2))*W*16+:W*16];
+      of_group = outs[(two ? g : g % (GROUPS / 2))*W*WORD+:W*WORD];
       for (int i = 0; i < TURN_BITS; i++) begin
-        if (row[i]) of_group = (of_group << (16 << i)) | (of_group >> (16 * (W - (1 << i))));
+        if (row[i]) of_group = (of_group << (WORD << i)) | (of_group >> (WORD * (W - (1 << i))));
       end
     end
-    always_ff @(posedge clk) turned[g*W*16+:W*16] <= of_group;
+    always_ff @(posedge clk) turned[g*W*WORD+:W*WORD] <= of_group;
   end
 
   // Reading: the row and the group of each bank; their words; the group's word; the word's place in the beat.
   logic [TURN_BITS-1:0] turn, turn_1, turn_2, turn_3;
-  logic [GROUPS*W*16-1:0] read;
-  logic [W*16-1:0] chosen;
-  logic [31:0] first, first_now;  // the first of its own rows
+  logic [GROUPS*W*WORD-1:0] read;
+  logic [W*WORD-1:0] chosen;
+  engine_pkg::number_t first, first_now;  // the first of its own rows
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::store_t now;
   // verilator lint_on UNUSEDSIGNAL
@@ -72,7 +74,7 @@ module outputs #(
   end
 
   for (genvar y = 0; y < W; y++) begin : gen_bank
-    logic [31:0] word, at;
+    engine_pkg::number_t word, at;
     logic beyond;
     logic [BITS-1:0] read_at;
     logic [GROUP_BITS-1:0] group, group_1;
@@ -83,27 +85,36 @@ module outputs #(
       read_at <= BITS'(at - (beyond ? ROWS : 0) + (now.half ? ROWS : 0));
       group   <= GROUP_BITS'((one ? now.column + word : now.column) / W + (beyond ? GROUPS / 2 : 0));
       group_1 <= group;
-      chosen[y*16+:16] <= read[(32'(group_1)*W+y)*16+:16];
+      chosen[y*WORD+:WORD] <= read[(NUMBER'(group_1)*W+y)*WORD+:WORD];
     end
 
     for (genvar g = 0; g < GROUPS; g++) begin : gen_group
       ram #(
-          .WIDTH(16),
+          .WIDTH(WORD),
           .DEPTH(2 * ROWS)
       ) bank (
           .clk,
           .write        (wrote && (two || wrote_beyond == (g >= GROUPS / 2))),
           .write_address(wrote_at),
-          .write_data   (turned[(g*W+y)*16+:16]),
+          .write_data   (turned[(g*W+y)*WORD+:WORD]),
           .read_address (read_at),
-          .read_data    (read[(g*W+y)*16+:16])
+          .read_data    (read[(g*W+y)*WORD+:WORD])
       );
     end
   end
 
   for (genvar i = 0; i < W; i++) begin : gen_word
-    assign words[i*16+:16] = chosen[((i+32'(turn_3))%W)*16+:16];
+    assign words[i*WORD+:WORD] = chosen[((i+NUMBER'(turn_3))%W)*WORD+:WORD];
   end
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  localparam int STAGES = 4;
+  initial assert (engine_pkg::WRITE_DELAY == STAGES) else $fatal(1, "words follow a beat after as many stages");
+  always @(posedge clk) begin
+    if (write) assert (row < (two ? ROWS : 2 * ROWS)) else $fatal(1, "a row beyond the store buffer");
+  end
+`endif
 
 endmodule
 

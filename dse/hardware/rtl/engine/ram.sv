@@ -3,8 +3,8 @@
 `default_nettype none
 
 module ram #(
-    parameter int WIDTH = 16,
-    parameter int DEPTH = 16,
+    parameter int WIDTH = 1,
+    parameter int DEPTH = 1,
     localparam int BITS = (DEPTH > 1) ? $clog2(DEPTH) : 1
 ) (
     input  wire              clk,
@@ -21,6 +21,11 @@ module ram #(
     if (write) words[write_address] <= write_data;
     read_data <= words[read_address];
   end
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  always @(posedge clk) if (write) assert (int'(write_address) < DEPTH) else $fatal(1, "an address beyond the rows");
+`endif
 
 endmodule
 

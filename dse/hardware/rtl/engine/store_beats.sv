@@ -11,24 +11,25 @@ module store_beats (
     // verilator lint_on UNUSEDSIGNAL
     input  wire  engine_pkg::tile_t  tile,     // at `start`
     input  wire                      half,     // of the buffer
-    output logic [31:0]              address,
+    output       engine_pkg::number_t address,
     output       engine_pkg::store_t beat,
     output logic                     last
 );
 
-  localparam logic [31:0] W = 32'(engine_pkg::W);
+  localparam int NUMBER = engine_pkg::NUMBER_BITS;
+  localparam engine_pkg::number_t W = NUMBER'(engine_pkg::W);
   localparam int S = engine_pkg::S;
 
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::tile_t of;
   // verilator lint_on UNUSEDSIGNAL
   logic one;
-  logic [31:0] slot, slot_base, slot_column, slot_end;  // of the sample column
-  logic [31:0] base, column, row, left, offset;  // base: address of the column, or of the row
+  engine_pkg::number_t slot, slot_base, slot_column, slot_end;  // of the sample column
+  engine_pkg::number_t base, column, row, left, offset;  // base: address of the column, or of the row
 
   assign one = job.R == 1;
 
-  logic [31:0] room, count, height, next_height, next_end, next_base;
+  engine_pkg::number_t room, count, height, next_height, next_end, next_base;
   logic ends_column, ends_sample, ends_slot;
   assign room        = one ? slot_end - column : (job.R - offset < left) ? job.R - offset : left;
   assign count       = (room < W) ? room : W;
@@ -41,8 +42,8 @@ module store_beats (
   assign next_base   = slot_base + job.y_column;
 
   always_comb begin
-    next_end = of.ends[31:0];
-    for (int j = 1; j < S; j++) if (slot + 1 == 32'(j)) next_end = of.ends[j*32+:32];
+    next_end = of.ends[NUMBER-1:0];
+    for (int j = 1; j < S; j++) if (slot + 1 == NUMBER'(j)) next_end = of.ends[j*NUMBER+:NUMBER];
     if (next_end > of.stored) next_end = of.stored;
   end
 
@@ -57,7 +58,7 @@ module store_beats (
       slot        <= 0;
       slot_base   <= tile.y;
       slot_column <= 0;
-      slot_end    <= (tile.stored < tile.ends[31:0]) ? tile.stored : tile.ends[31:0];
+      slot_end    <= (tile.stored < tile.ends[NUMBER-1:0]) ? tile.stored : tile.ends[NUMBER-1:0];
       base        <= tile.y + tile.y_c;
       address     <= tile.y + tile.y_c;
       column      <= 0;
@@ -102,6 +103,21 @@ module store_beats (
       end
     end
   end
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  logic active;  // beats of the pass are left
+  always @(posedge clk) begin
+    active <= start ? tile.stored != 0 : active && !(take && last);
+    if (!start && take) begin
+      assert (active) else $fatal(1, "a beat beyond the last of its pass");
+      assert (count != 0 && count <= W) else $fatal(1, "words of a beat");
+      assert (column + (one ? count : 1) <= of.stored) else $fatal(1, "columns beyond the tile");
+      assert (row + (one ? 1 : count) <= height) else $fatal(1, "rows beyond the tile");
+      assert (address - job.y_base + count <= (job.runs - 1) * job.y_run + job.B_P * job.y_column) else $fatal(1, "an address beyond the outputs");
+    end
+  end
+`endif
 
 endmodule
 

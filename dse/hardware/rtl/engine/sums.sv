@@ -1,21 +1,21 @@
-// The sums of an element, of every V-th row, over the tiles along P, and their outputs, scaled to 16 bits.
+// The sums of an element, of every V-th row, over the tiles along P, and their outputs, scaled to words.
 
 `default_nettype none
 
 module sums (
-    input  wire         clk,
-    input  wire  [ 1:0] k,
-    input  wire  [ 5:0] shift,
-    input  wire         relu,
-    input  wire         valid,      // of the parts of a row, in this cycle
-    input  wire         first,      // they begin new sums
+    input  wire                        clk,
+    input  wire engine_pkg::code_t     k,
+    input  wire engine_pkg::shift_t    shift,
+    input  wire                        relu,
+    input  wire                        valid,      // of the parts of a row, in this cycle
+    input  wire                        first,      // they begin new sums
     // verilator lint_off UNUSEDSIGNAL
-    input  wire  [31:0] next_row,   // of the parts of the next cycle
+    input  wire engine_pkg::number_t   next_row,   // of the parts of the next cycle
     // verilator lint_on UNUSEDSIGNAL
-    input  wire  [47:0] lower,
-    input  wire  [47:0] upper,      // used under k = 1/2
-    output logic [15:0] out_lower,  // four cycles later
-    output logic [15:0] out_upper
+    input  wire engine_pkg::sum_t      lower,
+    input  wire engine_pkg::sum_t      upper,      // used under k = 1/2
+    output      engine_pkg::word_t     out_lower,  // four cycles later
+    output      engine_pkg::word_t     out_upper
 );
 
   localparam int ROWS = engine_pkg::SUM_ROWS;
@@ -24,7 +24,7 @@ module sums (
   // Rows beyond half of the most are in the other memory, except under k = 1/2, which has its second column there.
   logic two, beyond, beyond_now, beyond_then, valid_then;
   logic [BITS-1:0] at, at_now, at_then;
-  logic [47:0] old_lower, old_upper, sum_lower, sum_upper;
+  engine_pkg::sum_t old_lower, old_upper, sum_lower, sum_upper;
 
   assign two    = k == engine_pkg::K_HALF;
   assign beyond = !two && next_row >= ROWS;
@@ -41,7 +41,7 @@ module sums (
   end
 
   ram #(
-      .WIDTH(48),
+      .WIDTH(engine_pkg::SUM_BITS),
       .DEPTH(ROWS)
   ) ram_lower (
       .clk,
@@ -53,7 +53,7 @@ module sums (
   );
 
   ram #(
-      .WIDTH(48),
+      .WIDTH(engine_pkg::SUM_BITS),
       .DEPTH(ROWS)
   ) ram_upper (
       .clk,
@@ -79,6 +79,15 @@ module sums (
       .sum(sum_upper),
       .out(out_upper)
   );
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  engine_pkg::number_t now_row;
+  always @(posedge clk) begin
+    now_row <= next_row;
+    if (valid) assert (now_row < (two ? ROWS : 2 * ROWS)) else $fatal(1, "a row beyond the sums");
+  end
+`endif
 
 endmodule
 

@@ -12,11 +12,12 @@ module tiles (
     output       engine_pkg::tile_t tile
 );
 
+  localparam int NUMBER = engine_pkg::NUMBER_BITS;
   localparam int S = engine_pkg::S;
 
-  logic [31:0] run, group, q, c, column, top, offset, p;
-  logic [31:0] x_run, x_group, x_column, x_block, x_row, x_p, w_group, w_p, y_run, y_group, y_column, y_c, y_block;
-  logic [31:0] at, in_line, row_x, row_y, window_x, window_y;
+  engine_pkg::number_t run, group, q, c, column, top, offset, p;
+  engine_pkg::number_t x_run, x_group, x_column, x_block, x_row, x_p, w_group, w_p, y_run, y_group, y_column, y_c, y_block;
+  engine_pkg::number_t at, in_line, row_x, row_y, window_x, window_y;
   logic carry_line, carry_place, carry_x, carry_y;
   logic last_p, last_block, last_column, last_group, last_run, carry_row, carry_column;
 
@@ -86,18 +87,18 @@ module tiles (
   end
 
   // Sizes of the tile; those at an edge are smaller.
-  logic [31:0] wide, depth, height, last_height, slots, before_last;
-  logic [S*32-1:0] ends;
+  engine_pkg::number_t wide, depth, height, last_height, slots, before_last;
+  logic [S*NUMBER-1:0] ends;
   logic has_last, empty_last;
 
   for (genvar j = 0; j < S; j++) begin : gen_end
-    logic [31:0] columns;  // of so many samples
+    engine_pkg::number_t columns;  // of j + 1 samples
     if (j == 0) begin : gen_first
       assign columns = job.C;
     end else begin : gen_next
       assign columns = gen_end[j-1].columns + job.C;
     end
-    assign ends[j*32+:32] = columns - c;
+    assign ends[j*NUMBER+:NUMBER] = columns - c;
   end
 
   always_comb begin
@@ -108,9 +109,9 @@ module tiles (
     slots       = 1;
     before_last = 0;
     for (int j = 0; j < S - 1; j++) begin
-      if (ends[j*32+:32] < wide) begin
+      if (ends[j*NUMBER+:NUMBER] < wide) begin
         slots = slots + 1;
-        before_last = ends[j*32+:32];
+        before_last = ends[j*NUMBER+:NUMBER];
       end
     end
     has_last   = q + slots == job.B_P;
@@ -143,6 +144,22 @@ module tiles (
     tile.final_      <= last_p && last_block && last_column && last_group && last_run;
     tile.ends        <= ends;
   end
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  logic recent;
+  always @(posedge clk) begin
+    recent <= start || next;
+    if (next) begin
+      assert (!recent) else $fatal(1, "a tile is taken before it is there");
+      assert (p < job.P && top < job.down && column < job.columns && group < job.groups && run < job.runs)
+        else $fatal(1, "a tile beyond the last one");
+      assert (c < job.C && offset < job.R && q < job.B_P) else $fatal(1, "the place of a tile in its sample");
+      assert (tile.slots <= S && tile.loaded <= tile.slots) else $fatal(1, "more than S samples side by side");
+      assert (tile.stored <= tile.columns && tile.last_height <= tile.height) else $fatal(1, "sizes of a tile");
+    end
+  end
+`endif
 
 endmodule
 

@@ -1,0 +1,221 @@
+// The port's static program: in which order loads and stores go.
+//
+// After tile 0, each next tile is loaded once a half of the buffers is free; after it goes a share of the store of the
+// pass before.  A pass is a tile of columns and a block of rows, over all tiles along P.
+
+`default_nettype none
+
+module port (
+    input  wire                       clk,
+    input  wire                       rst,
+    input  wire                       start,
+    // verilator lint_off UNUSEDSIGNAL
+    input  wire engine_pkg::job_t     job,
+    // verilator lint_on UNUSEDSIGNAL
+    output logic                      done,
+
+    // requests, as engine.sv describes them
+    output logic                      burst,
+    output logic                      valid,
+    output logic                      write,
+    output      engine_pkg::number_t  address,
+    output      engine_pkg::number_t  count,
+    input  wire                       ready,
+
+    // what becomes of the tiles
+    input  wire                       tile_done,     // one is computed: a half of the buffers is free
+    input  wire                       pass_drained,  // one more pass is all in the store buffer
+    output logic                      loads,         // a beat of a load is accepted
+    output      engine_pkg::load_t    load_beat,
+    output      engine_pkg::store_t   store_beat,
+    output      engine_pkg::tile_t    by_half_0,     // tiles of both halves
+    output      engine_pkg::tile_t    by_half_1,
+    output logic signed [engine_pkg::PASS_BITS-1:0] stored_pass
+);
+
+  localparam int PASS_BITS = engine_pkg::PASS_BITS;
+  localparam logic signed [PASS_BITS-1:0] ONE = 1;
+  localparam int STATE_BITS = 4;
+  localparam logic [STATE_BITS-1:0] IDLE = 0, PREPARE = 1, LOAD_WAIT = 2, LOAD = 3, STORE_WAIT = 4, STORE = 5,
+      LAST_WAIT = 6, LAST = 7, DONE = 8;
+
+  // Tile i is that after which tile i + 1 loads and a share of the store before its pass goes.
+  // verilator lint_off UNUSEDSIGNAL
+  engine_pkg::tile_t tile, storing, pass_0, pass_1, pass_2, pass_3;
+  // verilator lint_on UNUSEDSIGNAL
+  logic [STATE_BITS-1:0] state, following;
+  logic prepared, more, begun, at_end;  // tiles are left to load; tile 0 is loaded; i is the last tile
+  logic has_before, next_has_before;  // tile i is not of the first pass
+  logic load_half, store_open;  // store_open: a store has begun and beats are left
+  engine_pkg::number_t step, next_step, beats_left;
+  // Passes, counted modulo 2 ** PASS_BITS: few are under way at once.  stored_pass: the one before the pass of tile i;
+  // drained: the first that is not all in the store buffer.
+  logic signed [PASS_BITS-1:0] loading_pass, next_pass, drained, drained_beyond;
+  logic go_load, go_store, take, take_last, store_last, needs_share, next_needs_share, moves_on, open_after, next_empty;
+  logic [1:0] occupied;  // tiles whose load has begun and that are not computed
+  engine_pkg::number_t load_address, store_address;
+
+  assign next_step       = (!begun || step + 1 == job.steps) ? 0 : step + 1;
+  assign next_pass       = (begun && next_step == 0) ? stored_pass + ONE : stored_pass;
+  assign next_has_before = has_before || (begun && next_step == 0);
+  assign storing         = stored_pass[1] ? (stored_pass[0] ? pass_3 : pass_2) : (stored_pass[0] ? pass_1 : pass_0);
+  assign next_empty      = (next_pass[1] ? (next_pass[0] ? pass_3.stored : pass_2.stored)
+      : (next_pass[0] ? pass_1.stored : pass_0.stored)) == 0;
+
+  assign drained_beyond = drained - stored_pass;
+  assign go_load        = state == LOAD_WAIT && occupied <= 1;
+  assign go_store       = (state == STORE_WAIT || state == LAST_WAIT) && drained_beyond > 0;
+  assign burst          = go_load || go_store;
+  assign write          = state == STORE || state == LAST;
+  assign valid          = state == LOAD || write;
+  assign take           = valid && ready;
+  assign address        = write ? store_address : load_address;
+  assign count          = write ? store_beat.count : load_beat.weights ? load_beat.count : engine_pkg::W;
+  assign done           = state == DONE;
+  assign loads          = take && !write;
+
+  assign take_last  = take && (state == LOAD ? load_beat.last : store_last || (state == STORE && beats_left == 1));
+  assign open_after = state == STORE ? !store_last : store_open;
+
+  assign needs_share      = (step == 0) ? has_before && storing.stored != 0 : store_open;
+  assign next_needs_share = (next_step == 0) ? next_has_before && !next_empty : open_after;
+
+  always_comb begin
+    following = state;
+    moves_on  = 1'b0;
+    case (state)
+      PREPARE: if (prepared) following = LOAD_WAIT;
+      LOAD_WAIT: if (go_load) following = LOAD;
+      STORE_WAIT: if (go_store) following = STORE;
+      LAST_WAIT: if (go_store) following = (storing.stored == 0) ? DONE : LAST;
+      LOAD, STORE:
+      if (take_last) begin
+        if (state == LOAD && begun && needs_share) following = STORE_WAIT;
+        else begin
+          moves_on  = 1'b1;
+          following = more ? LOAD_WAIT : (!at_end && begun && next_needs_share) ? STORE_WAIT : LAST_WAIT;
+        end
+      end
+      LAST: if (take_last) following = DONE;
+      default: following = state;
+    endcase
+    if (start) following = PREPARE;
+    if (rst) following = IDLE;
+  end
+
+  always_ff @(posedge clk) begin
+    state    <= following;
+    prepared <= state == PREPARE && !start;
+    if (start) begin
+      more         <= 1'b1;
+      begun        <= 1'b0;
+      at_end       <= 1'b0;
+      has_before   <= 1'b0;
+      load_half    <= 1'b0;
+      store_open   <= 1'b0;
+      step         <= 0;
+      loading_pass <= 0;
+      drained      <= 0;
+      occupied     <= '0;
+      stored_pass  <= -ONE;
+    end else begin
+      occupied <= occupied + {1'b0, go_load} - {1'b0, tile_done};
+      if (go_load) begin
+        more      <= !tile.final_;
+        load_half <= !load_half;
+        if (tile.last) loading_pass <= loading_pass + ONE;
+        if (load_half) by_half_1 <= tile;
+        else by_half_0 <= tile;
+        if (loading_pass[1:0] == 0) pass_0 <= tile;
+        if (loading_pass[1:0] == 1) pass_1 <= tile;
+        if (loading_pass[1:0] == 2) pass_2 <= tile;
+        if (loading_pass[1:0] == 3) pass_3 <= tile;
+      end
+      if (go_store) begin
+        beats_left <= job.share;
+        store_open <= 1'b1;
+      end
+      if (take && write) begin
+        beats_left <= beats_left - 1;
+        if (store_last) store_open <= 1'b0;
+      end
+      if (pass_drained) drained <= drained + ONE;
+      if (moves_on) begin
+        begun       <= 1'b1;
+        has_before  <= next_has_before;
+        step        <= next_step;
+        stored_pass <= (following == LAST_WAIT) ? loading_pass - ONE : next_pass;
+        at_end      <= begun && !more;
+      end
+    end
+    if (rst) begin
+      drained  <= 0;
+      occupied <= '0;
+    end
+  end
+
+  tiles position (
+      .clk,
+      .start,
+      .next(go_load),
+      .job,
+      .tile
+  );
+
+  load_beats loader (
+      .clk,
+      .start  (go_load),
+      .take   (loads),
+      .job,
+      .tile,
+      .half   (!load_half),
+      .address(load_address),
+      .beat   (load_beat)
+  );
+
+  store_beats storer (
+      .clk,
+      .start  (go_store && !store_open),
+      .take   (take && write),
+      .job,
+      .tile   (storing),
+      .half   (stored_pass[0]),
+      .address(store_address),
+      .beat   (store_beat),
+      .last   (store_last)
+  );
+
+`ifndef SYNTHESIS
+  // What the modules around it promise, and what it promises to them.
+  localparam logic [1:0] HALVES = 2;
+  localparam logic signed [PASS_BITS-1:0] HELD = 3;  // passes that are loaded, computed or stored at once
+  logic waits, was_burst, was_valid, was_write;
+  engine_pkg::number_t was_address, was_count;
+  logic signed [PASS_BITS-1:0] under_way;
+  assign under_way = loading_pass - stored_pass;
+
+  always @(posedge clk) begin
+    waits       <= valid && !ready && !start && !rst;
+    was_burst   <= burst;
+    was_valid   <= valid;
+    was_write   <= write;
+    was_address <= address;
+    was_count   <= count;
+    if (start && !rst) assert (state == IDLE || done) else $fatal(1, "start before the last job is done");
+    if (!start && !rst && state != IDLE) begin
+      assert (!waits || (valid && write == was_write && address == was_address && count == was_count))
+        else $fatal(1, "a beat changes before it is accepted");
+      assert (!valid || (count != 0 && count <= engine_pkg::W)) else $fatal(1, "a beat has 1 to W words");
+      assert (!valid || was_valid || was_burst) else $fatal(1, "a beat without its burst");
+      assert (!burst || !valid) else $fatal(1, "a burst begins within another");
+      assert (!go_load || occupied < HALVES) else $fatal(1, "a tile loads into a half that is taken");
+      assert (!tile_done || occupied != 0) else $fatal(1, "more tiles are computed than loaded");
+      assert (!go_load || (under_way >= ONE && under_way <= HELD)) else $fatal(1, "a pass is overwritten before its store");
+      assert (!pass_drained || drained != loading_pass) else $fatal(1, "a pass drains before it is loaded");
+    end
+  end
+`endif
+
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,80 @@
+"""Sources of the RTL, and its templates, which the numbers of the engine and of a design fill."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from pathlib import Path
+from string import Template
+
+from .. import engine
+from ..npu.fbcb import K_BITS, K_NAMES
+from . import jobs
+from .commands import Command, Strobe
+from .memory import End
+
+RTL = Path(__file__).parent / "rtl"
+ENGINE = RTL / "engine"
+PACKAGE_FILE = "fbe_pkg.sv"
+ENGINE_PACKAGE_FILE = "engine_pkg.sv"
+TESTBENCH_FILE = "memory.hpp"
+MEMORY_FILE = "fbcb.mem"
+HEADER_FILE = "fluidb_latency.h"
+TEMPLATES = {
+    PACKAGE_FILE: RTL / "fbe_pkg.sv.in",
+    ENGINE_PACKAGE_FILE: ENGINE / "engine_pkg.sv.in",
+    TESTBENCH_FILE: RTL / "memory.hpp.in",
+    MEMORY_FILE: RTL / "fbcb.mem.in",
+    HEADER_FILE: RTL / "fluidb_latency.h.in",
+}
+
+
+def _members(rows: tuple[tuple[str, str], ...]) -> str:
+    """Members of a packed record in SystemVerilog, the highest first."""
+    texts = []
+    for names, about in rows:
+        member = f"number_t {', '.join(names.split())};" if names else ""
+        texts.append("  ".join(filter(None, (member, about and f"// {about}"))))
+    return "\n".join(f"    {text}" for text in texts)
+
+
+def _enumerated(codes: type[IntEnum | IntFlag]) -> str:
+    """Codes as an enumeration of C++."""
+    return ", ".join(f"{code.name} = {code.value}" for code in codes)
+
+
+def constants() -> dict[str, object]:
+    """What every template may name: the numbers of the engine, codes, and the words of a job."""
+    numbers: dict[str, object] = {name: value for name, value in vars(engine).items() if name.isupper()}
+    codes = [f"K_{name.replace('1/2', 'HALF')} = {K_BITS}'b{code:0{K_BITS}b}" for code, name in enumerate(K_NAMES)]
+    return numbers | {
+        "K_BITS": K_BITS,
+        "k_codes": "\n".join(f"  localparam logic [K_BITS-1:0] {code};" for code in codes),
+        "layout_members": _members(jobs.LAYOUT),
+        "record_members": _members(jobs.OF_LAYER),
+        "LAYOUT_WORDS": len(jobs.LAYOUT_FIELDS),
+        "JOB_WORDS": len(jobs.FIELDS),
+        "ends": "\n".join(f"  localparam number_t END_{end.name} = {end.value};" for end in End),
+        "commands": _enumerated(Command),
+        "strobes": _enumerated(Strobe),
+    }
+
+
+def filled(file: str, origin: str = "// For a test.", **values: object) -> str:
+    """A file that has a template.
+
+    Parameters
+    ----------
+    file : str
+        One of ``TEMPLATES``.
+    origin : str
+        The comment at its top.
+    **values
+        What it names beside the numbers of the engine.
+
+    Returns
+    -------
+    str
+        Its text.
+    """
+    text = TEMPLATES[file].read_text(encoding="utf-8")
+    return Template(text).substitute(constants(), origin=origin, **values)
