@@ -9,7 +9,7 @@ in :mod:`fluidb` itself.
 
 import lazy_loader
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __getattr__, _names, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 from numba import extending, njit
-from numba.core import cgutils, imputils, types
+from numba.core import cgutils, imputils, ir, types
 from numba.core import serialize as _serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
@@ -178,9 +178,19 @@ def indices_from_zero() -> Iterator[None]:
             arrayobj.fix_integer_index = usual
 
 
+@contextlib.contextmanager
+def shared_locations() -> Iterator[None]:
+    """Inline functions without copies of the places in the source that each statement names: a fifth of the time."""
+    ir.Loc.__deepcopy__ = lambda place, _: place  # it never changes
+    try:
+        yield
+    finally:
+        del ir.Loc.__deepcopy__
+
+
 def compile_for(signature: Any, function: Any) -> None:
     """Compile a function for a signature and for no other, once, whichever threads ask for it."""
-    with COMPILING:
+    with COMPILING, shared_locations():
         if not function.signatures:
             with contextlib.nullcontext() if function.targetoptions["_nrt"] else indices_from_zero():
                 function.compile(signature)

@@ -19,13 +19,17 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 
 BESIDE = (
+    "dse/npu/evaluation.py",
     "dse/npu/search.py",
+    "dse/npu/space.py",
     "dse/partition/search.py",
     "dse/subgraphs/search.py",
     "rules/exit_choice.py",
     "serving/adaptation.py",
+    "serving/case.py",
     "serving/evidence.py",
     "serving/judgement.py",
+    "serving/play.py",
     "serving/replay.py",
 )
 """Files that call the compiled functions, or are measured themselves."""

@@ -16,8 +16,8 @@ class Admission(NamedTuple):
     Attributes
     ----------
     limit : float
-        A request that finds this number waiting is refused, unless fewer wait than lanes are idle; infinite for a
-        bucket.
+        A request that finds this number waiting for its network is refused, unless fewer wait than lanes are idle;
+        infinite for a bucket.
     rate_per_s, burst : float
         Tokens that a bucket gets a second, and that it holds at most, also at first; a request takes one or is refused.
         Of a limit, 0 and infinite.

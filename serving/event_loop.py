@@ -17,7 +17,7 @@ from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
 from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
-from .turns import append, charge, choose_queue, queue_at, waiting_in, whose_turn
+from .turns import charge, queue_at, turn_of_one, waiting_in, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
 FAULTS = {
@@ -77,7 +77,7 @@ class Addresses(NamedTuple):
     terms: Any
 
 
-@compiled(inline="always")
+@compiled(lean=True)
 def numbers_of(number, lane, networks):
     """The numbers of a network on a lane."""
     its = networks.records[number]
@@ -89,10 +89,10 @@ def numbers_of(number, lane, networks):
     )  # fmt: skip
 
 
-@compiled(inline="always")
-def is_other(number, lane, its, networks):
-    """Whether the numbers of a network on a lane are others than these."""
-    return queue_at(number, lane, networks) != its.place or lane.kind != its.kind
+@compiled(lean=True)
+def is_other(number, lane, place, kind, networks):
+    """Whether the numbers of a network on a lane are others than those of a queue and a kind of core."""
+    return queue_at(number, lane, networks) != place or lane.kind != kind
 
 
 # batches on a lane
@@ -331,7 +331,7 @@ def end_segment(lane, its, terms, at, work, networks, state, record):
     rearrange(exited, lane, its, networks, state, work.requests, record)
 
 
-@compiled(inline="always")
+@compiled(lean=True)
 def clear_lanes(whole, terms, networks, state, requests):
     """Take samples that gave up from the lanes on which no segment runs; a batch without any makes way."""
     for k in range(state.lanes.size):
@@ -346,13 +346,12 @@ def clear_lanes(whole, terms, networks, state, requests):
 
 
 @compiled(inline="always")
-def arrivals(now, several, networks, state, requests):
+def arrivals(now, state, requests):
     """Let the requests wait that have arrived."""
-    clock = state.clock[0]
+    clock, queue = state.clock[0], state.queues[0]
     while clock.arrived < requests.arrival_s.size and requests.arrival_s[clock.arrived] <= now:
-        if several is not None:
-            choose_queue(clock.arrived, requests.arrival_s[clock.arrived], networks, state)
-        append(clock.arrived, several, state)
+        state.waiting[queue.tail] = clock.arrived
+        queue.tail += 1
         clock.arrived += 1
 
 
@@ -460,7 +459,7 @@ def ask(decide, k, in_turn, its, data, networks, state, requests):
 
 
 @compiled(inline="always")
-def begin_segment(k, call_s, its, several, networks, state, record):
+def begin_segment(k, call_s, its, networks, state, record):
     """Run the next segment of a lane's top batch."""
     lane, clock = state.lanes[k], state.clock[0]
     counts = state.counts[its.number]
@@ -474,8 +473,6 @@ def begin_segment(k, call_s, its, several, networks, state, record):
     lane.running, lane.slowdown, lane.load = 1, 1.0, networks.load[its.loads_at + lane.places]
     if networks.contention >= 0.0:
         lane.load = networks.moving[place]
-    if several is not None:
-        charge(its.number, lane.end_s - clock.now_s, networks, state)
     lane.left -= 1
     if clock.runs < record.runs.shape[0]:
         note_run(k, segment, state, record)
@@ -501,12 +498,12 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
 
     ``networks`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to ``record``.
     ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``; ``several`` is ``None`` where
-    there is one queue.  What is ``None`` leaves no trace in the compiled loop.
+    there is one queue, else there are terms.  What is ``None`` leaves no trace in the compiled loop.
     Returns ``OK``, or a fault of the policy.
     """
     at = Addresses(refer(work), refer(networks), refer(state), refer(terms))
     clock, lanes, requests = state.clock[0], state.lanes, work.requests
-    its, data = numbers_of(0, lanes[0], networks), refer(data_of(0, lanes[0], work, networks, state))
+    its, data = numbers_of(0, lanes[0], at.networks), refer(data_of(0, lanes[0], work, networks, state))
     for _ in range(events):
         if clock.returned == requests.arrival_s.size:
             break
@@ -524,12 +521,12 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
         for k in range(lanes.size):
             lane = lanes[k]
             if lane.running and lane.end_s <= now:
-                if several is not None and is_other(lane.network, lane, its, networks):
-                    its = numbers_of(lane.network, lane, networks)
+                if several is not None and is_other(lane.network, lane, its.place, its.kind, at.networks):
+                    its = numbers_of(lane.network, lane, at.networks)
                     data = refer(data_of(lane.network, lane, work, networks, state))
                 end_segment(lane, its, terms, at, work, networks, state, record)
         if terms is None:
-            arrivals(now, several, networks, state, requests)
+            arrivals(now, state, requests)
         else:
             pass_time(now, now < until_s, at.terms, at.networks, at.state, at.work)
             clear_lanes(now < until_s, at.terms, at.networks, at.state, at.work.requests)
@@ -543,13 +540,13 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
             while not lane.running:
                 first = number = lane.network
                 if lane.left == 0:
-                    first = whose_turn(k, several, networks, state, requests)
+                    first = turn_of_one(at.state) if several is None else whose_turn(k, at.networks, at.state, at.work)
                     if lane.depth == 0:
                         number = first
                     if number < 0:
                         break
-                if several is not None and is_other(number, lane, its, networks):
-                    its = numbers_of(number, lane, networks)
+                if several is not None and is_other(number, lane, its.place, its.kind, at.networks):
+                    its = numbers_of(number, lane, at.networks)
                     data = refer(data_of(number, lane, work, networks, state))
                 if lane.left == 0:
                     call_s = its.call_s if lane.depth > 0 else 0.0
@@ -558,7 +555,9 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                         continue
                     if outcome != OK:
                         return outcome
-                begin_segment(k, call_s, its, several, networks, state, record)
+                begin_segment(k, call_s, its, networks, state, record)
+                if several is not None:
+                    charge(its.number, lane.end_s - now, at.networks, at.state)
         if lanes.size > 1:
             slow_each_other(networks.contention, state, record)
     return OK

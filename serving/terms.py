@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from .admission import Admission
-from .turns import append, choose_queue, joined_queue, remove, rivals, takes, waiting_in
+from .turns import append, choose_queue, joined_queue, remove, rivals, takes, waiting_for
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
@@ -122,8 +122,8 @@ def refuses(request, now_s, terms, networks, state):
     """Whether a request that arrives now is refused; else it takes a token."""
     if terms.admission.size == 0:
         return False
-    queue, rule = joined_queue(request, state), terms.admission
-    first = 5 * queue.network
+    rule, number = terms.admission, joined_queue(request, state).network
+    first = 5 * number
     held = rule[first + TOKENS] + rule[first + RATE] * (now_s - rule[first + SINCE])
     rule[first + TOKENS] = min(rule[first + BURST], held)
     rule[first + SINCE] = now_s
@@ -132,7 +132,7 @@ def refuses(request, now_s, terms, networks, state):
         lane = state.lanes[k]
         if lane.depth == 0 and takes(lane, k, request, networks, state):
             idle += 1
-    full = waiting_in(queue) >= rule[first + LIMIT] and rivals(request, networks, state) >= idle
+    full = waiting_for(number, networks, state) >= rule[first + LIMIT] and rivals(request, networks, state) >= idle
     if full or rule[first + TOKENS] < 1.0:
         return True
     rule[first + TOKENS] -= 1.0
@@ -162,7 +162,7 @@ def arrive(terms, networks, state, requests):
     if terms.counts[RULE] != SERVE:
         push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
         terms.counts[DUE] += 1
-    append(request, 0, state)
+    append(request, state)
 
 
 @compiled(lean=True)

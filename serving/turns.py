@@ -14,13 +14,13 @@ from ..jit import compiled
 from .state import EDF, FCFS, LEAST_WORK, SHARED, SHARES
 
 
-@compiled(inline="always")
+@compiled(lean=True)
 def queue_at(number, lane, networks):
-    """The queue of a network from which a lane takes requests."""
+    """The place of the queue of a network from which a lane takes requests."""
     return lane.queue * networks.records.size + number
 
 
-@compiled(inline="always")
+@compiled(lean=True)
 def waiting_in(queue):
     """Requests that wait in a queue."""
     return queue.tail - queue.head
@@ -96,18 +96,16 @@ def choose_queue(request, now_s, networks, state):
         state.joined[request] = queue_at(number, lane, networks)
 
 
-@compiled(inline="always")
+@compiled(lean=True)
 def joined_queue(request, state):
     """The queue of a request."""
     return state.queues[state.joined[request] if state.joined.size > 0 else 0]
 
 
-@compiled(inline="always")
-def append(request, several, state):
+@compiled(lean=True)
+def append(request, state):
     """Let a request wait at the end of its queue."""
-    queue = state.queues[0]
-    if several is not None:
-        queue = joined_queue(request, state)
+    queue = joined_queue(request, state)
     state.waiting[queue.tail] = request
     queue.tail += 1
 
@@ -125,7 +123,7 @@ def remove(request, state):
     queue.head += 1
 
 
-@compiled(inline="always")
+@compiled(lean=True)
 def charge(number, busy_s, networks, state):
     """Count the time of a segment that begins, where networks have shares."""
     if networks.between == SHARES:
@@ -157,25 +155,28 @@ def rivals(request, networks, state):
     return waiting
 
 
-@compiled(inline="always")
-def whose_turn(k, several, networks, state, requests):
+@compiled(lean=True)
+def turn_of_one(state):
+    """The only network, if a request waits and it was not asked at this look, else -1."""
+    queue = state.queues[0]
+    return 0 if queue.head < queue.tail and state.counts[0].look < state.clock[0].looks else -1
+
+
+@compiled(lean=True)
+def whose_turn(k, networks, state, work):
     """The network whose turn it is on a lane, of those with a request that were not asked at this look; -1 for none.
 
     Each is judged by the first request of its queue, or by the time that it has had; of equal ones the first goes.
     """
-    best, least = -1, math.inf
-    for number in range(1 if several is None else networks.records.size):
-        counts, queue = state.counts[number], state.queues[queue_at(number, state.lanes[k], networks)]
-        if queue.head == queue.tail or counts.look == state.clock[0].looks:
-            continue
-        if several is None:
-            return number
-        if networks.serves[number, k]:
+    best, least, lane = -1, math.inf, state.lanes[k]
+    for number in range(networks.records.size):
+        counts, queue = state.counts[number], state.queues[queue_at(number, lane, networks)]
+        if queue.head < queue.tail and counts.look < state.clock[0].looks and networks.serves[number, k]:
             first, key = state.waiting[queue.head], counts.tag_s
             if networks.between == FCFS:
-                key = requests.arrival_s[first]
+                key = work.requests.arrival_s[first]
             elif networks.between == EDF:
-                key = requests.due_s[first]
+                key = work.requests.due_s[first]
             if best < 0 or key < least:
                 best, least = number, key
     return best

@@ -103,10 +103,11 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     tally.refuse()
     correct = columns.get("correct")
     confidences, measure = measured(columns)
+    stated: dict[str, Any] = {column.name: columns.get(column.name) for column in REQUEST_COLUMNS}
     return Trace(
         ids, arrival_s, columns.get("exit"), confidences, source=tally.path, measure=measure,
         correct=None if correct is None else correct.astype(np.bool_),
-        **{column.name: columns.get(column.name) for column in REQUEST_COLUMNS}, network=columns.get("network"),
+        **stated, network=columns.get("network"),
     )  # fmt: skip
 
 

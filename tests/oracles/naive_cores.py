@@ -125,7 +125,7 @@ class Cores(World):
                 if request.waits
                 and any(k in self.nets[self.network[n]].cores and self.joined[n] in (None, k) for k in mine)
             ]
-            return len(self.waiting(number, own)) < net.places or len(rivals) < len(idle)
+            return len(self.waiting(number, None)) < net.places or len(rivals) < len(idle)
         return net.bucket.gives(at_s)
 
     # time

@@ -269,6 +269,15 @@ def test_every_core_serves_and_shows_in_the_summary():
     assert cut.use.ran[:, 0, 1].tolist() == [1.5, 0.5]
 
 
+@pytest.mark.parametrize("dispatch", DISPATCH)
+def test_a_limit_of_the_queue_counts_what_waits_at_all_cores(dispatch: str):
+    """Of twelve requests at once four may wait, whether they share a queue or each core has its own."""
+    table = cores_of([[[1.0]]], [0, 0])
+    found = simulate(table, everybody(12, 1), find_policy(f"serial:dispatch={dispatch},admit=queue:4"))
+    assert found.refused is not None
+    assert found.refused.tolist() == [False] * 4 + [True] * 8
+
+
 def test_where_the_macs_of_cores_went_sums_over_all_cores():
     """A layer of 0.25 s, and one of 0.75 s that makes its MACs in 0.01 s; beside each other both cores wait 1 s."""
     one = table_of([[1.0]])
