@@ -136,7 +136,7 @@ def test_a_replay_shows_its_tail_by_exit_and_its_queue():
     mean = next(line for line in queue.lines if line.get_label() == "mean").get_ydata()
     assert np.mean(mean) == pytest.approx((0 + 2 + 1 + 0) / 4)  # requests times seconds, over the four seconds
     assert [line.get_ydata()[0] for line in latency.lines if line.get_label() == "SLO"] == [2500]
-    assert "25.00 % are later than their SLO" in str(figure.get_label())
+    assert "25.00 % of 4 requests are later than their SLO" in str(figure.get_label())
 
 
 def test_a_single_request_is_drawn_without_a_warning():
@@ -198,7 +198,8 @@ def test_capacity_shows_each_verdict_its_interval_and_the_bound():
     (bound,) = [line for line in axes.lines if line.get_label() == "bound"]
     assert bound.get_ydata()[0] == 2000
     assert figure.get_label() == (
-        "Requirements over the arrival rate. Kept up to 1 requests/s. Surely not kept at 3 requests/s: p99 <= 2s."
+        "Requirements over the arrival rate. All requirements hold up to 1 requests/s. "
+        "At 3 requests/s, p99 <= 2s is surely broken."
     )
 
 
@@ -259,7 +260,7 @@ def test_thresholds_that_keep_no_requirement_are_not_called_beaten():
     assert [line.get_label() for line in figure.axes[0].lines[1:]] == [
         "best of those that keep the requirements", "other"
     ]  # fmt: skip
-    assert "Requirements are kept by 1. No other beats 1 of them." in figure.get_label()
+    assert "1 keep the requirements. 1 are beaten by no other." in figure.get_label()
 
 
 def test_a_comparison_shows_every_contender_at_every_point_with_its_interval():
@@ -279,7 +280,7 @@ def test_a_comparison_shows_every_contender_at_every_point_with_its_interval():
             assert drawn == pytest.approx([100 * value.mean for value in values])
             ends = np.array([segment[:, 1] for segment in bars.lines[2][0].get_segments()])
             assert ends == pytest.approx(100 * np.array([(value.low, value.high) for value in values]), abs=1e-9)
-    assert "Fewest violations at 5 points" in str(figure.get_label())
+    assert "has the fewest violations at" in str(figure.get_label())
 
 
 def test_contenders_that_are_alike_are_one_line(tmp_path):
