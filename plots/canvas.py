@@ -129,15 +129,17 @@ NAME_PLACES = (
 
 
 def name_points(axes: Axes, points: Iterable[tuple[float, float, str]]) -> None:
-    """Write names beside points, each in the first place where it covers no other name; without room none."""
+    """Write names beside points, each at the first place inside the axes that covers no other; without room none."""
     figure, taken = axes.get_figure(root=True), list[Any]()
     assert figure is not None
     figure.draw_without_rendering()  # places depend on the layout
+    room = axes.get_window_extent()
     for x, y, name in points:
         for right, up, side in NAME_PLACES:
             text = axes.annotate(name, (x, y), (right, up), textcoords="offset points", fontsize=7, ha=side)
             box = text.get_window_extent()
-            if not any(box.overlaps(other) for other in taken):
+            within = room.x0 <= box.x0 and box.x1 <= room.x1 and room.y0 <= box.y0 and box.y1 <= room.y1
+            if within and not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
             text.remove()
