@@ -375,14 +375,18 @@ def data_of(number, lane, work, networks, state):
 
 
 @compiled(inline="always")
-def view_of(k, its, waiting, queue, state, requests):
-    """What a policy sees of a lane."""
-    lane, head_s, head_due_s, deadline_s = state.lanes[k], math.inf, math.inf, math.inf
+def view_of(k, in_turn, its, state, requests):
+    """What the policy that is asked sees of a lane; while it is another network's turn, no request that waits."""
+    lane, queue, counts = state.lanes[k], state.queues[its.place], state.counts[its.number]
+    counts.look = state.clock[0].looks
+    waiting = waiting_in(queue) if in_turn else 0
+    head_s = head_due_s = deadline_s = math.inf
     if waiting > 0:
         head = state.waiting[queue.head]
         head_s, head_due_s = requests.arrival_s[head], requests.due_s[head]
     samples = places = stage = segment = variant = 0
     if lane.depth > 0:
+        counts.calls += 1
         deadline_s, samples, places = lane.due_s, lane.samples, lane.places
         stage, segment, variant = lane.stage, lane.segment, lane.variant
     return LaneView(
@@ -437,14 +441,10 @@ def follow(answer, variant, its, lane, queue, networks, state, requests):
 
 
 @compiled(inline="always")
-def ask(decide, k, in_turn, its, data, networks, state, requests):
-    """Ask the policy of a network about a lane, and do what it decides; OK if the lane has something to run."""
-    lane, clock, queue, counts = state.lanes[k], state.clock[0], state.queues[its.place], state.counts[its.number]
+def heed(answer, k, in_turn, its, networks, state, requests):
+    """Do what a policy decides for a lane; OK if the lane has something to run."""
+    lane, clock, queue = state.lanes[k], state.clock[0], state.queues[its.place]
     waiting = waiting_in(queue) if in_turn else 0
-    counts.look = clock.looks
-    if lane.depth > 0:
-        counts.calls += 1
-    answer = decide(refer(view_of(k, its, waiting, queue, state, requests)), data)
     fault = fault_of(answer, lane, its, waiting, clock.now_s)
     if fault != OK:
         return fault
@@ -541,8 +541,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                 first = number = lane.network
                 if lane.left == 0:
                     first = turn_of_one(at.state) if several is None else whose_turn(k, at.networks, at.state, at.work)
-                    if lane.depth == 0:
-                        number = first
+                    number = lane.network if lane.depth > 0 else first
                     if number < 0:
                         break
                 if several is not None and is_other(number, lane, its.place, its.kind, at.networks):
@@ -550,7 +549,8 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                     data = refer(data_of(number, lane, work, networks, state))
                 if lane.left == 0:
                     call_s = its.call_s if lane.depth > 0 else 0.0
-                    outcome = ask(decide, k, number == first, its, data, networks, state, requests)
+                    answer = decide(refer(view_of(k, number == first, its, state, requests)), data)
+                    outcome = heed(answer, k, number == first, its, networks, state, requests)
                     if outcome == WAITS:
                         continue
                     if outcome != OK:
