@@ -49,8 +49,8 @@ def draw_plans(answer: PlanAnswer) -> Figure:
         figure.axes[0].legend()
         for axes, name in zip(figure.axes, names, strict=True) if not crowded else ():
             unit = 1e3 if name == "p99" else 1e2
-            means = [unit * item.plan.fresh.figures[name].mean for item in rows]
-            name_points(axes, [(x, y, _setting(item)) for item, x, y in zip(rows, costs, means, strict=True)])
+            heights = [unit * item.plan.fresh.figures[name].mean for item in rows]
+            name_points(axes, [(x, y, _setting(item)) for item, x, y in zip(rows, costs, heights, strict=True)])
         said = f"{_ends(rows, costs, names[0], cost)} Lines are 95 % intervals on fresh seeds."
         return describe(figure, "What better answers cost", said)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from builders import COMPILED, DUEL
-from fluidb.dse import Tile, tabulate_design
+from fluidb.dse import SearchOptions, Tile, tabulate_design
 from fluidb.dse.npu.explanation import explain
-from fluidb.dse.npu.search import RankedDesign, SearchOptions, SearchResult
+from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.models import load_network
 from fluidb.papers.pictures import draw
 from fluidb.papers.rows import Claim, Item, Row
