@@ -181,11 +181,12 @@ def indices_from_zero() -> Iterator[None]:
 @contextlib.contextmanager
 def shared_locations() -> Iterator[None]:
     """Inline functions without copies of the places in the source that each statement names: a fifth of the time."""
-    ir.Loc.__deepcopy__ = lambda place, _: place  # it never changes
+    place: Any = ir.Loc
+    place.__deepcopy__ = lambda own, _: own  # it never changes
     try:
         yield
     finally:
-        del ir.Loc.__deepcopy__
+        del place.__deepcopy__
 
 
 def compile_for(signature: Any, function: Any) -> None:

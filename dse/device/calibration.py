@@ -487,10 +487,14 @@ def _alike(rows: _Rows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
     told = [name for name, size in zip(free, sizes, strict=True) if size > 0]
     alone = columns[:, sizes > 0] / sizes[sizes > 0]
     squares, vectors = np.linalg.eigh(alone.T @ alone)
-    alike: list[list[str]] = []
-    for square, vector in zip(squares, vectors.T, strict=True):
-        if square < ALIKE**2:
-            group = {name for name, share in zip(told, vector, strict=True) if abs(share) > ALIKE}
-            group = group.union(*(other for other in alike if group & set(other)))  # all of them can change together
-            alike = [other for other in alike if not group & set(other)] + [[name for name in told if name in group]]
+    # the projection on changes that hardly move a time: eigenvectors of equal values may be turned at will, it may not
+    still = vectors[:, squares < ALIKE**2]
+    together = np.abs(still @ still.T) > ALIKE**2
+    for _ in told:
+        together = together @ together  # what changes with one that changes with a third
+    alike = [
+        [name for name, joins in zip(told, row, strict=True) if joins]
+        for place, row in enumerate(together)
+        if row.sum() > 1 and not row[:place].any()
+    ]
     return silent + alike

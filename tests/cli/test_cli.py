@@ -358,7 +358,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "negative think time": (
         ["serve-sim", "DESIGN", "--clients", 2, "--think", "-1ms", "--slo", "1s"],
-        ["--think: expected a positive number"],
+        ["--think: expected a number >= 0 and a unit"],
     ),
     "think times of no file": (
         ["serve-sim", "DESIGN", "--clients", 2, "--think", "trace:none.csv", "--slo", "1s"],
@@ -500,7 +500,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["--quiet-dwell", "no unit"],
     ),
     "burst that is none": (
-        ["trace", "mmpp", "--quiet-rate", 9, *MMPP[2:], "--burst-rate", 3, "--count", 5, "-o", "n.csv"],
+        ["trace", "mmpp", "--quiet-rate", 9, "--burst-rate", 3, *MMPP[4:], "--count", 5, "-o", "n.csv"],
         ["fluidb: --burst-rate: expected at least the quiet rate 9, found 3"],
     ),
     "jitter without a unit": (
@@ -962,9 +962,9 @@ def test_killed_in_mid_write_of_a_latency_table(fluidb: Run, tmp_path: Path) -> 
 
 
 def test_version(installed: Run) -> None:
-    assert installed("--version").stdout == "fluidb 0.2.0\n"
+    assert installed("--version").stdout == "fluidb 0.3.0\n"
     done = subprocess.run([sys.executable, "-m", "fluidb", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == "fluidb 0.2.0\n"
+    assert done.stdout == "fluidb 0.3.0\n"
 
 
 def test_help_and_version_have_short_forms(fluidb: Run) -> None:
