@@ -607,7 +607,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "clients twice": ([("rates = [2000, 8000]", "clients = [2, 2]")], "clients: expected every number of clients once"),
     "think time below 0": (
         [("rates = [2000, 8000]", 'clients = [2]\nthink = "-1ms"')],
-        "think: expected a positive number",
+        "think: expected a number >= 0 and a unit",
     ),
     "think time of a rate": (
         [("rates = [2000, 8000]", 'rates = [2000]\nthink = "1ms"')],
