@@ -48,7 +48,7 @@ GROUNDS = {
     "lanes": "devices, two lanes",
 }
 POINT = 0.01
-SAMPLE = [name for name in NETWORKS.names() if not name.endswith(("_caffe", "_tfslim"))]
+SAMPLE = [name for name in NETWORKS.names() if name != "digits" and not name.endswith(("_caffe", "_tfslim"))]
 """The networks: without the other forms of ResNets, whose times are near those of theirs."""
 
 LATENCIES = ("mean_most_x", "p99_most_x", "longest_most_x")

@@ -48,6 +48,9 @@ class Measure:
     searched: tuple[float, ...]  # thresholds that a search of exits tries where a user names none, the surest last
     swept: tuple[float, ...]  # thresholds that a sweep tries where a user names none, the surest last
 
+    def __reduce__(self) -> tuple[Callable[[str], Measure], tuple[str]]:
+        return measure_named, (self.name,)  # functions without a name cannot travel to another process
+
     @property
     def expected(self) -> str:
         """Its values, for faults."""
@@ -179,6 +182,12 @@ MARGIN = Measure(
 Information Extraction, IDA 2001)."""
 
 MEASURES: dict[str, Measure] = {measure.name: measure for measure in (CONFIDENCE, ENTROPY, MARGIN)}
+
+
+def measure_named(name: str) -> Measure:
+    """The measure of this name."""
+    return MEASURES[name]
+
 
 HIGHEST = max(measure.high for measure in MEASURES.values())
 """The largest value that any of them has."""

@@ -279,10 +279,11 @@ def test_a_name_beats_a_file_of_the_same_name_and_a_path_works(tmp_path, monkeyp
 
 def test_catalogue_lists_what_ships():
     assert NETWORKS.names() == [
-        "alexnet", "alexnet_cifar10", "bert_base", "ds_mobilenet", "ee_bert", "ee_resnet34", "efficientnet_b0",
-        "inception_v3", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "resnet101",
-        "resnet101_tfslim", "resnet152", "resnet152_tfslim", "resnet18", "resnet34", "resnet50", "resnet50_caffe",
-        "resnet50_cifar10", "resnet50_tfslim", "transformer_base", "transformer_seq2seq", "vgg16", "vit_b_16",
+        "alexnet", "alexnet_cifar10", "bert_base", "digits", "ds_mobilenet", "ee_bert", "ee_resnet34",
+        "efficientnet_b0", "inception_v3", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small",
+        "resnet101", "resnet101_tfslim", "resnet152", "resnet152_tfslim", "resnet18", "resnet34", "resnet50",
+        "resnet50_caffe", "resnet50_cifar10", "resnet50_tfslim", "transformer_base", "transformer_seq2seq", "vgg16",
+        "vit_b_16",
     ]  # fmt: skip
 
 

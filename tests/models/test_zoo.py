@@ -215,6 +215,7 @@ COUNTED = {
     "alexnet": alexnet([64, 192, 384, 256, 256], 1),
     "alexnet_cifar10": alexnet_cifar10(),
     "bert_base": 12 * (attention(128, 128, 768) + feed_forward(128, 768)) + 768 * 768,
+    "digits": conv(64, 9, 1, 32) + 8 * conv(64, 9, 32, 32) + 32 * 10,
     "ds_mobilenet": ds_mobilenet(13),
     "ee_bert": 12 * (attention(128, 128, 768) + feed_forward(128, 768)) + 768 * 768 + 3 * 768,
     "ee_resnet34": ee_resnet34(),

@@ -189,7 +189,9 @@ def test_a_bound_may_be_a_share_of_any_figure_that_was_printed(tmp_path):
     assert {"p50", "p99.9", "mean", "mac_share", "violation_rate", "unfinished"} <= set(known)
     for name in known:
         found = parse_requirement(f"{name} <= 105 % of {base}")
-        assert found.bound == pytest.approx(1.05 * FIGURES[name].of(summary))
+        printed = FIGURES[name].of(summary)
+        assert printed is not None
+        assert found.bound == pytest.approx(1.05 * printed)
     own = stored_in(tmp_path / "two.json", networks=[{"name": "goods", "mean_latency_s": 2.0}])
     assert parse_requirement(f"mean[goods] < 50% of {own}", networks=["goods"]).bound == 1.0
 

@@ -129,8 +129,7 @@ def test_flip_flops_of_parts_are_counted_from_their_registers():
 
 def test_a_synthesis_can_be_repeated():
     tool("yosys")
-    for part, size in (("sums", Size(64, 4, 8, 8, 2)), ("elements", Size(1024, 2, 8, 16, 2))):
-        assert synthesis.synthesise(part, size) in PARTS
+    assert synthesis.synthesise("elements", Size(1024, 2, 8, 16, 2)) in PARTS
 
 
 def test_a_port_of_another_width_is_counted_as_the_next_power_of_two():
