@@ -34,22 +34,22 @@ FILE_ONLY = {"cold", *(f"scale-{axis.key}" for axis in scale.FULL)}
 """Tables that the file has and the page leaves out."""
 
 
-def full(requests: int, peers_python: Path | None) -> Iterator[BenchmarkTable]:
+def full(requests: int, rounds: int, peers_python: Path | None) -> Iterator[BenchmarkTable]:
     """Every table, at the sizes that are published."""
     sizes = [size for size in scale.REQUESTS.sizes if size < requests]
-    yield kernel.measure(9)
-    yield kernel.measure_bound(5)
-    yield kernel.measure_built(5)
-    yield kernel.measure_cold(7)
-    yield commands.measure(9)
-    yield simulator.measure(5, 1_000_000, 10_000)
-    yield exits.measure(5)
-    yield adaptation.measure(5, 1_000_000)
-    yield partition.measure(5)
-    yield subnets.measure(5, 1_000_000)
-    yield subgraphs.measure(5)
+    yield kernel.measure(min(9, rounds))
+    yield kernel.measure_bound(min(5, rounds))
+    yield kernel.measure_built(min(5, rounds))
+    yield kernel.measure_cold(min(7, rounds))
+    yield commands.measure(min(9, rounds))
+    yield simulator.measure(min(5, rounds), 1_000_000, 10_000)
+    yield exits.measure(min(5, rounds))
+    yield adaptation.measure(min(5, rounds), 1_000_000)
+    yield partition.measure(min(5, rounds))
+    yield subnets.measure(min(5, rounds), 1_000_000)
+    yield subgraphs.measure(min(5, rounds))
     for axis in scale.FULL:
-        yield scale.measure(axis, 5)
+        yield scale.measure(axis, min(5, rounds))
     yield scale.measure(scale.REQUESTS._replace(sizes=[*sizes, requests]), 1)  # the longest takes a minute or two
     yield peers.measure(peers_python)
 
@@ -82,6 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="everything once at small sizes; write nothing")
     parser.add_argument("--requests", type=int, default=scale.REQUESTS.sizes[-1], help="most requests of a trace")
+    parser.add_argument("--rounds", type=int, default=9, help="most rounds of a table; few are quick and less certain")
     parser.add_argument("--peers", type=Path, metavar="PYTHON", help="interpreter that has SCALE-Sim and ZigZag")
     parser.add_argument("--out", type=Path, metavar="JSON", help="write this file only")
     parser.add_argument("--render", action="store_true", help="measure nothing; write the page from results.json")
@@ -91,7 +92,7 @@ def main() -> None:
         return
     tables = []
     begin = time.perf_counter()
-    for table in smoke() if options.smoke else full(options.requests, options.peers):
+    for table in smoke() if options.smoke else full(options.requests, options.rounds, options.peers):
         print(markdown(table), flush=True)
         tables.append(table)
     print(f"{time.perf_counter() - begin:.0f} s in all", file=sys.stderr)
