@@ -172,9 +172,8 @@ class State(NamedTuple):
     members: NDArray[np.int64]  # (L * b_max,): requests on them in the same order, bottom batch first
     waiting: NDArray[np.int64]  # requests that wait, each queue from its head to its tail
     queues: NDArray[np.void]  # (K,); or (L * K,), lane after lane, where each has queues of its own
-    joined: NDArray[
-        np.int64
-    ]  # (N,): the queue of each request, before it arrives the first of its network; empty if there is one
+    # (N,): the queue of each request, before it arrives the first of its network; empty if there is one
+    joined: NDArray[np.int64]
     counts: Any  # (K,): a record array of COUNTS
 
 

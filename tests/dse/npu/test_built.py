@@ -316,16 +316,16 @@ def test_a_layer_made_for_a_cause_shows_it(cause):
 
 
 @pytest.mark.parametrize(
-    ("network", "board", "tile", "longer"),
+    ("network", "board", "tile", "longer", "by_line"),
     [
-        ("resnet50", "zc706", (1024, 7, 128), (17.9, 15.8, 11.4)),
-        ("resnet50", "zcu104", (1024, 13, 128), (28.6, 32.2, 22.2)),
-        ("inception_v3", "zcu104", (1024, 18, 96), (24.1, 23.7, 18.7)),
-        ("mobilenet_v2", "zcu104", (2048, 10, 84), (7.1, 20.9, 28.0)),
+        ("resnet50", "zc706", (1024, 7, 128), (17.9, 15.8, 11.4), 90.7),
+        ("resnet50", "zcu104", (1024, 13, 128), (28.6, 32.2, 22.2), 90.2),
+        ("inception_v3", "zcu104", (1024, 18, 96), (24.1, 23.7, 18.7), 96.3),
+        ("mobilenet_v2", "zcu104", (2048, 10, 84), (7.1, 20.9, 28.0), 68.7),
     ],
 )
-def test_how_much_longer_than_the_ideal(network, board, tile, longer):
-    """Per cent at b = 1, 2 and 8, as in docs/model.md; samples side by side wherever they fit cost far more."""
+def test_how_much_longer_than_the_ideal(network, board, tile, longer, by_line):
+    """Per cent at b = 1, 2 and 8, as in docs/model.md; and how much of it, at b = 8, layers loaded by line take."""
     network, board = load_network(network), load_platform(board)
     result = SearchResult([RankedDesign.of(Tile(*tile), 1.0)], 1)
     design, _ = tabulate_design(network, board, SearchOptions(), result)
@@ -336,7 +336,7 @@ def test_how_much_longer_than_the_ideal(network, board, tile, longer):
         for overlap in ("tiles", "ideal")
     )
     in_lines = np.array([layer.line > 0 for layer in network.layers if layer.gemm])
-    assert (built - ideal)[in_lines].sum() > 0.6 * (built - ideal).sum()
+    assert 100 * (built - ideal)[in_lines].sum() / (built - ideal).sum() == pytest.approx(by_line, abs=0.051)
 
 
 @pytest.mark.parametrize(("network", "T_P", "T_C"), [("resnet50", 7, 128), ("mobilenet_v2", 14, 64)])
