@@ -156,8 +156,8 @@ def test_the_file_s_thresholds_are_those_of_every_command(fluidb: Run, tmp_path:
     common = ["--trace", "t.csv", "--slo", "50ms", "--json", "--requests"]
     real = json.loads(run("serve-real", "net.onnx", "here", "--inputs", "x.npz", *common, "real.csv"))
     simulated = json.loads(run("serve-sim", "here", "--samples", "here/samples.npz", *common, "simulated.csv"))
-    assert (real["answers_wrong"], real["exits_from"]) == (0, said)
-    assert simulated["exits_from"].startswith(f"{said} of ")
+    assert (real["answers_wrong"], real["exits_from"]) == (0, f"{said} of net.onnx, seed 0")
+    assert simulated["exits_from"] == f"{said} of here/samples.npz, seed 0"
     for name in ("real.csv", "simulated.csv"):
         exits = np.array([int(row["exit"]) for row in csv.DictReader((tmp_path / name).read_text().splitlines())])
         np.testing.assert_array_equal(exits, taken[rows])

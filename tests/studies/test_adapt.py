@@ -144,7 +144,6 @@ def test_other_hardware_may_stop_at_the_batch_of_the_plan(folder: Path, tmp_path
             "--policy: on_deadline: expected all served",
         ),
         (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),
-        (["--samples", "plan101/samples.npz"], "expected answers at 12 exits, the candidates of resnet101 and its end"),
         (["--slo", "1s", "--from", "1s", "--then-times", "plan101/exits.json"], "exits.json"),
         ([], "timeout=S is a share of the SLO, and there is not one for all requests; give one (slo), or a duration"),
     ],
@@ -152,6 +151,12 @@ def test_other_hardware_may_stop_at_the_batch_of_the_plan(folder: Path, tmp_path
 def test_a_fault_is_one_line(folder: Path, options: list[str], part: str) -> None:
     (found,) = lines(call_fluidb(*OWN, *options, cwd=folder))
     assert part in found
+
+
+def test_samples_of_other_exits_are_refused(folder: Path) -> None:
+    options = ["--trace", "busy.csv", "--samples", "plan101/samples.npz"]
+    (line,) = lines(call_fluidb("adapt", "plan101", *options, cwd=folder))
+    assert "expected answers at 12 exits, the candidates of resnet101 and its end" in line
 
 
 def test_a_folder_without_a_plan_is_named(fluidb: Run, folder: Path) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 from builders import DUEL, POCKET, ROOT, TINY, Run, Start, edited_scenario, files, lines, run_fluidb, wait_for
 from distributed import Client, LocalCluster
+from fluidb import __version__
 from fluidb.formats import InputError
 from fluidb.formats.sources import made_with
 from fluidb.studies import compare, load_scenario
@@ -200,7 +201,7 @@ def test_other_sources_are_refused(tmp_path: Path, cluster: Cluster) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     (line,) = lines(done)
-    versions = r"fluidb 0\.2\.0 \(sources [0-9a-f]{8}\) with numpy \S+"
+    versions = rf"fluidb {re.escape(__version__)} \(sources [0-9a-f]{{8}}\) with numpy \S+"
     assert re.fullmatch(f"fluidb: worker tcp://\\S+: expected {versions}, found {versions}; install .*", line)
 
 

@@ -29,13 +29,12 @@ from builders import (
     wait_for,
 )
 from fluidb.formats import InputError, read_table, write_table
-from fluidb.serving.figures import FIGURES
 from fluidb.serving.networks import as_served
 from fluidb.serving.one_run import LEAST
 from fluidb.studies import load_scenario
 from fluidb.studies.comparison import Comparison, against, compare, read_comparison
 from fluidb.studies.scenario import SCENARIOS
-from fluidb.studies.store import COMPARED, GridRun, RunTable, Store, find_engines, run_each, traffic
+from fluidb.studies.store import COMPARED, GridRun, RunTable, Store, figure_of, find_engines, run_each, traffic
 from fluidb.studies.workers import Workers
 from fluidb.traffic import gamma, offline, poisson, prepare
 
@@ -179,7 +178,7 @@ def test_means_intervals_and_differences_by_hand(outcome: Comparison) -> None:
                 half = 4.303 * values.std(ddof=1) / np.sqrt(3)
                 assert value.low is not None
                 assert value.high is not None
-                least, most = FIGURES[name].limits
+                least, most = figure_of(name).limits
                 ends = max(values.mean() - half, least), min(values.mean() + half, most)
                 assert (value.mean, value.low, value.high) == pytest.approx((values.mean(), *ends), abs=1e-12)
                 if item.differences is None:
