@@ -21,7 +21,7 @@ from .networks import DeviceTraffic, ServedNetwork, merged
 from .outcome import DeviceUse, Replay
 from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
-from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests
+from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests, zeros
 from .scheduler import Scheduler
 from .state import (
     BETWEEN,
@@ -84,6 +84,8 @@ class Case:
 
     def _with_all(self, sent: int) -> int:
         """The number of requests that were sent, among them one of each network."""
+        if sent == len(self.offered):
+            return sent
         missing = np.flatnonzero(np.bincount(self.offered.network[:sent], minlength=len(self.networks)) == 0)
         if missing.size:
             names = ", ".join(self.offered.names[number] for number in missing)
@@ -346,7 +348,7 @@ def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
 
 def variants_of(table: LatencyTable) -> NDArray[np.void]:
     """Properties of each variant of a table that policies read, as records of ``VARIANT``."""
-    found = np.zeros(math.prod(table.axes), VARIANT).view(np.recarray)
+    found = zeros(math.prod(table.axes), VARIANT)
     widths = np.array(table.widths or [math.inf])
     known = [net.accuracy for net in table.subnets or [SubNetEntry(name="")]]
     accuracy = np.array([math.nan if value is None else value for value in known])
