@@ -73,7 +73,7 @@ def subnets(
 ) -> None:
     """List the SubNets of a SuperNet, draw some, or pick some by size.
 
-    Each is a network of its own, SUPERNET:NAME, which every command takes. Sizes are those of
+    Each is a network of its own, SUPERNET:NAME, which every command takes. Sizes are with
     int8 weights (`fluidb docs sushi`).
     """
     from ...formats import check_free, write_file

@@ -64,9 +64,9 @@ def generate(
 ) -> None:
     """Draw answers from a model of samples of different difficulty.
 
-    For a network without measured answers. Its parameters were calibrated by
-    figures of the PAME paper (`fluidb docs exits`); the number of classes is
-    that of the network's heads.
+    For a network without measured answers. The parameters of the model were
+    calibrated by figures of the PAME paper (`fluidb docs exits`); the number of
+    classes is the one of the network's heads.
     """
     from ...formats import InputError, check_free
     from ...studies.answers import draw_log, find_exits
