@@ -29,7 +29,7 @@ class AdaptOptions:
     policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame"
     window: Annotated[int, option(WINDOW, min=0)] = 100
     start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None
-    until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None
+    until: Annotated[str | None, option("When the load or the hardware is as before again.", "DURATION")] = None
     then_samples: Annotated[Path | None, option(THEN, "FILE")] = None
     then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None
 

@@ -48,7 +48,7 @@ class DrawnOptions:
     measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0
-    exits: Annotated[bool, flag("The network's own exits answer, though it has candidates, too.", "--exits")] = False
+    exits: Annotated[bool, flag("The network's own exits answer, and not its candidates.", "--exits")] = False
 
 
 @app.command()
