@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-# Two workers with two threads each wait for one another by spinning: a product of matrices then takes seven times as much
-# of a core.  NumPy reads this when it is imported, which is below; commands that tests start inherit it.
+# The threads of two workers would wait for one another by spinning: `quantise digits` takes seven times the CPU then.
+# NumPy reads this when it is imported, which is below; commands that tests start inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 pytest.register_assert_rewrite("builders")
