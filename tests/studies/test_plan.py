@@ -46,7 +46,7 @@ from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
-from fluidb.studies.plan.search import STEP, Cost, find_plans
+from fluidb.studies.plan.search import STEP, Cost, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
@@ -278,14 +278,21 @@ def test_of_several_rates_plans_that_a_higher_rate_makes_needless_are_left_out()
     assert len(wanted) < sum(map(len, alone.values()))
 
 
-def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def kept_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plans, bytes]:
+    """A search, and its file of simulations."""
+    path = tmp_path_factory.mktemp("kept") / "runs"
+    with kept_races(path) as kept:
+        whole = find_plans(random_problem(2), kept=kept)
+        assert kept.reused == 0
+    return whole, path.read_bytes()
+
+
+def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path, kept_search: tuple[Plans, bytes]) -> None:
     """Also after a kill in the middle of a line; another question finds nothing that is its own."""
     problem, path = random_problem(2), tmp_path / "runs"
     whole = find_plans(problem)
-    with kept_races(path) as kept:
-        first = find_plans(problem, kept=kept)
-        assert kept.reused == 0
-    made = path.read_bytes()
+    first, made = kept_search
     assert made.count(b"\n") > 2
     path.write_bytes(made[:-9])
     with kept_races(path) as kept:
@@ -323,11 +330,10 @@ def test_a_file_of_simulations_that_is_another_or_in_use(tmp_path: Path) -> None
         lambda line: line.replace(b"0]", b"9]"),  # one more run that was simulated whole
     ],
 )
-def test_a_damaged_simulation_is_dropped_and_runs_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    path = tmp_path / "runs"
-    with kept_races(path) as kept:
-        whole = find_plans(random_problem(2), kept=kept)
-    made = path.read_bytes()
+def test_a_damaged_simulation_is_dropped_and_runs_again(
+    tmp_path: Path, kept_search: tuple[Plans, bytes], damage: Callable[[bytes], bytes]
+) -> None:
+    (whole, made), path = kept_search, tmp_path / "runs"
     first, *lines = made.splitlines(keepends=True)
     changed = next(at for at, line in enumerate(lines) if damage(line) != line)
     path.write_bytes(b"".join([first, *lines[:changed], damage(lines[changed]), *lines[changed + 1 :]]))
