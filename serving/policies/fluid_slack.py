@@ -81,8 +81,7 @@ def enter(view, data, late, size, run, end_s):
         oldest = data.queue[view.first : view.first + others].copy()
         for k in range(others, missing):
             data.queue[view.first + k - others] = data.queue[view.first + k]
-        for k in range(others):  # one by one: an array in a slice takes four seconds to compile
-            data.queue[view.first + missing - others + k] = oldest[k]
+        data.queue[view.first + missing - others : view.first + missing] = oldest
     if view.depth == 0 and others in (missing, size):
         data.memory[TURN_S] = view.now_s
     return Decision(size, missing - others, run, math.inf, True, 0, 0.0)
