@@ -141,7 +141,8 @@ def simulate_plans(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ra
         here = samples.at_exits(kept, [1] * len(kept))
         trace = draw_samples(poisson(rate_per_s, asked.count, seed), here, seed)
         rates = [1 / (len(kept) + 1)] * (len(kept) + 1)
-        traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=[threshold] * len(kept))
+        levels = [] if threshold is None else [threshold] * len(kept)
+        traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=levels)
         assert trace.correct is not None
         return traffic, float(trace.correct[np.arange(300), traffic.exits - 1].mean())
 
