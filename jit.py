@@ -189,6 +189,17 @@ def shared_locations() -> Iterator[None]:
         del place.__deepcopy__
 
 
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Leave functions that are made here as plain Python, so that it says where an index is out of bounds."""
+    named: Any = numba.config
+    usual, named.DISABLE_JIT = named.DISABLE_JIT, True
+    try:
+        yield
+    finally:
+        named.DISABLE_JIT = usual
+
+
 def compile_for(signature: Any, function: Any) -> None:
     """Compile a function for a signature and for no other, once, whichever threads ask for it."""
     with COMPILING, shared_locations():

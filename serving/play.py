@@ -32,6 +32,7 @@ from .policies.interface import DECIDE, Data
 from .scheduler import Scheduler
 from .state import Networks, Record, RequestArrays, State, begin, in_one_queue, times_of
 from .terms import Terms
+from .watch import line_of, watched
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -89,6 +90,13 @@ def play(
             control.look(int(clock.returned))
         if progress is not None:
             progress(int(clock.returned), count)
+    if clock.returned >= count:
+        left_s = work.requests.finish_s if terms is None else np.minimum(work.requests.finish_s, terms.left_s)
+        if (lost := np.flatnonzero(np.isinf(left_s))).size:
+            raise InputError(
+                f"policy {scheduler.spec}: lost request {lost[0]}, as data.queue had another one twice; "
+                "`debug=on` finds the first time (`fluidb docs extend`)"
+            )
     return LoopRun(clock, state, work, record)
 
 
@@ -108,18 +116,23 @@ def stepper(
     a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
     several = None if in_one_queue(networks) else len(state.queues)
-    decide, loop = _compiled(
-        scheduler.policy.decide, PLAIN if terms is None else WITH_TERMS if several is None else WITH_QUEUES
-    )
+    own = scheduler.policy.decide
+    if scheduler.debug:
+        decide, loop = _whole_numbers(watched(own)), run_events
+    else:
+        decide, loop = _compiled(own, PLAIN if terms is None else WITH_TERMS if several is None else WITH_QUEUES)
     by_address = short and is_jitted(decide) and _ours(decide)
     policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
             status = loop(policy, work, networks, state, record, until_s, events, terms, several)
+        except InputError as fault:
+            raise InputError(f"policy {scheduler.spec}: {fault}; see `fluidb docs extend`") from None
         except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
             raise InputError(
-                f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
+                f"policy {scheduler.spec}: raised {type(error).__name__}: {error}{line_of(own, error)}; see "
+                "`fluidb docs extend`"
             ) from error
         if status != OK:
             raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs extend`")

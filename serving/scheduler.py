@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, did_you_mean, read_bytes, read_number
+from ..jit import uncompiled
 from .admission import Admission, parse_admission
 from .policies import POLICIES, Policy, choice, duration
 from .state import BETWEEN, DISPATCH
@@ -25,7 +26,7 @@ from .terms import ON_DEADLINE, SERVE
 LIMITS = ("b_max", "lanes")
 """Parameters of every policy that are whole numbers."""
 
-COMMON = ("call", *LIMITS, "on_deadline", "admit", "between", "dispatch")
+COMMON = ("call", *LIMITS, "on_deadline", "admit", "between", "dispatch", "debug")
 """Parameters of every policy; ``call`` is the time of a scheduler call."""
 
 MAX_SOURCE = 2**24
@@ -63,6 +64,8 @@ class Scheduler:
         Which of several cores serves a request (:data:`.state.DISPATCH`), if the policy states it.
     source : bytes or None
         Content of the file that the policy was loaded from, if it is a user's.
+    debug : bool
+        Whether it runs as plain Python, and what it reads and writes is checked (:mod:`.watch`).
     """
 
     spec: str
@@ -76,6 +79,7 @@ class Scheduler:
     between: int | None = None
     dispatch: int | None = None
     source: bytes | None = field(default=None, repr=False)
+    debug: bool = False
 
     def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
         return _remade, (self.spec, self.source)  # a compiled decision cannot travel; it is compiled where it runs
@@ -185,21 +189,17 @@ def find_policy(spec: str) -> Scheduler:
     if match is None:
         raise InputError(f'policy: expected NAME or NAME:key=value,..., found "{spec}"')
     path, name, parameters = match.groups()
+    texts = _texts(parameters or "", spec)
+    debug = choice("debug", "off", "on")(texts.pop("debug", "off"), None) > 0
     if path is not None:
-        policy, source = _from_file(Path(path), name), read_bytes(Path(path), MAX_SOURCE)
+        with uncompiled() if debug else contextlib.nullcontext():
+            policy = _from_file(Path(path), name)
+        source = read_bytes(Path(path), MAX_SOURCE)
     elif name in POLICIES:
         policy, source = POLICIES[name], None
     else:
         hint = did_you_mean(name, POLICIES, _known([*POLICIES, "or path/to/file.py:NAME"]))
         raise InputError(f'policy: unknown policy "{name}"; {hint}')
-    texts: dict[str, str] = {}
-    for item in filter(None, (parameters or "").split(",")):
-        key, equals, value = item.partition("=")
-        if not equals or not value:
-            raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
-        if key.strip() in texts:
-            raise InputError(f'policy: expected every parameter once, found {key.strip()} twice in "{spec}"')
-        texts[key.strip()] = value.strip()
     known = [*(item.name for item in policy.parameters), *COMMON]
     for key in sorted(set(texts) - set(known)):
         raise InputError(f'policy: {name} has no parameter "{key}"; {did_you_mean(key, known, _known(known))}')
@@ -219,8 +219,22 @@ def find_policy(spec: str) -> Scheduler:
     limits = {name: _limit(name, texts.pop(name)) for name in LIMITS if name in texts}
     policy.settings(texts, 1.0)  # a fault is found now
     return Scheduler(
-        spec, policy, texts, call_s, on_deadline=on_deadline, admit=admit, source=source, **rules, **limits
-    )
+        spec, policy, texts, call_s, on_deadline=on_deadline, admit=admit, source=source, debug=debug, **rules,
+        **limits,
+    )  # fmt: skip
+
+
+def _texts(parameters: str, spec: str) -> dict[str, str]:
+    """The parameters of a policy as the user wrote them, by name."""
+    texts: dict[str, str] = {}
+    for item in filter(None, parameters.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals or not value:
+            raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
+        if key.strip() in texts:
+            raise InputError(f'policy: expected every parameter once, found {key.strip()} twice in "{spec}"')
+        texts[key.strip()] = value.strip()
+    return texts
 
 
 def _known(names: Iterable[str]) -> str:

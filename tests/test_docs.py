@@ -266,7 +266,9 @@ def test_a_policy_is_added_as_the_page_says(tmp_path):
     call_fluidb("dse", "resnet50", "zc706", "-o", "r50-zc706", cwd=tmp_path)
     call_fluidb("latency", "r50-zc706", cwd=tmp_path)
     (tmp_path / "patient.py").write_text(policy)
-    assert run_shell(blocks("docs/extend.md", "sh")[0], tmp_path)
+    serving, debugging, *_ = blocks("docs/extend.md", "sh")
+    assert run_shell(serving, tmp_path)
+    assert "patient.py:patient:debug=on" in run_shell(debugging, tmp_path)
     run_scripts([script], tmp_path)
 
 
@@ -288,7 +290,7 @@ def test_a_paper_is_added_as_the_page_says(tmp_path):
     assert len(files) == 4
     for name, text in files:
         (tmp_path / name).write_text(text)
-    printed = run_shell(blocks("docs/extend.md", "sh")[1], tmp_path, run_fluidb)
+    printed = run_shell(blocks("docs/extend.md", "sh")[2], tmp_path, run_fluidb)
     assert "FluidB is faster than SERIAL" in printed
     made = {path.name for path in (tmp_path / "toy-results" / "toy").iterdir()}
     assert made == {
@@ -349,7 +351,7 @@ def test_the_map_of_rooms_is_the_tree():
 def test_the_questions_are_answered_by_the_source():
     page = (ROOT / "docs" / "architecture.md").read_text()
     answers = page[page.index("## Questions of new readers") : page.index("## Where something new goes")]
-    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 21
+    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 22
     places = re.findall(r"`([\w/]+\.py)`: `(\w+)`", answers)
     assert len(places) >= 20
     for file, name in places:
