@@ -118,8 +118,9 @@ def stepper(
     """
     several = None if in_one_queue(networks) else len(state.queues)
     own = scheduler.policy.decide
+    loop: Any = run_events
     if scheduler.debug:
-        decide, loop = _whole_numbers(watched(own)), run_events
+        decide = _whole_numbers(watched(own))
     else:
         decide, loop = _compiled(own, run_plain if terms is None else run_on_terms if several is None else run_several)
     by_address = short and is_jitted(decide) and _ours(decide)
