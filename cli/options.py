@@ -108,7 +108,7 @@ Required = Annotated[
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
 Models = Annotated[
-    str, argument("As of `fluidb measure`; of several networks one each, with commas between.", "MODEL[,MODEL,...]")
+    str, argument("As for `fluidb measure`; for several networks one each, with commas between.", "MODEL[,MODEL,...]")
 ]
 Inputs = Annotated[
     Path | None,

@@ -34,6 +34,7 @@ from fluidb.serving.policies import Policy
 from fluidb.tables.latency import LatencyTable, LayerUse, Reuse, SubNetEntry
 from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import strategies as st
+from schemas import check_output, widen_schema
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"
@@ -85,6 +86,8 @@ def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[st
         for stream in (out, err):
             stream.flush()
             found.append(Path(stream.name).read_text())
+    if "SCHEMAS" in os.environ and "--json" in command and found[0].startswith("{"):
+        {"check": check_output, "write": widen_schema}[os.environ["SCHEMAS"]](json.loads(found[0]))
     return subprocess.CompletedProcess(command, int(end.value.code or 0), *found)
 
 

@@ -27,7 +27,7 @@ MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__
 MODULES = [name for name in MODULES if name.split(".")[1:2] not in (["tests"], ["benchmarks"], ["__main__"])]
 
 
-DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".hpp", ".in", ".md", ".onnx", ".npz")
+DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".hpp", ".in", ".md", ".json", ".onnx", ".npz")
 
 
 def subpackages() -> list[str]:
@@ -91,17 +91,17 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
-    packages += [Path("dse/hardware/rtl"), Path("dse/hardware/rtl/engine"), Path("studies/scenarios")]
+    packages += [
+        Path("dse/hardware/rtl"),
+        Path("dse/hardware/rtl/engine"),
+        Path("studies/scenarios"),
+        Path("docs/schemas"),
+    ]
     wanted = {
         str("fluidb" / folder / path.name)
         for folder in packages
         for path in (ROOT / folder).iterdir()
-        if path.suffix == ".py"
-        or (
-            path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".cpp", ".hpp", ".in", ".md", ".onnx", ".npz")
-            and path.parent != ROOT
-        )
-        or path == ROOT / "__init__.pyi"
+        if path.suffix == ".py" or (path.suffix in DATA and path.parent != ROOT) or path == ROOT / "__init__.pyi"
     }
     assert held == wanted | {"fluidb/py.typed"}
     monkeypatch.chdir(tmp_path / "source")

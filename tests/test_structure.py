@@ -36,10 +36,6 @@ NAMED_TWICE = 0
 ONE_OR_SEVERAL = 10
 """Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
 
-LONG_LINES = 32
-"""Lines of prose in Markdown files beyond 100 characters; the aim is none."""
-
-
 ASKS_FIRST = re.compile("networks|several|Shared")
 ASKS = re.compile(r"isinstance\(.*\b(Networks\w+|Shared)\b|\b(networks|several) is (not )?None")
 """Questions whether there is one network or several."""
@@ -199,4 +195,4 @@ def long_lines(text: str) -> Iterator[int]:
 def test_prose_has_short_lines():
     long = [f"{file.relative_to(ROOT)}:{number}" for file in files(".md") for number in long_lines(file.read_text())]
 
-    assert len(long) <= LONG_LINES, long[:20]
+    assert long == []

@@ -26,7 +26,7 @@ def command(
     platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", "PLATFORM", **named(ENGINE))],
     measurements: Annotated[Path, argument("Measured times (`fluidb docs your-own`).", "FILE.csv")],
     hold_out: Annotated[
-        str | None, option("Networks that are predicted and not fitted; the error is theirs.", "NAME,NAME")
+        str | None, option("Networks that are predicted, not fitted; the error that is kept is theirs.", "NAME,NAME")
     ] = None,
     keep: Annotated[str | None, option("Constants that stay as they are.", "KEY,KEY")] = None,
     output: Annotated[Path | None, written("Write the engine with its constants.", "OUT.toml")] = None,

@@ -73,7 +73,7 @@ def subnets(
 ) -> None:
     """List the SubNets of a SuperNet, draw some, or pick some by size.
 
-    Each is a network of its own, SUPERNET:NAME, which every command takes. Sizes are those of
+    Each is a network of its own, SUPERNET:NAME, which every command takes. Sizes are with
     int8 weights (`fluidb docs sushi`).
     """
     from ...formats import check_free, write_file
@@ -212,7 +212,7 @@ class AddedExits:
 
     exits: Annotated[str | None, option(EXITS, "N|NAME,NAME")] = None
     head: Annotated[str | None, option(HEAD)] = None
-    classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None
+    classes: Annotated[int | None, option("Number of classes; the network's outputs if not given.", min=1)] = None
     rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R,R,...")] = None
     candidates: Annotated[
         bool, flag("Add exit candidates after every block (`fluidb docs exits`).", "--candidates")
@@ -245,7 +245,7 @@ def import_(
     format_: Annotated[str, option(FORMAT, "|".join(FORMATS), "--format", **offering(FORMATS))] = "auto",
     name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
     dims: Annotated[
-        list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE", "--dim")
+        list[str] | None, option("For onnx: the size of an open dimension. Repeatable.", "NAME=SIZE", "--dim")
     ] = None,
     *,
     added: AddedExits,
@@ -277,7 +277,7 @@ def exits_(
     network: NetworkName,
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
     at: Annotated[str | None, option(AT, "H1,H4,...|edgesp")] = None,
-    rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R,R,...")] = None,
+    rates: Annotated[str | None, option("Share of samples that leave at each exit; 0 if not given.", "R,R,...")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -29,7 +29,7 @@ class GoalOptions:
     precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%"
     slow: Annotated[str, option("Share of batches that may take longer than without exits.", "SHARE")] = "2%"
     guard: Annotated[str, option(GUARD, "bound|SHARE|none")] = "bound"
-    gain: Annotated[str, option("Share of the rest of its time that a later exit must save.", "SHARE")] = "2%"
+    gain: Annotated[str, option("Share of the time to the end that a later exit must save.", "SHARE")] = "2%"
     thresholds: ThresholdsTried = None
 
     def read(self, measure: Measure) -> ExitGoal:

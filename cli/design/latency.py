@@ -126,7 +126,7 @@ def _cores(made: LatencyTable) -> Iterator[str]:
             for kind, name in enumerate(made.cores.names)
         ],
     )
-    yield f"Of a core's transfers {percent(made.cores.contention)} wait for those of another at that time."
+    yield f"Of a core's transfers {percent(made.cores.contention)} wait while another core's move."
 
 
 def _rows(made: LatencyTable) -> Iterator[dict[str, Any]]:

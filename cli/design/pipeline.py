@@ -76,7 +76,7 @@ def _text(pipelined: ChosenSchedule, groups: int) -> Iterator[str]:
     yield facts(
         {
             "partition": f"{partition.network} on {len(partition.devices)} devices of {partition.cluster.name}",
-            "groups": f"{groups}, side by side: images/s are those of all of them" if groups > 1 else None,
+            "groups": f"{groups}, side by side: images/s are the sum of all" if groups > 1 else None,
             "one at a time": f"{groups / schedules.average_s:,.2f} images/s, {ms(schedules.alone_s)} to the end",
             "average": f"{ms(schedules.average_s)} over the exits" if len(partition.exits) > 1 else None,
             "chosen": f"{groups / chosen.mean_interval_s:,.2f} images/s, {ms(chosen.latency_s)} to the end: "

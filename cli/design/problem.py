@@ -74,7 +74,7 @@ class Search(DesignOptions):
         if self.weights is None or not self.weights.endswith(".json"):
             weights = parse_numbers(self.weights, "weights", float, "1,1,2, or a file whose name ends in .json")
             if weights and objective is Objective.LATENCY:
-                raise InputError("weights: the objective latency is that of b = 1 and takes none; leave them out")
+                raise InputError("weights: the objective latency has b = 1 only and takes none; leave them out")
             return {"weights": weights, "objective": objective}
         from ...tables.launches import read_launches
 

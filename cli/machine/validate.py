@@ -78,7 +78,7 @@ class RunOptions:
     """How the networks run on this machine."""
 
     networks: Annotated[
-        Path | None, option("What several models are served with, their file; times are measured anew.", "FILE")
+        Path | None, option("The networks that several models are served with; times are measured anew.", "FILE")
     ] = None
     inputs: Inputs = None
     exits: Ends = None

@@ -1,4 +1,4 @@
-"""``fluidb docs``: the pages of the documentation, which are installed with the package."""
+"""``fluidb docs``: pages of the documentation and schemas of outputs, which are installed with the package."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from ..options import argument
 from ..render import table
 
 PAGES = Path(__file__).parents[2] / "docs"
+SCHEMAS = PAGES / "schemas"
 
 
 def command(
     page: Annotated[
-        str | None, argument("A page; without one, all are listed.", "[PAGE]", **offering(partial(shipped, "docs")))
+        str | None,
+        argument(
+            "A page, or a schema; without one, all pages are listed.", "[PAGE]", **offering(partial(shipped, "docs"))
+        ),
     ] = None,
 ) -> None:
     """Show a page of the documentation.
 
     Help and messages name the pages, e.g. `fluidb docs policies`. To a terminal a page is printed laid out, elsewhere
-    as the Markdown that it is.
+    as the Markdown that it is. `fluidb docs fluidb.serve-sim-output/1` prints the JSON Schema of what `fluidb
+    serve-sim --json` prints.
     """
     from ...formats import InputError, did_you_mean
 
@@ -32,12 +37,14 @@ def command(
     if page is None:
         typer.echo(table(["page", "content"], [(name, _title(path)) for name, path in pages.items()], text=True))
         return
-    name = Path(page).name.removesuffix(".md")
-    if name not in pages:
-        hint = did_you_mean(name, pages, "`fluidb docs` lists them")
-        raise InputError(f'docs: expected a page of the documentation, found "{page}"; {hint}')
-    text = pages[name].read_text("utf-8")
-    if not sys.stdout.isatty():
+    schemas = {f"fluidb.{'/'.join(path.stem.rsplit('-', 1))}": path for path in SCHEMAS.glob("*.json")}
+    name = page if page.startswith("fluidb.") else Path(page).name.removesuffix(".md")
+    known = pages | schemas
+    if name not in known:
+        hint = did_you_mean(name, known, "`fluidb docs` lists the pages")
+        raise InputError(f'docs: expected a page, or the schema of an output, found "{page}"; {hint}')
+    text = known[name].read_text("utf-8")
+    if name in schemas or not sys.stdout.isatty():
         typer.echo(text, nl=False)
         return
     from rich.console import Console

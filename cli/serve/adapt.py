@@ -29,7 +29,7 @@ class AdaptOptions:
     policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame"
     window: Annotated[int, option(WINDOW, min=0)] = 100
     start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None
-    until: Annotated[str | None, option("When it is again as it was.", "DURATION")] = None
+    until: Annotated[str | None, option("When the load or the hardware is as before again.", "DURATION")] = None
     then_samples: Annotated[Path | None, option(THEN, "FILE")] = None
     then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None
 
@@ -100,7 +100,7 @@ def _text(adapted: AdaptationResult, policy: str, mean_latency_s: float) -> Iter
             "plan": f"{adapted.plan.network} on {adapted.plan.platform}, batches of {adapted.plan.batch}",
             "policy": policy,
             "requests": f"{len(adapted.arrival_s):,}",
-            "average latency": f"{ms(mean_latency_s)}, of which {ms(whole.average_s)} in a batch",
+            "average latency": f"{ms(mean_latency_s)}, with {ms(whole.average_s)} in a batch",
             "last of a batch": f"{ms(whole.tail_s)} after its start, on average",
             "precision": f"{percent(whole.precision)} of that without exits, {percent(adapted.plan.precision)} to keep",
             "slow batches": f"{percent(whole.slow_share)}, at most {percent(adapted.plan.slow)}, or "

@@ -48,7 +48,7 @@ class DrawnOptions:
     measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0
-    exits: Annotated[bool, flag("The network's own exits answer, though it has candidates, too.", "--exits")] = False
+    exits: Annotated[bool, flag("The network's own exits answer, and not its candidates.", "--exits")] = False
 
 
 @app.command()
@@ -64,9 +64,9 @@ def generate(
 ) -> None:
     """Draw answers from a model of samples of different difficulty.
 
-    For a network without measured answers. Its parameters were calibrated by
-    figures of the PAME paper (`fluidb docs exits`); the number of classes is
-    that of the network's heads.
+    For a network without measured answers. The parameters of the model were
+    calibrated by figures of the PAME paper (`fluidb docs exits`); the number of
+    classes is the one of the network's heads.
     """
     from ...formats import InputError, check_free
     from ...studies.answers import draw_log, find_exits

@@ -146,7 +146,7 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "makespan": ms(summary.makespan_s) if waiting else None,
         **({} if summary.saturation is None else _saturation(summary.saturation)),
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
-        "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
+        "average latency": f"{ms(summary.mean_latency_s)}, with {ms(summary.mean_wait_s)} in the queue",
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
         "95 % interval": "none, as this is one observation; `fluidb compare` repeats it" if waiting else sure,
         "any scheduler": None

@@ -83,7 +83,7 @@ def poisson(rate: Rate, drawn: ProcessOptions) -> None:
 
 def gamma(
     rate: Rate,
-    cv: Annotated[float, option("Standard deviation/mean of the gaps, 0.001 to 20; 1 is Poisson.", "RATIO")],
+    cv: Annotated[float, option("CV of the gaps (standard deviation / mean), 0.001 to 20; 1 is Poisson.", "RATIO")],
     drawn: ProcessOptions,
 ) -> None:
     """Write a trace with gamma gaps: regular to bursty."""
@@ -122,7 +122,7 @@ def cameras(
 
 def daily(
     rate: Rate,
-    peak_to_mean: Annotated[float, option("Rate at the peak/mean rate, 1 to 24.", "RATIO")],
+    peak_to_mean: Annotated[float, option("Rate at the peak, divided by the mean rate; 1 to 24.", "RATIO")],
     peak_hour: Annotated[float, option("Hour of the peak, 0 to 24; time zero is midnight.", "HOUR")],
     drawn: ProcessOptions,
 ) -> None:
@@ -151,7 +151,7 @@ def rescale(
     trace: Annotated[Path, argument("The trace to rescale.", "FILE")],
     *,
     rate: Annotated[float | None, option("Mean arrival rate to reach, by scaling all times.", "REQUESTS/S")] = None,
-    cv: Annotated[float | None, option("Standard deviation/mean of the gaps to reach.", "RATIO")] = None,
+    cv: Annotated[float | None, option("CV of the gaps to reach: standard deviation / mean.", "RATIO")] = None,
     made: TraceOutput,
 ) -> None:
     """Write a trace at another mean rate or burstiness."""

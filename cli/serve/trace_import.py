@@ -26,8 +26,12 @@ class ReadingOptions:
     """How the recording is read."""
 
     columns: Annotated[str | None, option(COLUMNS, "arrival=NAME,id=NAME,slo=NAME,exit=NAME")] = None
-    unit: Annotated[str | None, option("csv, jsonl: unit of times; iso: ISO 8601 timestamps.", "s|ms|us|ns|iso")] = None
-    delimiter: Annotated[str | None, option("csv: between columns; a comma if not given.", "CHARACTER")] = None
+    unit: Annotated[
+        str | None, option("For csv and jsonl: unit of times, or iso for ISO 8601 timestamps.", "s|ms|us|ns|iso")
+    ] = None
+    delimiter: Annotated[str | None, option("For csv: what separates columns; a comma if not given.", "CHARACTER")] = (
+        None
+    )
     seed: Annotated[int | None, option("azure-functions-2019: same seed, same arrivals within each minute.")] = None
 
 

@@ -161,7 +161,10 @@ def test_latency_of_a_board_says_that_an_npu_is_searched_first(fluidb: Run, more
         (["models", "xy"], 'unknown command "xy"; known: '),
         (["dse", "resnet5", "zc706"], 'unknown network "resnet5"; did you mean resnet50 or '),
         (["dse", "resnet50", "zc70"], 'unknown platform "zc70"; did you mean zc706 or '),
-        (["docs", "polices"], 'docs: expected a page of the documentation, found "polices"; did you mean policies?'),
+        (
+            ["docs", "polices"],
+            'docs: expected a page, or the schema of an output, found "polices"; did you mean policies?',
+        ),
         (["trace", "import", "burst", "x", "-o", "y"], 'unknown format "burst"; did you mean burstgpt?'),
         (["reproduce", "sush"], "expected all, a paper "),
         (["compare", "fig"], 'unknown scenario "fig"; did you mean fig'),

@@ -72,7 +72,7 @@ def _network(explanation: Explanation, b: int, top: int) -> Iterator[str]:
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
         **blocks(explanation.board_use),
-        f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
+        f"batch of {b}": f"{ms(time_s.sum())}; MACs are made in {totals[0]} % of it",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
     }
     if design.ideal_gop_s is not None:

@@ -54,7 +54,7 @@ def _text(roofline: Roofline, top: int) -> Iterator[str]:
     chip, (empty_s, time_s) = whole.accelerator, _totals(roofline)
     before, after = roofline.memory_bound(roofline.bytes_empty), roofline.memory_bound(roofline.bytes_resident)
     hit = whole.hit_ratio[roofline.subnet][roofline.state]
-    wait = f", of which {ms(roofline.exposed_s)} because shared weights are fetched first" if roofline.exposed_s else ""
+    wait = f", with {ms(roofline.exposed_s)} because shared weights are fetched first" if roofline.exposed_s else ""
     yield facts(
         {
             "SubNet": f"{whole.supernet}:{subnet.name}, {subnet.bytes / 1e6:.3f} MB, {subnet.macs / 1e9:.3f} GMAC",
