@@ -55,7 +55,7 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
     InputError
         If a design cannot be read, or all do not fit the board together.
     """
-    found, designs, taken = [], [], []
+    cores, designs, taken = [], [], []
     for folder, count in zip(folders, counts, strict=True):
         design, fbcb = read_design(folder)
         costs = layer_costs(design, fbcb)
@@ -65,9 +65,9 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
         by_stage_s = np.array([moved_s[stage == number].sum(axis=0) for number in stages])
         designs.append(design)
         taken.append(board_use_of(design, fbcb))
-        found.append(Core(str(design.tile), tabulate_latency(design, fbcb), by_stage_s, 1.0, count))
+        cores.append(Core(str(design.tile), tabulate_latency(design, fbcb), by_stage_s, 1.0, count))
     _check_board(folders, designs, taken, counts)
-    return found
+    return cores
 
 
 def _check_board(
@@ -132,17 +132,17 @@ def engine_cores(file: NetworkFile, path: AnyPath, engines: Sequence[Engine], co
     InputError
         If the network's file has faults.
     """
-    found = []
+    cores = []
     for engine, count in zip(engines, counts, strict=True):
         table, need = tabulate_engine(file, path, engine), needs(file, path, engine)
         stage = np.array([work.stage for work in need.works])
         moved_s = np.bincount(stage - 1, need.bytes / engine.bytes_per_s, len(table.exits))
         batch = np.arange(1, table.b_max + 1)
         table = table.model_copy(update={"measured": None})
-        found.append(
+        cores.append(
             Core(engine.name, table, np.outer(moved_s, batch).astype(np.float64), engine.share_of_memory, count)
         )
-    return found
+    return cores
 
 
 def tabulate_cores(cores: Sequence[Core]) -> LatencyTable:
@@ -214,8 +214,8 @@ def _check_alike(first: Core, other: Core) -> None:
     for what, of in alike.items():
         one, two = of(first), of(other)
         if one != two:
-            found = f", found {one} and {two}" if isinstance(one, str | int | float) else ", found other ones"
-            raise InputError(f"cores: {other.name}: expected the {what} of {first.name}{found}; make both alike")
+            both = f", found {one} and {two}" if isinstance(one, str | int | float) else ", found other ones"
+            raise InputError(f"cores: {other.name}: expected the {what} of {first.name}{both}; make both alike")
 
 
 def write_cores(table: LatencyTable, folder: AnyPath, *, replace: bool = False) -> LatencyTable:

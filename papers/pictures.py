@@ -245,7 +245,7 @@ def _said(item: Item) -> str:
     ]  # fmt: skip
     if medians:
         found.append(f"ours differ from the paper by {' and '.join(medians)}")
-    for quantity in () if found else _unique([row.quantity for row in item.rows])[:2]:
+    for quantity in () if found or item.picture == "matrix" else _unique([row.quantity for row in item.rows])[:2]:
         rows = [row for row in item.rows if row.quantity == quantity and row.of != "peak"]
         means = {name: np.mean([row.ours for row in rows if row.of == name]) for name in _unique([r.of for r in rows])}
         if len(means) > 1:

@@ -95,7 +95,7 @@ class DesignTable(Table):
 
 
 def tabulate_design(
-    network: Network | AnyPath, platform: Board | AnyPath, options: SearchOptions, found: SearchResult
+    network: Network | AnyPath, platform: Board | AnyPath, options: SearchOptions, result: SearchResult
 ) -> tuple[DesignTable, FbcbTable]:
     """Make the tables of a search.
 
@@ -103,7 +103,7 @@ def tabulate_design(
     ----------
     network, platform, options
         As for :func:`.search.search`.
-    found : SearchResult
+    result : SearchResult
         Its result.
 
     Returns
@@ -115,7 +115,7 @@ def tabulate_design(
     """
     network, platform = as_network(network), as_board(platform)
     counted = platform.states(ENERGY_KEYS)
-    evaluator, tile = Evaluator(network, platform, options), found.best.tile
+    evaluator, tile = Evaluator(network, platform, options), result.best.tile
     cost, choice = evaluator.evaluate(tile)
     ideal = None
     if options.overlap is Overlap.TILES:
@@ -128,7 +128,7 @@ def tabulate_design(
         gop_s=cost.gop_s[0].tolist(),
         ideal_gop_s=ideal,
         energy_j=cost.energy_j[0].tolist() if counted else None,
-        **found._asdict(),
+        **result._asdict(),
     )
     names = [layer.name for layer in network.layers if layer.gemm]
     blocks = choice.blocks if options.overlap is Overlap.TILES else None

@@ -205,17 +205,17 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int | None) -> Iterator[Result]:
-    """Results of a task for each item, in the order in which they end."""
-    threads = min(threads or available_threads(), len(items))
+def on_threads(task: Callable[[int], Result], numbers: Sequence[int], threads: int | None) -> Iterator[Result]:
+    """Results of a task for each number, in the order in which they end."""
+    threads = min(threads or available_threads(), len(numbers))
     if threads <= 1:  # needs no pool
-        yield from map(task, items)
+        yield from map(task, numbers)
         return
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
     pool = ThreadPoolExecutor(threads)
     try:
-        for future in as_completed([pool.submit(task, item) for item in items]):
+        for future in as_completed([pool.submit(task, number) for number in numbers]):
             yield future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels

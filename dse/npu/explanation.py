@@ -84,13 +84,13 @@ class Explanation:
     @property
     def best_fixed(self) -> FixedConfiguration | None:
         """The best single configuration for all layers and batches; ``None`` if the engine has no choice at all."""
-        return max((item for item in self.fixed if item.single), key=lambda item: item.mean_gop_s, default=None)
+        return max((fixed for fixed in self.fixed if fixed.single), key=lambda fixed: fixed.mean_gop_s, default=None)
 
     def runner_up(self, index: int) -> list[Configuration | None]:
         """The best configuration of a layer but the chosen one, by batch; ``None`` where there is no other."""
         pairs = self.chosen[index] or repeat(None)
         return [
-            next((item for item in column if item[:2] != pair), None)
+            next((choice for choice in column if choice[:2] != pair), None)
             for pair, column in zip(pairs, self.candidates[index], strict=False)
         ]
 
@@ -114,7 +114,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
     samples = int(design.options.samples_side_by_side(design.network, platform, design.tile.array)[0])
     engine = schedule.engine_times(platform.port, float(design.tile.T_P), samples, rate)
-    found: list[list[list[Configuration]]] = []
+    by_product: list[list[list[Configuration]]] = []
     for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]
         if overlap is Overlap.PAPER:
@@ -130,16 +130,16 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
         for taken, _, code, B_R, b, moved in sorted(zip(*(column.ravel().tolist() for column in columns), strict=True)):
             if taken == np.inf:
                 continue  # more samples side by side than the engine can have
-            item = Configuration(K_NAMES[code], B_R, taken / platform.clock_hz, moved * platform.word_bits / 8)
-            batches[b - 1].append(item)
-        found.append(batches)
-    return [found[row] for row in rows]
+            choice = Configuration(K_NAMES[code], B_R, taken / platform.clock_hz, moved * platform.word_bits / 8)
+            batches[b - 1].append(choice)
+        by_product.append(batches)
+    return [by_product[row] for row in rows]
 
 
 def _least_s(column: list[Configuration], k: str | None, rule: str | None) -> float:
     """The least time of a layer and batch if ``k`` or the samples down the rows are fixed; infinite if none fits."""
-    B_R = {None: None, "1": 1, "b": max(item.B_R for item in column)}[rule]
-    allowed = [item.time_s for item in column if k in (None, item.k) and B_R in (None, item.B_R)]
+    B_R = {None: None, "1": 1, "b": max(choice.B_R for choice in column)}[rule]
+    allowed = [choice.time_s for choice in column if k in (None, choice.k) and B_R in (None, choice.B_R)]
     return min(allowed, default=np.inf)
 
 

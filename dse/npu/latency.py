@@ -61,7 +61,7 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
         "batch_padding_s": parts[Cause.BATCH_PADDING],
         "memory_bound_s": np.sum([parts[cause] for cause in WAITING], axis=0),
     }
-    found = []
+    uses = []
     if costs.energy_j is not None:
         tables["energy_j"] = costs.energy_j
     for group in layer_groups(network.layers):
@@ -70,12 +70,12 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
         if not columns["time_s"][0]:
             continue  # the pool of a head, if the traffic of pools does not count
         macs = first.gemm.macs if first.gemm else 0
-        found.append(
+        uses.append(
             LayerUse(
                 name=first.name, stage=first.stage, role="head" if first.in_head else "backbone", macs=macs, **columns
             )
         )
-    return found
+    return uses
 
 
 def write_latency(folder: AnyPath) -> LatencyTable:

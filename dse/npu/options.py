@@ -67,10 +67,10 @@ class SearchOptions(Strict):
     @model_serializer(mode="wrap")
     def _without_a_buffer(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A file has no key for a buffer that the design does not have, and no V where it is 1."""
-        found = {key: value for key, value in write(self).items() if key != "persistent_mbit" or value}
-        if self.tile and "tile" in found:
-            found["tile"] = self.tile.stated
-        return found
+        written = {key: value for key, value in write(self).items() if key != "persistent_mbit" or value}
+        if self.tile and "tile" in written:
+            written["tile"] = self.tile.stated
+        return written
 
     @model_validator(mode="before")
     @classmethod

@@ -24,11 +24,11 @@ def search_persistent(
 ) -> tuple[Sizes, int]:
     """Search the best NPU for each size of a buffer in which the weights of the first layers stay."""
     whole = options.limits.confine(platform).on_chip_mbit
-    found: Sizes = []
+    sizes: Sizes = []
     for step in range(STEPS):
         size = options.model_copy(update={"persistent_mbit": whole * step / STEPS})
-        found.append((size, search(network, platform, size, **settings)))
+        sizes.append((size, search(network, platform, size, **settings)))
         if progress:
             progress(step + 1, STEPS)
-    best = np.array([result.best.objective for _, result in found])
-    return found, int(OBJECTIVES[options.objective].losses(best).argmin())
+    best = np.array([result.best.objective for _, result in sizes])
+    return sizes, int(OBJECTIVES[options.objective].losses(best).argmin())

@@ -154,12 +154,11 @@ COUNTS: dict[Resource, Callable[[Demand], Any]] = {
 """How each resource is counted."""
 
 GROWING: dict[Resource, Callable[[Demand], Any]] = {
-    Resource.BUFFER_BITS: COUNTS[Resource.BUFFER_BITS],
     Resource.LUTS: lambda demand: demand.parts.total_luts,
     Resource.FLIP_FLOPS: lambda demand: demand.parts.total_flip_flops,
     Resource.FITTED_LUTS: COUNTS[Resource.FITTED_LUTS],
 }
-"""What no larger size takes less of, T_R included: small banks are left out, because larger ones move into blocks."""
+"""What no larger size takes less of, beside DSPs and bits: small banks, which move into blocks, are left out."""
 
 
 def counts_logic(board: Board) -> bool:

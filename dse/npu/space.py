@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...formats import InputError
 from .resources import COUNTS, GROWING, LOGIC, Demand, Resource, Supply, board_use, most_rows
 from .side_by_side import by_banks
-from .tiles import Tile, Tiles, with_rows
+from .tiles import Tile, Tiles
 
 Ints = NDArray[np.int64]
 
@@ -110,31 +110,44 @@ class DesignSpace:
         """The fault of a board that no design fits."""
         return InputError(_refusal(self._supply))
 
+    def _largest(self, one: Ints, other: Ints | int) -> Ints:
+        """The largest third size with which the buffers fit in bits: T_R, T_P and T_C count alike."""
+        board = self._supply.board
+        words = board.on_chip_bits // (2 * board.word_bits)
+        return (words - one * other) // (one + other)
+
     def _most_columns(self, V: int) -> Ints:
         """The largest T_C of each T_P with which a design of the fewest rows fits, small banks not counted."""
         supply = self._supply
-        most_samples = by_banks(supply.board.port.words, V)
         growing = {resource: most for resource, most in supply.most.items() if resource in GROWING}
-        T_P = np.arange(1, supply.board.macs_per_cycle // V + 1)
-        low, high = np.zeros_like(T_P), supply.board.macs_per_cycle // (V * T_P) + 1  # by DSPs
+        macs = supply.board.macs_per_cycle // V
+        T_P = np.arange(1, macs + 1)
+        most = np.maximum(np.minimum(macs // T_P, self._largest(T_P, FEWEST_ROWS)), 0)  # by DSPs and by bits
+        if growing or supply.needed.samples > 1:
+            most = self._most_by(growing, T_P, most, V)
+        if Resource.BLOCK_RAMS in supply.most:  # small banks of any other design need no block
+            most = most * (most_rows(supply.board, np.array([[FEWEST_ROWS], [1], [1], [V]])) > 0)
+        return most[most > 0]
+
+    def _most_by(self, growing: dict[Resource, float], T_P: Ints, most: Ints, V: int) -> Ints:
+        """The largest T_C up to ``most``, or 0, by resources that grow with it and by samples side by side."""
+        supply, most_samples = self._supply, by_banks(self._supply.board.port.words, V)
+        low, high = np.zeros_like(most), most + 1
         tiles = np.stack(np.broadcast_arrays(FEWEST_ROWS, T_P, high, V))
         while np.any(high - low > 1):
             middle = tiles[2] = (low + high) // 2
             fits = supply.demand(tiles).within(growing, GROWING) & (supply.needed.by(tiles) <= most_samples)
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        if Resource.BLOCK_RAMS in supply.most:  # small banks of any other design need no block
-            low = low * (most_rows(supply.board, np.array([[FEWEST_ROWS], [1], [1], [V]])) > 0)
-        return low[low > 0]
+        return low
 
     def _with_most_rows(self, T_P: Ints, T_C: Ints, V: Ints | int) -> Tiles:
         """Designs with the largest even T_R whose buffers fit in bits and in blocks, or 0."""
-        board = self._supply.board
-        words = board.on_chip_bits // (2 * board.word_bits)
-        tiles = np.stack(np.broadcast_arrays((words - T_P * T_C) // (T_P + T_C), T_P, T_C, V))
-        most = tiles[0]
+        tiles = np.empty((4, T_P.size), np.int64)
+        tiles[0], tiles[1], tiles[2], tiles[3] = self._largest(T_P, T_C), T_P, T_C, V
         if Resource.BLOCK_RAMS in self._supply.most:
-            most = most_rows(board, tiles)
-        return with_rows(tiles, most - most % 2)
+            tiles[0] = most_rows(self._supply.board, tiles)
+        tiles[0] -= tiles[0] % 2
+        return tiles
 
     def boxes(self) -> Ints:
         """Boxes that together hold every design once; within one, T_P and T_C differ by less than a fifth."""

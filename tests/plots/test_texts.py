@@ -194,6 +194,8 @@ def test_who_has_least_is_a_sentence_and_a_bound_is_no_contender():
     rows = [Row("time", name, "here", "ms", value) for name, value in (("A", 2.0), ("B", 1.0), ("peak", 0.5))]
     title = draw(Item("m", "M", [], rows, picture="bars"), {}).get_suptitle()
     assert title == "B has the lowest time on average, A the highest.\nM"
+    fields = [Row("time", name, "here", "ms", 1.0, x=1.0) for name in ("A", "B")]
+    assert draw(Item("m", "M", [], fields, picture="matrix"), {}).get_suptitle() == "Computed by us.\nM"
 
 
 def test_pictures_that_ship_have_no_formulas():

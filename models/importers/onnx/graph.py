@@ -207,9 +207,9 @@ def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
 
 def _check_known(graph: onnx.GraphProto, path: Path) -> None:
     """Refuse nodes that are not understood, and too many of them."""
-    for what, items, most in (("nodes", graph.node, MAX_NODES), ("outputs", graph.output, MAX_OUTPUTS)):
-        if len(items) > most:
-            raise InputError(f"{path}: expected at most {most} {what}, found {len(items)}")
+    for what, entries, most in (("nodes", graph.node, MAX_NODES), ("outputs", graph.output, MAX_OUTPUTS)):
+        if len(entries) > most:
+            raise InputError(f"{path}: expected at most {most} {what}, found {len(entries)}")
     faults = []
     for node in graph.node:
         if node.domain not in _OWN or node.op_type not in KNOWN:

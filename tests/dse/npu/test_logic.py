@@ -249,9 +249,13 @@ def test_a_limit_is_of_the_engine_and_with_the_paper_of_its_fit():
     assert taken is not None
     assert taken.luts is not None
     assert taken.total_luts <= 80_000
-    paper = SearchOptions(b_max=2, overlap=Overlap.PAPER, limits=Limits(max_luts=170_000))
-    _, T_P, T_C, _ = search(network, ZC706, paper).best.tile
-    assert 153_000 + 18.1 * T_C * (T_P - 1) <= 170_000
+    paper = SearchOptions(b_max=2, overlap=Overlap.PAPER)
+    limited = paper.model_copy(update={"limits": Limits(max_luts=160_000)})
+    luts = []
+    for options in (paper, limited):
+        _, T_P, T_C, _ = search(network, ZC706, options).best.tile
+        luts.append(153_000 + 18.1 * T_C * (T_P - 1))
+    assert luts[1] <= 160_000 < luts[0]
 
 
 def test_boards_whose_words_the_engine_has_not_are_counted_without_it():
