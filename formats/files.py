@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from errno import EINVAL
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
@@ -23,7 +24,7 @@ MAX_BYTES = 16 * 2**20
 
 def unreadable(path: AnyPath, error: OSError) -> InputError:
     """The fault of a file that the system refuses to read."""
-    if Path(path).is_dir():
+    if os.path.isdir(path):  # noqa: PTH112  Path.is_dir fails where a name is too long
         return InputError(f"{path}: expected a file, found a folder; name the file")
     return InputError(f"{path}: could not be read ({error.strerror or error})")
 
@@ -54,6 +55,14 @@ def keep_pipes() -> Iterator[None]:
             _KEPT.reset(before)
 
 
+def status_of(path: AnyPath) -> os.stat_result:
+    """What the system knows of a file; ``OSError`` also where no file can have such a name."""
+    try:
+        return Path(path).stat()
+    except ValueError as error:  # a null byte, which a TOML file can write
+        raise OSError(EINVAL, str(error)) from None
+
+
 @contextmanager
 def open_input(path: AnyPath, max_bytes: int | None = None) -> Iterator[BinaryIO]:
     """Open a file to read, also from its start again; what a pipe holds is copied first.
@@ -75,7 +84,7 @@ def open_input(path: AnyPath, max_bytes: int | None = None) -> Iterator[BinaryIO
     OSError
         If the system refuses.
     """
-    status = Path(path).stat()
+    status = status_of(path)
     if not stat.S_ISFIFO(status.st_mode):
         with Path(path).open("rb") as file:
             yield file
@@ -106,7 +115,11 @@ def _copied(path: AnyPath, max_bytes: int | None) -> BinaryIO:
 
 def is_input(path: AnyPath) -> bool:
     """Whether there is a file at a path, or a pipe in the place of one."""
-    return Path(path).is_file() or Path(path).is_fifo()
+    try:
+        kind = status_of(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(kind) or stat.S_ISFIFO(kind)
 
 
 def read_bytes(path: AnyPath, max_bytes: int, hint: str = "", missing: str = "") -> bytes:

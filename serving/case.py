@@ -66,7 +66,7 @@ class Case:
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """The replay of these runs."""
         sent = int(run.clock.arrived)
-        offered = self.offered.first(self._with_all(sent))
+        offered = self.offered.first(sent)
         uses = tuple(self._use(number, run, until_s) for number in range(len(self.networks)))
         requests: Any = run.work.requests._make(column[:sent] for column in run.work.requests)
         last = np.array([len(case.table.exits) for case in self.networks])[offered.network]
@@ -81,16 +81,6 @@ class Case:
             runs_of(run.record, int(run.clock.run_members)) if recorded else None,
             ON_DEADLINE[self.scheduler.on_deadline], left_s, refused,
         )  # fmt: skip
-
-    def _with_all(self, sent: int) -> int:
-        """The number of requests that were sent, among them one of each network."""
-        missing = np.flatnonzero(np.bincount(self.offered.network[:sent], minlength=len(self.networks)) == 0)
-        if missing.size:
-            names = ", ".join(self.offered.names[number] for number in missing)
-            raise InputError(
-                f"networks: expected a request of every network before the end, found none of {names}; serve for longer"
-            )
-        return sent
 
     def _use(self, number: int, run: LoopRun, until_s: float) -> DeviceUse:
         """The use of the device by a network."""
@@ -224,7 +214,7 @@ def _check_policy(scheduler: Scheduler, table: LatencyTable, traffic: Traffic, l
             f"policy {scheduler.spec}: dispatch: expected a latency table of several cores, found one of "
             f"{table.platform}; make one with `fluidb latency --cores`, or leave dispatch out"
         )
-    last_s = float(traffic.trace.arrival_s[-1])
+    last_s = float(traffic.trace.arrival_s.max(initial=0.0))
     if np.spacing(last_s) > 1e-3 * least_s:
         raise InputError(
             f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "

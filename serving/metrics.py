@@ -300,14 +300,18 @@ def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
 
 
 class Figures(NamedTuple):
-    """The figures of all requests together, and of each network that has a name, over the span of all."""
+    """The figures of all requests together, and of each network that has a name and a request, over the span of all."""
 
     whole: Summary
     networks: dict[str, Summary]
 
     def of(self, network: str | None) -> Summary:
         """The figures of a network, or of all requests."""
-        return self.whole if network is None else self.networks[network]
+        if network is None:
+            return self.whole
+        if network not in self.networks:
+            raise InputError(f'network: expected a request of "{network}", of which a figure is required, found none')
+        return self.networks[network]
 
 
 def summarise(replay: Replay) -> Summary:
@@ -337,15 +341,19 @@ def figures_of(replay: Replay) -> Figures:
     Returns
     -------
     Figures
-        The figures of all requests, and of the requests of each network that has a name.
+        The figures of all requests, and of the requests of each network that has a name and a request.
     """
     span = float(replay.traffic.trace.arrival_s[0]), replay.end_s
-    parts = [_summary(part, *span) for part in replay.by_network]
-    whole = parts[0] if len(parts) == 1 else _summary(replay, *span)
-    networks = {name: part for name, part in zip(replay.names, parts, strict=True) if name}
+    parts = {
+        name: _summary(part, *span)
+        for name, part in zip(replay.names, replay.by_network, strict=True)
+        if len(part.traffic)
+    }
+    whole = next(iter(parts.values())) if len(replay.uses) == 1 else _summary(replay, *span)
+    networks = {name: part for name, part in parts.items() if name}
     if not networks:
         return Figures(whole, networks)
-    return Figures(replace(whole, fairness=jain([1.0 - part.violation_rate for part in parts])), networks)
+    return Figures(replace(whole, fairness=jain([1.0 - part.violation_rate for part in networks.values()])), networks)
 
 
 def jain(values: Sequence[float]) -> float:

@@ -265,11 +265,22 @@ class DeviceTraffic:
         return cls((name,), np.zeros(len(traffic), np.int64), (traffic,), traffic, (seed,))
 
     def first(self, count: int) -> DeviceTraffic:
-        """The first requests; each network must have one."""
+        """The first requests."""
         network = self.network[:count]
         numbers = np.bincount(network, minlength=len(self.names)).tolist()
         parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
         return replace(self, network=network, parts=parts, whole=self.whole.first(count))
+
+    def with_each(self) -> DeviceTraffic:
+        """The requests, where each network has one: a comparison needs figures of each."""
+        missing = [name for name, part in zip(self.names, self.parts, strict=True) if not len(part)]
+        if missing:
+            named = ", ".join(f'"{name}"' for name in missing)
+            raise InputError(
+                f"{self.whole.trace.source or 'trace'}: network: expected a request of every network that is compared, "
+                f"found none of {named}; leave it out of the file of networks, or serve more requests"
+            )
+        return self
 
     def part(self, number: int) -> DeviceTraffic:
         """The requests of one network."""
@@ -332,7 +343,7 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     Raises
     ------
     InputError
-        If a request states a network that there is not, a network has no request, or a part does not fit its network.
+        If a request states a network that there is not, or a part does not fit its network.
     """
     check_networks(networks)
     if not networks[0].name:  # what the only network draws has the seed of the study
@@ -345,13 +356,6 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     number_of, parts, faults = network_of(trace, networks, random), [], []
     for number, network in enumerate(networks):
         here = np.flatnonzero(number_of == number)
-        if not here.size:
-            faults.append(
-                f"{trace.source or 'trace'}: network: expected a request of every network that is served, as its "
-                f'figures need one, found none of "{network.name}"; leave this network out of the file of networks, '
-                + ("or serve more requests or a larger share of it" if trace.network is None else "or add a request")
-            )
-            continue
         try:
             parts.append(_own_traffic(network, requests, replace(trace.at(here), network=None), seeds[number]))
         except InputError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba.extending import is_jitted
@@ -117,9 +117,8 @@ def stepper(
     """
     several = None if in_one_queue(networks) else len(state.queues)
     own = scheduler.policy.decide
-    if scheduler.debug:
-        decide, loop = _whole_numbers(watched(own)), run_events
-    else:
+    decide, loop = _whole_numbers(watched(own)), cast("Any", run_events)
+    if not scheduler.debug:
         decide, loop = _compiled(own, PLAIN if terms is None else WITH_TERMS if several is None else WITH_QUEUES)
     by_address = short and is_jitted(decide) and _ours(decide)
     policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide

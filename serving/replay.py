@@ -56,7 +56,7 @@ def simulate(
     Raises
     ------
     InputError
-        If a network has no request in time, tables are of several devices, or the policy broke its contract.
+        If no request arrives in time, tables are of several devices, or the policy broke its contract.
     """
     networks = as_served(table)
     if isinstance(traffic, Trace):
@@ -69,23 +69,18 @@ def simulate(
             f"traffic: expected requests of {len(networks)} networks, found some of {len(offered.parts)}; make them "
             "with prepare_requests"
         )
-    _check_end(offered, until_s)
+    _check_end(offered.whole, until_s)
     if offered.whole.think_s is None:
         offered = offered.first(int(np.searchsorted(offered.whole.trace.arrival_s, until_s, side="left")))
     replay = _replay(networks, offered, scheduler, until_s, None, progress)
     return record_runs(replay, networks, scheduler) if record else replay
 
 
-def _check_end(offered: DeviceTraffic, until_s: float) -> None:
-    """Refuse an end before the first request of each network; with clients, before the first request."""
-    think_s, clients = offered.whole.think_s, offered.whole.clients
-    for name, part in zip(offered.names, offered.parts, strict=True):
-        first_s = float(part.trace.arrival_s[0] if think_s is None else think_s[:clients].min())
-        if first_s >= until_s:
-            of = f' of "{name}"' if name else ""
-            raise InputError(
-                f"until: expected a time after the first arrival{of} at {first_s:g} s, found {until_s:g} s"
-            )
+def _check_end(whole: Traffic, until_s: float) -> None:
+    """Refuse an end before the first request; with clients, before one can have sent it."""
+    first_s = float(whole.trace.arrival_s[0] if whole.think_s is None else whole.think_s[: whole.clients].min())
+    if first_s >= until_s:
+        raise InputError(f"until: expected a time after the first arrival at {first_s:g} s, found {until_s:g} s")
 
 
 def record_runs(replay: Replay, networks: Sequence[ServedNetwork], scheduler: Scheduler) -> Replay:

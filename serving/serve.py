@@ -29,7 +29,7 @@ class MeasuredEnd(NamedTuple):
 
 
 class NetworkFigures(NamedTuple):
-    """Figures of a network that has a name."""
+    """Figures of a network that has a name and a request."""
 
     name: str
     summary: Summary  # over the span of all requests
@@ -49,7 +49,7 @@ class ServeResult:
     summary : Summary
         The figures of all requests.
     networks : tuple of NetworkFigures
-        The figures of each network that has a name.
+        The figures of each network that has a name and a request.
     unavoidable_violations : int or None
         Violations that no scheduler prevents: of several networks those that each has even alone; ``None`` with clients
         that wait, who send other requests under another.
@@ -78,7 +78,7 @@ class ServeResult:
         networks = tuple(
             NetworkFigures(name, figures.networks[name], bound)
             for name, bound in zip(replay.names, bounds, strict=True)
-            if name
+            if name in figures.networks
         )
         return cls(policy, replay, figures.whole, networks, unavoidable, judge_all(requirements, figures))
 

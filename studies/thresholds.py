@@ -211,7 +211,7 @@ def sweep_thresholds(
             network if level is None else replace(network, threshold=level)
             for network, level in zip(served, levels, strict=True)
         ]
-        runs.append(figures_of(simulate(there, prepare_requests(there, given, trace), scheduler)))
+        runs.append(figures_of(simulate(there, prepare_requests(there, given, trace).with_each(), scheduler)))
         if progress is not None:
             progress(done, len(chosen))
     swept = [

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ..formats import InputError, open_input, shown, unreadable
+from ..formats.files import status_of
 
 BATCH = 1024
 """ImportedRows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
@@ -115,7 +116,7 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
             tally.held.seek(0)
             yield tally.held
             return
-        if stat.S_ISCHR(path.stat().st_mode):
+        if stat.S_ISCHR(status_of(path).st_mode):
             raise InputError(f"{path}: expected a file, found a device")
         with open_input(path) as file:
             yield file

@@ -35,6 +35,7 @@ from ..render import (
 )
 
 if TYPE_CHECKING:
+    from ...serving.metrics import Summary
     from ...serving.saturation import Saturation
     from ...serving.serve import NetworkFigures, ServeResult
     from ...serving.subnets import SubNetSummary
@@ -88,15 +89,11 @@ def command(
 
 def record_of(served: ServeResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
-    replay = served.replay
+    replay, figures = served.replay, {own.name: own for own in served.networks}
     networks = [
-        {
-            "name": figures.name,
-            "network": use.table.network,
-            **figures.summary.record(),
-            "unavoidable_violations": figures.unavoidable_violations,
-        }
-        for figures, use in zip(served.networks, replay.uses, strict=bool(served.networks))
+        {"name": name, "network": use.table.network, **_network_record(figures.get(name))}
+        for name, use in zip(replay.names, replay.uses, strict=True)
+        if name
     ]
     record = {
         "policy": served.policy,
@@ -110,6 +107,13 @@ def record_of(served: ServeResult, slo: str | None) -> dict[str, object]:
         **_ends_record(served),
     }
     return record | ({"networks": networks} if networks else {})
+
+
+def _network_record(own: NetworkFigures | None) -> dict[str, object]:
+    """The JSON of the figures of a network; one without a request has none."""
+    if own is None:
+        return {"requests": 0}
+    return {**own.summary.record(), "unavoidable_violations": own.unavoidable_violations}
 
 
 def _ends_record(served: ServeResult) -> dict[str, object]:
@@ -214,26 +218,27 @@ def _networks_text(served: ServeResult) -> Iterator[str]:
     assert summary.fairness is not None
     told = "of the networks' shares of requests in time, by Jain's index"
     yield facts({"between networks": served.replay.between, "fairness": f"{percent(summary.fairness)}, {told}"})
-    columns: dict[str, Callable[[NetworkFigures], str | None]] = {
-        "network": lambda network: network.name,
-        "requests": lambda network: f"{network.summary.requests:,}",
-        "share": lambda network: percent(network.summary.requests / summary.requests, 1),
-        "average": lambda network: ms(network.summary.mean_latency_s),
-        "p99": lambda network: ms(network.summary.percentile("p99").latency_s),
-        "violations": lambda network: percent(network.summary.violation_rate),
-        "refused": lambda network: None if (part := network.summary.admission) is None else percent(part.refused_rate),
-        "dropped": lambda network: (
+    columns: dict[str, Callable[[Summary], str | None]] = {
+        "requests": lambda own: f"{own.requests:,}",
+        "share": lambda own: percent(own.requests / summary.requests, 1),
+        "average": lambda own: ms(own.mean_latency_s),
+        "p99": lambda own: ms(own.percentile("p99").latency_s),
+        "violations": lambda own: percent(own.violation_rate),
+        "refused": lambda own: None if own.admission is None else percent(own.admission.refused_rate),
+        "dropped": lambda own: (
             None
-            if served.replay.on_deadline == "serve" or (late := network.summary.deadlines) is None
-            else percent(late.dropped_rate)
+            if served.replay.on_deadline == "serve" or own.deadlines is None
+            else percent(own.deadlines.dropped_rate)
         ),
-        "accuracy": lambda network: None if (share := network.summary.accuracy) is None else percent(share),
-        "samples": lambda network: f"{network.summary.mean_batch:.2f}",
-        served.replay.uses[0].table.machine: lambda network: percent(network.summary.busy_share, 1),
+        "accuracy": lambda own: None if own.accuracy is None else percent(own.accuracy),
+        "samples": lambda own: f"{own.mean_batch:.2f}",
+        served.replay.uses[0].table.machine: lambda own: percent(own.busy_share, 1),
     }
-    rows = [[cell(network) for cell in columns.values()] for network in served.networks]
+    nothing = ["0", *[None] * (len(columns) - 1)]
+    cells = {name: [cell(own) for cell in columns.values()] for name, own, _ in served.networks}
+    rows = [[name, *cells.get(name, nothing)] for name in served.replay.names]
     known = [k for k, column in enumerate(zip(*rows, strict=True)) if any(cell is not None for cell in column)]
-    yield table([list(columns)[k] for k in known], [[row[k] or "" for k in known] for row in rows])
+    yield table([["network", *columns][k] for k in known], [[row[k] or "" for k in known] for row in rows])
 
 
 def text_of(served: ServeResult) -> Iterator[str]:

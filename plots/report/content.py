@@ -196,7 +196,7 @@ def make_report(
     if requests is not None:
         trace = requests.read()
         for shown in report.designs:
-            traffic = prepare_requests(shown.networks, requests, trace)
+            traffic = prepare_requests(shown.networks, requests, trace).with_each()
             schedulers = [scheduler_on(shown.networks, policy) for policy in policies]
             shown.served.extend(serve(shown.networks, traffic, schedulers, requirements))
     return report

@@ -10,6 +10,7 @@ import pytest
 from builders import DATA, Run, lines
 from fluidb.formats import InputError
 from fluidb.serving import Requests, ServedNetwork, serve
+from fluidb.serving.networks import read_networks
 from fluidb.tables import read_latency
 from fluidb.traffic import poisson, read_trace, write_trace
 
@@ -183,10 +184,6 @@ BAD: dict[str, tuple[list[object], str]] = {
         [*SERVE[:2], "--trace", "cars.csv"],
         'cars.csv: row 2: network: expected one of people, goods, found "cars" (and 1 more rows)',
     ),
-    "network without requests": (
-        [*SERVE[:2], "--trace", "goods.csv"],
-        '"people"; leave this network out of the file of networks, or add a request',
-    ),
     "requirement of an unknown network": (
         [*SERVE, "--require", "p99[cars] <= 1ms"],
         '--require: unknown network "cars" in "p99[cars] <= 1ms"; known: people, goods',
@@ -215,7 +212,7 @@ BAD: dict[str, tuple[list[object], str]] = {
     "thresholds of no network": ([*SERVE, "--threshold", "0.5"], "--threshold: expected one network"),
     "stopped too early": (
         [*SERVE, "--until", "1us"],
-        'until: expected a time after the first arrival of "people" at ',
+        "until: expected a time after the first arrival at ",
     ),
 }
 
@@ -237,3 +234,37 @@ def test_tables_of_two_devices_are_refused(tiny_design: Path) -> None:
     requests = Requests(trace=poisson(8000, 50, 1), slo_s=1.0)
     with pytest.raises(InputError, match=r'network "b": expected a latency table of pocket.*found one of elsewhere'):
         serve(networks, requests, "fluid")
+
+
+def test_a_network_without_a_request_is_served_and_has_no_figures(fluidb: Run, folder: Path) -> None:
+    """All others fare as if it were not there, but for the draws of several."""
+    (folder / "people.csv").write_text("request_id,arrival_s,network\n0,1.0,people\n1,2.0,people\n")
+    serve = [*SERVE[:2], "--trace", "people.csv"]
+    found = json.loads(fluidb(*serve, "--json", "--policy", "fluid:on_deadline=drop").stdout)
+    people, goods = found["networks"]
+    assert goods == {"name": "goods", "network": "tiny", "requests": 0}
+    assert (found["requests"], people["requests"], found["fairness"]) == (2, 2, 1.0)
+    assert people["mean_latency_s"] == found["mean_latency_s"] > 0
+    rows = [line.split() for line in fluidb(*serve).stdout.splitlines()]
+    assert ["goods", "0"] in rows
+    stopped = json.loads(fluidb(*serve, "--until", "1.5s", "--json").stdout)
+    assert [network["requests"] for network in stopped["networks"]] == [1, 0]
+    (line,) = lines(fluidb(*serve, "--require", "p99[goods] <= 1ms"))
+    assert line.endswith('network: expected a request of "goods", of which a figure is required, found none')
+
+
+def test_a_comparison_needs_a_request_of_each_network(fluidb: Run, folder: Path) -> None:
+    (folder / "people.csv").write_text("request_id,arrival_s,network\n0,1.0,people\n1,2.0,people\n")
+    (line,) = lines(fluidb("report", *SERVE[1:2], "--trace", "people.csv", "-o", "page.html"))
+    assert line.endswith(
+        'people.csv: network: expected a request of every network that is compared, found none of "goods"; leave it '
+        "out of the file of networks, or serve more requests"
+    )
+
+
+def test_a_threshold_may_be_a_number_in_the_file_of_networks(folder: Path) -> None:
+    text, read = (folder / "networks.toml").read_text(), []
+    for level in ("0.6", '"0.6"'):
+        (folder / "two.toml").write_text(f"{text}threshold = {level}\n")
+        read.append(read_networks(folder / "two.toml")[-1].threshold)
+    assert read[0] == read[1] != read_networks(folder / "networks.toml")[-1].threshold

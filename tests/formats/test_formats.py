@@ -12,9 +12,11 @@ from fluidb.formats import (
     InputError,
     Strict,
     Table,
+    is_input,
     parse_bandwidth,
     parse_duration,
     read_table,
+    read_text,
     read_toml,
     tables,
     write_table,
@@ -271,3 +273,10 @@ def test_a_key_of_another_table_is_not_suggested_in_its_own_place():
     assert caught.value.faults == (
         "Shelf: size: unknown key in this place; move it to the table that it belongs to, or remove it",
     )
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "a\0b"])
+def test_a_name_that_no_file_can_have_is_a_fault_of_the_input(name):
+    assert not is_input(name)
+    with pytest.raises(InputError, match=r"could not be read \((File name too long|embedded null byte)\)"):
+        read_text(name)

@@ -358,6 +358,9 @@ def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
     for text in ("-1ms", "normal:5ms", ":5ms", "50"):
         with pytest.raises(InputError, match="^think: expected"):
             parse_think(text)
+    for name, told in (("9" * 5000, "File name too long"), ("a\0b", "embedded null byte")):  # no file has such a name
+        with pytest.raises(InputError, match=rf"could not be read \({told}\)$"):
+            parse_think(f"trace:{name}")
     with pytest.raises(InputError, match="^clients: expected a whole number from 1 to 1,000,000, found 0"):
         Clients(0)
     with pytest.raises(InputError, match="^think: expected a duration >= 0, found -1 s"):

@@ -118,6 +118,29 @@ def slowest_s(block: kernels.Block, devices: kernels.Devices, bounds: np.ndarray
     return float(time_s.max())
 
 
+def test_rows_do_not_pile_up_on_a_full_device_while_another_has_room():
+    """Moved one at a time, rows stopped at 0, 5 and 5: the fast device is full, and the first one has room for 8."""
+    height, rows = 10, np.arange(11)
+    before, behind = np.maximum(0, rows - 1), np.where(rows > 0, np.minimum(height, rows + 1), 0)
+    block = kernels.Block(
+        need_first=before, need_end=behind, flops_first=14.0 * rows, flops_end=14.0 * rows, map_first=10.0 * before,
+        map_end=10.0 * behind, layers=1, source_height=height, source_bytes=8.0, row_bytes=16.0, is_first=True,
+    )  # fmt: skip
+    devices = kernels.Devices(
+        flop_s=np.array([1.0, 40.0, 1.0]), layer_s=np.zeros(3), bytes_s=np.array([20.0, 10.0, 2.0]),
+        latency_s=np.zeros(3), memory=np.array([100.0, 60.0, 90.0]), owner=-1, reading=kernels.EQ3,
+        shared_bytes_s=0.0, owner_has_input=True,
+    )  # fmt: skip
+    times = {
+        widths: slowest_s(block, devices, np.array([0, *np.cumsum(widths)]))
+        for widths in map(tuple, naive.divisions(height, 3))
+    }
+    assert times[0, 5, 5] == 134.0
+    chosen = np.zeros(4, np.int64)
+    assert kernels.share(block, devices, 0.01, chosen) == min(times.values()) == 61.2
+    assert tuple(np.diff(chosen)) == min(times, key=times.__getitem__) == (4, 4, 2)
+
+
 @pytest.mark.parametrize("reading", [kernels.EQ3, kernels.ONCE, kernels.HALO])
 def test_where_memory_is_tight_no_division_is_better(reading: int):
     """Brute force: the time of every division of the rows over three devices that have too little room for all."""
