@@ -14,7 +14,7 @@ from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.rules.exit_choice import ExitGoal, choose_exits, log_of
 from fluidb.serving import Replay, find_policy, simulate
-from fluidb.serving.adaptation import EVENTS, adapt
+from fluidb.serving.adaptation import EVENTS, DeviceTimes, PlannedExits, adapt
 from fluidb.serving.judgement import Exits
 from fluidb.traffic import poisson, prepare
 from fluidb.traffic.answers import PRESETS, draw_answers
@@ -43,8 +43,8 @@ def measure(rounds: int, count: int) -> BenchmarkTable:
         return partial(simulate, table, traffic, find_policy(f"{policy}{',' if ':' in policy else ':'}b_max={BATCH}"))
 
     def adapted() -> Any:
-        first, scheduler = Exits.of(choice), find_policy(BESIDE)
-        return adapt(log, trace.arrival_s, stage_s, goal, first, past, scheduler, slo_s=SLO_S, load=every.load)
+        first, times = PlannedExits(Exits.of(choice), goal, past), DeviceTimes(stage_s, every.load)
+        return adapt(log, trace.arrival_s, first, times, find_policy(BESIDE), slo_s=SLO_S)
 
     whole = served(SERIAL)()
     assert np.isfinite(whole.finish_s).all()

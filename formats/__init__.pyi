@@ -12,7 +12,6 @@ from .files import (
     is_input as is_input,
     keep_pipes as keep_pipes,
     open_input as open_input,
-    status_of as status_of,
     read_bytes as read_bytes,
     read_text as read_text,
     unreadable as unreadable,

@@ -51,6 +51,23 @@ class Hardware(NamedTuple):
     stage_s: Floats  # (K + 2, K + 2, b_max + 1): T(a, b, B) of it, and T(a, a, B) of gathers
 
 
+class PlannedExits(NamedTuple):
+    """Exits that are served while the load is as planned, and what they were chosen by."""
+
+    exits: Exits
+    goal: ExitGoal
+    past: Log
+
+
+class DeviceTimes(NamedTuple):
+    """Times of the stages on a device, and what else slows a batch there."""
+
+    stage_s: Floats  # (K + 2, K + 2, b_max + 1), as in :class:`Hardware`
+    load: Sequence[float] | None = None  # (b_max + 1,): share of the device that a batch takes beside another one
+    wake_up_s: float = 0.0
+    hardware: Sequence[Hardware] = ()  # in its place, from some times on
+
+
 class Observation(NamedTuple):
     """Precision and times of consecutive batches."""
 
@@ -186,19 +203,15 @@ class _Adapter:
 def adapt(
     log: Log,
     arrival_s: Floats,
-    stage_s: Floats,
-    goal: ExitGoal,
-    exits: Exits,
-    past: Log,
+    plan: PlannedExits,
+    times: DeviceTimes,
     scheduler: Scheduler,
     *,
     window: int = 100,
     slo_s: float | Floats | None = None,
-    hardware: Sequence[Hardware] = (),
-    load: Sequence[float] | None = None,
-    wake_up_s: float = 0.0,
 ) -> AdaptiveRun:
-    """Serve requests with PAME; exits and thresholds follow the load. Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1)."""
+    """Serve requests with PAME; exits and thresholds follow the load."""
+    stage_s, goal = times.stage_s, plan.goal
     candidates, most = log.candidates, stage_s.shape[-1] - 1
     if goal.batch > most:
         raise InputError(f"batch: expected at most {most}, the largest of the stage times, found {goal.batch}")
@@ -214,15 +227,16 @@ def adapt(
         segment_at=np.arange(candidates + 1),
         stage_after=np.arange(1, candidates + 2),
         gather_s=gathers(stage_s).copy(),
-        load=np.zeros(most + 1) if load is None else np.array(load),
+        load=np.zeros(most + 1) if times.load is None else np.array(times.load),
         variants=zeros(VARIANTS, VARIANT),
-        wake_up_s=wake_up_s,
+        wake_up_s=times.wake_up_s,
     )
     memory = np.zeros(VARIANTS * candidates + policy.memory)
     settings = scheduler.settings(None if isinstance(slo_s, np.ndarray) else slo_s)
     rules = Rules(settings, memory, goal.batch, scheduler.call_s)
-    judge = Judge(log, past, goal, window, stage_s, exits)
-    adapter = _Adapter(judge, window, sorted(hardware, key=lambda item: item.from_s), work, device, rules)
+    judge = Judge(log, plan.past, goal, window, stage_s, plan.exits)
+    hardware = sorted(times.hardware, key=lambda item: item.from_s)
+    adapter = _Adapter(judge, window, hardware, work, device, rules)
     networks = networks_of([OneNetwork(device, rules)], [0] * scheduler.lanes)
     run = play(replace(scheduler, policy=policy), work, networks, control=Control(EVENTS, adapter.look))
     served = run.work.requests

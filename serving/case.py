@@ -334,7 +334,7 @@ def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
     )
 
 
-def variants_of(table: LatencyTable) -> NDArray[np.void]:
+def variants_of(table: LatencyTable) -> Any:
     """Properties of each variant of a table that policies read, as records of ``VARIANT``."""
     variants: Any = zeros(math.prod(table.axes), VARIANT)
     widths = np.array(table.widths or [math.inf])

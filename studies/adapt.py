@@ -12,7 +12,7 @@ import numpy as np
 from ..dse.exits.tabulate import goal_of
 from ..formats import AnyPath, InputError, read_table
 from ..rules.exit_choice import Log, log_of
-from ..serving.adaptation import AdaptiveRun, Hardware, Observation, adapt
+from ..serving.adaptation import AdaptiveRun, DeviceTimes, Hardware, Observation, PlannedExits, adapt
 from ..serving.inputs import AnyPolicy, Requests, as_scheduler
 from ..serving.judgement import Exits
 from ..serving.policies import POLICIES
@@ -114,9 +114,9 @@ def serve_adaptively(
         tuple(counts.index(item.count) for item in plan.exits),
     )
     served = adapt(
-        log, trace.arrival_s, stage_s, goal_of(plan), exits, log_of(logged), scheduler,
+        log, trace.arrival_s, PlannedExits(exits, goal_of(plan), log_of(logged)),
+        DeviceTimes(stage_s, table.load, table.wake_up_s or 0.0, _hardware(change, plan, times)), scheduler,
         window=window, slo_s=objectives(requests.slo_s, len(trace), requests.seed),
-        hardware=_hardware(change, plan, times), load=table.load, wake_up_s=table.wake_up_s or 0.0,
     )  # fmt: skip
     return AdaptationResult(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
 

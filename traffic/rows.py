@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..formats import InputError, open_input, shown, status_of, unreadable
+from ..formats import InputError, open_input, shown, unreadable
+from ..formats.files import status_of
 
 BATCH = 1024
 """ImportedRows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...rules.exit_choice import NEARLY, ExitGoal, Log, choose_exits, replay_exits
 from ...serving import find_policy
-from ...serving.adaptation import Observation, adapt
+from ...serving.adaptation import DeviceTimes, Observation, PlannedExits, adapt
 from ...serving.judgement import Exits
 from ..lab import Lab, row
 from ..rows import CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
@@ -73,8 +73,8 @@ def _outcome(lab: Lab, key: str, shift: float, seed: int) -> _Outcome:
     without = replay_exits(other, IMAGENET.stage_s, ADAPTED.batch, fixed.choice.exits, fixed.choice.settings)
     log = _joined(fixed.judged_by, other)
     served = adapt(
-        log, np.zeros(len(log.scores)), IMAGENET.stage_s, ADAPTED, Exits.of(fixed.choice), fixed.chosen_by,
-        find_policy("pame:timeout=0"), window=min(WINDOW, third // ADAPTED.batch // 2),
+        log, np.zeros(len(log.scores)), PlannedExits(Exits.of(fixed.choice), ADAPTED, fixed.chosen_by),
+        DeviceTimes(IMAGENET.stage_s), find_policy("pame:timeout=0"), window=min(WINDOW, third // ADAPTED.batch // 2),
     )  # fmt: skip
     blocks = served.blocks(log, min(BLOCK, third // ADAPTED.batch))
     settled = [getattr(found, key) for end, found in blocks if end > 2 * third]
@@ -178,8 +178,8 @@ def pame_fig18(lab: Lab) -> Item:
             log = found.judged_by.part(slice(0, len(found.judged_by.scores) // size * size))
             lanes = 2 if tau else 1
             served = adapt(
-                log, np.zeros(len(log.scores)), IMAGENET.stage_s, goal, Exits.of(found.choice), found.chosen_by,
-                find_policy(f"pame:timeout=0,tau_b={tau},lanes={lanes}"), window=0, load=load,
+                log, np.zeros(len(log.scores)), PlannedExits(Exits.of(found.choice), goal, found.chosen_by),
+                DeviceTimes(IMAGENET.stage_s, load), find_policy(f"pame:timeout=0,tau_b={tau},lanes={lanes}"), window=0,
             )  # fmt: skip
             whole_s = float(IMAGENET.stage_s[0, -1, size])
             took_s = served.finish_s - served.start_s

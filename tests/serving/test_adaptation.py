@@ -16,7 +16,7 @@ from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, kept_thresholds, log_of, replay_exits
 from fluidb.serving import find_policy
-from fluidb.serving.adaptation import AdaptiveRun, Change, Hardware, adapt
+from fluidb.serving.adaptation import AdaptiveRun, Change, DeviceTimes, Hardware, PlannedExits, adapt
 from fluidb.serving.judgement import FALSE_ALARM, Exits, Judge, Verdict
 from fluidb.traffic import poisson
 from fluidb.traffic.answers import PRESETS, draw_answers
@@ -40,10 +40,15 @@ PAST = drawn(0, 600)
 FOUND = Exits.of(choose_exits(PAST, STAGE_S, GOAL))
 
 
+PLANNED, TIMES = PlannedExits(FOUND, GOAL, PAST), DeviceTimes(STAGE_S)
+
+
 def served(log: Log, exits: Exits = FOUND, spec: str = "pame:timeout=0", **options) -> AdaptiveRun:
     """Everybody waits from the beginning, so that all batches are full."""
+    own = {name: options.pop(name) for name in DeviceTimes._fields if name in options}
     options = {"window": WINDOW} | options
-    return adapt(log, np.zeros(len(log.scores)), STAGE_S, GOAL, exits, PAST, find_policy(spec), **options)
+    plan, times = PLANNED._replace(exits=exits), TIMES._replace(**own)
+    return adapt(log, np.zeros(len(log.scores)), plan, times, find_policy(spec), **options)
 
 
 @pytest.mark.parametrize("exits", [FOUND, Exits((4, 6, 10), (0.5, 0.6, 0.9), (0, 0, 0)), Exits((), (), ())])
@@ -89,7 +94,7 @@ def test_evidence_and_first_choice_are_those_of_plain_loops(spec, surer):
     """Batches are full, or as large as requests happened to arrive."""
     log = joined(drawn(1, 50), drawn(2, 300, overconfidence=surer))
     arrival_s = poisson(500, len(log.scores), 1).arrival_s if "ms" in spec else np.zeros(len(log.scores))
-    found = adapt(log, arrival_s, STAGE_S, GOAL, FOUND, PAST, find_policy(spec), window=WINDOW)
+    found = adapt(log, arrival_s, PLANNED, TIMES, find_policy(spec), window=WINDOW)
     change, starts = found.changes[0], found.starts().tolist()
     assert change.cause == "load"
     starts = starts[: starts.index(change.judged_to) + 1]
@@ -196,8 +201,8 @@ def test_the_plan_returns_with_its_hardware():
     goal = replace(GOAL, slow=0.5)
     hardware = [Hardware(0.5, quick), Hardware(1.5, STAGE_S)]
     log = drawn(4, 250)
-    found = adapt(log, np.zeros(len(log.scores)), STAGE_S, goal, plan, PAST, find_policy("pame:timeout=0"), window=20,
-                  hardware=hardware)  # fmt: skip
+    planned, times = PlannedExits(plan, goal, PAST), TIMES._replace(hardware=hardware)
+    found = adapt(log, np.zeros(len(log.scores)), planned, times, find_policy("pame:timeout=0"), window=20)
     assert [change.exits == plan for change in found.changes] == [False, True]
 
 
@@ -219,7 +224,7 @@ def test_an_unchanged_load_changes_nothing_however_small_its_batches_are(rate, s
     safe = replace(GOAL, guard=0.995)
     exits = Exits.of(choose_exits(PAST, STAGE_S, safe))
     log = PAST.part(rows)
-    found = adapt(log, arrival_s, STAGE_S, safe, exits, PAST, find_policy(spec), load=TABLE.load)
+    found = adapt(log, arrival_s, PlannedExits(exits, safe, PAST), DeviceTimes(STAGE_S, TABLE.load), find_policy(spec))
     assert found.changes == []
     whole = found.observe(log)
     assert whole.slow_allowed >= GOAL.slow
@@ -233,7 +238,7 @@ def test_batches_of_which_all_may_be_slow_are_no_evidence():
     slow[:, 1:-1, 1] += slow[0, -1, 1]
     count = 60_000
     log = PAST.part(np.random.default_rng(0).integers(len(PAST.scores), size=count))
-    found = adapt(log, np.arange(count, dtype=np.float64), slow, GOAL, FOUND, PAST, find_policy("pame:timeout=0"))
+    found = adapt(log, np.arange(count, dtype=np.float64), PLANNED, DeviceTimes(slow), find_policy("pame:timeout=0"))
     assert found.changes == []
     assert (found.observe(log).slow_share, found.observe(log).slow_allowed) == (1.0, 1.0)
 
@@ -304,6 +309,6 @@ def test_adaptation_does_not_depend_on_what_comes_later():
 def test_a_batch_or_a_log_that_does_not_fit_is_a_fault():
     log = drawn(1, 1)
     with pytest.raises(InputError, match="batch: expected at most 8, the largest of the stage times, found 16"):
-        adapt(log, np.zeros(16), STAGE_S[:, :, :9], GOAL, FOUND, PAST, find_policy("pame"))
+        adapt(log, np.zeros(16), PLANNED, DeviceTimes(STAGE_S[:, :, :9]), find_policy("pame"))
     with pytest.raises(InputError, match="samples: expected confidences at 9 candidates, found 11"):
-        adapt(log, np.zeros(16), STAGE_S[2:, 2:], GOAL, FOUND, PAST, find_policy("pame"))
+        adapt(log, np.zeros(16), PLANNED, DeviceTimes(STAGE_S[2:, 2:]), find_policy("pame"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import naive_adaptation as naive
@@ -18,7 +19,7 @@ from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.rules.exit_choice import NEARLY, ExitGoal, Log, choose_exits, log_of
 from fluidb.serving import find_policy
-from fluidb.serving.adaptation import AdaptiveRun, Hardware, adapt
+from fluidb.serving.adaptation import AdaptiveRun, DeviceTimes, Hardware, PlannedExits, adapt
 from fluidb.serving.judgement import Exits
 from fluidb.traffic import poisson
 from fluidb.traffic.answers import PRESETS, draw_answers
@@ -78,10 +79,10 @@ class Case:
     def drawn(self, preset: str, count: int, more: int, **shift: Any) -> Log:
         return log_of(draw_answers(PRESETS[preset], len(self.stage_s) - 2, count, self.seed + more, **shift))
 
-    def served(self, **options: Any) -> AdaptiveRun:
+    def served(self, window: int = 100, hardware: Sequence[Hardware] = ()) -> AdaptiveRun:
         return adapt(
-            self.log, self.arrival_s, self.stage_s, self.goal, self.exits, self.past, find_policy(self.policy),
-            load=self.table.load, **options,
+            self.log, self.arrival_s, PlannedExits(self.exits, self.goal, self.past),
+            DeviceTimes(self.stage_s, self.table.load, hardware=hardware), find_policy(self.policy), window=window,
         )  # fmt: skip
 
     def __repr__(self) -> str:

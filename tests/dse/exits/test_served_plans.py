@@ -19,7 +19,7 @@ from fluidb.dse.exits.tabulate import goal_of
 from fluidb.formats import read_table, toml
 from fluidb.rules.exit_choice import log_of
 from fluidb.serving import Requests, find_policy, serve
-from fluidb.serving.adaptation import adapt
+from fluidb.serving.adaptation import DeviceTimes, PlannedExits, adapt
 from fluidb.serving.judgement import Exits
 from fluidb.tables import read_latency
 from fluidb.tables.exit_plan import ExitPlan, InferenceTime, read_plan
@@ -228,8 +228,9 @@ def test_a_plan_is_served_as_planned(fluidb: Run, tmp_path: Path, seed: int) -> 
         tuple(counts.index(item.count) for item in plan.exits),
     )
     second = log_of(log[slice(len(log) // 2, len(log) // 2 + whole)])
-    still = adapt(second, trace.arrival_s, times, goal_of(plan), exits, first, find_policy("pame"), window=0, slo_s=1e3,
-                  load=table.load, wake_up_s=table.wake_up_s or 0.0)  # fmt: skip
+    taken = DeviceTimes(times, table.load, table.wake_up_s or 0.0)
+    planned = PlannedExits(exits, goal_of(plan), first)
+    still = adapt(second, trace.arrival_s, planned, taken, find_policy("pame"), window=0, slo_s=1e3)
     np.testing.assert_allclose(still.finish_s, found.finish_s, rtol=1e-9)
 
     # in batches of any size, the served times are those of the plan's matrix
