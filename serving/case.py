@@ -66,18 +66,20 @@ class Case:
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """The replay of these runs."""
         sent = int(run.clock.arrived)
-        offered = self.offered.first(sent)
+        offered = served = self.offered.first(sent)
         uses = tuple(self._use(number, run, until_s) for number in range(len(self.networks)))
         requests: Any = run.work.requests._make(column[:sent] for column in run.work.requests)
-        last = np.array([len(case.table.exits) for case in self.networks])[offered.network]
+        if self.terms is not None or self.levels:
+            last = np.array([len(case.table.exits) for case in self.networks])
+            exits = np.minimum(run.work.exit_of[:sent], last[offered.network])
+            served = offered.served_at(requests.arrival_s, exits)
         refused = self.terms.refused[:sent] if self.terms is not None and self.admission else None
         left_s = None
         if self.terms is not None and (self.scheduler.on_deadline or refused is not None):
             left_s = self.terms.left_s[:sent]
         return Replay(
-            offered.served_at(requests.arrival_s, np.minimum(run.work.exit_of[:sent], last)), offered, uses,
-            requests.start_s, requests.finish_s, requests.stalled_s, requests.preempted, requests.variant,
-            requests.batch, until_s, self.lanes, BETWEEN[self.scheduler.between or FCFS],
+            served, offered, uses, requests.start_s, requests.finish_s, requests.stalled_s, requests.preempted,
+            requests.variant, requests.batch, until_s, self.lanes, BETWEEN[self.scheduler.between or FCFS],
             runs_of(run.record, int(run.clock.run_members)) if recorded else None,
             ON_DEADLINE[self.scheduler.on_deadline], left_s, refused,
         )  # fmt: skip

@@ -504,10 +504,12 @@ def begin_segment(k, call_s, its, networks, state, record):
     lane.end_s = lane.begin_s + networks.time_s[place]
     counts.overhead_s += lane.wait_s
     record.launches[place] += 1
-    lane.running, lane.slowdown, lane.load = 1, 1.0, networks.load[its.loads_at + lane.places]
-    if networks.contention >= 0.0:
-        lane.load = networks.moving[place]
+    lane.running = 1
     lane.left -= 1
+    if state.lanes.size > 1:  # which slow each other
+        lane.slowdown, lane.load = 1.0, networks.load[its.loads_at + lane.places]
+        if networks.contention >= 0.0:
+            lane.load = networks.moving[place]
     if clock.runs < record.runs.shape[0]:
         note_run(k, segment, state, record)
 

@@ -121,7 +121,8 @@ LANE = record_type(
         ("end_s", "f8"),
         ("wait_s", "f8"),  # time that passes before its segment begins: to gather samples
         ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
-        ("load", "f8"),  # share that the running segment takes of the device, or of its time to move words
+        # of several lanes: the share that the running segment takes of the device, or of its time to move words
+        ("load", "f8"),
         ("stretch", "f8"),  # factor by which moving words takes longer on this core, beside the others
         ("slowdown", "f8"),  # factor of other lanes that the end of the running segment has in it
     ]
