@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread, Timer
 from time import sleep
+from types import FrameType
 from typing import Any, NoReturn
 
 AGAIN_S = 0.05
@@ -34,16 +35,28 @@ def never_ignored() -> None:
 
     def repeat(ignored: Any) -> None:
         if issubclass(ignored.exc_type, KeyboardInterrupt):
-            Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+            _again(signal.SIGINT)
         else:
             sys.__unraisablehook__(ignored)
 
     sys.unraisablehook = repeat
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+    for number, usual in zip(ENDING, (signal.default_int_handler, signal.SIG_DFL), strict=True):
+        if signal.getsignal(number) is usual:
+            signal.signal(number, _interrupt)
 
 
-def _terminate(number: int, _: Any) -> NoReturn:
+def _again(number: int) -> None:
+    """Repeat a signal a moment later."""
+    Timer(AGAIN_S, os.kill, (os.getpid(), number)).start()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End the command, but not where llvmlite has just given a module away: it would be freed twice, which crashes."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("llvmlite."):
+            _again(number)
+            return
+        frame = frame.f_back
     _code[0] = 128 + number
     raise KeyboardInterrupt
 

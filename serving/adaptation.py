@@ -19,7 +19,7 @@ from ..rules.exit_choice import NEARLY, ExitGoal, Floats, Ints, Log
 from .case import requests_of
 from .judgement import Cause, Exits, Judge, precision_of
 from .play import Control, play
-from .policies.interface import VARIANT
+from .policies.interface import VARIANT, zeros
 from .scheduler import Scheduler
 from .state import DeviceArrays, OneNetwork, RequestArrays, Rules, networks_of
 
@@ -228,7 +228,7 @@ def adapt(
         stage_after=np.arange(1, candidates + 2),
         gather_s=gathers(stage_s).copy(),
         load=np.zeros(most + 1) if times.load is None else np.array(times.load),
-        variants=np.zeros(VARIANTS, VARIANT).view(np.recarray),
+        variants=zeros(VARIANTS, VARIANT),
         wake_up_s=times.wake_up_s,
     )
     memory = np.zeros(VARIANTS * candidates + policy.memory)

@@ -21,7 +21,7 @@ from .networks import DeviceTraffic, ServedNetwork, merged
 from .outcome import DeviceUse, Replay
 from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
-from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests
+from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests, zeros
 from .scheduler import Scheduler
 from .state import (
     BETWEEN,
@@ -334,18 +334,18 @@ def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
     )
 
 
-def variants_of(table: LatencyTable) -> NDArray[np.void]:
+def variants_of(table: LatencyTable) -> Any:
     """Properties of each variant of a table that policies read, as records of ``VARIANT``."""
-    found = np.zeros(math.prod(table.axes), VARIANT).view(np.recarray)
+    variants: Any = zeros(math.prod(table.axes), VARIANT)
     widths = np.array(table.widths or [math.inf])
     known = [net.accuracy for net in table.subnets or [SubNetEntry(name="")]]
     accuracy = np.array([math.nan if value is None else value for value in known])
-    found.state, found.subnet, width = np.unravel_index(np.arange(len(found)), table.axes)
-    found.width = widths[width]
-    found.accuracy = accuracy[found.subnet]
+    variants.state, variants.subnet, width = np.unravel_index(np.arange(len(variants)), table.axes)
+    variants.width = widths[width]
+    variants.accuracy = accuracy[variants.subnet]
     if table.reuse is not None:
-        found.refill_s = np.array(table.reuse.refill_s)[found.state]
+        variants.refill_s = np.array(table.reuse.refill_s)[variants.state]
         if table.reuse.overlap is not None:
-            found.overlap = np.array(table.reuse.overlap)[found.state, found.subnet]
-            found.content = np.array(table.reuse.content)[found.state]
-    return found
+            variants.overlap = np.array(table.reuse.overlap)[variants.state, variants.subnet]
+            variants.content = np.array(table.reuse.content)[variants.state]
+    return variants

@@ -17,7 +17,7 @@ from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
 from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
-from .turns import charge, queue_at, turn_of_one, waiting_in, whose_turn
+from .turns import charge, queue_at, waiting_in, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
 FAULTS = {
@@ -135,13 +135,14 @@ def enter(admit, skip, variant, lane, queue, state, requests):
     lane.first, lane.began_with, lane.places = lane.in_flight, admit, admit
     lane.segment, lane.stage, lane.variant = 0, 0, variant
     clock.batches += 1
+    batch, now_s, waits, free = clock.batches, clock.now_s, queue.head + skip, lane.offset + lane.in_flight
     for m in range(admit):
-        request = state.waiting[queue.head + skip + m]
-        state.members[lane.offset + lane.in_flight + m] = request
-        requests.start_s[request] = clock.now_s
+        request = state.waiting[waits + m]
+        state.members[free + m] = request
+        requests.start_s[request] = now_s
         if variant > 0:
             requests.variant[request] = variant
-        requests.batch[request] = clock.batches
+        requests.batch[request] = batch
         due_s = min(due_s, requests.due_s[request])
     lane.due_s = due_s
     take_from_queue(queue, skip, admit, state)
@@ -160,23 +161,24 @@ def leave(lane, its, work, networks, state):
     least = math.inf
     if decided_now:
         least = networks.memory[its.memory_at + lane.variant * confidences.shape[1] + stage - 1]
-    kept, due_s = lane.first, math.inf
+    begin, end, now_s, due_s = lane.offset + lane.first, lane.offset + lane.in_flight, clock.now_s, math.inf
     if lane.depth > 1:
         due_s = state.batches[lane.offset + lane.depth - 2].due_s
-    for m in range(lane.first, lane.in_flight):
-        request = members[lane.offset + m]
+    kept = begin
+    for m in range(begin, end):
+        request = members[m]
         if decided_now and confidences[request, stage - 1] >= least:
             exit_of[request] = stage
         if exit_of[request] == stage:
-            requests.finish_s[request] = clock.now_s
+            requests.finish_s[request] = now_s
         else:
-            members[lane.offset + kept] = request
+            members[kept] = request
             due_s = min(due_s, requests.due_s[request])
             kept += 1
-    exited = lane.in_flight - kept
+    exited = end - kept
     clock.returned += exited
-    lane.in_flight = kept
-    lane.samples = kept - lane.first
+    lane.in_flight -= exited
+    lane.samples = kept - begin
     lane.due_s = due_s
     return exited
 
@@ -264,6 +266,8 @@ def share_memory(lanes, contention, running):
 def slow_each_other(contention, state, record):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
     lanes, now_s = state.lanes, state.clock[0].now_s
+    if lanes.size == 1:
+        return
     running, share = 0, 0.0
     for k in range(lanes.size):
         if lanes[k].running:
@@ -287,6 +291,15 @@ def slow_each_other(contention, state, record):
 
 
 # what happens at an instant
+
+
+@compiled(inline="always")
+def next_outside(terms, at, clock, requests):
+    """When the next request arrives or, with terms, a deadline passes."""
+    next_s = math.inf if clock.arrived == requests.arrival_s.size else requests.arrival_s[clock.arrived]
+    if terms is not None:
+        next_s = min(next_s, next_deadline(at.terms, at.work.requests))
+    return next_s
 
 
 @compiled(inline="always")
@@ -359,6 +372,28 @@ def arrivals(now, state, requests):
 
 
 @compiled(inline="always")
+def begin_look(lane, several, clock):
+    """Look at a lane; if it has nothing to run, no network was asked about it yet."""
+    if lane.left == 0:
+        lane.wake_s = math.inf
+        if several is not None:
+            clock.looks += 1
+
+
+@compiled(inline="always")
+def turn_of(k, several, at, state):
+    """The network that is asked about a lane, or -1, and whether it is its turn; one that is alone always has it."""
+    lane = state.lanes[k]
+    if several is None:
+        return (0 if lane.depth > 0 or waiting_in(state.queues[0]) > 0 else -1), True
+    first = whose_turn(k, at.networks, at.state, at.work)
+    number = lane.network if lane.depth > 0 else first
+    if number >= 0:
+        state.counts[number].look = state.clock[0].looks
+    return number, number == first
+
+
+@compiled(inline="always")
 def data_of(number, lane, work, networks, state):
     """What the policy of a network reads."""
     its = networks.records[number]
@@ -375,10 +410,9 @@ def data_of(number, lane, work, networks, state):
 
 
 @compiled(inline="always")
-def view_of(k, in_turn, its, state, requests):
+def view_of(k, queue, in_turn, its, state, requests):
     """What the policy that is asked sees of a lane; while it is another network's turn, no request that waits."""
-    lane, queue, counts = state.lanes[k], state.queues[its.place], state.counts[its.number]
-    counts.look = state.clock[0].looks
+    lane, counts = state.lanes[k], state.counts[its.number]
     waiting = waiting_in(queue) if in_turn else 0
     head_s = head_due_s = deadline_s = math.inf
     if waiting > 0:
@@ -441,9 +475,9 @@ def follow(answer, variant, its, lane, queue, networks, state, requests):
 
 
 @compiled(inline="always")
-def heed(answer, k, in_turn, its, networks, state, requests):
+def heed(answer, k, queue, in_turn, its, networks, state, requests):
     """Do what a policy decides for a lane; OK if the lane has something to run."""
-    lane, clock, queue = state.lanes[k], state.clock[0], state.queues[its.place]
+    lane, clock = state.lanes[k], state.clock[0]
     waiting = waiting_in(queue) if in_turn else 0
     fault = fault_of(answer, lane, its, waiting, clock.now_s)
     if fault != OK:
@@ -507,10 +541,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
     for _ in range(events):
         if clock.returned == requests.arrival_s.size:
             break
-        next_s = math.inf if clock.arrived == requests.arrival_s.size else requests.arrival_s[clock.arrived]
-        if terms is not None:
-            next_s = min(next_s, next_deadline(at.terms, at.work.requests))
-        now = next_instant(next_s, lanes)
+        now = next_instant(next_outside(terms, at, clock, requests), lanes)
         if now == math.inf:
             return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
         clock.now_s = min(now, until_s)
@@ -534,14 +565,13 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
             break
         for k in range(lanes.size):
             lane, call_s = lanes[k], 0.0
-            if lane.left == 0 and not lane.running:
-                lane.wake_s = math.inf
-                clock.looks += 1
-            while not lane.running:
-                first = number = lane.network
+            if lane.running:
+                continue
+            begin_look(lane, several, clock)
+            while True:
+                number, in_turn = lane.network, True
                 if lane.left == 0:
-                    first = turn_of_one(at.state) if several is None else whose_turn(k, at.networks, at.state, at.work)
-                    number = lane.network if lane.depth > 0 else first
+                    number, in_turn = turn_of(k, several, at, state)
                     if number < 0:
                         break
                 if several is not None and is_other(number, lane, its.place, its.kind, at.networks):
@@ -549,17 +579,20 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                     data = refer(data_of(number, lane, work, networks, state))
                 if lane.left == 0:
                     call_s = its.call_s if lane.depth > 0 else 0.0
-                    answer = decide(refer(view_of(k, number == first, its, state, requests)), data)
-                    outcome = heed(answer, k, number == first, its, networks, state, requests)
+                    queue = state.queues[0 if several is None else its.place]
+                    answer = decide(refer(view_of(k, queue, in_turn, its, state, requests)), data)
+                    outcome = heed(answer, k, queue, in_turn, its, networks, state, requests)
                     if outcome == WAITS:
-                        continue
+                        if several is None:
+                            break
+                        continue  # another network may have something to run
                     if outcome != OK:
                         return outcome
                 begin_segment(k, call_s, its, networks, state, record)
                 if several is not None:
                     charge(its.number, lane.end_s - now, at.networks, at.state)
-        if lanes.size > 1:
-            slow_each_other(networks.contention, state, record)
+                break
+        slow_each_other(networks.contention, state, record)
     return OK
 
 
@@ -567,3 +600,5 @@ run_plain = compiled(PLAIN, lean=True)(run_events)
 run_on_terms = compiled(lean=True)(run_events)
 run_several = compiled(lean=True)(run_events)
 """The same loop compiled without terms, with them when it is first needed, and with several queues."""
+
+SIGNATURES = {run_plain: PLAIN, run_on_terms: WITH_TERMS, run_several: WITH_QUEUES}

@@ -266,10 +266,14 @@ class DeviceTraffic:
 
     def first(self, count: int) -> DeviceTraffic:
         """The first requests."""
-        network = self.network[:count]
+        if count == len(self):
+            return self
+        network, whole = self.network[:count], self.whole.first(count)
+        if self.parts[0] is self.whole:
+            return replace(self, network=network, parts=(whole,), whole=whole)
         numbers = np.bincount(network, minlength=len(self.names)).tolist()
         parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
-        return replace(self, network=network, parts=parts, whole=self.whole.first(count))
+        return replace(self, network=network, parts=parts, whole=whole)
 
     def with_each(self) -> DeviceTraffic:
         """The requests, where each network has one: a comparison needs figures of each."""
@@ -298,9 +302,12 @@ class DeviceTraffic:
         def came(traffic: Traffic, arrival_s: NDArray[np.float64], exits: NDArray[np.int64]) -> Traffic:
             return replace(traffic, trace=replace(traffic.trace, arrival_s=arrival_s), exits=exits)
 
-        masks = [self.network == number for number in range(len(self.parts))] if len(self.parts) > 1 else [...]
+        whole = came(self.whole, arrival_s, exits)
+        if self.parts[0] is self.whole:
+            return replace(self, parts=(whole,), whole=whole)
+        masks = [self.network == number for number in range(len(self.parts))]
         parts = (came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
-        return replace(self, parts=tuple(parts), whole=came(self.whole, arrival_s, exits))
+        return replace(self, parts=tuple(parts), whole=whole)
 
 
 def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from operator import index
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import is_jitted
@@ -18,9 +18,7 @@ from ..jit import FunctionAddress, compile_for
 from .event_loop import (
     FAULTS,
     OK,
-    PLAIN,
-    WITH_QUEUES,
-    WITH_TERMS,
+    SIGNATURES,
     run_events,
     run_on_terms,
     run_plain,
@@ -39,6 +37,9 @@ OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 
 EVENTS = 2**20
 """Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
+
+FEW = 2**12
+"""Requests of fewer than these take less time than it takes to look a policy up for a fast loop."""
 
 
 def runs_of(record: Record, members: int) -> Runs:
@@ -83,7 +84,7 @@ def play(
         np.zeros(members, dtype=np.int64),
     )  # fmt: skip
     clock, events = state.clock[0], EVENTS if control is None else control.events
-    advance = stepper(scheduler, work, networks, state, record, terms)
+    advance = stepper(scheduler, work, networks, state, record, terms, short=count < FEW)
     while clock.returned < count and clock.now_s < until_s:
         advance(until_s, events)
         if control is not None:
@@ -117,11 +118,13 @@ def stepper(
     """
     several = None if in_one_queue(networks) else len(state.queues)
     own = scheduler.policy.decide
-    decide, loop = _whole_numbers(watched(own)), cast("Any", run_events)
-    if not scheduler.debug:
-        decide, loop = _compiled(own, PLAIN if terms is None else WITH_TERMS if several is None else WITH_QUEUES)
+    loop: Any = run_events
+    if scheduler.debug:
+        decide = _whole_numbers(watched(own))
+    else:
+        decide, loop = _compiled(own, run_plain if terms is None else run_on_terms if several is None else run_several)
     by_address = short and is_jitted(decide) and _ours(decide)
-    policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
+    policy: Any = _address(decide) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
@@ -158,7 +161,7 @@ def cut_off(run: LoopRun, networks: Networks, number: int, until_s: float) -> Cu
     state, requests = run.state, run.work.requests
     lanes: Any = state.lanes
     batches: Any = state.batches
-    for k in np.flatnonzero(lanes.network == number):
+    for k in np.flatnonzero((lanes["network"] == number) & (lanes["depth"] > 0)):
         lane = lanes[k]
         below = batches[lane.offset : lane.offset + max(0, lane.depth - 1)]
         for batch, next_first in zip(below, [*below.first[1:], lane.first], strict=False):
@@ -176,16 +179,21 @@ def cut_off(run: LoopRun, networks: Networks, number: int, until_s: float) -> Cu
     return CutOff(launches, overhead_s, call_s)
 
 
+@cache
+def _address(decide: Decide) -> FunctionAddress:
+    """A compiled decision by its address."""
+    return FunctionAddress(decide, DECIDE)
+
+
 def _ours(decide: Decide) -> bool:
     return decide.__module__.startswith(OUR_POLICIES)
 
 
 @cache
-def _compiled(decide: Decide, signature: Any) -> tuple[Decide, Any]:
+def _compiled(decide: Decide, loop: Any) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or plain Python if numba cannot."""
-    loop: Any = {WITH_TERMS: run_on_terms, WITH_QUEUES: run_several}.get(signature, run_plain)
     if is_jitted(loop):
-        compile_for(signature, loop)
+        compile_for(SIGNATURES[loop], loop)
     if is_jitted(decide):
         if _ours(decide):
             compile_for(DECIDE, decide)

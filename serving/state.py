@@ -14,7 +14,7 @@ import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
 
-from .policies.interface import BATCH, LANE, LANES, REQUESTS, VARIANTS
+from .policies.interface import BATCH, LANE, LANES, REQUESTS, VARIANTS, record_type, zeros
 
 FCFS, EDF, SHARES = range(3)
 BETWEEN = ("fcfs", "edf", "shares")
@@ -24,7 +24,7 @@ SHARED, SHORTEST, LEAST_WORK = range(3)
 DISPATCH = ("shared", "shortest", "least_work")
 """Rules of dispatch to cores, by number."""
 
-CLOCK = np.dtype(
+CLOCK = record_type(
     [
         ("now_s", "f8"),
         ("arrived", "i8"),  # requests
@@ -34,30 +34,27 @@ CLOCK = np.dtype(
         ("run_members", "i8"),  # samples in them
         ("looks", "i8"),  # how often a lane looked for a network that wants to begin
         ("virtual_s", "f8"),  # tag of the segment that began last; an idle network gets no credit for less
-    ],
-    align=True,
+    ]
 )
 """Time and counts of the loop."""
 
-QUEUE = np.dtype(
+QUEUE = record_type(
     [
         ("head", "i8"),  # where its requests begin in the array of those that wait
         ("tail", "i8"),  # and end
         ("network", "i8"),
-    ],
-    align=True,
+    ]
 )
 """A queue of a network, at all lanes or at one."""
 
-COUNTS = np.dtype(
+COUNTS = record_type(
     [
         ("preemptions", "i8"),
         ("calls", "i8"),  # of the policy, with samples on the lane
         ("overhead_s", "f8"),  # lanes' time in gathers, delays and slowdowns
         ("tag_s", "f8"),  # time that it has had on lanes, divided by its weight
         ("look", "i8"),  # the look at which it was asked last about an idle lane
-    ],
-    align=True,
+    ]
 )
 """What a network has had so far."""
 
@@ -76,7 +73,7 @@ PARTS = {
 OF_CORES = ("time_s", "latency_s")
 """Those that have a part for each kind of core, as ``moving`` has."""
 
-NETWORK = np.dtype(
+NETWORK = record_type(
     [
         ("weight", "f8"),  # of its share of the lanes' time
         ("switch_s", "f8"),  # time to load its weights on a lane that ran another network
@@ -85,8 +82,7 @@ NETWORK = np.dtype(
         *((name, "i8") for name in ("b_max", "segments", "sizes", "exits", "stages", "steps")),
         *((name, "i8") for name in PARTS.values()),  # the length of its part for one kind of core or one queue
         *((f"{name}_at", "i8") for name in PARTS.values()),  # where its part begins
-    ],
-    align=True,
+    ]
 )
 """Numbers of a network, which stay as they are."""
 
@@ -231,21 +227,25 @@ def networks_of(
         "settings": [item.settings for item in rules],
         "memory": [item.memory if queues == 1 else np.tile(item.memory, queues) for item in rules],
     }
-    records: Any = np.zeros(len(networks), NETWORK).view(np.recarray)
-    for name, part in PARTS.items():
-        lengths = np.array([values.size for values in rows[name]])
-        shares = queues if name == "memory" else len(set(kinds)) if name in OF_CORES else 1
-        records[part], records[f"{part}_at"] = lengths // shares, np.cumsum(lengths) - lengths
-    records.b_max, records.call_s = [item.b_max for item in rules], [item.call_s for item in rules]
-    records.wake_up_s = [device.wake_up_s for device in devices]
-    records.weight, records.switch_s = [item.weight for item in networks], [item.switch_s for item in networks]
-    _, records.segments, records.sizes = np.transpose([device.time_s.shape for device in devices])
-    records.exits = [device.latency_s.shape[1] - 1 for device in devices]
-    records.stages = [device.stage_after[-1] for device in devices]
-    records.steps = records.stages - records.exits + 1  # of the last stage, which has one entry among the times
+    records = np.zeros(len(networks), NETWORK)
+    lengths = np.array([[values.size for values in rows[name]] for name in PARTS])
+    shares = {"memory": queues, **dict.fromkeys(OF_CORES, len(set(kinds)))}
+    for part, name, length, end in zip(PARTS.values(), PARTS, lengths, np.cumsum(lengths, axis=1), strict=True):
+        records[part], records[f"{part}_at"] = length // shares.get(name, 1), end - length
+    for number, (network, device) in enumerate(zip(networks, devices, strict=True)):
+        _, segments, sizes = device.time_s.shape
+        exits, stages = device.latency_s.shape[1] - 1, device.stage_after[-1]
+        numbers = {
+            "weight": network.weight, "switch_s": network.switch_s, "wake_up_s": device.wake_up_s,
+            "call_s": network.rules.call_s, "b_max": network.rules.b_max, "segments": segments, "sizes": sizes,
+            "exits": exits, "stages": stages,
+            "steps": stages - exits + 1,  # of the last stage, which has one entry among the times
+        }  # fmt: skip
+        for name, value in numbers.items():
+            records[name][number] = value
     arrays: Any = {name: row[0] if len(row) == 1 else np.concatenate(row) for name, row in rows.items()}
     return Networks(
-        between, dispatch, devices[0].contention, records, np.array(kinds, dtype=np.int64),
+        between, dispatch, devices[0].contention, records.view(np.recarray), np.array(kinds, dtype=np.int64),
         np.array([item.serves or [True] * len(kinds) for item in networks]),
         np.zeros(0, dtype=np.int64) if network_of is None else network_of,
         **{**arrays, "variants": arrays["variants"].view(np.recarray)},
@@ -255,28 +255,29 @@ def networks_of(
 def in_one_queue(networks: Networks) -> bool:
     """Whether all requests wait in one queue for lanes that are alike."""
     several = len(networks.records) > 1 or networks.dispatch != SHARED
-    return not several and bool((networks.kinds == 0).all()) and bool(networks.serves.all())
+    return not several and not networks.kinds.any() and bool(networks.serves.all())
 
 
 def begin(networks: Networks, requests: int) -> State:
     """Idle lanes at time 0, and requests that have not arrived."""
-    b_max, count, lanes = int(networks.records.b_max.max()), len(networks.records), len(networks.kinds)
+    b_max, count, lanes = int(networks.records["b_max"].max()), len(networks.records), len(networks.kinds)
     each = 1 if networks.dispatch == SHARED else lanes
     state = State(
-        np.zeros(1, CLOCK).view(np.recarray),
-        np.zeros(lanes, LANE).view(np.recarray),
-        np.zeros(lanes * b_max, BATCH).view(np.recarray),
+        zeros(1, CLOCK),
+        zeros(lanes, LANE),
+        zeros(lanes * b_max, BATCH),
         np.zeros(lanes * b_max, dtype=np.int64),
         np.zeros(requests * each, dtype=np.int64),
-        np.zeros(count * each, QUEUE).view(np.recarray),
+        zeros(count * each, QUEUE),
         np.zeros(0 if in_one_queue(networks) else requests, dtype=np.int64),
-        np.zeros(count, COUNTS).view(np.recarray),
+        zeros(count, COUNTS),
     )
-    if state.joined.size and networks.network_of.size:
-        state.joined[:] = networks.network_of
-    places = np.tile(np.bincount(state.joined, minlength=count), each)  # all may come into one queue
-    state.queues["head"] = state.queues["tail"] = np.cumsum(places) - places
-    state.queues["network"] = np.tile(np.arange(count), each)
+    if state.joined.size:
+        if networks.network_of.size:
+            state.joined[:] = networks.network_of
+        places = np.tile(np.bincount(state.joined, minlength=count), each)  # all may come into one queue
+        state.queues["head"] = state.queues["tail"] = np.cumsum(places) - places
+        state.queues["network"] = np.tile(np.arange(count), each)
     state.lanes["wake_s"], state.lanes["end_s"], state.lanes["network"] = math.inf, -math.inf, -1
     state.lanes["offset"], state.lanes["kind"] = b_max * np.arange(lanes), networks.kinds
     state.lanes["queue"] = np.arange(lanes) if each > 1 else 0
@@ -285,6 +286,6 @@ def begin(networks: Networks, requests: int) -> State:
 
 def times_of(networks: Networks, number: int, values: NDArray[Any]) -> NDArray[Any]:
     """The part of a network among values that stand like ``Networks.time_s``. Shapes: returns (V, S, B + 1)."""
-    ends = [*networks.records.times_at, len(networks.time_s)]
-    mine = networks.records[number]
-    return values[ends[number] : ends[number + 1]].reshape(-1, mine.segments, mine.sizes)
+    records = networks.records.view(np.ndarray)
+    ends = [*records["times_at"], len(networks.time_s)]
+    return values[ends[number] : ends[number + 1]].reshape(-1, records["segments"][number], records["sizes"][number])

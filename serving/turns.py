@@ -156,13 +156,6 @@ def rivals(request, networks, state):
 
 
 @compiled(lean=True)
-def turn_of_one(state):
-    """The only network, if a request waits and it was not asked at this look, else -1."""
-    queue = state.queues[0]
-    return 0 if queue.head < queue.tail and state.counts[0].look < state.clock[0].looks else -1
-
-
-@compiled(lean=True)
 def whose_turn(k, networks, state, work):
     """The network whose turn it is on a lane, of those with a request that were not asked at this look; -1 for none.
 

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+# The threads of two workers would wait for one another by spinning: `quantise digits` takes seven times the CPU then.
+# NumPy reads this when it is imported, which is below; commands that tests start inherit it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 pytest.register_assert_rewrite("builders")
 
 from builders import POCKET, TINY, Run, Start, call_fluidb, run_fluidb, start_fluidb  # noqa: E402  (after the line above)

@@ -608,7 +608,10 @@ def run_layers(layers, tiles, layouts, blocks, engine, mode):
             unit, _ = fewest_divisions(layer, tile, layout, shape)
             rows = rows_of(down, unit, blocks[n])
             divided, figures[n, 8] = np.ceil(down / rows), rows
-            figures[n, :5] = run_layer(layer, tile, layout, rows, engine)
+            # one by one: to put a tuple into a slice takes four seconds to compile
+            figures[n, 0], figures[n, 1], figures[n, 2], figures[n, 3], figures[n, 4] = run_layer(
+                layer, tile, layout, rows, engine
+            )
         maps, weights = moved_words(gemm, layout, shape, divided, layer.fetched)
         figures[n, 5], figures[n, 6], figures[n, 7] = maps + weights, weights, divided
     return figures

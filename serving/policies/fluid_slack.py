@@ -81,7 +81,8 @@ def enter(view, data, late, size, run, end_s):
         oldest = data.queue[view.first : view.first + others].copy()
         for k in range(others, missing):
             data.queue[view.first + k - others] = data.queue[view.first + k]
-        data.queue[view.first + missing - others : view.first + missing] = oldest
+        for k in range(others):  # one by one: an array in a slice takes four seconds to compile
+            data.queue[view.first + missing - others + k] = oldest[k]
     if view.depth == 0 and others in (missing, size):
         data.memory[TURN_S] = view.now_s
     return Decision(size, missing - others, run, math.inf, True, 0, 0.0)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,7 +63,18 @@ Of the columns of :data:`CARRIED`, ``width`` is e.g. the length of a sequence, `
 Requests: Any = namedtuple("Requests", [*COLUMNS])  # type: ignore[misc]  # noqa: PYI024  its fields are a table
 """Every request of the traffic: the arrays of :data:`COLUMNS`."""
 
-VARIANT = np.dtype(
+
+def record_type(fields: Sequence[tuple[str, Any]]) -> np.dtype[Any]:
+    """The type of records with these fields; made once, since compiled code must get to know each that is made."""
+    return np.dtype((np.record, np.dtype(list(fields), align=True)))
+
+
+def zeros(count: int, kind: np.dtype[Any]) -> Any:
+    """Records of which every field is 0."""
+    return np.zeros(count, kind).view(np.recarray)
+
+
+VARIANT = record_type(
     [
         ("width", "f8"),  # largest that it serves; infinite if the network has one width
         ("accuracy", "f8"),  # of its SubNet; NaN if it is not known
@@ -72,12 +83,11 @@ VARIANT = np.dtype(
         ("overlap", "f8"),  # inner product of the vectors of its SubNet and of what its state keeps on chip
         ("content", "f8"),  # inner product of the latter with itself
         ("refill_s", "f8"),  # time to load what its state keeps
-    ],
-    align=True,
+    ]
 )
 """A variant of the network, or of the device's state."""
 
-BATCH = np.dtype(
+BATCH = record_type(
     [
         ("first", "i8"),  # its first sample among those of the lane
         ("began_with", "i8"),  # samples
@@ -88,12 +98,11 @@ BATCH = np.dtype(
         ("compact", "i8"),  # whether it gives up the places of samples that exit
         ("due_s", "f8"),  # earliest due time in it and in those below
         ("paused_s", "f8"),  # when it was preempted
-    ],
-    align=True,
+    ]
 )
 """A batch.  Its samples lie behind those of the batches below: to merge two is to forget where the upper one began."""
 
-LANE = np.dtype(
+LANE = record_type(
     [
         *((name, BATCH[name]) for name in BATCH.names or () if name != "paused_s"),  # the batch on top of its stack
         ("samples", "i8"),  # of that batch
@@ -115,8 +124,7 @@ LANE = np.dtype(
         ("load", "f8"),  # share that the running segment takes of the device, or of its time to move words
         ("stretch", "f8"),  # factor by which moving words takes longer on this core, beside the others
         ("slowdown", "f8"),  # factor of other lanes that the end of the running segment has in it
-    ],
-    align=True,
+    ]
 )
 """State of a lane; a policy may read it, of every lane."""
 

@@ -799,6 +799,38 @@ def test_a_signal_in_the_middle_leaves_nothing(start: Start, tmp_path: Path, num
     assert list(tmp_path.iterdir()) == []
 
 
+CTRL_C_WHILE_COMPILING = """
+import gc, os, signal
+import numba
+from fluidb.cli.interrupt import leave, never_ignored
+from llvmlite.binding import ffi
+link, calls = ffi.lib.LLVMPY_LinkModules, []
+def interrupted(*arguments):
+    '''LLVM owns the second module now, and Python will free it once more unless it goes on.'''
+    done = link(*arguments)
+    calls.append(os.kill(os.getpid(), NUMBER) if not calls else None)
+    return done
+ffi.lib._fntab["LLVMPY_LinkModules"] = interrupted
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may have it ignored
+never_ignored()
+try:
+    numba.njit(lambda x: abs(x))(1)
+    signal.pause()
+except KeyboardInterrupt:
+    pass
+gc.collect()  # frees what was being compiled
+leave()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_llvm_compiles_crashes_nothing(number: signal.Signals) -> None:
+    """The worst moment; without care the process ends with SIGSEGV."""
+    code = CTRL_C_WHILE_COMPILING.replace("NUMBER", str(int(number)))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "fluidb: interrupted\n")
+
+
 CTRL_C_IN_COMPILED_CODE = f"""{ENDLESS}
 import os, signal
 from threading import Timer

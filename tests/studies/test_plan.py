@@ -7,6 +7,7 @@ import os
 import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -45,7 +46,7 @@ from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
-from fluidb.studies.plan.search import STEP, Cost, find_plans
+from fluidb.studies.plan.search import STEP, Cost, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
@@ -66,7 +67,7 @@ def samples_of(count: int, seed: int) -> Samples:
 
 
 def random_problem(seed: int, *, drops: bool = False) -> PlanProblem:
-    """A small board, three exits, five thresholds, three policies; rates and objectives near what it can keep.
+    """A small board, three exits, three thresholds, three policies; rates and objectives near what it can keep.
 
     ``drops``: of the policies two may leave a request without an answer, or answer it early.
     """
@@ -85,7 +86,7 @@ def random_problem(seed: int, *, drops: bool = False) -> PlanProblem:
     traffic = PlanTraffic(
         draw.uniform(0.4, 1.4) / whole_s, None, 300, draw.uniform(0.8, 3) * whole_s, samples_of(400, seed), seed, 3
     )
-    thresholds = sorted(draw.sample([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5))
+    thresholds = sorted(draw.sample([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5))[::2]
     names = [*draw.sample(POLICIES, 1), *draw.sample(DROPPING, 2)] if drops else draw.sample(POLICIES, 3)
     policies = [find_policy(name) for name in names]
     return problem_of(NETWORK, [source], policies, [parse_requirement(text) for text in texts], traffic, thresholds)
@@ -101,7 +102,20 @@ class Ran(NamedTuple):
     kept: bool  # on the fresh seeds, too
 
 
-def every_plan(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ran]:
+def thresholds_of(problem: PlanProblem) -> list[float]:
+    """The thresholds that the settings of a problem have."""
+    return sorted({float(item.thresholds[0]) for item in problem.settings if item.thresholds}) or [0.5]
+
+
+@cache
+def every_plan(seed: int, *, drops: bool = False, rate: float = 1.0) -> list[Ran]:
+    """All plans of a random problem at so many times its rate, simulated once for the tests that ask about it."""
+    problem = random_problem(seed, drops=drops)
+    problem = problem if rate == 1 else problem.at_rate(rate * (problem.traffic.rate_per_s or 0.0))
+    return list(simulate_plans(problem, thresholds_of(problem)))
+
+
+def simulate_plans(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ran]:
     """Simulate every design, exit setting and policy whole."""
     (source,), asked = problem.sources, problem.traffic
     assert isinstance(source, BoardSource)
@@ -121,6 +135,17 @@ def every_plan(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ran]:
             columns = np.array([*(place - 1 for place in kept), 2])
             right = samples.correct[np.arange(400), columns[left]].mean()
             settings[kept, threshold if kept else None] = float(right)
+
+    @cache
+    def served(kept: tuple[int, ...], threshold: float | None, seed: int) -> tuple[Traffic, float]:
+        here = samples.at_exits(kept, [1] * len(kept))
+        trace = draw_samples(poisson(rate_per_s, asked.count, seed), here, seed)
+        rates = [1 / (len(kept) + 1)] * (len(kept) + 1)
+        levels = [] if threshold is None else [threshold] * len(kept)
+        traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=levels)
+        assert trace.correct is not None
+        return traffic, float(trace.correct[np.arange(300), traffic.exits - 1].mean())
+
     tables: dict[tuple[Any, ...], LatencyTable] = {}
     for tile, ((kept, threshold), right) in product(
         map(tuple, tiles_of(designs(Supply.of(source.board)))), settings.items()
@@ -133,13 +158,8 @@ def every_plan(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ran]:
         table = tables[tile, kept]
 
         def run(policy: str, seed: int, kept=kept, threshold=threshold, table=table):
-            here = samples.at_exits(kept, [1] * len(kept))
-            trace = draw_samples(poisson(rate_per_s, asked.count, seed), here, seed)
-            rates = [1 / (len(kept) + 1)] * (len(kept) + 1)
-            traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=[threshold] * len(kept))
-            assert trace.correct is not None
-            right_at = trace.correct[np.arange(300), traffic.exits - 1]
-            return summarise(simulate(table, traffic, policy)), float(right_at.mean())
+            traffic, share = served(kept, threshold, seed)
+            return summarise(simulate(table, traffic, policy)), share
 
         for policy in problem.policies:
             first, share = run(policy.spec, asked.seed)
@@ -167,12 +187,10 @@ def cost_of(ran: Ran, minimised: str) -> float:
     return float(f"{ran.first.energy_j:.12g}")
 
 
-def brute_force(
-    problem: PlanProblem, thresholds: list[float], minimised: str
-) -> list[tuple[float, float, set[tuple[Any, ...]]]]:
+def brute_force(every: list[Ran], minimised: str) -> list[tuple[float, float, set[tuple[Any, ...]]]]:
     """Cost and accuracy of the front, and the plans of each that keep the requirements."""
     groups: dict[tuple[float, float], set[tuple[Any, ...]]] = {}
-    for ran in every_plan(problem, thresholds):
+    for ran in every:
         if ran.kept:
             groups.setdefault((cost_of(ran, minimised), ran.right), set()).add(ran.plan)
     front, best = [], -1.0
@@ -188,11 +206,9 @@ def p99_of(summaries: list[Summary]) -> float:
     return float(np.mean([item.percentile("p99").latency_s for item in summaries]))
 
 
-def brute_force_over_p99(problem: PlanProblem, thresholds: list[float]) -> list[Ran]:
+def brute_force_over_p99(every: list[Ran]) -> list[Ran]:
     """The front over the 99th percentile, too: one after another by cost, then accuracy, then p99."""
-    ordered = sorted(
-        every_plan(problem, thresholds), key=lambda ran: (cost_of(ran, "dsps"), -ran.right, p99_of([ran.first]))
-    )
+    ordered = sorted(every, key=lambda ran: (cost_of(ran, "dsps"), -ran.right, p99_of([ran.first])))
     front: list[Ran] = []
     for ran in ordered:
         others = [item for item in front if item.right >= ran.right]
@@ -208,8 +224,7 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     """In waves of two designs, so that those behind a plan on the front are left out."""
     monkeypatch.setattr(plan_search, "WAVE", 2)
     problem = random_problem(seed, drops=seed % 3 == 2)
-    draw = sorted({item.thresholds[0] for item in problem.settings if item.thresholds})
-    wanted = brute_force(problem, [float(item) for item in draw] or [0.5], minimised)
+    wanted = brute_force(every_plan(seed, drops=seed % 3 == 2), minimised)
     found = find_plans(problem, minimised, threads=1 + seed % 2)
     assert len(found.front) == len(wanted)
     (source,) = problem.sources
@@ -229,11 +244,10 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "4"))))
 def test_the_front_over_the_percentile_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_search, "WAVE", 2)
+    rate = 0.02 if seed % 2 else 1.0  # nearly each request is alone: percentiles are near the least that proofs allow
     problem = random_problem(seed)
-    if seed % 2:  # nearly each request is alone, so that percentiles are near those that proofs allow
-        problem = problem.at_rate(0.02 * (problem.traffic.rate_per_s or 0.0))
-    draw = sorted({item.thresholds[0] for item in problem.settings if item.thresholds})
-    wanted = brute_force_over_p99(problem, [float(item) for item in draw] or [0.5])
+    problem = problem if rate == 1 else problem.at_rate(rate * (problem.traffic.rate_per_s or 0.0))
+    wanted = brute_force_over_p99(every_plan(seed, rate=rate))
     found = find_plans(problem, over_p99=True)
     assert [(plan.cost, plan.accuracy) for plan in found.front] == [(cost_of(ran, "dsps"), ran.right) for ran in wanted]
     for plan, ran in zip(found.front, wanted, strict=True):
@@ -265,14 +279,21 @@ def test_of_several_rates_plans_that_a_higher_rate_makes_needless_are_left_out()
     assert len(wanted) < sum(map(len, alone.values()))
 
 
-def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def kept_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plans, bytes]:
+    """A search, and its file of simulations."""
+    path = tmp_path_factory.mktemp("kept") / "runs"
+    with kept_races(path) as kept:
+        whole = find_plans(random_problem(2), kept=kept)
+        assert kept.reused == 0
+    return whole, path.read_bytes()
+
+
+def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path, kept_search: tuple[Plans, bytes]) -> None:
     """Also after a kill in the middle of a line; another question finds nothing that is its own."""
     problem, path = random_problem(2), tmp_path / "runs"
     whole = find_plans(problem)
-    with kept_races(path) as kept:
-        first = find_plans(problem, kept=kept)
-        assert kept.reused == 0
-    made = path.read_bytes()
+    first, made = kept_search
     assert made.count(b"\n") > 2
     path.write_bytes(made[:-9])
     with kept_races(path) as kept:
@@ -310,11 +331,10 @@ def test_a_file_of_simulations_that_is_another_or_in_use(tmp_path: Path) -> None
         lambda line: line.replace(b"0]", b"9]"),  # one more run that was simulated whole
     ],
 )
-def test_a_damaged_simulation_is_dropped_and_runs_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    path = tmp_path / "runs"
-    with kept_races(path) as kept:
-        whole = find_plans(random_problem(2), kept=kept)
-    made = path.read_bytes()
+def test_a_damaged_simulation_is_dropped_and_runs_again(
+    tmp_path: Path, kept_search: tuple[Plans, bytes], damage: Callable[[bytes], bytes]
+) -> None:
+    (whole, made), path = kept_search, tmp_path / "runs"
     first, *lines = made.splitlines(keepends=True)
     changed = next(at for at, line in enumerate(lines) if damage(line) != line)
     path.write_bytes(b"".join([first, *lines[:changed], damage(lines[changed]), *lines[changed + 1 :]]))
@@ -436,7 +456,7 @@ def test_the_highest_rate_is_kept_and_a_little_more_is_not(seed: int) -> None:
 
 ASKED = ["plan", TINY, POCKET, "--b-max", 2, "--rate", 2000, "--slo", "2ms", "--count", 2000, "--seeds", 3]
 LIMITS = ["--require", "violation_rate <= 2 %", "--require", "accuracy >= 70 %"]
-ANSWERED = [*ASKED, *LIMITS, "--samples", "s.npz"]
+ANSWERED = [*ASKED, *LIMITS, "--samples", "s.npz", "--thresholds", "0.5,0.7,0.9"]
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confid
     more = [item.name for item in REQUEST_COLUMNS if exits and item.name not in ("slo_s", "steps")]
     own: dict[str, Any] = {name: rng.random(count) for name in more}
     trace = Trace(
-        rng.permutation(10**6)[:count],
+        rng.choice(10**6, count, replace=False),
         np.sort(np.array(arrivals)),
         rng.integers(1, 4, count) if exits else None,
         rng.random((count, confidences)) if confidences else None,
