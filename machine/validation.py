@@ -219,7 +219,7 @@ def validate_simulator(
     models: Sequence[RealNetwork],
     plan: TrialPlan,
     *,
-    networks: Sequence[ServedNetwork] | None = None,
+    networks: Sequence[ServedNetwork] = (),
     b_max: int = 8,
     slo_s: Objective | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -230,7 +230,7 @@ def validate_simulator(
     the machine is measured anew.  Several models need ``networks``, which say what each is served with beside its
     times; an objective that neither they nor ``slo_s`` states is :data:`SLO_PASSES` passes.
     """
-    if networks is None and len(models) > 1:
+    if len(models) > 1 and not networks:
         raise InputError("networks: expected the networks of several models, found none; state their file")
     stated = networks or (ServedNetwork(table=blank_table(models[0], b_max)),)
     check_models(models, stated)

@@ -89,9 +89,11 @@ def numbers_of(number, lane, networks):
     )  # fmt: skip
 
 
-@compiled(lean=True)
-def is_other(number, lane, place, kind, networks):
-    """Whether the numbers of a network on a lane are others than those of a queue and a kind of core."""
+@compiled(inline="always")
+def is_other(several, number, lane, place, kind, networks):
+    """Whether a network on a lane has other numbers than a queue and a kind of core; with one queue, never."""
+    if several is None:
+        return False
     return queue_at(number, lane, networks) != place or lane.kind != kind
 
 
@@ -554,7 +556,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
         for k in range(lanes.size):
             lane = lanes[k]
             if lane.running and lane.end_s <= now:
-                if several is not None and is_other(lane.network, lane, its.place, its.kind, at.networks):
+                if is_other(several, lane.network, lane, its.place, its.kind, at.networks):
                     its = numbers_of(lane.network, lane, at.networks)
                     data = refer(data_of(lane.network, lane, work, networks, state))
                 end_segment(lane, its, terms, at, work, networks, state, record)
@@ -576,12 +578,12 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                     number, in_turn = turn_of(k, several, at, state)
                     if number < 0:
                         break
-                if several is not None and is_other(number, lane, its.place, its.kind, at.networks):
+                if is_other(several, number, lane, its.place, its.kind, at.networks):
                     its = numbers_of(number, lane, at.networks)
                     data = refer(data_of(number, lane, work, networks, state))
                 if lane.left == 0:
                     call_s = its.call_s if lane.depth > 0 else 0.0
-                    queue = state.queues[0 if several is None else its.place]
+                    queue = state.queues[its.place]
                     answer = decide(refer(view_of(k, queue, in_turn, its, state, requests)), data)
                     outcome = heed(answer, k, queue, in_turn, its, networks, state, requests)
                     if outcome == WAITS:
@@ -591,8 +593,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                     if outcome != OK:
                         return outcome
                 begin_segment(k, call_s, its, networks, state, record)
-                if several is not None:
-                    charge(its.number, lane.end_s - now, at.networks, at.state)
+                charge(its.number, lane.end_s - now, networks, at.state)
                 break
         slow_each_other(networks.contention, state, record)
     return OK

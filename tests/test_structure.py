@@ -33,8 +33,8 @@ MANY_EXPORTED: set[str] = set()
 NAMED_TWICE = 0
 """Names that several classes have, which a reader takes for one another."""
 
-ONE_OR_SEVERAL = 10
-"""Branches on one or several networks; the aim is 5: one network is the case of several with K = 1."""
+ONE_OR_SEVERAL = 5
+"""Branches on one or several networks, by which the compiler makes the loop of one network from that of several."""
 
 ASKS_FIRST = re.compile("networks|several|Shared")
 ASKS = re.compile(r"isinstance\(.*\b(Networks\w+|Shared)\b|\b(networks|several) is (not )?None")

@@ -93,7 +93,7 @@ class RunOptions:
         from ...machine.validation import validate_simulator
         from ...serving import read_networks
 
-        stated = None if self.networks is None else read_networks(self.networks)
+        stated = read_networks(self.networks) if self.networks else []
         with progress("samples answered alone") as report:
             running = [RealNetwork(name, self.inputs, names(self.exits), self.threads, report) for name in models]
         with progress("runs") as report:
