@@ -20,8 +20,8 @@ _says = ["interrupted"]
 ENDING = (signal.SIGINT, signal.SIGTERM)
 """Signals that end a command."""
 
-_code = [128 + signal.SIGINT]
-"""The exit code of a command that is interrupted now."""
+_came: list[int] = [signal.SIGINT]
+"""The signal that interrupts a command now."""
 
 GRACE_S = 1.5
 """Seconds that the command may take to end by itself."""
@@ -35,7 +35,7 @@ def never_ignored() -> None:
 
     def repeat(ignored: Any) -> None:
         if issubclass(ignored.exc_type, KeyboardInterrupt):
-            _again(signal.SIGINT)
+            _again(_came[0])
         else:
             sys.__unraisablehook__(ignored)
 
@@ -57,7 +57,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
             _again(number)
             return
         frame = frame.f_back
-    _code[0] = 128 + number
+    _came[0] = number
     raise KeyboardInterrupt
 
 
@@ -114,4 +114,4 @@ def leave(what: str = "") -> NoReturn:
     sys.stderr.write(f"fluidb: {what or 'interrupted'}\n")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(_code[0])
+    os._exit(128 + _came[0])
