@@ -34,8 +34,8 @@ def load_paper(folder: Path) -> Paper:
         spec.loader.exec_module(module)
         paper = getattr(module, "PAPER", None)
         if isinstance(paper, Paper):
-            for item in paper.items:
-                paper.experiment(item)  # a fault of the user's is known before any work is done
+            for item_name in paper.items:
+                paper.experiment(item_name)  # a fault of the user's is known before any work is done
             return paper
     except InputError:
         raise
@@ -52,11 +52,11 @@ def select(words: Sequence[str]) -> list[tuple[Paper, list[str]]]:
     own: dict[Path, Paper] = {}
     wanted = [] if words else ["all"]
     for word in words:
-        folder, _, item = word.partition(":")
+        folder, _, item_name = word.partition(":")
         if word not in shipped and (Path(folder) / "__init__.py").is_file():
             place = Path(folder).resolve()
             own[place] = own.get(place) or load_paper(Path(folder))
-            wanted.append(item or own[place].name)
+            wanted.append(item_name or own[place].name)
         else:
             wanted.append(word)
     papers = (*PAPERS, *own.values())

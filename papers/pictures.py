@@ -226,15 +226,15 @@ def _one_scale(every: Any, groups: list[list[Row]]) -> None:
 
 def _said(item: Item) -> str:
     """What was found: the paper's statements that hold and its values, or else who has least and most."""
-    found = []
+    phrases = []
     if item.claims:
         holds, count = sum(claim.holds for claim in item.claims), len(item.claims)
         if count == 1:
-            found.append(f"the paper's statement {'holds' if holds else 'does not hold'}")
+            phrases.append(f"the paper's statement {'holds' if holds else 'does not hold'}")
         elif holds == count:
-            found.append(f"{'both' if count == 2 else f'all {count}'} statements of the paper hold")
+            phrases.append(f"{'both' if count == 2 else f'all {count}'} statements of the paper hold")
         else:
-            found.append(f"{holds or 'none'} of the paper's {count} statements {'holds' if holds == 1 else 'hold'}")
+            phrases.append(f"{holds or 'none'} of the paper's {count} statements {'holds' if holds == 1 else 'hold'}")
     offs = {
         unit: [abs(row.difference) for row in item.rows if row.difference is not None and row.in_points == in_points]
         for in_points, unit in ((False, "%"), (True, "points"))
@@ -244,12 +244,12 @@ def _said(item: Item) -> str:
         for unit, off in offs.items() if off
     ]  # fmt: skip
     if medians:
-        found.append(f"ours differ from the paper by {' and '.join(medians)}")
-    for quantity in () if found or item.picture == "matrix" else _unique([row.quantity for row in item.rows])[:2]:
+        phrases.append(f"ours differ from the paper by {' and '.join(medians)}")
+    for quantity in () if phrases or item.picture == "matrix" else _unique([row.quantity for row in item.rows])[:2]:
         rows = [row for row in item.rows if row.quantity == quantity and row.of != "peak"]
         means = {name: np.mean([row.ours for row in rows if row.of == name]) for name in _unique([r.of for r in rows])}
         if len(means) > 1:
             least, most = min(means, key=lambda name: means[name]), max(means, key=lambda name: means[name])
-            found.append(f"{least} has the lowest {quantity} on average, {most} the highest")
-    said = "; ".join(found) or "computed by us"
+            phrases.append(f"{least} has the lowest {quantity} on average, {most} the highest")
+    said = "; ".join(phrases) or "computed by us"
     return f"{said[0].upper()}{said[1:]}."

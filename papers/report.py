@@ -188,9 +188,9 @@ def _short_lines(text: str) -> str:
 
 def page_text(folder: Path, paper: Paper) -> str:
     """The page of a folder's results."""
-    found = _held(folder, paper)
-    made = list(dict.fromkeys(json.dumps(with_) for _, with_ in found))
-    items = [item for item, _ in found]
+    kept = _held(folder, paper)
+    made = list(dict.fromkeys(json.dumps(with_) for _, with_ in kept))
+    items = [item for item, _ in kept]
     lines = [paper.title, "", paper.introduction, ""]
     lines += [f"- {key}: {value}" for text in made for key, value in json.loads(text).items()]
     if len(made) > 1:

@@ -38,11 +38,11 @@ def batchcond_table3(lab: Lab) -> Item:
     """Gains in throughput on the platform that was modelled."""
     rows, printed = [], PUBLISHED["gains"][HERE]
     for place, (quantity, over) in enumerate(OVER.items()):
-        values = {item.name: gain(item, BOTH, over, lab) for item in BENCHMARKS}
-        values[ALL] = geometric(list(values.values()))
+        gains = {benchmark.name: gain(benchmark, BOTH, over, lab) for benchmark in BENCHMARKS}
+        gains[ALL] = geometric(list(gains.values()))
         rows += [
-            row(quantity, name, HERE, "x", found, printed[name][place], basis=CALIBRATED)
-            for name, found in values.items()
+            row(quantity, name, HERE, "x", values, printed[name][place], basis=CALIBRATED)
+            for name, values in gains.items()
         ]
     notes = [
         "The least times and slopes of the device were chosen by these figures; the other items have the predictions.",
@@ -60,16 +60,16 @@ def batchcond_platforms(lab: Lab) -> Item:
     for platform, printed in PUBLISHED["gains"].items():
         if platform == HERE:
             continue
-        found: dict[str, list[Floats]] = {}
-        for item in BENCHMARKS:
-            floors = least_times(item, printed[item.name][0], lab)
-            found[item.name] = [gain(item, BOTH, over, lab, floors) for over in OVER.values()]
-            rows.append(Row("factor of least times", item.name, platform, "x", floors, basis=GIVEN))
-        found[ALL] = [geometric([values[place] for values in found.values()]) for place in range(len(OVER))]
+        gains: dict[str, list[Floats]] = {}
+        for benchmark in BENCHMARKS:
+            floors = least_times(benchmark, printed[benchmark.name][0], lab)
+            gains[benchmark.name] = [gain(benchmark, BOTH, over, lab, floors) for over in OVER.values()]
+            rows.append(Row("factor of least times", benchmark.name, platform, "x", floors, basis=GIVEN))
+        gains[ALL] = [geometric([values[place] for values in gains.values()]) for place in range(len(OVER))]
         rows += [
             row(quantity, name, platform, "x", values[place], printed[name][place], basis=(GIVEN, PREDICTED)[place])
             for place, quantity in enumerate(OVER)
-            for name, values in found.items()
+            for name, values in gains.items()
         ]
     notes = [
         (
@@ -90,15 +90,15 @@ def batchcond_platforms(lab: Lab) -> Item:
 def batchcond_table4(lab: Lab) -> Item:
     """Gain in the similarity of the inputs of a batch."""
     printed, ratios = PUBLISHED["variance"], {}
-    for item in BENCHMARKS:
-        ratios[item.name] = variances(item, PADDED, lab) / variances(item, SIMILAR, lab)
+    for benchmark in BENCHMARKS:
+        ratios[benchmark.name] = variances(benchmark, PADDED, lab) / variances(benchmark, SIMILAR, lab)
     basis = dict.fromkeys((CNN.name, SLIMMABLE.name, ALL), CALIBRATED)
     open_ = [name for name in ratios if name not in basis]
     mean = {ALL: geometric(list(ratios.values())), OPEN: geometric([ratios[name] for name in open_])}
     paper = printed | {OPEN: float(geometric([np.array(printed[name]) for name in open_]))}
     rows = [
-        row("reduction of variance", name, HERE, "x", found, paper[name], basis=basis.get(name, PREDICTED))
-        for name, found in (ratios | mean).items()
+        row("reduction of variance", name, HERE, "x", ratio, paper[name], basis=basis.get(name, PREDICTED))
+        for name, ratio in (ratios | mean).items()
     ]
     notes = [
         (
@@ -118,16 +118,16 @@ def batchcond_table4(lab: Lab) -> Item:
 def batchcond_table5(lab: Lab) -> Item:
     """Against LazyBatching, and against sorting by length."""
     printed, rows = PUBLISHED["others"], []
-    for item in (CNN, SEQUENCES):
+    for benchmark in (CNN, SEQUENCES):
         for name, policy in (("LazyBatching", "lazy"), (f"LazyBatching, b_max = {STALLED}", f"lazy:b_max={STALLED}")):
-            found = makespans(item, BOTH, lab, policy=policy) / makespans(item, BOTH, lab)
-            paper = printed["LazyBatching"][item.name]
+            ratio = makespans(benchmark, BOTH, lab, policy=policy) / makespans(benchmark, BOTH, lab)
+            paper = printed["LazyBatching"][benchmark.name]
             basis = ASSUMED if "b_max" in policy else PREDICTED
-            rows.append(row(f"gain over {name}", "BatchCond", item.name, "x", found, paper, basis=basis))
-    for item in (ENCODER, EARLY_EXIT, SEQUENCES):
-        paper = printed["sorting by length"][item.name]
-        found = gain(item, BOTH, SIMILAR, lab)
-        rows.append(row("gain over sorting by length", "BatchCond", item.name, "x", found, paper, basis=PREDICTED))
+            rows.append(row(f"gain over {name}", "BatchCond", benchmark.name, "x", ratio, paper, basis=basis))
+    for benchmark in (ENCODER, EARLY_EXIT, SEQUENCES):
+        paper = printed["sorting by length"][benchmark.name]
+        ratio = gain(benchmark, BOTH, SIMILAR, lab)
+        rows.append(row("gain over sorting by length", "BatchCond", benchmark.name, "x", ratio, paper, basis=PREDICTED))
     notes = [
         (
             "Neither baseline has published rules here: the paper reproduced them as well as it could. Ours are the "
@@ -143,22 +143,30 @@ def batchcond_fig7(lab: Lab) -> Item:
     parts = {"SimBatch": SIMILAR, "ABR": REORGANISED, "both": BOTH}
     rows, mean, printed = [], {}, PUBLISHED["parts"]
     for name, way in parts.items():
-        found = {item.name: gain(item, way, PADDED, lab) for item in BENCHMARKS}
-        mean[name] = geometric(list(found.values()))
+        gains = {benchmark.name: gain(benchmark, way, PADDED, lab) for benchmark in BENCHMARKS}
+        mean[name] = geometric(list(gains.values()))
         basis = CALIBRATED if way is BOTH else PREDICTED
-        rows += [row("gain over padding", name, at, "x", values, basis=basis) for at, values in found.items()]
+        rows += [row("gain over padding", name, at, "x", values, basis=basis) for at, values in gains.items()]
         paper = printed.get(name) if name == "SimBatch" else None
         rows.append(row("gain over padding", name, ALL, "x", mean[name], paper, basis=basis))
     more = mean["both"] / mean["SimBatch"]
     rows.append(row("gain over SimBatch", "BatchCond", ALL, "x", more, printed["ABR"], basis=PREDICTED))
     claims = []
-    for item in (EARLY_EXIT, SEQUENCES):
-        by_depth = makespans(item, BOTH._replace(by="depth"), lab) / makespans(item, BOTH, lab)
+    for benchmark in (EARLY_EXIT, SEQUENCES):
+        by_depth = makespans(benchmark, BOTH._replace(by="depth"), lab) / makespans(benchmark, BOTH, lab)
         paper = PUBLISHED["depth_and_width"]["width_over_depth"]
         rows.append(
-            row("batches similar in width, over depth", "BatchCond", item.name, "x", by_depth, paper, basis=PREDICTED)
+            row(
+                "batches similar in width, over depth",
+                "BatchCond",
+                benchmark.name,
+                "x",
+                by_depth,
+                paper,
+                basis=PREDICTED,
+            )
         )
-        statement = f"Batches similar in width are faster than batches similar in depth, {item.name}"
+        statement = f"Batches similar in width are faster than batches similar in depth, {benchmark.name}"
         ours, reason = (
             f"{by_depth.mean():.2f}x",
             "with predictions as good as the CNN's, steps are what the time goes by",

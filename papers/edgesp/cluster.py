@@ -62,7 +62,7 @@ def over_devices(
 def places(preset: str) -> tuple[StageHost, StageHost, StageHost]:
     """The end device, the edge server and the cloud."""
     owner = cluster(preset)
-    device = next(item for item in owner.devices if item.name == owner.owner)
+    device = next(device for device in owner.devices if device.name == owner.owner)
     return (
         StageHost(device.name, device.gflop_s, WAN_MBIT_S, device.layer_s),
         StageHost("edge", EDGE_GFLOP_S, WAN_MBIT_S),

@@ -65,7 +65,7 @@ class Cell:
 def _cells(lab: Lab, name: str) -> Iterator[Cell]:
     """Table II's cells of a contender, each on the design that it has there."""
     scenario = lab.scenario("table2")
-    contender = next(item for item in scenario.contenders if item.name == name)
+    contender = next(contender for contender in scenario.contenders if contender.name == name)
     for point in scenario.points:
         cell = Cell(point, contender).engine(tile=point.site.options(contender).tile)
         yield cell.engine(tile=lab.engine(point, cell.contender).tile)
@@ -76,27 +76,27 @@ def _with_exits(network: Network, change: Callable[[ExitFile, int], ExitFile]) -
     path = NETWORKS.find(network.name)
     file = read_toml(NetworkFile, path)
     channels = [layer.gemm.P // 9 for layer in network.layers if layer.name.endswith("/conv1") and layer.gemm]
-    exits = [change(item, width) for item, width in zip(file.exits, channels, strict=True)]
+    exits = [change(exit_, width) for exit_, width in zip(file.exits, channels, strict=True)]
     return build_network(file.model_copy(update={"exits": exits}), path)
 
 
 def _head(name: str) -> Callable[[Network], Network]:
-    return lambda network: _with_exits(network, lambda item, _width: item.model_copy(update={"head": name}))
+    return lambda network: _with_exits(network, lambda exit_, _width: exit_.model_copy(update={"head": name}))
 
 
 def _wide_heads(network: Network) -> Network:
     """MSDNet's head with convolutions twice as wide."""
 
-    def change(item: ExitFile, width: int) -> ExitFile:
+    def change(exit_: ExitFile, width: int) -> ExitFile:
         convs: list[Op] = [
             Conv(op="conv", name=name, out=2 * width, kernel=[3, 3], stride=[2, 2], pad=[1] * 4)
             for name in ("conv1", "conv2")
         ]
         tail: list[Op] = [
             GlobalPool(op="globalavgpool", name="pool"),
-            Linear(op="linear", name="linear", out=item.classes or 1),
+            Linear(op="linear", name="linear", out=exit_.classes or 1),
         ]
-        return ExitFile(after=item.after, rate=item.rate, layers=convs + tail)
+        return ExitFile(after=exit_.after, rate=exit_.rate, layers=convs + tail)
 
     return _with_exits(network, change)
 
@@ -104,15 +104,15 @@ def _wide_heads(network: Network) -> Network:
 def _placed_deeper(network: Network) -> Network:
     """Exits nearest to equal MACs, wherever those fall."""
     names = iter(DEEPER.get(network.name, ()))
-    return _with_exits(network, lambda item, _width: item.model_copy(update={"after": next(names, item.after)}))
+    return _with_exits(network, lambda exit_, _width: exit_.model_copy(update={"after": next(names, exit_.after)}))
 
 
 def _exit_rates(factor: float) -> Callable[[Network], Network]:
     """More or fewer samples at every intermediate exit."""
 
     def change(network: Network) -> Network:
-        early = [Exit(name=item.name, rate=factor * item.rate) for item in network.exits[:-1]]
-        last = Exit(name=network.exits[-1].name, rate=1.0 - sum(item.rate for item in early))
+        early = [Exit(name=exit_.name, rate=factor * exit_.rate) for exit_ in network.exits[:-1]]
+        last = Exit(name=network.exits[-1].name, rate=1.0 - sum(exit_.rate for exit_ in early))
         return network.model_copy(update={"exits": [*early, last]})
 
     return change
@@ -168,9 +168,9 @@ def _study(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -> Itera
     cells = list(_cells(lab, contender))
     for setting, change in changes.items():
         for cell in map(change, cells):
-            found = lab.figures(cell.point, cell.contender, seeds)
+            figures = lab.figures(cell.point, cell.contender, seeds)
             for key, (_, _, metric, scale) in CELLS.items():
-                yield setting, cell.point.site.keys.label, key, scale * found[metric]
+                yield setting, cell.point.site.keys.label, key, scale * figures[metric]
 
 
 def _beside_paper(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -> list[Row]:
@@ -201,11 +201,11 @@ def calls(lab: Lab) -> Item:
     rows = _beside_paper(lab, "LazyBatching", {us: methodcaller("call", us) for us in CALLS_US})
 
     def error(quantity: str, us: int) -> float:
-        own = [item.difference or 0.0 for item in rows if (item.quantity, item.x) == (quantity, us)]
+        own = [row_.difference or 0.0 for row_ in rows if (row_.quantity, row_.x) == (quantity, us)]
         return float(np.sqrt(np.mean(np.square(own))))
 
     best = [min(CALLS_US, key=partial(error, quantity)) for quantity in ("mean latency", "violations")]
-    lazy = next(item for item in lab.scenario("table2").contenders if item.name == "LazyBatching")
+    lazy = next(contender for contender in lab.scenario("table2").contenders if contender.name == "LazyBatching")
     taken = round(1e6 * lazy.policy.call_s)
     note = (
         "How near one time of a call, the same for all cells, brings LazyBatching to the paper: the root mean square "

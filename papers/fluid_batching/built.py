@@ -28,16 +28,18 @@ def _table2(lab: Lab) -> tuple[list[Row], list[str]]:
         for point in scenario.points:
             free = point._replace(site=replace(point.site, keys=point.site.keys.model_copy(update={"tiles": {}})))
             late = []
-            for item in scenario.contenders:
-                contender = replace(item, options=item.options.model_copy(update={"overlap": overlap}))
-                found = lab.figures(free, contender, scenario.file.seeds)
-                late.append(float(found["mean_latency_s"].mean()))
-                worth = WORTH[item.name] if overlap is Overlap.PAPER or item.name == "LazyBatching" else PREDICTED
+            for contender in scenario.contenders:
+                timed = replace(contender, options=contender.options.model_copy(update={"overlap": overlap}))
+                figures = lab.figures(free, timed, scenario.file.seeds)
+                late.append(float(figures["mean_latency_s"].mean()))
+                worth = (
+                    WORTH[contender.name] if overlap is Overlap.PAPER or contender.name == "LazyBatching" else PREDICTED
+                )
                 endless = free.slo_s is not None and late[-1] > ENDLESS * free.slo_s
                 for quantity, unit, metric, scale in CELLS.values():
                     if metric == "violation_rate" or not endless:  # a latency would only tell how long the run was
                         at = f"{quantity}, {free.site.keys.label}"
-                        rows.append(row(at, item.name, name, unit, scale * found[metric], basis=worth))
+                        rows.append(row(at, contender.name, name, unit, scale * figures[metric], basis=worth))
                 if endless:
                     late[-1] = math.inf
             gain = "no end" if math.isinf(late[0]) else f"{late[0] / late[1]:.2f}"

@@ -45,8 +45,8 @@ def _registers() -> list[Claim]:
     claims = []
     for at, paper in PUBLISHED["fbcb_percent"].items():
         network, platform = at.split(" on ")
-        found, fbcb = design(load_network(network), load_platform(platform), paper_options())
-        ours = 100 * (found.register_share(fbcb) or 0.0)
+        design_table, fbcb = design(load_network(network), load_platform(platform), paper_options())
+        ours = 100 * (design_table.register_share(fbcb) or 0.0)
         holds = int(100 * ours) == round(100 * paper)  # the paper truncates
         claims.append(_claim("registers", f"{ours:.3f} %", holds, paper=f"{paper:.2f} %", at=at))
     return claims
@@ -63,23 +63,27 @@ def _scheduler_calls(lab: Lab) -> Claim:
     scenario = lab.scenario("table2")
     point = scenario.points[0]
     calls = {}
-    for item in scenario.contenders:
-        table = lab.engine(point, replace(item, options=point.site.options(item))).table
+    for contender in scenario.contenders:
+        table = lab.engine(point, replace(contender, options=point.site.options(contender))).table
         served = traffic(point, as_served(table), scenario.file.seeds[0])
-        calls[item.name] = simulate(table, served, item.policy).scheduler_calls
+        calls[contender.name] = simulate(table, served, contender.policy).scheduler_calls
     products = len(point.site.npu.network.gemms)
     return _near_claim("scheduler_calls", calls["LazyBatching"] / calls["FluidB"], products=products)
 
 
-def _mean(found: Comparison, name: str, metric: str, low: float, high: float) -> NDArray[np.float64]:
-    points = [point for point in found.points if point.rate_per_s is not None and low <= point.rate_per_s <= high]
-    return np.array([item.metrics[metric].mean for point in points for item in point.contenders if item.name == name])
+def _mean(comparison: Comparison, name: str, metric: str, low: float, high: float) -> NDArray[np.float64]:
+    points = [point for point in comparison.points if point.rate_per_s is not None and low <= point.rate_per_s <= high]
+    return np.array(
+        [standing.metrics[metric].mean for point in points for standing in point.contenders if standing.name == name]
+    )
 
 
-def _sustained(lab: Lab, found: Comparison, board: str) -> list[Claim]:
+def _sustained(lab: Lab, comparison: Comparison, board: str) -> list[Claim]:
     paper = PUBLISHED["claims"][f"sustained_{board}"]["value"]
-    top = max(point.rate_per_s or 0.0 for point in found.points)
-    rates = {item.name: item.metrics["processing_rate_per_s"].mean for item in found.points[-1].contenders}
+    top = max(point.rate_per_s or 0.0 for point in comparison.points)
+    rates = {
+        standing.name: standing.metrics["processing_rate_per_s"].mean for standing in comparison.points[-1].contenders
+    }
     ours = rates.pop("FluidB")
     best = max(rates, key=lambda name: rates[name])
     words: dict[str, Any] = {"rate": 0.0}
@@ -95,9 +99,9 @@ def _sustained(lab: Lab, found: Comparison, board: str) -> list[Claim]:
     ]
 
 
-def _utilisation(found: Comparison, board: str, low: float, high: float) -> Claim:
+def _utilisation(comparison: Comparison, board: str, low: float, high: float) -> Claim:
     fluid, serial = (
-        _mean(found, name, "mac_share", low, high) / _mean(found, name, "busy_share", low, high)
+        _mean(comparison, name, "mac_share", low, high) / _mean(comparison, name, "busy_share", low, high)
         for name in ("FluidB", "SERIAL")
     )
     ours, points = 100 * float(np.mean(fluid / serial) - 1), 100 * float(np.mean(fluid - serial))
@@ -105,8 +109,8 @@ def _utilisation(found: Comparison, board: str, low: float, high: float) -> Clai
     return _near_claim(f"utilisation_{board}", ours, text=text, low=low, high=high)
 
 
-def _high_utilisation(found: Comparison) -> Claim:
-    fluid = next(item for item in found.points[-1].contenders if item.name == "FluidB")
+def _high_utilisation(comparison: Comparison) -> Claim:
+    fluid = next(standing for standing in comparison.points[-1].contenders if standing.name == "FluidB")
     return _near_claim("utilisation_high", 100 * fluid.metrics["mac_share"].mean / fluid.metrics["busy_share"].mean)
 
 
@@ -114,14 +118,14 @@ def _geometric_mean(values: list[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def _gains(found: Comparison) -> list[Claim]:
+def _gains(comparison: Comparison) -> list[Claim]:
     """The abstract's two gains, from LazyBatching's figures in Table II: the paper does not say how it averages."""
     claims = []
     for key, metric, printed in (
         ("latency_gain", "mean_latency_s", "mean_ms"),
         ("satisfaction_gain", "violation_rate", "late_percent"),
     ):
-        means = [[item.metrics[metric].mean for item in point.contenders] for point in found.points]
+        means = [[standing.metrics[metric].mean for standing in point.contenders] for point in comparison.points]
         if min(map(min, means)) <= 0:
             few = "too few requests: a contender has nothing to divide by"
             claims.append(replace(_claim(key, "not known", False, own=0.0), reason=few))
@@ -134,42 +138,42 @@ def _gains(found: Comparison) -> list[Claim]:
 
 def _attenuation(lab: Lab) -> list[Claim]:
     """Statements about Fig. 1a."""
-    use = {(item.of, item.at): item.ours for item in fig1a(lab).rows}
-    found = []
+    use = {(row.of, row.at): row.ours for row in fig1a(lab).rows}
+    judged = []
     for board in ("zc706", "zcu104"):
         gain, left = (
             use[f"R-AdaptB-M, {label}", board] - use[f"SERIAL, {label}", board] for label in ("no exits", "4 exits")
         )
         ours = f"{gain:+.1f} points without exits, {left:+.1f} with"
         plain, shrunk = (use[f"R-AdaptB-M, {label}", board] for label in ("no exits", "4 exits"))
-        found.append(_claim("attenuation", ours, left < gain / 2, board=board, plain=plain, left=shrunk))
-    return found
+        judged.append(_claim("attenuation", ours, left < gain / 2, board=board, plain=plain, left=shrunk))
+    return judged
 
 
 def _npu(lab: Lab) -> list[Claim]:
     """Statements about Fig. 10."""
-    rate = {(item.at, item.of, item.x): item.ours for item in fig10(lab).rows}
-    found = []
+    rate = {(row.at, row.of, row.x): row.ours for row in fig10(lab).rows}
+    judged = []
     for at in ("resnet50 on zc706", "inception_v3 on zcu104"):
         fluid, stacked = (rate[at, name, BATCH] for name in ("Fluid Batching", "with Stackable PEs"))
         uniform = {rate[at, name, BATCH]: name for name in reversed(UNIFORM)}
         best = max(uniform)
         lead = 100 * (fluid / best - 1)
         ours = f"{lead:.1f} % above {uniform[best]} at b = {BATCH}"
-        found.append(_claim("far_above", ours, lead >= 100 * NEAR, at=at))
+        judged.append(_claim("far_above", ours, lead >= 100 * NEAR, at=at))
         gains = [100 * (rate[at, "with Stackable PEs", b] / rate[at, "Fluid Batching", b] - 1) for b in (1, BATCH)]
         ours = f"{gains[0]:.1f} % at b = 1, {gains[1]:.1f} % at b = {BATCH}"
-        found.append(_claim("small_batches", ours, gains[0] > gains[1], at=at))
+        judged.append(_claim("small_batches", ours, gains[0] > gains[1], at=at))
         if at.startswith("resnet50"):
             share = stacked / rate[at, "peak", BATCH]
-            found.append(_claim("peak", f"{100 * share:.1f} % of it at b = {BATCH}", _near(share, 1.0), at=at))
-    return found
+            judged.append(_claim("peak", f"{100 * share:.1f} % of it at b = {BATCH}", _near(share, 1.0), at=at))
+    return judged
 
 
 def claims(lab: Lab) -> Item:
     """One line each, with a verdict."""
     fig7, fig8, table2 = (lab.compare(name) for name in ("fig7", "fig8", "table2"))
-    found = [
+    judged = [
         *_registers(),
         _scheduler_calls(lab),
         _batch16(),
@@ -183,4 +187,4 @@ def claims(lab: Lab) -> Item:
         *_npu(lab),
     ]
     notes = [f"A figure counts as reproduced within {100 * NEAR:g} %."]
-    return Item("claims", "What the text says in figures", notes, [], claims=found)
+    return Item("claims", "What the text says in figures", notes, [], claims=judged)

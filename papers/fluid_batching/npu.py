@@ -29,8 +29,8 @@ def fig1b(lab: Lab) -> Item:
     rows = []
     for name, batching in UNIFORM.items():
         options = paper_options(batching=batching, stacking=False, weights=weights)
-        found, fbcb = design(network, platform, options)
-        times = tabulate_latency(found, fbcb).stage_array()[0, :, -1].tolist()
+        design_table, fbcb = design(network, platform, options)
+        times = tabulate_latency(design_table, fbcb).stage_array()[0, :, -1].tolist()
         for stage, time_s in enumerate(times, 1):
             macs = sum(layer.gemm.macs for layer in network.layers if layer.gemm and layer.stage == stage)
             gop_s = 2e-9 * macs * BATCH / time_s
@@ -54,11 +54,11 @@ def fig10(lab: Lab) -> Item:
         network, platform = load_network(network_name).backbone(), load_platform(platform_name)
         at = f"{network_name} on {platform_name}"
         for name, (batching, stacking) in strategies.items():
-            found, _ = design(network, platform, paper_options(batching=batching, stacking=stacking))
+            design_table, _ = design(network, platform, paper_options(batching=batching, stacking=stacking))
             if name == "Fluid Batching":
-                chosen = configure(network, platform, found.tile, found.options).B_R[:, -1]
+                chosen = configure(network, platform, design_table.tile, design_table.options).B_R[:, -1]
                 alike.append(f"in {(chosen == 1).sum()} of {chosen.size} products of {at}")
-            by_batch = dict(enumerate(found.gop_s, 1))
+            by_batch = dict(enumerate(design_table.gop_s, 1))
             rows += [Row("throughput", name, at, "GOP/s", by_batch[b], x=b, basis=PREDICTED) for b in by_batch]
         peak = 2e-9 * platform.macs_per_cycle * platform.clock_hz
         rows += [Row("throughput", "peak", at, "GOP/s", peak, x=b, basis=PREDICTED) for b in range(1, BATCH + 1)]

@@ -13,27 +13,27 @@ from ..rows import ASSUMED, CALIBRATED, GIVEN, Item, Row
 from . import PUBLISHED
 
 
-def _shares(of: str, at: str, found: DesignTable, line: dict[str, float], basis: str) -> list[Row]:
+def _shares(of: str, at: str, design_table: DesignTable, line: dict[str, float], basis: str) -> list[Row]:
     shares = {
-        "DSPs": (found.dsp_share, line["dsp_percent"], basis),
-        "on-chip RAM": (found.ram_share, line["ram_percent"], basis),
-        "LUTs": (found.lut_share or 0.0, line["lut_percent"], CALIBRATED),
+        "DSPs": (design_table.dsp_share, line["dsp_percent"], basis),
+        "on-chip RAM": (design_table.ram_share, line["ram_percent"], basis),
+        "LUTs": (design_table.lut_share or 0.0, line["lut_percent"], CALIBRATED),
     }
     return [
         Row(name, of, at, "%", 100 * ours, paper=theirs, basis=worth) for name, (ours, theirs, worth) in shares.items()
     ]
 
 
-def _blocks(at: str, found: DesignTable) -> str:
+def _blocks(at: str, design_table: DesignTable) -> str:
     """What a design would need of its board."""
-    taken = board_use(found.platform, found.tile)
+    taken = board_use(design_table.platform, design_table.tile)
     assert taken is not None
     blocks = f"{taken.total_block_rams:,g} block RAMs of {taken.block_rams_of_board:,}"
     if taken.ultra_rams_of_board:
         blocks += f" beside {taken.total_ultra_rams} UltraRAMs of {taken.ultra_rams_of_board}"
-    _, T_P, T_C, _ = found.tile
+    _, T_P, T_C, _ = design_table.tile
     return (
-        f"{at}: placed as the engine of `fluidb hardware`, {found.tile} needs {blocks}; with `<T_P,T_C>` = "
+        f"{at}: placed as the engine of `fluidb hardware`, {design_table.tile} needs {blocks}; with `<T_P,T_C>` = "
         f"<{T_P},{T_C}> T_R can be at most {taken.largest_T_R:,}."
     )
 
@@ -48,16 +48,16 @@ def table1(lab: Lab) -> Item:
         at = f"{network.name} on {platform.name}"
         repeated = tuple(line["tile"]) in printed_before
         printed_before.add(tuple(line["tile"]))
-        found, _ = design(network, platform, paper_options())
-        for name, ours, theirs in zip(("T_R", "T_P", "T_C"), found.tile[:3], line["tile"], strict=True):
+        searched, _ = design(network, platform, paper_options())
+        for name, ours, theirs in zip(("T_R", "T_P", "T_C"), searched.tile[:3], line["tile"], strict=True):
             rows.append(Row(name, "search", at, "", ours, paper=theirs, basis=CALIBRATED))
-        rows += _shares("search", at, found, line, CALIBRATED)
-        notes.append(_blocks(at, found))
-        if list(found.tile[:3]) == line["tile"]:
+        rows += _shares("search", at, searched, line, CALIBRATED)
+        notes.append(_blocks(at, searched))
+        if list(searched.tile[:3]) == line["tile"]:
             continue
         given = paper_options(tile=line["tile"])
         theirs, _ = design(network, platform, given)
-        printed, best = theirs.ranking[0], found.ranking[0]
+        printed, best = theirs.ranking[0], searched.ranking[0]
         loss = 100 * (1 - printed.objective / best.objective)
         rows += _shares("printed design", at, theirs, line, GIVEN)
         notes.append(
@@ -67,7 +67,7 @@ def table1(lab: Lab) -> Item:
         if repeated:
             notes.append(
                 f"The printed design of {at} is that of another row too. Of the board's DSPs it takes "
-                f"{100 * theirs.dsp_share:.2f} %, the one that the search finds {100 * found.dsp_share:.2f} %, and "
+                f"{100 * theirs.dsp_share:.2f} %, the one that the search finds {100 * searched.dsp_share:.2f} %, and "
                 f"{line['dsp_percent']} % is printed: hence docs/model.md takes the design for a misprint."
             )
     notes.append("The paper truncates some shares and rounds others; differences of 0.01 points are that.")
@@ -92,11 +92,11 @@ CELLS = {
 
 def table2(lab: Lab) -> Item:
     """LazyBatching against Fluid Batching."""
-    found = lab.compare("table2")
+    comparison = lab.compare("table2")
     text = PUBLISHED["table2_text"]
     rows: list[Row] = []
     ratios, gaps = [], []
-    for point, line in zip(found.points, PUBLISHED["table2"], strict=True):
+    for point, line in zip(comparison.points, PUBLISHED["table2"], strict=True):
         assert point.case == line["case"]
         slow, fluid = point.contenders
         for contender in (slow, fluid):
@@ -117,7 +117,7 @@ def table2(lab: Lab) -> Item:
             row(quantity, of, point.case, unit, values, paper, basis=ASSUMED)
             for quantity, of, unit, values, paper in both
         ]
-    resnet = [index for index, point in enumerate(found.points) if point.network == "resnet50"]
+    resnet = [index for index, point in enumerate(comparison.points) if point.network == "resnet50"]
     mean = np.exp(np.mean([np.log(ratios[i]) for i in resnet], axis=0))
     rows.append(
         row("latency ratio", "geometric mean", "resnet50", "x", mean, text["latency_ratio_mean"], basis=ASSUMED)
@@ -125,9 +125,9 @@ def table2(lab: Lab) -> Item:
     saved = np.mean([gaps[i] for i in resnet], axis=0)
     rows.append(row("violations saved", "mean", "resnet50", "points", saved, text["late_points_mean"], basis=ASSUMED))
     off = {
-        item.at: item.difference
-        for item in rows
-        if (item.quantity, item.of) == ("mean latency", "LazyBatching") and item.difference is not None
+        row_.at: row_.difference
+        for row_ in rows
+        if (row_.quantity, row_.of) == ("mean latency", "LazyBatching") and row_.difference is not None
     }
     lazy = (
         f"LazyBatching's mean latency differs from the paper's by {_signed(off)}. Whether one time of a scheduler "

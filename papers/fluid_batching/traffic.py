@@ -16,10 +16,10 @@ from ..rows import ASSUMED, PREDICTED, Item, Row
 from .npu import fig1b
 
 PANELS: dict[str, tuple[str, Callable[[Standing], NDArray[np.float64]]]] = {
-    "processing rate": ("/s", lambda item: by_seed(item, "processing_rate_per_s", 1.0)),
-    "mean latency": ("ms", lambda item: by_seed(item, "mean_latency_s", 1e3)),
-    "utilisation": ("%", lambda item: by_seed(item, "mac_share", 100.0) / by_seed(item, "busy_share", 1.0)),
-    "tail latency": ("ms", lambda item: by_seed(item, "p99_latency_s", 1e3)),
+    "processing rate": ("/s", lambda standing: by_seed(standing, "processing_rate_per_s", 1.0)),
+    "mean latency": ("ms", lambda standing: by_seed(standing, "mean_latency_s", 1e3)),
+    "utilisation": ("%", lambda standing: by_seed(standing, "mac_share", 100.0) / by_seed(standing, "busy_share", 1.0)),
+    "tail latency": ("ms", lambda standing: by_seed(standing, "p99_latency_s", 1e3)),
 }
 """The four panels of Figs. 7 and 8 in the paper's order: unit, and values of a contender by seed."""
 
@@ -42,10 +42,10 @@ def _worth(name: str) -> str:
 def _sweep(lab: Lab, name: str, title: str, notes: list[str]) -> Item:
     rows = []
     for point in lab.compare(name).points:
-        for item in point.contenders:
+        for standing in point.contenders:
             for panel, (unit, values) in PANELS.items():
-                worth, x = _worth(item.name), point.rate_per_s
-                rows.append(row(panel, item.name, point.case, unit, values(item), x=x, basis=worth))
+                worth, x = _worth(standing.name), point.rate_per_s
+                rows.append(row(panel, standing.name, point.case, unit, values(standing), x=x, basis=worth))
     return Item(name, title, notes, rows, "arrival rate, 1/s")
 
 
@@ -66,10 +66,10 @@ def fig9(lab: Lab) -> Item:
         slo_ms = 1e3 * (point.slo_s or 0.0)
         rows += [
             row(
-                "violations", item.name, point.case, "%", by_seed(item, "violation_rate", 100.0), x=slo_ms,
-                basis=_worth(item.name),
+                "violations", standing.name, point.case, "%", by_seed(standing, "violation_rate", 100.0), x=slo_ms,
+                basis=_worth(standing.name),
             )
-            for item in point.contenders
+            for standing in point.contenders
         ]  # fmt: skip
     title = "Fig. 9: violations by SLO, 15 /s on ZC706 and 35 /s on ZCU104"
     return Item("fig9", title, [DRAWN], rows, "tail latency SLO, ms")
@@ -78,17 +78,17 @@ def fig9(lab: Lab) -> Item:
 def fig1a(lab: Lab) -> Item:
     """Utilisation with and without exits."""
     scenario = lab.scenario("fig7")
-    contenders = {item.name: item for item in scenario.contenders}
+    contenders = {contender.name: contender for contender in scenario.contenders}
     point = next(point for point in scenario.points if point.rate_per_s == RATE_PER_S)
     rows: list[Row] = []
     for board in ("zc706", "zcu104"):
         for network, label in ((point.site.npu.network.backbone(), "no exits"), (point.site.npu.network, "4 exits")):
             here = _at(point, network, board)
             for name in ("SERIAL", "R-AdaptB-M"):
-                found = lab.figures(here, contenders[name], scenario.file.seeds)
-                values = 100 * found["mac_share"] / found["busy_share"]
+                figures = lab.figures(here, contenders[name], scenario.file.seeds)
+                values = 100 * figures["mac_share"] / figures["busy_share"]
                 rows.append(row("utilisation", f"{name}, {label}", board, "%", values, basis=PREDICTED))
-    use = {(item.at, item.of): item.ours for item in rows}
+    use = {(row_.at, row_.of): row_.ours for row_ in rows}
     changes = [
         f"{use[board, 'R-AdaptB-M, 4 exits'] - use[board, 'R-AdaptB-M, no exits']:+.1f} points on {board}"
         for board in ("zc706", "zcu104")

@@ -42,15 +42,15 @@ def _with_rates(network: Network, shares: Sequence[float]) -> Network:
 def contestants(lab: Lab, point: GridPoint, fluid: Contender) -> list[Contestant]:
     """Exits by hand and by PAME."""
     candidates = find_candidates(*read_network_file(NETWORK))
-    names, after = [item.name for item in candidates], [item.after for item in candidates]
+    names, after = [candidate.name for candidate in candidates], [candidate.after for candidate in candidates]
     every = load_with_exits(NETWORK)
     stage_s = stage_times(lab.engine(point._replace(site=point.site.with_npu(network=every)), fluid).table)
     log = log_of(draw_answers(PRESETS["imagenet"], len(names), 2 * half(lab), 0))
     past, fresh = log.part(slice(0, half(lab))), log.part(slice(half(lab), 2 * half(lab)))
 
     def judged(name: str, network: Network, places: Sequence[int], settings: Sequence[Setting]) -> Contestant:
-        found = replay_exits(fresh, stage_s, BATCH, places, settings)
-        rates, kept = found.exit_shares.tolist(), 100 * found.precision
+        replay = replay_exits(fresh, stage_s, BATCH, places, settings)
+        rates, kept = replay.exit_shares.tolist(), 100 * replay.precision
         return Contestant(name, _with_rates(network, rates), kept, kept * float(fresh.scores[:, -1].mean()))
 
     def chosen(name: str, goal: ExitGoal) -> Contestant:
@@ -74,11 +74,11 @@ def pame_fluid(lab: Lab) -> Item:
     """Fluid Batching with exits by hand and by PAME."""
     scenario, rows = lab.scenario(str(Path(__file__).parent / "fluid.toml")), []
     (fluid,) = scenario.contenders
-    found = contestants(lab, scenario.points[0], fluid)
+    entries = contestants(lab, scenario.points[0], fluid)
     middle = scenario.points[len(scenario.points) // 2]
     judged: dict[tuple[str, str], Floats] = {}
     for point in scenario.points:
-        for entry in found:
+        for entry in entries:
             here = point._replace(site=point.site.with_npu(network=entry.network))
             figures = lab.figures(here, fluid, scenario.file.seeds)
             for quantity, (key, scale, unit) in PANELS.items():
@@ -86,15 +86,15 @@ def pame_fluid(lab: Lab) -> Item:
                 rows.append(row(quantity, entry.name, at, unit, values, x=point.rate_per_s, basis=PREDICTED))
                 if point is middle:
                     judged[entry.name, quantity] = values
-    accuracy = {entry.name: entry.accuracy for entry in found if entry.accuracy is not None}
+    accuracy = {entry.name: entry.accuracy for entry in entries if entry.accuracy is not None}
     printed, at = {BY_HAND: PUBLISHED["accuracy_percent"][NETWORK]}, middle.site.keys.label
     rows += [
         Row("accuracy", name, at, "%", value, paper=printed.get(name), basis=PREDICTED)
         for name, value in accuracy.items()
     ]
-    pame, precision = found[-1].name, {entry.name: entry.precision for entry in found}
+    pame, precision = entries[-1].name, {entry.name: entry.precision for entry in entries}
     claims = []
-    for hand in (entry.name for entry in found[1:3]):
+    for hand in (entry.name for entry in entries[1:3]):
         for quantity, (_, _, unit) in PANELS.items():
             own, other = judged[pame, quantity], judged[hand, quantity]
             statement = f"PAME's exits lower the {quantity} of Fluid Batching at {middle.rate_per_s:g} /s"
@@ -106,7 +106,7 @@ def pame_fluid(lab: Lab) -> Item:
     assert kept is not None
     claims.append(
         Claim("and keep 99 % of the precision", "6.2", ">= 99 %",
-              f"{kept:.1f} %; by hand, our log: {precision[found[2].name]:.1f} %", kept >= 99.0)
+              f"{kept:.1f} %; by hand, our log: {precision[entries[2].name]:.1f} %", kept >= 99.0)
     )  # fmt: skip
     notes = [
         f"Every network has an NPU that was searched for it, and PAME chooses with its times for n = {BATCH}.",
@@ -117,10 +117,10 @@ def pame_fluid(lab: Lab) -> Item:
         ),
         (
             f"With its exits and its threshold the Fluid Batching paper prints an accuracy of {printed[BY_HAND]:g} %. "
-            f"On our log the same threshold lets {100 * _early(found[2]):.1f} % leave early; by the printed rates "
-            f"{100 * _early(found[1]):.1f} % do."
+            f"On our log the same threshold lets {100 * _early(entries[2]):.1f} % leave early; by the printed rates "
+            f"{100 * _early(entries[1]):.1f} % do."
         ),
-        *map(_described, found),
+        *map(_described, entries),
     ]
     title = "Exits chosen by PAME under Fluid Batching, ResNet-50 on ZC706"
     return Item("pame_fluid", title, notes, rows, "arrival rate, 1/s", claims)

@@ -37,8 +37,8 @@ def fate(verdict: CandidateVerdict) -> str:
 
 def fates(verdicts: Sequence[CandidateVerdict], what: str) -> str:
     """What became of candidates, and of how many."""
-    found = Counter(map(fate, verdicts))
-    return ", ".join(f"{text} ({count} of {len(verdicts)} {what})" for text, count in found.most_common())
+    counts = Counter(map(fate, verdicts))
+    return ", ".join(f"{text} ({count} of {len(verdicts)} {what})" for text, count in counts.most_common())
 
 
 def all_seeds(task: PaperTask, lab: Lab, goal: ExitGoal) -> list[Rehearsal]:
@@ -50,8 +50,8 @@ def pame_fig7(lab: Lab) -> Item:
     """The two matrices, one seed."""
     rows = []
     for task in (IMAGENET, GLUE):
-        found = rehearse(task, 0, lab, ExitGoal(batch=min(SIZES)))
-        step = found.choice.steps[0]
+        rehearsal = rehearse(task, 0, lab, ExitGoal(batch=min(SIZES)))
+        step = rehearsal.choice.steps[0]
         for verdict in step.verdicts:
             if verdict.time_s is None or verdict.pattern is None:
                 continue  # no thresholds keep the precision
@@ -75,9 +75,9 @@ def pame_fig9(lab: Lab) -> Item:
     for task in TASKS:
         changes: dict[str, list[np.ndarray]] = {"change of the average": [], "change of the tail": []}
         for size in SIZES:
-            found = [item.judged for item in all_seeds(task, lab, ExitGoal(batch=size))]
+            replays = [rehearsal.judged for rehearsal in all_seeds(task, lab, ExitGoal(batch=size))]
             for quantity, key in (("change of the average", "average_s"), ("change of the tail", "tail_s")):
-                values = np.array([change(getattr(item, key), item.original_s) for item in found])
+                values = np.array([change(getattr(replay, key), replay.original_s) for replay in replays])
                 changes[quantity].append(values)
                 basis = PREDICTED if task is QNLI else CALIBRATED
                 rows.append(row(quantity, task.name, f"n = {size}", "%", values, x=size, basis=basis))
@@ -108,10 +108,10 @@ def pame_fig10(lab: Lab) -> Item:
     for task in TASKS:
         printed = PUBLISHED["exits"][task.name]
         for size in SIZES:
-            exits = [item.choice.exits for item in all_seeds(task, lab, ExitGoal(batch=size))]
-            first = [task.names[found[0] - 1] if found else "none" for found in exits]
+            exits = [rehearsal.choice.exits for rehearsal in all_seeds(task, lab, ExitGoal(batch=size))]
+            first = [task.names[places[0] - 1] if places else "none" for places in exits]
             hits = np.array([100.0 * (name == printed["first"]) for name in first])
-            counts = np.array([float(len(found)) for found in exits])
+            counts = np.array([float(len(places)) for places in exits])
             first_by, number_by = (CALIBRATED, PREDICTED) if task is IMAGENET else (PREDICTED, CALIBRATED)
             where = f"n = {size}"
             rows.append(row(f"first exit is {printed['first']}", task.name, where, "%", hits, 100.0, basis=first_by))
@@ -130,9 +130,9 @@ def pame_fig10(lab: Lab) -> Item:
     return Item("pame_fig10", "Fig. 10: the exits that are found", notes, rows, claims=claims, picture="bars")
 
 
-def _normalised(found: Rehearsal) -> tuple[float, float, float]:
+def _normalised(rehearsal: Rehearsal) -> tuple[float, float, float]:
     """Precision at the first exit, at the end, and of all samples, each as a share of that without exits."""
-    log, choice = found.judged_by, found.choice
+    log, choice = rehearsal.judged_by, rehearsal.choice
     own = log.scores[:, -1].mean()
     first, last = np.zeros(len(log.scores), dtype=bool), np.ones(len(log.scores), dtype=bool)
     for at, (place, setting) in enumerate(zip(choice.exits, choice.settings, strict=True)):
@@ -141,7 +141,7 @@ def _normalised(found: Rehearsal) -> tuple[float, float, float]:
         last &= ~leaves
     at_first = log.scores[first, choice.exits[0] - 1].mean() if first.any() else own
     at_end = log.scores[last, -1].mean() if last.any() else own
-    return 100 * at_first / own, 100 * at_end / own, 100 * found.judged.precision
+    return 100 * at_first / own, 100 * at_end / own, 100 * rehearsal.judged.precision
 
 
 def pame_fig11(lab: Lab) -> Item:
@@ -149,23 +149,27 @@ def pame_fig11(lab: Lab) -> Item:
     rows, overall = [], []
     for task in TASKS:
         values = np.array(
-            [_normalised(item) for item in all_seeds(task, lab, ExitGoal(batch=MEDIUM)) if item.choice.exits]
+            [
+                _normalised(rehearsal)
+                for rehearsal in all_seeds(task, lab, ExitGoal(batch=MEDIUM))
+                if rehearsal.choice.exits
+            ]
         )
         for quantity, column in zip(("at the first exit", "at the end", "overall"), values.T, strict=True):
             rows.append(row(quantity, task.name, "precision", "%", column, basis=PREDICTED))
         overall.append(values[:, 2])
     mean, printed = np.mean(overall, axis=0), PUBLISHED["precision"]["overall"]
     rows.append(row("overall", "all tasks", "precision", "%", mean, printed, basis=PREDICTED))
-    found, least = np.concatenate(overall), 100 * ExitGoal(batch=MEDIUM).precision
+    unguarded, least = np.concatenate(overall), 100 * ExitGoal(batch=MEDIUM).precision
     guarded = ExitGoal(batch=MEDIUM, guard=0.995)
     for task in TASKS:
-        kept = 100 * np.array([item.judged.precision for item in all_seeds(task, lab, guarded)])
+        kept = 100 * np.array([rehearsal.judged.precision for rehearsal in all_seeds(task, lab, guarded)])
         rows.append(row("overall, guard 99.5 %", task.name, "precision", "%", kept, basis=PREDICTED))
     notes = [
         "As a share of the precision without exits, on the half of the log that did not choose, n = 32.",
         (
             f"The loosest thresholds that just pass keep less than {least:g} % of it in "
-            f"{np.sum(found < least)} of {len(found)} runs: add a guard."
+            f"{np.sum(unguarded < least)} of {len(unguarded)} runs: add a guard."
         ),
     ]
     return Item("pame_fig11", "Fig. 11: precision by exit", notes, rows, picture="bars")
@@ -191,17 +195,19 @@ def _alone(task: PaperTask, verdict: CandidateVerdict, fresh: Log, batch: int) -
 def pame_fig12(lab: Lab) -> Item:
     """The first exit at every position."""
     task, goal, printed = IMAGENET, ExitGoal(batch=MEDIUM), PUBLISHED["position"]
-    found: dict[int, list[dict[str, float]]] = {}
+    by_place: dict[int, list[dict[str, float]]] = {}
     lost: dict[str, list[CandidateVerdict]] = {}
-    for item in all_seeds(task, lab, goal):
-        for verdict in item.choice.steps[0].verdicts:
+    for rehearsal in all_seeds(task, lab, goal):
+        for verdict in rehearsal.choice.steps[0].verdicts:
             if verdict.time_s is None:
                 lost.setdefault(task.names[verdict.candidate - 1], []).append(verdict)
             else:
-                found.setdefault(verdict.candidate, []).append(_alone(task, verdict, item.judged_by, goal.batch))
+                by_place.setdefault(verdict.candidate, []).append(
+                    _alone(task, verdict, rehearsal.judged_by, goal.batch)
+                )
     rows = []
     columns = {
-        place: {key: np.array([alone[key] for alone in items]) for key in items[0]} for place, items in found.items()
+        place: {key: np.array([alone[key] for alone in items]) for key in items[0]} for place, items in by_place.items()
     }
     for place, by_key in sorted(columns.items()):
         block = float(task.names[place - 1].removeprefix("H"))
@@ -272,7 +278,7 @@ def pame_fig14(lab: Lab) -> Item:
         label, moving = f"{100 * precision:g} %", []
         for task in TASKS:
             goal = ExitGoal(batch=MEDIUM, precision=precision)
-            values = 100 * np.array([1 - item.judged.exit_shares[0] for item in all_seeds(task, lab, goal)])
+            values = 100 * np.array([1 - rehearsal.judged.exit_shares[0] for rehearsal in all_seeds(task, lab, goal)])
             moving.append(values)
             rows.append(row("moving on", task.name, f"precision {label}", "%", values, basis=PREDICTED))
         printed, mean = PUBLISHED["moving_on"].get(label), np.mean(moving, axis=0)
@@ -287,11 +293,11 @@ def pame_fig15(lab: Lab) -> Item:
     gains: dict[str, list[float]] = {"average": [], "tail": []}
     seconds: list[str] = []
     later: list[CandidateVerdict] = []
-    for found in all_seeds(QNLI, lab, goal):
-        choice = found.choice
-        one = replay_exits(found.judged_by, QNLI.stage_s, goal.batch, choice.exits[:1], choice.settings[:1])
-        gains["average"].append(change(found.judged.average_s, one.average_s))
-        gains["tail"].append(change(found.judged.tail_s, one.tail_s))
+    for rehearsal in all_seeds(QNLI, lab, goal):
+        choice = rehearsal.choice
+        one = replay_exits(rehearsal.judged_by, QNLI.stage_s, goal.batch, choice.exits[:1], choice.settings[:1])
+        gains["average"].append(change(rehearsal.judged.average_s, one.average_s))
+        gains["tail"].append(change(rehearsal.judged.tail_s, one.tail_s))
         seconds.append(QNLI.names[choice.exits[1] - 1] if len(choice.exits) > 1 else "none")
         later += choice.steps[1].verdicts if len(choice.steps) > 1 else []
     rows = [
@@ -319,8 +325,8 @@ def pame_fig17(lab: Lab) -> Item:
     parts = _parts(task, place)
     shares: dict[str, list[float]] = {"exit": [], "check": [], "movement": []}
     for seed in lab.first(SEEDS):
-        found = rehearse(task, seed, lab, ExitGoal(batch=batch), only=place)
-        moving = found.judged.moving[0] if found.choice.exits else np.full(1, batch)
+        rehearsal = rehearse(task, seed, lab, ExitGoal(batch=batch), only=place)
+        moving = rehearsal.judged.moving[0] if rehearsal.choice.exits else np.full(1, batch)
         some = moving[moving > 0]
         model_s = task.stage_s[0, place, batch] - parts["check"][batch]
         whole_s = model_s + np.mean(task.stage_s[place, -1, some] - parts["movement"][some])

@@ -35,14 +35,14 @@ def _shift(key: str, target: float, lab: Lab) -> float:
     choices = {seed: choose_exits(log, IMAGENET.stage_s, ADAPTED) for seed, log in past.items()}
 
     def mean(shift: float) -> float:
-        found = [
+        replays = [
             replay_exits(
                 IMAGENET.log(1000 + seed, half(lab), overconfidence=shift), IMAGENET.stage_s, ADAPTED.batch,
                 choice.exits, choice.settings,
             )
             for seed, choice in choices.items()
         ]  # fmt: skip
-        return float(np.mean([getattr(item, key) for item in found]))
+        return float(np.mean([getattr(replay, key) for replay in replays]))
 
     low, high = -2.0, 2.0
     for _ in range(8):
@@ -77,7 +77,7 @@ def _outcome(lab: Lab, key: str, shift: float, seed: int) -> _Outcome:
         DeviceTimes(IMAGENET.stage_s), find_policy("pame:timeout=0"), window=min(WINDOW, third // ADAPTED.batch // 2),
     )  # fmt: skip
     blocks = served.blocks(log, min(BLOCK, third // ADAPTED.batch))
-    settled = [getattr(found, key) for end, found in blocks if end > 2 * third]
+    settled = [getattr(observation, key) for end, observation in blocks if end > 2 * third]
     last = served.changes[-1].exits.places if served.changes else fixed.choice.exits
     first, final = (served.changes[at].exits.confidences[:1] if served.changes else () for at in (0, -1))
     given, exits = (fixed.choice.settings[0].confidence,), fixed.choice.exits
@@ -88,7 +88,7 @@ def _outcome(lab: Lab, key: str, shift: float, seed: int) -> _Outcome:
         moved="+".join(IMAGENET.names[place - 1] for place in last) or "none",
         stricter=first > given,
         looser=() < final < given,
-        kept=100 * float(np.mean([found.precision for end, found in blocks if end > 2 * third])),
+        kept=100 * float(np.mean([observation.precision for end, observation in blocks if end > 2 * third])),
         right_before=100 * float(fixed.judged_by.scores[:, exits[0] - 1].mean()),
         right_changed=100 * float(other.scores[:, exits[0] - 1].mean()),
         blocks=blocks,
@@ -104,19 +104,19 @@ def _case(lab: Lab, case: str, key: str, label: str) -> tuple[list[Row], list[_O
     """Rows of a case of Section 7.6, before the change, after it and adapted, and over time; with its outcomes."""
     printed = PUBLISHED["adaptation"][key]
     shift = _shift(key, printed["changed"] / 100, lab)
-    found = [_outcome(lab, key, shift, seed) for seed in lab.first(SEEDS)]
+    outcomes = [_outcome(lab, key, shift, seed) for seed in lab.first(SEEDS)]
     rows = [
-        row(f"{label}, {when}", case, "ImageNet", "%", np.array([getattr(item, when) for item in found]),
+        row(f"{label}, {when}", case, "ImageNet", "%", np.array([getattr(outcome, when) for outcome in outcomes]),
             printed[when], basis=GIVEN if when == "changed" else PREDICTED)
         for when in ("before", "changed", "adapted")
     ]  # fmt: skip
     curves = {"precision": ("precision", 100, "%"), "slow batches": ("slow_share", 100, "%"),
               "average latency": ("average_s", 1e3, "ms")}  # fmt: skip
-    for at, (end, _) in enumerate(found[0].blocks):
+    for at, (end, _) in enumerate(outcomes[0].blocks):
         for quantity, (name, scale, unit) in curves.items():
-            values = scale * np.array([getattr(item.blocks[at][1], name) for item in found])
+            values = scale * np.array([getattr(outcome.blocks[at][1], name) for outcome in outcomes])
             rows.append(row(quantity, case, "ImageNet", unit, values, x=end / 1e3, basis=PREDICTED))
-    return rows, found
+    return rows, outcomes
 
 
 def pame_fig16(lab: Lab) -> Item:
@@ -124,12 +124,13 @@ def pame_fig16(lab: Lab) -> Item:
     printed = PUBLISHED["adaptation"]
     rows, less = _case(lab, "case 1, less sure", "slow_share", "slow batches")
     more_rows, more = _case(lab, "case 2, surer", "precision", "precision")
-    moved, stricter = Counter(item.moved for item in less), sum(item.stricter for item in more)
+    moved, stricter = Counter(outcome.moved for outcome in less), sum(outcome.stricter for outcome in more)
     right = [
-        float(np.mean(shares)) for shares in zip(*((it.right_before, it.right_changed) for it in less), strict=True)
+        float(np.mean(shares))
+        for shares in zip(*((outcome.right_before, outcome.right_changed) for outcome in less), strict=True)
     ]
-    looser, exact = sum(item.looser for item in less), float(np.mean([item.kept for item in less]))
-    slow, kept = (float(np.mean([item.adapted for item in items])) for items in (less, more))
+    looser, exact = sum(outcome.looser for outcome in less), float(np.mean([outcome.kept for outcome in less]))
+    slow, kept = (float(np.mean([outcome.adapted for outcome in outcomes])) for outcomes in (less, more))
     target = printed["slow_share"]["moved_to"]
     claims = [
         Claim(f"More samples move on: the exit moves to {target}", "7.6, case 1", target, f"{_counts(moved)} seeds",
@@ -160,8 +161,8 @@ def pame_fig16(lab: Lab) -> Item:
     return Item("pame_fig16", title, notes, [*rows, *more_rows], "thousand samples served", claims)
 
 
-def _counts(found: Counter[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in found.most_common()) + f" of {found.total()}"
+def _counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.most_common()) + f" of {counts.total()}"
 
 
 def pame_fig18(lab: Lab) -> Item:
@@ -174,11 +175,11 @@ def pame_fig18(lab: Lab) -> Item:
         figures = []
         for seed in lab.first(SEEDS):
             goal = ExitGoal(batch=size)
-            found = rehearse(IMAGENET, seed, lab, goal)
-            log = found.judged_by.part(slice(0, len(found.judged_by.scores) // size * size))
+            rehearsal = rehearse(IMAGENET, seed, lab, goal)
+            log = rehearsal.judged_by.part(slice(0, len(rehearsal.judged_by.scores) // size * size))
             lanes = 2 if tau else 1
             served = adapt(
-                log, np.zeros(len(log.scores)), PlannedExits(Exits.of(found.choice), goal, found.chosen_by),
+                log, np.zeros(len(log.scores)), PlannedExits(Exits.of(rehearsal.choice), goal, rehearsal.chosen_by),
                 DeviceTimes(IMAGENET.stage_s, load), find_policy(f"pame:timeout=0,tau_b={tau},lanes={lanes}"), window=0,
             )  # fmt: skip
             whole_s = float(IMAGENET.stage_s[0, -1, size])
@@ -203,7 +204,7 @@ def pame_fig18(lab: Lab) -> Item:
         )
     grows = all(np.mean(gains[a][0]) <= np.mean(gains[b][0]) for a, b in itertools.pairwise(thresholds))
     shown = ", ".join(f"{np.mean(gains[tau][0]):.1f} %" for tau in thresholds)
-    latencies = [item.ours for item in rows if item.quantity == "change of the average" and item.of == "n = 16"]
+    latencies = [row_.ours for row_ in rows if row_.quantity == "change of the average" and row_.of == "n = 16"]
     claims = [
         Claim("Throughput grows with tau_b", "7.8", "grows", f"{shown}, n = 16", bool(grows), basis=CALIBRATED),
         Claim("Average latency grows with tau_b", "7.8", "grows",
