@@ -235,7 +235,7 @@ def adapt(
     settings = scheduler.settings(None if isinstance(slo_s, np.ndarray) else slo_s)
     rules = Rules(settings, memory, goal.batch, scheduler.call_s)
     judge = Judge(log, plan.past, goal, window, stage_s, plan.exits)
-    hardware = sorted(times.hardware, key=lambda item: item.from_s)
+    hardware = sorted(times.hardware, key=lambda changed: changed.from_s)
     adapter = _Adapter(judge, window, hardware, work, device, rules)
     networks = networks_of([OneNetwork(device, rules)], [0] * scheduler.lanes)
     run = play(replace(scheduler, policy=policy), work, networks, control=Control(EVENTS, adapter.look))

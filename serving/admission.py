@@ -55,7 +55,7 @@ def parse_admission(text: str, what: str = "policy: admit") -> Admission:
     """
     form, *texts = text.split(":")
     try:
-        numbers = [read_number(item) for item in texts]
+        numbers = [read_number(part) for part in texts]
     except ValueError:
         numbers = []
     if form == "queue" and len(numbers) == 1 and 0 <= numbers[0] < math.inf and numbers[0] % 1 == 0:

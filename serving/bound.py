@@ -63,7 +63,7 @@ def _hulls(time_s: NDArray[np.float64]) -> NDArray[np.float64]:
     Shapes: ``time_s`` (L, b_max), returns (3, N): slope, latency, share.
     """
     layers, batches = time_s.shape
-    found, count = np.zeros((3, 1 + layers * batches)), 1
+    pieces, count = np.zeros((3, 1 + layers * batches)), 1
     hull = np.empty((2, batches))
     for layer in range(layers):
         corners = 0
@@ -80,13 +80,13 @@ def _hulls(time_s: NDArray[np.float64]) -> NDArray[np.float64]:
                 corners -= 1
             hull[0, corners], hull[1, corners] = latency_s, share_s
             corners += 1
-        found[1, 0] += hull[0, 0]
-        found[2, 0] += hull[1, 0]
+        pieces[1, 0] += hull[0, 0]
+        pieces[2, 0] += hull[1, 0]
         for at in range(1, corners):
             latency_s, share_s = hull[0, at] - hull[0, at - 1], hull[1, at] - hull[1, at - 1]
-            found[0, count], found[1, count], found[2, count] = share_s / latency_s, latency_s, share_s
+            pieces[0, count], pieces[1, count], pieces[2, count] = share_s / latency_s, latency_s, share_s
             count += 1
-    return found[:, :count]
+    return pieces[:, :count]
 
 
 RELEASE, WORK, START, LONGEST = range(4)

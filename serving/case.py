@@ -260,8 +260,8 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
         limits.append(("width", trace.width, table.widths[0], f"at most {table.widths[0]:g}, the widest of the table"))
     for name, values, limit, expected in limits:
         if values is not None and (wrong := np.flatnonzero(values > limit)).size:
-            row, found, where = wrong[0], values[wrong[0]], trace.file_of(name)
-            faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {found:g}{more(wrong.size)}")
+            row, value, where = wrong[0], values[wrong[0]], trace.file_of(name)
+            faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {value:g}{more(wrong.size)}")
     if most > 1 and trace.predicted_depth is not None and trace.steps is None:
         where = trace.file_of("predicted_depth")
         faults.append(

@@ -41,8 +41,8 @@ class Figure(NamedTuple):
     def interval_of(self, summary: Summary) -> RunInterval:
         """Its 95 % interval, or the number of more requests that one needs; empty for a figure that has none."""
         if self.name in QUANTILES:
-            found = summary.percentile(self.name)
-            return RunInterval(found.interval_s, found.more_requests_needed)
+            percentile = summary.percentile(self.name)
+            return RunInterval(percentile.interval_s, percentile.more_requests_needed)
         intervals = {"mean": summary.mean_interval_s, "violation_rate": summary.violation_interval}
         if summary.saturation is not None:
             intervals["backlog_growth"] = summary.saturation.backlog_growth_interval

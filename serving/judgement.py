@@ -74,7 +74,11 @@ class Exits(NamedTuple):
     def of(cls, choice: ExitChoice) -> Exits:
         """The exits of a choice."""
         settings = choice.settings
-        return cls(choice.exits, tuple(item.confidence for item in settings), tuple(item.column for item in settings))
+        return cls(
+            choice.exits,
+            tuple(setting.confidence for setting in settings),
+            tuple(setting.column for setting in settings),
+        )
 
 
 class Batches(NamedTuple):
@@ -155,7 +159,7 @@ class Judge:
     def judge(self) -> Verdict | None:
         """Exits for another load if there is evidence for it or more is known of it, or for other hardware."""
         counted = self.counted
-        found = self.evidence.found(self.window)
+        bets = self.evidence.found(self.window)
         if not self.profiled:
             self.profiled = True
             recent = max(0, counted - self.window)
@@ -164,8 +168,8 @@ class Judge:
                 self.first = self._choose(self._of_plan(self._batches(recent).sizes), self.goal, None)
             exits = self.first if self.other is None else self._choose_other(self.other, KNOWN)
             return self._verdict("hardware", recent, exits)
-        if found.size:
-            bet = int(found[0])
+        if bets.size:
+            bet = int(bets[0])
             since = int(self.evidence.since[bet])
             recent = since if self.exits == self.first else counted - self.window
             return self._follow("load" if bet >= len(BETS_ON) else BETS_ON[bet], since, recent, NEW)

@@ -148,8 +148,8 @@ class OneRun:
 def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
     """Cut a run into parts of about the same length, where the system was empty if it was."""
     equal = np.arange(parts + 1) * len(fresh) // parts
-    found = np.append(np.flatnonzero(fresh), len(fresh))
-    empty = found[np.searchsorted(found, equal[:-1])]
+    fresh_at = np.append(np.flatnonzero(fresh), len(fresh))
+    empty = fresh_at[np.searchsorted(fresh_at, equal[:-1])]
     starts = np.where(empty < equal[1:], empty, equal[:-1])
     starts[0] = 0
     return starts

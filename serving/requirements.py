@@ -13,7 +13,7 @@ from .figures import FIGURES, UNAVOIDABLE
 from .metrics import QUANTILES, Figures, Summary
 from .statistics import Interval
 
-METRICS: dict[str, str] = {item.name: item.unit for item in FIGURES.values() if item is not UNAVOIDABLE}
+METRICS: dict[str, str] = {figure.name: figure.unit for figure in FIGURES.values() if figure is not UNAVOIDABLE}
 """The figures that can be required, with their units in the library and in JSON (``docs/metrics.md``, Metrics)."""
 
 _UNITS: dict[str, tuple[dict[str, float], str]] = {

@@ -123,11 +123,11 @@ def _from_file(path: Path, name: str) -> Policy:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise InputError(f"policy: {path}: could not be loaded: {type(error).__name__}: {_brief(error)}") from error
-    found = getattr(module, name, None)
-    if isinstance(found, Policy):
-        return found
-    if callable(found):
-        return Policy(found, work_conserving=False)
+    named = getattr(module, name, None)
+    if isinstance(named, Policy):
+        return named
+    if callable(named):
+        return Policy(named, work_conserving=False)
     names = [key for key, value in vars(module).items() if isinstance(value, Policy)]
     raise InputError(
         f'policy: {path}: expected a Policy or a decide function named "{name}", found none'
@@ -200,7 +200,7 @@ def find_policy(spec: str) -> Scheduler:
     else:
         hint = did_you_mean(name, POLICIES, _known([*POLICIES, "or path/to/file.py:NAME"]))
         raise InputError(f'policy: unknown policy "{name}"; {hint}')
-    known = [*(item.name for item in policy.parameters), *COMMON]
+    known = [*(parameter.name for parameter in policy.parameters), *COMMON]
     for key in sorted(set(texts) - set(known)):
         raise InputError(f'policy: {name} has no parameter "{key}"; {did_you_mean(key, known, _known(known))}')
     call_s = duration("call")(texts.pop("call", "0"), None)
@@ -227,10 +227,10 @@ def find_policy(spec: str) -> Scheduler:
 def _texts(parameters: str, spec: str) -> dict[str, str]:
     """The parameters of a policy as the user wrote them, by name."""
     texts: dict[str, str] = {}
-    for item in filter(None, parameters.split(",")):
-        key, equals, value = item.partition("=")
+    for parameter in filter(None, parameters.split(",")):
+        key, equals, value = parameter.partition("=")
         if not equals or not value:
-            raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
+            raise InputError(f'policy: expected key=value, found "{parameter}" in "{spec}"')
         if key.strip() in texts:
             raise InputError(f'policy: expected every parameter once, found {key.strip()} twice in "{spec}"')
         texts[key.strip()] = value.strip()

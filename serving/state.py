@@ -213,7 +213,7 @@ def networks_of(
     dispatch: int = SHARED,
 ) -> Networks:
     """Networks that share lanes of these kinds.  The arrays of a network that is alone are those that it came with."""
-    devices, rules = [item.device for item in networks], [item.rules for item in networks]
+    devices, rules = [network.device for network in networks], [network.rules for network in networks]
     queues = 1 if dispatch == SHARED else len(kinds)
     rows: dict[str, list[Any]] = {
         "time_s": [device.time_s.reshape(-1) for device in devices],
@@ -224,8 +224,8 @@ def networks_of(
         "load": [device.load for device in devices],
         "variants": [device.variants for device in devices],
         "moving": [device.moving for device in devices],
-        "settings": [item.settings for item in rules],
-        "memory": [item.memory if queues == 1 else np.tile(item.memory, queues) for item in rules],
+        "settings": [own_rules.settings for own_rules in rules],
+        "memory": [own_rules.memory if queues == 1 else np.tile(own_rules.memory, queues) for own_rules in rules],
     }
     records = np.zeros(len(networks), NETWORK)
     lengths = np.array([[values.size for values in rows[name]] for name in PARTS])
@@ -246,7 +246,7 @@ def networks_of(
     arrays: Any = {name: row[0] if len(row) == 1 else np.concatenate(row) for name, row in rows.items()}
     return Networks(
         between, dispatch, devices[0].contention, records.view(np.recarray), np.array(kinds, dtype=np.int64),
-        np.array([item.serves or [True] * len(kinds) for item in networks]),
+        np.array([network.serves or [True] * len(kinds) for network in networks]),
         np.zeros(0, dtype=np.int64) if network_of is None else network_of,
         **{**arrays, "variants": arrays["variants"].view(np.recarray)},
     )  # fmt: skip

@@ -61,7 +61,7 @@ def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> 
     if min(len(values), len(others)) < 2:
         return None
     difference = float(values.mean() - others.mean())
-    parts = [float(item.var(ddof=1)) / len(item) for item in (values, others)]
+    parts = [float(sample.var(ddof=1)) / len(sample) for sample in (values, others)]
     error = sum(parts)
     if error == 0.0:
         return Interval(difference, difference)

@@ -109,9 +109,9 @@ def serve_adaptively(
     log = log_of(_drawn(logged, trace, requests.seed, change, lambda path: _fitting(path, times, measure)))
     stage_s, counts = times.array()[..., : plan.batch + 1], log.counts.tolist()
     exits = Exits(
-        tuple(item.place for item in plan.exits),
-        tuple(measure.to_array(item.confidence) for item in plan.exits),
-        tuple(counts.index(item.count) for item in plan.exits),
+        tuple(exit_.place for exit_ in plan.exits),
+        tuple(measure.to_array(exit_.confidence) for exit_ in plan.exits),
+        tuple(counts.index(exit_.count) for exit_ in plan.exits),
     )
     served = adapt(
         log, trace.arrival_s, PlannedExits(exits, goal_of(plan), log_of(logged)),
@@ -179,12 +179,12 @@ def _hardware(change: LoadChange | None, plan: ExitPlan, times: InferenceTime) -
 
 def _fitting(path: AnyPath, times: InferenceTime, measure: Measure) -> Samples:
     """Samples with answers at every candidate and at the end."""
-    found = read_samples(path)
-    if found.exits != len(times.candidates) + 1:
+    samples = read_samples(path)
+    if samples.exits != len(times.candidates) + 1:
         raise InputError(
             f"{path}: expected answers at {len(times.candidates) + 1} exits, the candidates of {times.network} and its "
-            f"end, found {found.exits}"
+            f"end, found {samples.exits}"
         )
-    if found.measure is not measure:
-        raise InputError(f"{path}: expected {measure.name}, by which the plan was chosen, found {found.measure.name}")
-    return found
+    if samples.measure is not measure:
+        raise InputError(f"{path}: expected {measure.name}, by which the plan was chosen, found {samples.measure.name}")
+    return samples

@@ -53,20 +53,22 @@ def find_exits(named: str, *, own: bool = False) -> AnsweringExits:
         If it has none, or cannot be read.
     """
     if Path(named).is_dir():
-        found = _of_folder(Path(named))
+        answering = _of_folder(Path(named))
     else:
         file, path = read_network_file(named)
         candidates = _candidates(file, path)
         if candidates and not own:
-            found = AnsweringExits(file.name, len(candidates), range(1, len(candidates) + 1), classes_of(file, path))
+            answering = AnsweringExits(
+                file.name, len(candidates), range(1, len(candidates) + 1), classes_of(file, path)
+            )
         else:
             exits = [exit_.after for exit_ in file.exits]
-            found = _placed(file.name, exits, candidates, classes_of(file, path))
-    if not found.used:
+            answering = _placed(file.name, exits, candidates, classes_of(file, path))
+    if not answering.used:
         raise InputError(
             f"network: expected a network with exits{'' if own else ' or candidates'}, found none in {named}"
         )
-    return found
+    return answering
 
 
 def _candidates(file: NetworkFile, path: Path) -> list[str]:

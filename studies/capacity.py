@@ -201,19 +201,23 @@ def check_monotone(requirements: Sequence[Requirement], requests: int, shares: M
     if not requirements:
         raise InputError('require: expected at least one requirement, found none; e.g. "p99 <= 200ms"')
     faults = []
-    for item in requirements:
-        if item.name not in _MONOTONE or item.comparator not in ("<=", "<"):
+    for requirement in requirements:
+        if requirement.name not in _MONOTONE or requirement.comparator not in ("<=", "<"):
             known = ", ".join(_MONOTONE)
             faults.append(
                 f"require: expected an upper bound on a figure that more traffic makes worse ({known}), "
-                f'found "{item.text}"'
+                f'found "{requirement.text}"'
             )
-        elif item.bound <= 0:
-            faults.append(f'require: expected a bound above 0, which runs of some length can show, found "{item.text}"')
-        elif item.name not in _SHARES_OF_USE and shares[item.network] * requests < (needed := _needed(item.name)):
+        elif requirement.bound <= 0:
             faults.append(
-                f"count: expected at least {needed:,} requests at a rate for {item.figure}, in all runs together, "
-                f"found at most {int(shares[item.network] * requests):,}"
+                f'require: expected a bound above 0, which runs of some length can show, found "{requirement.text}"'
+            )
+        elif requirement.name not in _SHARES_OF_USE and shares[requirement.network] * requests < (
+            needed := _needed(requirement.name)
+        ):
+            faults.append(
+                f"count: expected at least {needed:,} requests at a rate for {requirement.figure}, in all runs "
+                f"together, found at most {int(shares[requirement.network] * requests):,}"
             )
     if faults:
         raise InputError(faults)
@@ -255,19 +259,19 @@ class _RunRecord(NamedTuple):
 
 def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) -> list[FigureEstimate]:
     """Each figure of several runs; joined they are one run, because each of them begins with an empty system."""
-    joined_runs, found = {}, []
-    for network in {item.network for item in requirements}:
+    joined_runs, estimates = {}, []
+    for network in {requirement.network for requirement in requirements}:
         latency_s, fresh, violated = (np.concatenate([run.requests[network][i] for run in runs]) for i in range(3))
         joined_runs[network] = OneRun(latency_s, fresh), violated
-    for index, item in enumerate(requirements):
-        name, (joined, violated) = item.name, joined_runs[item.network]
+    for index, requirement in enumerate(requirements):
+        name, (joined, violated) = requirement.name, joined_runs[requirement.network]
         values = np.array([run.figures[index] for run in runs])
         mean, finite = float(values.mean()), np.isfinite(values)
         # of runs with requests that were refused or dropped, too many for a percentile
         over_seeds = mean_interval(values) if finite.all() else Interval(0.0 if finite.any() else math.inf, math.inf)
         assert over_seeds is not None
         if name in _SHARES_OF_USE:
-            found.append(FigureEstimate(mean, over_seeds.within(SHARE)))
+            estimates.append(FigureEstimate(mean, over_seeds.within(SHARE)))
             continue
         if name == "mean":
             value, told, most = mean, joined.mean(), math.inf
@@ -280,8 +284,8 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
         least = Interval(min(value, max(0.0, over_seeds.low)), most)
         if name == "mean" and math.isinf(value):  # then the mean of any longer run is infinite, too
             least = Interval(math.inf, math.inf)
-        found.append(FigureEstimate(value, told.interval or least))
-    return found
+        estimates.append(FigureEstimate(value, told.interval or least))
+    return estimates
 
 
 @dataclass(slots=True)
@@ -330,7 +334,10 @@ class _LoadSearch:
         figures = figures_of(replay)
         requests: dict[str | None, _RequestsRecord] = {None: _RequestsRecord.of(replay)}
         requests |= {name: _RequestsRecord.of(replay.by_network[k]) for k, name in enumerate(replay.names) if name}
-        values = [float(FIGURES[item.name].of(figures.of(item.network)) or 0.0) for item in self.requirements]
+        values = [
+            float(FIGURES[requirement.name].of(figures.of(requirement.network)) or 0.0)
+            for requirement in self.requirements
+        ]
         return _RunRecord(requests, figures.whole.processing_rate_per_s, values)
 
     def probe(self, load: float) -> str:
@@ -341,7 +348,9 @@ class _LoadSearch:
             runs = dict(in_order(Workers(self.threads).map(self._run, (load, count), range(seeds))))
             self.simulated += count * seeds
             estimates = _estimates(self.requirements, [runs[seed] for seed in range(seeds)])
-            sides = [item.side(it.interval) for item, it in zip(self.requirements, estimates, strict=True)]
+            sides = [
+                requirement.side(it.interval) for requirement, it in zip(self.requirements, estimates, strict=True)
+            ]
             verdict = NOT_KEPT if False in sides else UNDECIDED if None in sides else KEPT
             if verdict != UNDECIDED or count >= most:
                 break
@@ -451,8 +460,8 @@ def _rates(low_per_s: float | None, high_per_s: float | None, saturation: float)
     high = saturation if high_per_s is None else high_per_s
     low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
     if not (math.isfinite(high) and 0 < low < high):
-        found = f"a highest rate of {high:g} /s" if low_per_s is None else f"{low:g} /s and {high:g} /s"
-        raise InputError(f"rate: expected 0 < low < high, found {found}")
+        bounds = f"a highest rate of {high:g} /s" if low_per_s is None else f"{low:g} /s and {high:g} /s"
+        raise InputError(f"rate: expected 0 < low < high, found {bounds}")
     if low < _LEAST_RATE * saturation:
         least = f"{_LEAST_RATE * saturation:g} /s, a millionth of the saturation rate"
         raise InputError(f"rate: expected at least {least}, found {low:g} /s")

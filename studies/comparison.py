@@ -39,7 +39,7 @@ from .workers import workers
 SCHEMA = "fluidb.compare-output/1"
 COMPARE_FILE = "compare.json"
 
-JUDGED = [item for item in COMPARED if item.better]
+JUDGED = [figure for figure in COMPARED if figure.better]
 """Figures that have a good side: a change of these is better or worse, where both comparisons have them."""
 
 ALWAYS = ("violation_rate", "processing_rate_per_s")
@@ -78,8 +78,8 @@ class ClosedKeys(JsonRecord):
 
     @model_serializer(mode="wrap")
     def _if_any(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        found: dict[str, Any] = write(self)
-        return {key: value for key, value in found.items() if value is not None or key not in ClosedKeys.model_fields}
+        record: dict[str, Any] = write(self)
+        return {key: value for key, value in record.items() if value is not None or key not in ClosedKeys.model_fields}
 
 
 @with_columns
@@ -116,7 +116,7 @@ class PointResult(PointKeys):
     @property
     def lead(self) -> Lead | None:
         """Who has the fewest violations, and by how much; ``None`` if all are alike."""
-        rates = {item.name: item.metrics["violation_rate"] for item in self.contenders}
+        rates = {standing.name: standing.metrics["violation_rate"] for standing in self.contenders}
         first, *others = sorted(rates, key=lambda name: rates[name].mean)
         alike = [first, *(name for name in others if rates[name].seeds == rates[first].seeds)]
         following = next((name for name in others if name not in alike), None)
@@ -172,13 +172,13 @@ class Comparison(JsonRecord):
 
     def columns(self) -> dict[str, list[Any]]:
         """The mean of every figure of each contender at each point as columns."""
-        standings = [(point, item) for point in self.points for item in point.contenders]
-        metrics = dict.fromkeys(name for _, item in standings for name in item.metrics)
+        standings = [(point, standing) for point in self.points for standing in point.contenders]
+        metrics = dict.fromkeys(name for _, standing in standings for name in standing.metrics)
         return {
             **{name: [getattr(point, name) for point, _ in standings] for name in ("case", "slo_s", "rate_per_s")},
-            "contender": [item.name for _, item in standings],
+            "contender": [standing.name for _, standing in standings],
             **{
-                name: [item.metrics[name].mean if name in item.metrics else None for _, item in standings]
+                name: [standing.metrics[name].mean if name in standing.metrics else None for _, standing in standings]
                 for name in metrics
             },
         }
@@ -251,7 +251,7 @@ def compare(
             finished[index] = table
             reused += kept
             report(len(engines) + len(finished), total)
-    found = Comparison(
+    comparison = Comparison(
         title=scenario.file.title,
         scenario_sha256=scenario.sha256,
         version=__version__,
@@ -259,15 +259,17 @@ def compare(
         baseline=scenario.file.baseline,
         contenders=[
             ContenderRow(
-                name=item.name, policy=item.policy.spec, engine=item.options.model_dump(mode="json") if asked else None
+                name=contender.name,
+                policy=contender.policy.spec,
+                engine=contender.options.model_dump(mode="json") if asked else None,
             )
-            for item in scenario.contenders
+            for contender in scenario.contenders
         ],
         points=_points(scenario, runs, finished),
     )
     if folder is not None:
-        write_file(Path(folder, COMPARE_FILE), found.text(), replace=True)
-    return found, reused
+        write_file(Path(folder, COMPARE_FILE), comparison.text(), replace=True)
+    return comparison, reused
 
 
 def _asked(point: GridPoint, contender: Contender) -> DesignRequest:
@@ -281,11 +283,11 @@ def _npu(point: GridPoint, contender: Contender) -> str:
 
 def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]) -> list[PointResult]:
     """Means, intervals and differences; runs are in the order of points, contenders and seeds."""
-    seeds, baseline, found = scenario.file.seeds, scenario.file.baseline, []
+    seeds, baseline, results = scenario.file.seeds, scenario.file.baseline, []
     made = ((run.engine.tile, tables[index]) for index, run in enumerate(runs))
     for point in scenario.points:
         tiles, metrics = {}, {}
-        each = [key_of(item, name) for name in point.site.names for item in OF_EACH]
+        each = [key_of(figure, name) for name in point.site.names for figure in OF_EACH]
         for contender in scenario.contenders:
             own = list(itertools.islice(made, len(seeds)))
             tiles[contender.name] = own[0][0]
@@ -296,7 +298,7 @@ def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]
                     seeds,
                     [run.intervals.get(key) for _, run in own],
                 )
-                for key in [*(item.key for item in COMPARED), *each]
+                for key in [*(figure.key for figure in COMPARED), *each]
                 if all(key in run.figures for _, run in own)
             }
         base = metrics[baseline]
@@ -311,8 +313,8 @@ def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]
             )
             for name, own in metrics.items()
         ]
-        found.append(_described(point, standings))
-    return found
+        results.append(_described(point, standings))
+    return results
 
 
 def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
@@ -374,42 +376,42 @@ class EarlierComparison(JsonRecord):
 
 def check_match(scenario: Scenario, earlier: Comparison, path: AnyPath) -> None:
     """Refuse, before any work is done, an earlier comparison of other points or contenders."""
-    names = {item.name for item in scenario.contenders}
+    names = {contender.name for contender in scenario.contenders}
     here = {point.key: point for point in (_described(point, []) for point in scenario.points)}
     there = {point.key: point for point in earlier.points}
     faults = [f"has no {here[key]}" for key in here.keys() - there]
     faults += [f"{there[key]} is not in this scenario" for key in there.keys() - here]
     for key in here.keys() & there:
-        odd = names ^ {item.name for item in there[key].contenders}
+        odd = names ^ {standing.name for standing in there[key].contenders}
         if odd:
             faults.append(f"{here[key]}: contender {', '.join(sorted(odd))} is in one of the two only")
-    if not all(item.metrics.keys() >= set(ALWAYS) for point in earlier.points for item in point.contenders):
+    if not all(standing.metrics.keys() >= set(ALWAYS) for point in earlier.points for standing in point.contenders):
         faults.append(f"expected the figures {', '.join(ALWAYS)} of every contender")
     if faults:
         raise InputError(f"{path}: does not match: {min(faults)}")
-    counts = [len(item.metrics[m].seeds) for p in earlier.points for item in p.contenders for m in ALWAYS]
+    counts = [len(standing.metrics[m].seeds) for p in earlier.points for standing in p.contenders for m in ALWAYS]
     if min([len(scenario.file.seeds), *counts]) < 2:
         raise InputError(f"{path}: expected two seeds or more, here and there, to tell a change from noise")
 
 
 def against(now: Comparison, earlier: Comparison) -> EarlierComparison:
     """Hold a comparison against an earlier one: seed by seed where both have the same, else by Welch's interval."""
-    there = {(point.key, item.name): item for point in earlier.points for item in point.contenders}
+    there = {(point.key, standing.name): standing for point in earlier.points for standing in point.contenders}
     worse: list[FigureChange] = []
     better: list[FigureChange] = []
     methods: list[str] = []
     for point in now.points:
-        for item in point.contenders:
-            earlier_metrics = there[point.key, item.name].metrics
-            for key, value in item.metrics.items():
+        for standing in point.contenders:
+            earlier_metrics = there[point.key, standing.name].metrics
+            for key, value in standing.metrics.items():
                 figure, before = figure_of(key), earlier_metrics.get(key)
                 if not figure.better or before is None:
                     continue
                 methods.append("paired" if value.paired(before) else "welch")
-                found = value.less(before)
-                if not found.beyond_noise:
+                difference = value.less(before)
+                if not difference.beyond_noise:
                     continue
-                (better if figure.better * found.mean > 0 else worse).append(
+                (better if figure.better * difference.mean > 0 else worse).append(
                     FigureChange(
                         case=point.case,
                         slo_s=point.slo_s,
@@ -417,13 +419,13 @@ def against(now: Comparison, earlier: Comparison) -> EarlierComparison:
                         clients=point.clients,
                         think=point.think,
                         offline=point.offline,
-                        contender=item.name,
+                        contender=standing.name,
                         metric=key,
                         earlier=float(before.values.mean()),
                         now=float(value.values.mean()),
-                        difference=found.mean,
-                        low=found.low,
-                        high=found.high,
+                        difference=difference.mean,
+                        low=difference.low,
+                        high=difference.high,
                     )
                 )
     return EarlierComparison(

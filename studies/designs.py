@@ -55,8 +55,8 @@ def find_each(
 ) -> Iterator[tuple[int, FoundDesign | InputError]]:
     """Search for each of many networks and boards, except those whose design is kept already."""
     missing = []
-    for index, item in enumerate(asked):
-        kept = read(item)
+    for index, request in enumerate(asked):
+        kept = read(request)
         if kept is None:
             missing.append(index)
         else:
@@ -67,9 +67,9 @@ def find_each(
         if isinstance(outcome, InputError):
             yield index, outcome
             continue
-        found = FoundDesign(*tabulate_design(*asked[index], outcome), reused=False)
-        keep(asked[index], found)
-        yield index, found
+        design = FoundDesign(*tabulate_design(*asked[index], outcome), reused=False)
+        keep(asked[index], design)
+        yield index, design
 
 
 def _search(arguments: dict[str, Any], asked: DesignRequest) -> SearchResult:
@@ -92,24 +92,24 @@ def design_each(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[FoundDesign | InputError]:
     """Find a design for each of many networks and boards."""
-    names = [name_of(item) for item in asked]
+    names = [name_of(request) for request in asked]
     again = sorted({name for name in names if names.count(name) > 1})
     if again:
         raise InputError(f"expected every network and board once, by its name, found {again[0]} twice")
     made = SearchTable(top=top, made_with=made_with())
 
-    def read(item: DesignRequest) -> FoundDesign | None:
-        return None if folder is None else _kept(folder / name_of(item), item, made)
+    def read(request: DesignRequest) -> FoundDesign | None:
+        return None if folder is None else _kept(folder / name_of(request), request, made)
 
-    def keep(item: DesignRequest, found: FoundDesign) -> None:
+    def keep(request: DesignRequest, design: FoundDesign) -> None:
         if folder is not None:
             make_folder(folder)
-            searched = made.derived_from(found.design, found.fbcb)
-            write_design(folder / name_of(item), found.design, found.fbcb, searched=searched, replace=replace)
+            searched = made.derived_from(design.design, design.fbcb)
+            write_design(folder / name_of(request), design.design, design.fbcb, searched=searched, replace=replace)
 
     if folder is not None:
         _check_folder(
-            folder, [name for name, item in zip(names, asked, strict=True) if not read(item)], replace=replace
+            folder, [name for name, request in zip(names, asked, strict=True) if not read(request)], replace=replace
         )
     outcomes: dict[int, FoundDesign | InputError] = {}
     report = progress or (lambda _done, _total: None)

@@ -89,23 +89,23 @@ def meet_target(
             f"{latency.platform}: expected one time for each exit, found times by width, SubNet, state or step; their "
             "mean depends on the requests, so try thresholds with `fluidb thresholds`"
         )
-    found = samples if isinstance(samples, Samples) else read_samples(samples)
-    last, half = len(latency.exits), len(found) // 2
-    where = found.source or "samples"
-    if found.exits != last or found.values > 1:
+    all_samples = samples if isinstance(samples, Samples) else read_samples(samples)
+    last, half = len(latency.exits), len(all_samples) // 2
+    where = all_samples.source or "samples"
+    if all_samples.exits != last or all_samples.values > 1:
         raise InputError(
-            f"{where}: expected one {found.measure.name} at each exit of {latency.network}, {last} in all, found "
-            f"{found.exits} exits with {found.values} values each"
+            f"{where}: expected one {all_samples.measure.name} at each exit of {latency.network}, {last} in all, found "
+            f"{all_samples.exits} exits with {all_samples.values} values each"
         )
     if not half:
         raise InputError(f"{where}: expected at least 2 samples, one that chooses and one that checks, found 1")
     time_s = latency.array()[0, 1:, 1]
-    chose, others = found[slice(0, half)], found[slice(half, None)]
+    chose, others = all_samples[slice(0, half)], all_samples[slice(half, None)]
     accuracy = chose.correct.mean(axis=0, dtype=np.float64)
     shares = shares_of_latest(time_s, target_s) if objective == "latest" else shares_of_best(time_s, accuracy, target_s)
     least = least_of_shares(chose.confidences[:, : last - 1], shares)
     parts = [_left(part, least) for part in (chose, others)]
-    thresholds = [*map(found.measure.threshold, least), None]
+    thresholds = [*map(all_samples.measure.threshold, least), None]
     left = (part.mean(axis=1).tolist() for part in parts)
     figures: list[Any] = [time_s.tolist(), accuracy.tolist(), np.asarray(shares).tolist(), thresholds, *left]
     return TargetThresholds(
@@ -113,7 +113,7 @@ def meet_target(
         platform=latency.platform,
         target_s=target_s,
         feasible=bool(time_s.min() <= target_s),
-        measure=found.measure.name,
+        measure=all_samples.measure.name,
         exits=[TargetExit(row.name, *there) for row, *there in zip(latency.exits, *figures, strict=True)],
         chosen=_met(chose, parts[0], time_s),
         checked=_met(others, parts[1], time_s),

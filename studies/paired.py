@@ -15,14 +15,17 @@ def differences(replay: Replay, other: Replay) -> dict[str, Difference | None]:
     They are ``None`` with clients that wait, whose requests arrive at other times in another replay; and a mean latency
     where one is infinite.
     """
-    run, another = (OneRun(item.latency_s, item.fresh, at_once=item.traffic.trace.at_once) for item in (replay, other))
-    found: dict[str, Difference | None] = {}
+    run, another = (
+        OneRun(one_replay.latency_s, one_replay.fresh, at_once=one_replay.traffic.trace.at_once)
+        for one_replay in (replay, other)
+    )
+    by_figure: dict[str, Difference | None] = {}
     for key, own, others in (
         ("violation_rate", replay.violated, other.violated),
         ("mean_latency_s", replay.latency_s, other.latency_s),
     ):
         means = float(own.mean()), float(others.mean())
-        found[key] = None
+        by_figure[key] = None
         if not replay.traffic.clients and math.isfinite(sum(means)):
-            found[key] = Difference.of(means[0] - means[1], run.less(another, own, others).interval, sum(means))
-    return found
+            by_figure[key] = Difference.of(means[0] - means[1], run.less(another, own, others).interval, sum(means))
+    return by_figure

@@ -67,11 +67,11 @@ def _checked(read: Callable[[Any], object]) -> AfterValidator:
     return AfterValidator(check_value)
 
 
-def _once(what: str, name: Callable[[Any], object] = lambda item: item) -> AfterValidator:
+def _once(what: str, name: Callable[[Any], object] = lambda entry: entry) -> AfterValidator:
     """Refuse a list in which two items have the same name or value: their points could not be told apart."""
 
     def check_list(items: list[Any] | None) -> list[Any] | None:
-        keys = [name(item) for item in items or []]
+        keys = [name(entry) for entry in items or []]
         for index in range(len(keys)):
             if keys[index] in keys[:index]:
                 raise ValueError(f"expected every {what} once, found {json.dumps(keys[index])} twice")
@@ -191,22 +191,22 @@ class CaseKeys(Strict):
     def _board_or_table(self) -> CaseKeys:
         given = [name for name in ("network", "platform", "bandwidth", "tiles", "table") if getattr(self, name)]
         if given != ["table"] and (self.table is not None or given[:2] != ["network", "platform"]):
-            found = ", ".join(given) or "none of them"
-            raise ValueError(f"expected network and platform, or table alone, found {found}")
+            keys = ", ".join(given) or "none of them"
+            raise ValueError(f"expected network and platform, or table alone, found {keys}")
         return self
 
     @model_validator(mode="after")
     def _one_traffic(self) -> CaseKeys:
         given = {"rates": self.rates is not None, "trace": self.trace is not None, "offline": self.offline}
         given["clients"] = self.clients is not None
-        found = [name for name, there in given.items() if there]
-        if len(found) != 1:
+        keys = [name for name, there in given.items() if there]
+        if len(keys) != 1:
             raise ValueError(
-                f"expected rates, trace, offline = true or clients, found {' and '.join(found) or 'none of them'}"
+                f"expected rates, trace, offline = true or clients, found {' and '.join(keys) or 'none of them'}"
             )
         for name, there, partner in (("cv", self.cv, "rates"), ("think", self.think, "clients")):
-            if there is not None and found[0] != partner:
-                raise ValueError(f"expected {name} with {partner} only, found it with {found[0]}")
+            if there is not None and keys[0] != partner:
+                raise ValueError(f"expected {name} with {partner} only, found it with {keys[0]}")
         return self
 
     @model_validator(mode="after")
@@ -261,19 +261,19 @@ class ScenarioFile(Strict):
     seeds: Annotated[
         list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS), _once("seed")
     ]
-    contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda item: item.name)]
+    contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda contender: contender.name)]
     baseline: str  # the contender that differences are taken to
     cases: Annotated[
         list[CaseKeys],
         Field(min_length=1),
-        _once("name (by default NETWORK on PLATFORM, or the table's folder)", lambda item: item.label),
+        _once("name (by default NETWORK on PLATFORM, or the table's folder)", lambda case: case.label),
     ]
     sources: dict[str, str] = {}  # where the choices come from, by key
 
     @field_validator("baseline")
     @classmethod
     def _baseline_competes(cls, value: str, info: ValidationInfo) -> str:
-        names = [item.name for item in info.data.get("contenders", [])]
+        names = [contender.name for contender in info.data.get("contenders", [])]
         if names and value not in names:
             raise ValueError(f'expected the name of a contender ({", ".join(names)}), found "{value}"')
         return value
@@ -281,15 +281,17 @@ class ScenarioFile(Strict):
     @field_validator("cases")
     @classmethod
     def _cases_once(cls, value: list[CaseKeys], info: ValidationInfo) -> list[CaseKeys]:
-        drawn = any(item.trace is None for item in value)
+        drawn = any(case.trace is None for case in value)
         if "requests" in info.data and info.data["requests"] is None and drawn:
             raise ValueError("rates, offline and clients need the key requests at the top of the file, found none")
-        names = [item.name for item in info.data.get("contenders", [])]
-        strangers = [name for item in value for name in item.tiles if names and name not in names]
+        names = [contender.name for contender in info.data.get("contenders", [])]
+        strangers = [name for case in value for name in case.tiles if names and name not in names]
         if strangers:
             raise ValueError(f'tiles: expected the names of contenders ({", ".join(names)}), found "{strangers[0]}"')
-        searched = [item.name for item in info.data.get("contenders", []) if "engine" in item.model_fields_set]
-        if searched and all(item.table is not None for item in value):
+        searched = [
+            contender.name for contender in info.data.get("contenders", []) if "engine" in contender.model_fields_set
+        ]
+        if searched and all(case.table is not None for case in value):
             raise ValueError(
                 f'expected a case with network and platform for the key engine of contender "{searched[0]}", found '
                 "tables only"
@@ -443,9 +445,9 @@ def beside(folder: Path, name: str, catalogue: Catalogue) -> str:
 
 def _policy(folder: Path, spec: str) -> Scheduler:
     """A policy; a file of the user's is looked for from the scenario's folder."""
-    found = replace(find_policy(str(folder / spec) if ".py:" in spec else spec), spec=spec)
-    found.settings(1.0)  # a parameter that is a share of the SLO is checked now, too
-    return found
+    policy = replace(find_policy(str(folder / spec) if ".py:" in spec else spec), spec=spec)
+    policy.settings(1.0)  # a parameter that is a share of the SLO is checked now, too
+    return policy
 
 
 def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | Served | None:
@@ -524,9 +526,9 @@ def load_scenario(name: AnyPath) -> Scenario:
         if site is None:
             continue
         if isinstance(site.on, Npu):
-            for found in contenders:
-                options = site.options(found)
-                where = f"{path}: cases[{index}]{label}.tiles.{found.name}"
+            for contender in contenders:
+                options = site.options(contender)
+                where = f"{path}: cases[{index}]{label}.tiles.{contender.name}"
                 faults.catch(where, partial(_check_fit, site.on, options))
         count = file.requests if site.trace is None else len(site.trace)
         assert count is not None  # the file's schema asks for it where there are rates

@@ -70,7 +70,7 @@ def key_of(figure: Figure, network: str) -> str:
 
 def figure_of(key: str) -> Figure:
     """The figure of a key, of all requests or of one network."""
-    return next(item for item in COMPARED if item.key == key.partition("[")[0])
+    return next(figure for figure in COMPARED if figure.key == key.partition("[")[0])
 
 
 class RunTable(Table):
@@ -136,7 +136,7 @@ class Store:
 
 
 def _design_key(asked: DesignRequest) -> object:
-    return [*(item.model_dump(mode="json") for item in asked), made_with()]
+    return [*(part.model_dump(mode="json") for part in asked), made_with()]
 
 
 class ServingTable(NamedTuple):
@@ -163,8 +163,8 @@ class ServingTable(NamedTuple):
 
 def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> Iterator[tuple[int, ServingTable]]:
     """Search NPUs, or take what earlier searches kept."""
-    for index, found in in_order(find_each(asked, store.read_design, store.keep_design, at)):
-        yield index, ServingTable.of(as_served(tabulate_latency(found.design, found.fbcb)), found.design.tile)
+    for index, outcome in in_order(find_each(asked, store.read_design, store.keep_design, at)):
+        yield index, ServingTable.of(as_served(tabulate_latency(outcome.design, outcome.fbcb)), outcome.design.tile)
 
 
 def _arrivals(point: GridPoint, seed: int) -> Trace:
@@ -224,11 +224,13 @@ class GridRun(NamedTuple):
             where = f'case "{self.point.site.keys.label}", contender "{self.contender.name}"'
             raise InputError([f"{where}: {fault}" for fault in error.faults]) from None
         figures = figures_of(replay)
-        taken = {item.key: (item.of(figures.whole), item.interval_of(figures.whole).interval) for item in COMPARED}
+        taken = {
+            figure.key: (figure.of(figures.whole), figure.interval_of(figures.whole).interval) for figure in COMPARED
+        }
         taken |= {
-            key_of(item, name): (item.of(own), item.interval_of(own).interval)
+            key_of(figure, name): (figure.of(own), figure.interval_of(own).interval)
             for name, own in figures.networks.items()
-            for item in OF_EACH
+            for figure in OF_EACH
         }
         if not replay.traffic.clients:
             taken["unavoidable_rate"] = least_violations(replay) / figures.whole.requests, None

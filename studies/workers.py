@@ -89,10 +89,10 @@ def _perform(shared: tuple[Callable[[Common, Task], Result], Common], task: Task
         return fault  # a fault that is raised would be tried again
 
 
-def _check_sources(where: str, expected: dict[str, str], found: object) -> None:
+def _check_sources(where: str, expected: dict[str, str], answer: object) -> None:
     """Refuse a machine without fluidb, or with another one."""
-    if found != expected:
-        other = _named(found) if isinstance(found, dict) else repr(found)
+    if answer != expected:
+        other = _named(answer) if isinstance(answer, dict) else repr(answer)
         raise InputError(f"{where}: expected {_named(expected)}, found {other}; install the same there, start it again")
 
 
@@ -136,9 +136,9 @@ def workers(scheduler: str | None = None, threads: int | None = None) -> Iterato
             except distributed.TimeoutError:
                 none = f"none came within {WORKER_S:g} s; start some with `dask worker {scheduler}`"
                 raise InputError(f"{scheduler}: expected workers, {none}") from None
-            for where, found in client.run(made_with, on_error="return").items():
-                if not isinstance(found, OSError):  # this worker died meanwhile
-                    _check_sources(f"worker {where}", made_with(), found)
+            for where, answer in client.run(made_with, on_error="return").items():
+                if not isinstance(answer, OSError):  # this worker died meanwhile
+                    _check_sources(f"worker {where}", made_with(), answer)
             yield Workers(threads or 1, client, scheduler)
         except KeyboardInterrupt:
             stack.pop_all()  # leave at once: workers drop tasks without a client, and local ones end with this process

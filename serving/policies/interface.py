@@ -400,7 +400,9 @@ class Policy:
         InputError
             If a parameter cannot have its value.
         """
-        return np.array([item.read(texts.get(item.name, item.default), slo_s) for item in self.parameters])
+        return np.array(
+            [parameter.read(texts.get(parameter.name, parameter.default), slo_s) for parameter in self.parameters]
+        )
 
 
 def duration(name: str, shares: Mapping[str, float] | None = None) -> ReadParameter:

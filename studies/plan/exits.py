@@ -60,7 +60,7 @@ class ExitSetting(NamedTuple):
 
 def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
     """The only setting of a network without samples: its exits, with their rates."""
-    return [ExitSetting(tuple(range(1, len(exits))), None, tuple(item.rate for item in exits))]
+    return [ExitSetting(tuple(range(1, len(exits))), None, tuple(exit_.rate for exit_ in exits))]
 
 
 def chosen_settings(
@@ -76,12 +76,12 @@ def chosen_settings(
     _check(exits, samples, tried)
     measure, log = samples.measure, log_of(samples)
     confidences = tuple(sorted(set(map(measure.least, tried))))
-    settings = {(item.kept, item.thresholds): item for item in settings_of(exits, samples, tried, most=1)}
+    settings = {(setting.kept, setting.thresholds): setting for setting in settings_of(exits, samples, tried, most=1)}
     for times_s, precision, batch in product(stage_s, PRECISIONS, BATCHES):
         if batch >= times_s.shape[-1] or batch > len(samples):
             continue
         choice = choose_exits(log, times_s, ExitGoal(batch, precision, confidences=confidences))
-        thresholds = tuple(measure.threshold(item.confidence) for item in choice.settings)
+        thresholds = tuple(measure.threshold(chosen.confidence) for chosen in choice.settings)
         settings[choice.exits, thresholds] = _setting(samples, choice.exits, thresholds)
     return _ordered(settings.values())
 
@@ -113,7 +113,7 @@ def _ordered(settings: Iterable[ExitSetting]) -> list[ExitSetting]:
 def _setting(samples: Samples, kept: tuple[int, ...], thresholds: tuple[Threshold, ...]) -> ExitSetting:
     """A setting with its shares and its accuracy on all samples."""
     here = samples.at_exits(kept, [1] * len(kept))
-    left = decide(here.confidences, [samples.measure.least(item) for item in thresholds], len(kept) + 1)
+    left = decide(here.confidences, [samples.measure.least(threshold) for threshold in thresholds], len(kept) + 1)
     rates = np.bincount(left - 1, minlength=len(kept) + 1) / len(samples)
     accuracy = float(here.correct[np.arange(len(samples)), left - 1].mean())
     return ExitSetting(kept, thresholds, tuple(rates.tolist()), accuracy)

@@ -41,9 +41,9 @@ def find_networks(name: str, samples: Samples | None) -> list[PlanNetwork]:
     """
     if is_family(name):
         networks = []
-        for item in load_family(name).members():
-            file, path = read_network_file(f"{name}:{item.name}")
-            subnet = SubNetEntry(name=item.name, accuracy=item.accuracy)
+        for member in load_family(name).members():
+            file, path = read_network_file(f"{name}:{member.name}")
+            subnet = SubNetEntry(name=member.name, accuracy=member.accuracy)
             networks.append(PlanNetwork(name, file, path, build_network(file, path), subnet))
         return networks
     file, path = read_network_file(name)
@@ -83,19 +83,19 @@ def find_sources(networks: Sequence[PlanNetwork], name: str, designs: DesignOpti
     platform = load_platform(name, kind=Platform)
     if isinstance(platform, Accelerator):
         return subnet_sources(name, latency_table(find_subgraphs(load_family(networks[0].name), platform)))
-    return [source for item in networks for source in _sources(item, name, platform, designs)]
+    return [source for network in networks for source in _sources(network, name, platform, designs)]
 
 
-def _sources(item: PlanNetwork, name: str, platform: Platform, designs: DesignOptions) -> list[Source]:
+def _sources(network: PlanNetwork, name: str, platform: Platform, designs: DesignOptions) -> list[Source]:
     """The hardware of a platform for one network."""
     if isinstance(platform, Board):
-        return [BoardSource(*designs.read(item.network, name), item.subnet)]
+        return [BoardSource(*designs.read(network.network, name), network.subnet)]
     if isinstance(platform, Device):
-        return [TableSource(name, tabulate_file(item.file, item.path, platform), subnet=item.subnet)]
+        return [TableSource(name, tabulate_file(network.file, network.path, platform), subnet=network.subnet)]
     assert isinstance(platform, Cluster)
-    rows, last = cut_into_rows(item.file, item.path), len(platform.devices)
+    rows, last = cut_into_rows(network.file, network.path), len(platform.devices)
     studied = study(rows, platform, PartitionOptions(), range(1, last + 1), left_out=lambda _count, _fault: None)
     return [
-        TableSource(f"{name}: {len(here.devices)} of {last} devices", tabulate_latency(here), here, item.subnet)
+        TableSource(f"{name}: {len(here.devices)} of {last} devices", tabulate_latency(here), here, network.subnet)
         for here in [partition.every for partition in studied]
     ]

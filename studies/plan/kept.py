@@ -140,18 +140,18 @@ def _content(problem: PlanProblem) -> list[Any]:
     return [
         made_with(),
         problem.network.model_dump(mode="json"),
-        [_hardware(item) for item in problem.sources],
-        [[item.kept, item.thresholds, item.rates] for item in problem.settings],
-        [[item.spec, hashlib.sha256(item.source or b"").hexdigest()] for item in problem.policies],
-        [item.text for item in problem.requirements],
+        [_hardware(source) for source in problem.sources],
+        [[setting.kept, setting.thresholds, setting.rates] for setting in problem.settings],
+        [[policy.spec, hashlib.sha256(policy.source or b"").hexdigest()] for policy in problem.policies],
+        [requirement.text for requirement in problem.requirements],
         [asked.rate_per_s, asked.count, repr(asked.slo_s), asked.seed],
-        [None if item is None else _arrays(item) for item in (asked.trace, asked.samples)],
+        [None if record is None else _arrays(record) for record in (asked.trace, asked.samples)],
     ]
 
 
 def _hardware(source: Source) -> list[Any]:
     if isinstance(source, BoardSource):
-        parts = [item.model_dump(mode="json") for item in (source.network, source.board, source.options)]
+        parts = [part.model_dump(mode="json") for part in (source.network, source.board, source.options)]
         return [source.name, *parts]
     return [source.name, source.table(0).digest()]
 

@@ -18,7 +18,7 @@ FOR_SUBNETS = "sushi"
 def find_policies(texts: Sequence[str] | None, sources: Sequence[Source]) -> list[Scheduler]:
     """The policies of a plan, one for each combination of alternatives; by default those that suit the hardware."""
     if not texts:
-        several = any(item.several_subnets for item in sources)
+        several = any(source.several_subnets for source in sources)
         texts = [*DEFAULT_POLICIES, *([FOR_SUBNETS] if several else [])]
     return [find_policy(spec) for text in texts for spec in alternatives(text)]
 
@@ -33,6 +33,6 @@ def alternatives(text: str) -> list[str]:
     if not equals:
         return [text]
     head = named[: max(named.rfind(":"), named.rfind(",")) + 1]
-    items = [item.partition("=") for item in text[len(head) :].split(",")]
+    items = [parameter.partition("=") for parameter in text[len(head) :].split(",")]
     each = [[f"{key}{sign}{value}" for value in values.split("|")] for key, sign, values in items]
     return [head + ",".join(chosen) for chosen in product(*each)]

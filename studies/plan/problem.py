@@ -110,7 +110,7 @@ class PlanProblem:
 
     def settings_of(self, source: Source) -> list[int]:
         """Settings that hardware can have: all exits must be kept where its times are not known by layer."""
-        numbers = [at for at, item in enumerate(self.settings) if source.drops or item.keeps_all(self.network)]
+        numbers = [at for at, setting in enumerate(self.settings) if source.drops or setting.keeps_all(self.network)]
         if not numbers:
             raise InputError(
                 f"{source.name}: expected times by layer, so that exits can be left out, or a threshold with which "
@@ -194,14 +194,14 @@ def problem_of(
         faults.append("rate: expected a rate or a trace, found " + ("neither" if traffic.trace is None else "both"))
     if thresholds is not None and traffic.samples is None:
         faults.append("thresholds: expected samples, which decide by them who leaves, found none; add samples")
-    named = [item.name for item in sources]
+    named = [source.name for source in sources]
     faults += [
         f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1
     ]
     faults += [
-        f"{item.name}: expected times of {len(network.exits)} exits, which {network.name} has, found {item.stages}"
-        for item in sources
-        if item.stages != len(network.exits)
+        f"{source.name}: expected times of {len(network.exits)} exits, which {network.name} has, found {source.stages}"
+        for source in sources
+        if source.stages != len(network.exits)
     ]
     if faults:
         raise InputError(faults)

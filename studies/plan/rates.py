@@ -152,9 +152,11 @@ def _most(problem: PlanProblem, source: Source) -> float:
 def _answered(problem: PlanProblem, setting: int) -> float:
     """Share of the requests that must have an answer."""
     traffic = problem.at_rate(1.0).drawn(setting, problem.traffic.seed)
-    if any(item.name == "mean" and item.comparator in ("<=", "<") for item in problem.requirements):
+    if any(
+        requirement.name == "mean" and requirement.comparator in ("<=", "<") for requirement in problem.requirements
+    ):
         return 1.0
-    late = [item.allowed for item in limits_of(problem.requirements, traffic)]
+    late = [limit.allowed for limit in limits_of(problem.requirements, traffic)]
     if not late or min(late) == len(traffic):
         raise InputError(
             "rate: expected for the highest rate a requirement that limits how many requests go without an answer, "

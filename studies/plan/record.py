@@ -32,8 +32,10 @@ class PlanTable(Table):
 
 def figures_record(problem: PlanProblem, fresh: FreshFigures) -> dict[str, Any]:
     """Figures on the fresh seeds, and whether each requirement is kept; null where the interval holds the bound."""
-    figures = {name: item.model_dump(mode="json", exclude={"seeds"}) for name, item in fresh.figures.items()}
-    kept = {item.text: verdict for item, verdict in zip(problem.requirements, fresh.verdicts, strict=True)}
+    figures = {name: estimate.model_dump(mode="json", exclude={"seeds"}) for name, estimate in fresh.figures.items()}
+    kept = {
+        requirement.text: verdict for requirement, verdict in zip(problem.requirements, fresh.verdicts, strict=True)
+    }
     return {"figures": figures, "kept": kept}
 
 

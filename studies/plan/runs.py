@@ -92,7 +92,7 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
                 continue
             run += 1
             summary = summarise(simulate(table, traffic, scheduler))
-            if all(judge(_as_stated(item, fate), summary).holds for item in required):
+            if all(judge(_as_stated(requirement, fate), summary).holds for requirement in required):
                 accuracy = _accuracy(problem, PlanNumbers(source, row, number, at), summary)
                 p99_s = summary.percentile("p99").latency_s
                 kept.append(Finisher(PlanNumbers(source, row, number, at), summary.energy_j, accuracy, p99_s))
@@ -170,10 +170,10 @@ class FreshFigures:
     def excess(self, requirements: Sequence[Requirement]) -> float:
         """How far the worst figure is beyond its bound, as a share of the bound; infinite where it is not known."""
         return max(
-            abs(self.figures[item.name].mean - item.bound) / max(abs(item.bound), 1e-9)
-            if item.name in self.figures and not item.allows(self.figures[item.name].mean)
-            else 0.0 if item.name in self.figures else math.inf
-            for item in requirements
+            abs(self.figures[requirement.name].mean - requirement.bound) / max(abs(requirement.bound), 1e-9)
+            if requirement.name in self.figures and not requirement.allows(self.figures[requirement.name].mean)
+            else 0.0 if requirement.name in self.figures else math.inf
+            for requirement in requirements
         )  # fmt: skip
 
 
@@ -181,17 +181,17 @@ def fresh_runs(
     problem: PlanProblem, table: LatencyTable, policy: Scheduler, traffics: Sequence[Traffic]
 ) -> FreshFigures:
     """The figures of hardware and policy on fresh traffic."""
-    summaries = [summarise(simulate(table, item, as_scheduler(policy, table))) for item in traffics]
+    summaries = [summarise(simulate(table, traffic, as_scheduler(policy, table))) for traffic in traffics]
     figures = {}
-    for name in dict.fromkeys([*SHOWN, *(item.name for item in problem.requirements)]):
-        values = [FIGURES[name].of(item) for item in summaries]
+    for name in dict.fromkeys([*SHOWN, *(requirement.name for requirement in problem.requirements)]):
+        values = [FIGURES[name].of(summary) for summary in summaries]
         known = [value for value in values if value is not None and math.isfinite(value)]
         if len(known) == len(values):
-            intervals = [FIGURES[name].interval_of(item).interval for item in summaries]
+            intervals = [FIGURES[name].interval_of(summary).interval for summary in summaries]
             figures[name] = Estimate.of(FIGURES[name], known, problem.traffic.fresh, intervals)
     if "accuracy" in figures and not fate_of(policy).drops:
         figures["accuracy_of_all"] = figures["accuracy"]
-    verdicts = [_verdict(item, figures) for item in problem.requirements]
+    verdicts = [_verdict(requirement, figures) for requirement in problem.requirements]
     for factor in table.measured or ():  # what holds at one end of a measured error only is undecided
         end = fresh_runs(problem, table.slower(factor), policy, traffics)
         verdicts = [here if here == there else None for here, there in zip(verdicts, end.verdicts, strict=True)]

@@ -99,7 +99,8 @@ def read_plan_scenario(name: AnyPath) -> PlanScenario:
     from_here: dict[str, Any] = {key: str(folder / value) for key, value in given.items() if value}
     from_here["network"] = beside(folder, file.network, NETWORKS)
     from_here["platforms"] = [
-        str(folder / item) if (folder / item).is_dir() else beside(folder, item, PLATFORMS) for item in file.platforms
+        str(folder / platform) if (folder / platform).is_dir() else beside(folder, platform, PLATFORMS)
+        for platform in file.platforms
     ]
-    from_here["policy"] = file.policy and [str(folder / item) if ".py:" in item else item for item in file.policy]
+    from_here["policy"] = file.policy and [str(folder / spec) if ".py:" in spec else spec for spec in file.policy]
     return file.model_copy(update=from_here)

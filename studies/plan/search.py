@@ -193,21 +193,27 @@ def _nearest(walk: _Walk) -> Plan:
         row = int(source.work_s.argmin())
         settings = problem.settings_of(source)
         most = max(problem.most_accuracy(number, at) for at in settings)
-        least = min((item.bound for item in problem.requirements if item.name in ACCURACIES), default=0.0)
+        least = min(
+            (requirement.bound for requirement in problem.requirements if requirement.name in ACCURACIES), default=0.0
+        )
         right = [at for at in settings if problem.most_accuracy(number, at) >= min(least, most)]
         for setting in right:
             for policy in range(len(problem.policies)):
                 plan = PlanNumbers(number, row, setting, policy)
                 fresh = walk.confirm(plan)
                 plans.append((fresh.excess(problem.requirements), Plan(plan, fresh, math.inf, 0.0)))
-    return min(plans, key=lambda item: item[0])[1]
+    return min(plans, key=lambda ranked: ranked[0])[1]
 
 
 def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
     """Apply the proofs to every row and setting."""
     counts = dict.fromkeys(("all", ACCURACY, LATENCY, UTILISATION, HOPELESS, COST, EARLY, WHOLE), 0)
-    right = [item for item in problem.requirements if item.name in ("accuracy", "accuracy_of_all")]
-    served = [item for item in problem.requirements if item.name == "served_accuracy" and item.comparator[0] == ">"]
+    right = [requirement for requirement in problem.requirements if requirement.name in ("accuracy", "accuracy_of_all")]
+    served = [
+        requirement
+        for requirement in problem.requirements
+        if requirement.name == "served_accuracy" and requirement.comparator[0] == ">"
+    ]
     parts = []
     for number, source in enumerate(problem.sources):
         rows = len(source.dsps)
@@ -217,9 +223,13 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
             check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
             for kind, (fate, policies) in enumerate(problem.by_fate().items()):
                 counts["all"] += rows * len(policies)
-                known = [(item, right_share(traffic, early=fate.early)) for item in right if _bounded(item, fate)]
-                known += [(item, source.accuracy) for item in served if source.accuracy is not None]
-                if not all(item.allows(value) for item, value in known):
+                known = [
+                    (requirement, right_share(traffic, early=fate.early))
+                    for requirement in right
+                    if _bounded(requirement, fate)
+                ]
+                known += [(requirement, source.accuracy) for requirement in served if source.accuracy is not None]
+                if not all(requirement.allows(value) for requirement, value in known):
                     counts[ACCURACY] += rows * len(policies)
                     continue
                 runs = surely_run(traffic, fate)
@@ -228,7 +238,7 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
                     counts[name] += int(mask.sum()) * len(policies)
                 left = np.flatnonzero(alive)
                 costs, p99_s = _least_costs(cost, source, setting, traffic, fate), least_p99(source, setting, runs)
-                where = (np.full(len(left), item) for item in (number, at, kind))
+                where = (np.full(len(left), index) for index in (number, at, kind))
                 parts.append((costs[left], next(where), left, *where, p99_s[left]))
     none = [np.zeros(0), *np.zeros((4, 0), int), np.zeros(0)]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or none

@@ -146,7 +146,7 @@ class TableSource(Source):
         self.counted = "devices" if partition else "nothing"
         self.drops = bool(table.layers) and table.variants == 1
         self.parts_s = parts_of(table, "time_s")[None]
-        accuracies = [item.accuracy for item in table.subnets or []]
+        accuracies = [entry.accuracy for entry in table.subnets or []]
         known = [accuracy for accuracy in accuracies if accuracy is not None]
         self.accuracy = max(known) if known and len(known) == len(accuracies) else None
         self.several_subnets = len(accuracies) > 1
@@ -233,7 +233,7 @@ def _by_part(
     number = {part: at for at, part in enumerate(order, 1)}
     layers = [layer.model_copy(update={"stage": number[layer.stage, layer.in_head]}) for layer in network.layers]
     parts = [Exit(name=f"{stage}", rate=0.0) for stage, _ in order]
-    apart = network.model_copy(update={"layers": sorted(layers, key=lambda item: item.stage), "exits": parts})
+    apart = network.model_copy(update={"layers": sorted(layers, key=lambda layer: layer.stage), "exits": parts})
     launches = [[1.0] * options.b_max] * len(order)
     goal = {"objective": Objective.TRAFFIC, "launches": launches, "weights": [], "tile": None}
     evaluator = Evaluator(apart, board, SearchOptions.model_validate(dict(options) | goal))

@@ -28,18 +28,18 @@ class PlanStep:
 
 def steps_of(problem: PlanProblem, plan: Plan) -> list[PlanStep]:
     """Figures of a plan after each step."""
-    item = plan.numbers
-    source, policy = problem.sources[item.source], problem.policies[item.policy]
-    setting, asked = problem.settings[item.setting], problem.traffic
-    whole = source.table(item.row)
+    numbers = plan.numbers
+    source, policy = problem.sources[numbers.source], problem.policies[numbers.policy]
+    setting, asked = problem.settings[numbers.setting], problem.traffic
+    whole = source.table(numbers.row)
 
     def at(change: str, table: LatencyTable, faster: float = 1.0, slo_s: float | None = None) -> PlanStep:
         wanted = asked if slo_s is None else replace(asked, slo_s=slo_s)
         traffics = [wanted.draw(setting, seed, faster) for seed in asked.fresh]
-        return PlanStep(change, fresh_runs(problem, problem.table(table, item.setting), policy, traffics))
+        return PlanStep(change, fresh_runs(problem, problem.table(table, numbers.setting), policy, traffics))
 
     steps = [at(f"times as measured: x {factor:g}", whole.slower(factor)) for factor in whole.measured or ()]
-    steps += [at(change, table) for change, table in _smaller(source, item.row)]
+    steps += [at(change, table) for change, table in _smaller(source, numbers.row)]
     steps.append(at(f"{STEP:.0%} more requests a second", whole, 1 + STEP))
     if isinstance(asked.slo_s, float):
         steps.append(at(f"an SLO {STEP:.0%} shorter", whole, slo_s=(1 - STEP) * asked.slo_s))
