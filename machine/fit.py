@@ -77,11 +77,11 @@ def fit_device(path: AnyPath) -> DeviceFit:
     """Fit rate and fixed time of a device to a sweep of convolutions."""
     missing = "expected a sweep of convolutions, found no such file; make one with `fluidb platforms sweep`"
     tally = Tally(Path(path), skip_blank=False, missing=missing, content="convolution")
-    found = read_columns(tally, COLUMNS, list(COLUMNS))
+    columns = read_columns(tally, COLUMNS, list(COLUMNS))
     tally.refuse()
-    rows = zip(*(found[name].tolist() for name in Convolution._fields), strict=True)
+    rows = zip(*(columns[name].tolist() for name in Convolution._fields), strict=True)
     convolutions = [Convolution(*row) for row in rows]
-    work, time_s = np.array([item.gflop for item in convolutions]), found["seconds"]
+    work, time_s = np.array([convolution.gflop for convolution in convolutions]), columns["seconds"]
     if len(set(work.tolist())) < 2:
         raise InputError(f"{path}: expected convolutions with at least two different numbers of FLOPs, found one")
     slope, fixed = fit_line(work, time_s)

@@ -65,13 +65,13 @@ class MapEngine:
         held = [self.held[request] for request in members]
         sources: dict[int, Tensors] = {}
         taken: dict[int, list[int]] = {}
-        for item in held:
-            assert item is not None, "a batch has run all stages before this one"
-            sources[id(item[0])] = item[0]
-            taken.setdefault(id(item[0]), []).append(item[1])
+        for kept in held:
+            assert kept is not None, "a batch has run all stages before this one"
+            sources[id(kept[0])] = kept[0]
+            taken.setdefault(id(kept[0]), []).append(kept[1])
         first = next(iter(sources.values()))
         if len(sources) == 1 and len(next(iter(first.values()))) == launch.places:
-            return first, [item[1] for item in held if item is not None]
+            return first, [kept[1] for kept in held if kept is not None]
         begin_s = time.perf_counter()
         padding = [taken[id(first)][0]] * (launch.places - len(members))  # any row will do
         taken[id(first)] = padding + taken[id(first)]

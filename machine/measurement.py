@@ -128,8 +128,8 @@ def measure(
 
 
 def _half_width(values: Floats) -> float:
-    found = mean_interval(values)
-    return 0.0 if found is None else (found.high - found.low) / 2
+    interval = mean_interval(values)
+    return 0.0 if interval is None else (interval.high - interval.low) / 2
 
 
 def _rates(network: RealNetwork) -> Floats:

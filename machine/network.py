@@ -63,7 +63,9 @@ class RealNetwork:
         self.exits = [stage.answer for stage in parts.stages]
         decided = parts.decided
         self.measure = decided.decisions[0].measure if decided else CONFIDENCE
-        self.thresholds: list[Threshold] | None = [item.threshold for item in decided.decisions] if decided else None
+        self.thresholds: list[Threshold] | None = (
+            [decision.threshold for decision in decided.decisions] if decided else None
+        )
         file = INPUTS if shipped and inputs is None else inputs
         self.labels: NDArray[np.int64] | None = None
         if file is None:
@@ -81,17 +83,17 @@ class RealNetwork:
 
     def _random(self) -> dict[str, NDArray[Any]]:
         """Random samples, which are enough to measure times."""
-        random, found, faults = np.random.default_rng(0), {}, []
+        random, drawn, faults = np.random.default_rng(0), {}, []
         for name, (shape, kind) in self.session.inputs.items():
             if kind is None or not np.issubdtype(kind, np.floating) or not all(isinstance(n, int) for n in shape[1:]):
                 faults.append(
                     f'{self.path}: input "{name}": expected samples (inputs), as its type or size cannot be drawn'
                 )
             else:
-                found[name] = random.normal(size=(DRAWN, *shape[1:])).astype(kind)
+                drawn[name] = random.normal(size=(DRAWN, *shape[1:])).astype(kind)
         if faults:
             raise InputError(faults)
-        return found
+        return drawn
 
     def _read(self, file: Path) -> None:
         wanted = self.session.inputs
@@ -100,8 +102,8 @@ class RealNetwork:
             if len(wanted) == 1 and "input" in names:
                 names = {next(iter(wanted)): "input"}
             if set(names) != set(wanted):
-                expected, found = ", ".join(wanted), ", ".join(names) or "none"
-                raise InputError(f"{file}: expected the arrays {expected}, and perhaps label, found {found}")
+                expected, present = ", ".join(wanted), ", ".join(names) or "none"
+                raise InputError(f"{file}: expected the arrays {expected}, and perhaps label, found {present}")
             kinds = {names[name]: kind for name, (_, kind) in wanted.items()}
             kinds |= {"label": None} if "label" in arrays.names else {}
             size = sum(_bytes(*arrays.header(name), kind) for name, kind in kinds.items())
@@ -141,19 +143,19 @@ class RealNetwork:
                     f'{self.path}: exit "{name}": expected an answer of 1 x classes, two or more, to one sample, found '
                     f"{size}; name outputs of classifiers (exits)"
                 )
-        found = [np.concatenate(answers) for answers in zip(*rows, strict=True)]
-        for name, values in zip(self.exits, found, strict=True):
+        by_exit = [np.concatenate(answers) for answers in zip(*rows, strict=True)]
+        for name, values in zip(self.exits, by_exit, strict=True):
             if np.isnan(values).any():
                 row = int(np.isnan(values).any(axis=1).argmax())
                 raise InputError(f'{file}: row {row + 1}: exit "{name}": expected scores, found NaN')
-        return found
+        return by_exit
 
     def _check_decisions(self, file: Path) -> None:
         """Refuse a model that itself answers otherwise than at the exit that its thresholds choose."""
         last = len(self.exits)
-        found, least = self._confidences(), np.array(levels(self.thresholds, last, self.measure))
-        left = decide(found, least.tolist(), last)
-        near = (np.abs(found[:, : last - 1] - least) <= TOLERANCE).any(axis=1)  # rounding may decide otherwise
+        confidences, least = self._confidences(), np.array(levels(self.thresholds, last, self.measure))
+        left = decide(confidences, least.tolist(), last)
+        near = (np.abs(confidences[:, : last - 1] - least) <= TOLERANCE).any(axis=1)  # rounding may decide otherwise
         for row, exit_ in enumerate(left.tolist()):
             own = self.session.run_original({name: values[row : row + 1] for name, values in self.inputs.items()})
             if not near[row] and not _same(own[0], self.answers[exit_ - 1][row]):
@@ -177,11 +179,11 @@ class RealNetwork:
         return sure if self.thresholds is None else sure.astype(answers.dtype).astype(np.float64)
 
     def _confidences(self) -> NDArray[np.float64]:
-        return np.column_stack([self.confidence(stage, found) for stage, found in enumerate(self.answers)])
+        return np.column_stack([self.confidence(stage, answers) for stage, answers in enumerate(self.answers)])
 
     def samples(self) -> Samples:
         """The answer to every sample at every exit; without labels, the answer of the last exit counts as right."""
-        chosen = np.column_stack([found.argmax(axis=1) for found in self.answers])
+        chosen = np.column_stack([answers.argmax(axis=1) for answers in self.answers])
         right = chosen[:, -1] if self.labels is None else self.labels
         return Samples(self._confidences(), chosen == right[:, None], self.path, measure=self.measure)
 

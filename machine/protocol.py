@@ -95,8 +95,8 @@ def run_protocol(
     alone_s = np.cumsum(stage_s[:, :, 1].mean(axis=0))
     late_s = outcome.replay.latency_s - alone_s[requests.exits - 1]
     idle = (requests.part == IDLE) & outcome.replay.fresh
-    found = [late_s[idle & (requests.round == number)] for number in range(rounds)]
-    wake_up_s = np.array([late.mean() if len(late) else np.nan for late in found])
+    by_round = [late_s[idle & (requests.round == number)] for number in range(rounds)]
+    wake_up_s = np.array([late.mean() if len(late) else np.nan for late in by_round])
     first = _first(outcome)
     rows = [(requests.round[first[run]], samples, seconds) for run, samples, seconds in gathers]
     return RoundTimes(stage_s, wake_up_s, np.array(rows, dtype=np.float64).reshape(-1, 3))
@@ -177,13 +177,13 @@ def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max:
     cell = requests.round[first[busy]], runs.segment[busy], runs.batch[busy]
     np.add.at(sums, cell, outcome.took_s[busy])
     np.add.at(counts, cell, 1)
-    found: Floats = sums / np.maximum(1, counts)
-    return found
+    stage_s: Floats = sums / np.maximum(1, counts)
+    return stage_s
 
 
 def _first(outcome: RunnerResult) -> Integers:
     """The first request of each run."""
     runs = outcome.replay.runs
     assert runs is not None
-    found: Integers = runs.members[np.cumsum(runs.batch) - runs.batch]
-    return found
+    first: Integers = runs.members[np.cumsum(runs.batch) - runs.batch]
+    return first

@@ -210,18 +210,18 @@ class _Service:
         place, members = self.lane.segment[0], self.members()
         stage = int(device.stage_after[place])
         self.held.update(members.tolist())
-        found = self.engine.run(
+        confidences = self.engine.run(
             Launch(
                 run, int(device.segment_at[place]), stage, members.copy(), int(self.lane.places[0]), now_s,
                 float(self.lane.end_s[0]), number,
             )
         )  # fmt: skip
-        if found is None or stage == self.lane.stage[0]:
+        if confidences is None or stage == self.lane.stage[0]:
             return
         if self.set_by_policy:
-            self.work.confidences[members, stage - 1 : stage] = found[:, None]
+            self.work.confidences[members, stage - 1 : stage] = confidences[:, None]
         elif self.levels is not None and stage <= len(self.levels[number]):
-            self.work.exit_of[members[found >= self.levels[number][stage - 1]]] = stage
+            self.work.exit_of[members[confidences >= self.levels[number][stage - 1]]] = stage
 
     def outcome(self, until_s: float, failure: str) -> RunnerResult:
         """The replay of the requests that have arrived."""

@@ -34,15 +34,15 @@ class Session:
         self.stages = parts.stages
         models = {f"stage {number}": stage.model for number, stage in enumerate(parts.stages, 1)} | {"all": parts.whole}
         models |= {"the model itself": parts.original} if parts.decided else {}
-        found = []
+        started = []
         for name, model in models.items():
             try:
                 run = start(model, threads, cores)
             except Exception as error:  # noqa: BLE001  whatever its C++ says
                 raise InputError(f"{path}: {name}: ONNX Runtime refuses it ({_line(error)})") from None
-            found.append((run, [item.name for item in run.get_outputs()]))
-        self.original = found.pop() if parts.decided else None
-        *self.runs, (self.whole, _) = found
+            started.append((run, [output.name for output in run.get_outputs()]))
+        self.original = started.pop() if parts.decided else None
+        *self.runs, (self.whole, _) = started
         self.place = parts.decided.place if parts.decided else 0
         self.axes = {name: axis for stage in parts.stages for name, axis in stage.axes.items()}
 
@@ -51,7 +51,7 @@ class Session:
         """Shape, and numpy type, of every input of the network."""
         types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
                  "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8}  # fmt: skip
-        return {item.name: (item.shape, types.get(item.type)) for item in self.whole.get_inputs()}
+        return {tensor.name: (tensor.shape, types.get(tensor.type)) for tensor in self.whole.get_inputs()}
 
     def run_whole(self, tensors: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         """The answers at all exits, by the network as one model."""
@@ -74,12 +74,14 @@ class Session:
         for name in given.keys() & self.axes.keys():
             given[name] = np.moveaxis(given[name], 0, self.axes[name])
         try:
-            found = dict(zip(names, run.run(names, given), strict=True))
+            outputs = dict(zip(names, run.run(names, given), strict=True))
         except Exception as error:
             raise RuntimeError(f"stage {number + 1} failed: {_line(error)}") from error
-        for name in found.keys() & self.axes.keys():
-            found[name] = np.moveaxis(found[name], self.axes[name], 0)
-        return found[stage.answer], {name: found[name] if name in found else tensors[name] for name in stage.keeps}
+        for name in outputs.keys() & self.axes.keys():
+            outputs[name] = np.moveaxis(outputs[name], self.axes[name], 0)
+        return outputs[stage.answer], {
+            name: outputs[name] if name in outputs else tensors[name] for name in stage.keeps
+        }
 
 
 def _line(error: Exception) -> str:

@@ -63,7 +63,7 @@ class MachineResult:
     @property
     def holds(self) -> bool:
         """True if every answer is right and every requirement holds."""
-        return not self.answers_wrong and all(item.holds for item in self.served.requirements)
+        return not self.answers_wrong and all(verdict.holds for verdict in self.served.requirements)
 
 
 def check_fits(network: RealNetwork, table: LatencyTable) -> None:

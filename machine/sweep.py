@@ -33,14 +33,14 @@ def measure_convolutions(
 ) -> list[float]:
     """Measure convolutions on this machine's processor."""
     check_runtime("sweep")
-    found = []
+    times_s = []
     for done, convolution in enumerate(convolutions, 1):
         run = _session(convolution, threads or 0)
         run()  # memory is taken and code is loaded
-        found.append(min(_seconds(run) for _ in range(repeats)))
+        times_s.append(min(_seconds(run) for _ in range(repeats)))
         if progress is not None:
             progress(done, len(convolutions))
-    return found
+    return times_s
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -56,9 +56,9 @@ class TrialFigures:
     @classmethod
     def of(cls, replay: Replay) -> TrialFigures:
         """The figures of a replay."""
-        found = summarise(replay)
-        p50_s, p95_s, p99_s = (found.percentile(name).latency_s for name in ("p50", "p95", "p99"))
-        return cls(found.mean_latency_s, p50_s, p95_s, p99_s, found.violation_rate)
+        summary = summarise(replay)
+        p50_s, p95_s, p99_s = (summary.percentile(name).latency_s for name in ("p50", "p95", "p99"))
+        return cls(summary.mean_latency_s, p50_s, p95_s, p99_s, summary.violation_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,18 +363,18 @@ def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
     calibrations, which their interval bounds.
     """
     errors = []
-    for item in fields(TrialFigures):
-        off = [_off(item.name, trial.simulated, trial.real) for trial in trials]
-        again = [abs(_off(item.name, trial.replayed, trial.real)) for trial in trials]
-        errors.append(Error(item.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
+    for figure in fields(TrialFigures):
+        off = [_off(figure.name, trial.simulated, trial.real) for trial in trials]
+        again = [abs(_off(figure.name, trial.replayed, trial.real)) for trial in trials]
+        errors.append(Error(figure.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
     doubt = median(math.hypot(trial.drift, trial.half_width) * abs(trial.sensitivity) for trial in trials)
     says = "refused" if doubt > within else "within" if errors[0].size <= within else "off"
     return LoadVerdict(trials[0].policy, trials[0].load, errors, doubt, says)
 
 
-def _off(figure: str, found: TrialFigures, real: TrialFigures) -> float:
+def _off(figure: str, predicted: TrialFigures, real: TrialFigures) -> float:
     """The error of a figure: a share of the real one; for violations, a difference of shares."""
-    value, expected = float(getattr(found, figure)), float(getattr(real, figure))
+    value, expected = float(getattr(predicted, figure)), float(getattr(real, figure))
     return value - expected if figure == "violation_rate" else value / expected - 1.0
 
 

@@ -33,7 +33,7 @@ def draw_comparison(found: Comparison) -> Figure:
         alike = _alike(found)
         for band in range(bands):
             drawn = series[band * columns : (band + 1) * columns]
-            every = [item for points in drawn for point in points for item in point.contenders]
+            every = [standing for points in drawn for point in points for standing in point.contenders]
             unit, per_s = durations(max(_means(every, "p99_latency_s"), default=0.0))
             for row, (metric, label, scale) in enumerate(
                 (("violation_rate", "violations, %", 100.0), ("p99_latency_s", f"p99 latency, {unit}", per_s))
@@ -59,15 +59,17 @@ def draw_comparison(found: Comparison) -> Figure:
 
 def _means(contenders: Sequence[Standing], metric: str) -> list[float]:
     """Means of a metric, of those that have it: a p99 is infinite where more than 1 % of the requests were dropped."""
-    return [item.metrics[metric].mean for item in contenders if metric in item.metrics]
+    return [standing.metrics[metric].mean for standing in contenders if metric in standing.metrics]
 
 
-def _alike(found: Comparison) -> list[list[int]]:
+def _alike(comparison: Comparison) -> list[list[int]]:
     """Contenders by their place; those with the same figures in the whole picture are together, and drawn once."""
     groups: dict[str, list[int]] = {}
-    for place in range(len(found.contenders)):
-        figures = [point.contenders[place].metrics.get(key) for point in found.points for key in DRAWN]
-        groups.setdefault(repr([item and (item.mean, item.low, item.high) for item in figures]), []).append(place)
+    for place in range(len(comparison.contenders)):
+        figures = [point.contenders[place].metrics.get(key) for point in comparison.points for key in DRAWN]
+        groups.setdefault(
+            repr([estimate and (estimate.mean, estimate.low, estimate.high) for estimate in figures]), []
+        ).append(place)
     return list(groups.values())
 
 
@@ -122,9 +124,9 @@ def _panel(axes: Axes, points: Sequence[PointResult], metric: str, scale: float,
         axes.set_xlim(-0.6, len(alike) - 0.4)
 
 
-def _said(found: Comparison) -> str:
+def _said(comparison: Comparison) -> str:
     """Who has the fewest violations, and at how many points, in words."""
-    leads, count = [point.lead for point in found.points], len(found.points)
+    leads, count = [point.lead for point in comparison.points], len(comparison.points)
     wins = Counter(legible(lead.first, 60) for lead in leads if lead is not None)
     parts = []
     for place, (name, at) in enumerate(wins.most_common()):

@@ -24,10 +24,10 @@ def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
     """Draw maps of pad or split, the throughput by batch size, and the ideal batch by width."""
     title = f"{legible(found.network)} on {legible(found.platform)}"
     drawn = [found.points[place] for place in _some(len(found.points))]
-    panels: list[Callable[[Axes], None]] = [partial(_map, found=found, row=row) for row in drawn]
-    panels.append(partial(_throughput, table=table, found=found))
+    panels: list[Callable[[Axes], None]] = [partial(_map, decisions=found, row=row) for row in drawn]
+    panels.append(partial(_throughput, table=table, decisions=found))
     if table.widths is not None:
-        panels.append(partial(_ideal, widths=table.widths, found=found))
+        panels.append(partial(_ideal, widths=table.widths, decisions=found))
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     with canvas(max(3.6 * columns, 5.0), 3.2 * rows + 0.5) as figure:
@@ -52,36 +52,37 @@ def _some(count: int) -> list[int]:
     return sorted(set(np.linspace(0, count - 1, min(MOST, count)).astype(int).tolist()))
 
 
-def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
+def _map(axes: Axes, *, decisions: DecisionTable, row: PointRow) -> None:
     """Map of pad or split by places and terminated samples; blank where all samples have terminated."""
     from matplotlib.colors import ListedColormap
 
-    places, terminated = np.indices((found.b_max + 1, found.b_max + 1))
+    places, terminated = np.indices((decisions.b_max + 1, decisions.b_max + 1))
     cells = np.ma.masked_where((terminated < 1) | (terminated >= places), row.map()).T
-    edges, colours = np.arange(found.b_max + 2) - 0.5, ListedColormap([COLOURS[4], COLOURS[0]])
+    edges, colours = np.arange(decisions.b_max + 2) - 0.5, ListedColormap([COLOURS[4], COLOURS[0]])
     axes.pcolormesh(edges, edges, cells, cmap=colours, vmin=0, vmax=1, rasterized=True)
     exits = "exit" if len(row.after_exits) == 1 else "exits"
     axes.set(
-        xlabel="places b", ylabel="terminated samples E", xlim=(0.5, found.b_max + 0.5), ylim=(0.5, found.b_max + 0.5),
-        title=f"behind {exits} {spans(row.after_exits)}, width {spans(row.variants, found.width_names)}",
+        xlabel="places b", ylabel="terminated samples E",
+        xlim=(0.5, decisions.b_max + 0.5), ylim=(0.5, decisions.b_max + 0.5),
+        title=f"behind {exits} {spans(row.after_exits)}, width {spans(row.variants, decisions.width_names)}",
     )  # fmt: skip
     for colour, label in ((COLOURS[0], "split"), (COLOURS[4], "pad")):
         axes.scatter([], [], 40, color=colour, marker="s", label=label)
     axes.legend(loc="upper left")
 
 
-def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> None:
-    batches = np.arange(1, found.b_max + 1)
+def _throughput(axes: Axes, *, table: LatencyTable, decisions: DecisionTable) -> None:
+    batches = np.arange(1, decisions.b_max + 1)
     times_s = table.pass_s()
-    for variant in _some(len(found.variants)):
-        row = found.variants[variant]
-        (line,) = axes.plot(batches, batches / times_s[variant, 1:], label=f"width {found.width_names[variant]}")
+    for variant in _some(len(decisions.variants)):
+        row = decisions.variants[variant]
+        (line,) = axes.plot(batches, batches / times_s[variant, 1:], label=f"width {decisions.width_names[variant]}")
         axes.plot(row.ideal_batch, row.samples_per_s, marker="o", color=line.get_color())
     axes.set(xlabel="batch", ylabel="samples/s", title="from input to end; o: ideal batch", ylim=(0, None))
     if table.widths is not None:
         axes.legend()
 
 
-def _ideal(axes: Axes, *, widths: list[float], found: DecisionTable) -> None:
-    axes.plot(widths, [row.ideal_batch for row in found.variants[: len(widths)]], marker=".")
+def _ideal(axes: Axes, *, widths: list[float], decisions: DecisionTable) -> None:
+    axes.plot(widths, [row.ideal_batch for row in decisions.variants[: len(widths)]], marker=".")
     axes.set(xlabel="width", ylabel="batch", title="ideal batch", ylim=(0, None))

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def draw_fit(found: DeviceFit, title: str) -> Figure:
     """Draw measured times with the fitted line, and residuals, a colour for each size of the kernel."""
     points = found.points
-    work, measured_s = (np.array([getattr(item, key) for item in points]) for key in ("gflop", "measured_s"))
-    residual_s = np.array([item.residual_s for item in points])
-    kernels = np.array([item.convolution.kernel for item in points])
+    work, measured_s = (np.array([getattr(point, key) for point in points]) for key in ("gflop", "measured_s"))
+    residual_s = np.array([point.residual_s for point in points])
+    kernels = np.array([point.convolution.kernel for point in points])
     unit, per_s = durations(float(measured_s.max()))
     line = np.geomspace(work.min(), work.max(), 200)
     with canvas(9, 3.8) as figure:

@@ -52,15 +52,15 @@ def draw_explanation(found: Explanation, b: int) -> Figure:
         return describe(figure, f"Roofline, causes and utilisation of {title}", said)
 
 
-def _roofline(axes: Axes, found: Explanation, b: int) -> None:
+def _roofline(axes: Axes, explanation: Explanation, b: int) -> None:
     """Layers at batch ``b`` under the roofs; the area of a point is the layer's time."""
-    peak, bandwidth = 2e-9 * found.design.peak_macs_per_s, found.design.platform.bandwidth_gb_s
-    operations = 2.0 * b * np.array([layer.gemm.macs if layer.gemm else 0 for layer in found.layers])
-    time_s = found.time_s[:, b - 1]
-    intensity, gop_s = operations / found.dram_bytes[:, b - 1], operations / time_s / 1e9
+    peak, bandwidth = 2e-9 * explanation.design.peak_macs_per_s, explanation.design.platform.bandwidth_gb_s
+    operations = 2.0 * b * np.array([layer.gemm.macs if layer.gemm else 0 for layer in explanation.layers])
+    time_s = explanation.time_s[:, b - 1]
+    intensity, gop_s = operations / explanation.dram_bytes[:, b - 1], operations / time_s / 1e9
     products = operations > 0
     for cause, (colour, marker) in LOOKS.items():
-        here = products & (found.bound[:, b - 1] == cause)
+        here = products & (explanation.bound[:, b - 1] == cause)
         area = 15 + 900 * time_s[here] / time_s.sum()
         axes.scatter(
             intensity[here], gop_s[here], area, color=colour, marker=marker, alpha=0.6, linewidths=0.5,
@@ -83,19 +83,19 @@ def _roofline(axes: Axes, found: Explanation, b: int) -> None:
         round_ticks(axis)
 
 
-def _causes(axes: Axes, found: Explanation) -> None:
-    total_s = found.time_s.sum(axis=0)
+def _causes(axes: Axes, explanation: Explanation) -> None:
+    total_s = explanation.time_s.sum(axis=0)
     batches = np.arange(1, len(total_s) + 1)
     bottom = np.zeros(len(total_s))
     width = 0.8 if len(total_s) <= 32 else 1.0  # many narrow gaps would flicker
-    for cause, part_s in found.parts_s.items():
+    for cause, part_s in explanation.parts_s.items():
         share = 100 * part_s.sum(axis=0) / total_s
         axes.bar(batches, share, width, bottom, color=LOOKS[cause][0])
         bottom += share
     handles = [
         axes.scatter([], [], 40, color=colour, marker=marker, label=cause.label)
         for cause, (colour, marker) in LOOKS.items()
-        if found.parts_s[cause].any()
+        if explanation.parts_s[cause].any()
     ]
     axes.legend(handles=handles[::-1], loc="center left", bbox_to_anchor=(1, 0.5), title="bound by, goes into")
     axes.grid(visible=False)
@@ -103,10 +103,10 @@ def _causes(axes: Axes, found: Explanation) -> None:
     _whole_numbers(axes.xaxis)
 
 
-def _heat(axes: Axes, found: Explanation, b: int, width_in: float) -> None:
+def _heat(axes: Axes, explanation: Explanation, b: int, width_in: float) -> None:
     """Heat map of the share of each layer's time that makes MACs, with lines after the exits."""
-    share = 100 * found.parts_s[Cause.COMPUTE] / found.time_s
-    b_max, time_s = share.shape[1], found.time_s[:, b - 1]
+    share = 100 * explanation.parts_s[Cause.COMPUTE] / explanation.time_s
+    b_max, time_s = share.shape[1], explanation.time_s[:, b - 1]
     edges = np.concatenate(([0.0], 100 * np.cumsum(time_s) / time_s.sum()))
     rows = np.arange(b_max + 1) + 0.5
     mesh = axes.pcolormesh(edges, rows, share.T, cmap="cividis", vmin=0, vmax=100, rasterized=True)
@@ -115,9 +115,9 @@ def _heat(axes: Axes, found: Explanation, b: int, width_in: float) -> None:
     for index in np.argsort(-time_s, kind="stable")[1:].tolist():  # the widest column first, then others that have room
         if np.abs(middles[named] - middles[index]).min() >= 100 * NAME_IN / (0.85 * width_in):
             named.append(index)
-    names = [legible(found.layers[index].name) for index in named]
+    names = [legible(explanation.layers[index].name) for index in named]
     axes.set_xticks(middles[named], names, rotation=90, fontsize=5)
-    stages = np.array([layer.stage for layer in found.layers])
+    stages = np.array([layer.stage for layer in explanation.layers])
     for edge in edges[1:-1][np.diff(stages) != 0]:
         axes.axvline(edge, color="white", linewidth=1.5)
     axes.grid(visible=False)

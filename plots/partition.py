@@ -19,7 +19,7 @@ and bars overlap: rows that two devices compute have a mixed colour."""
 def draw_partition(found: PartitionExplanation) -> Figure:
     """Draw the rows of each device as bars, layer by layer; rows in two bars are computed twice."""
     table = found.table
-    layers = [(item, layer) for item in found.blocks for layer in item.layers]
+    layers = [(block, layer) for block in found.blocks for layer in block.layers]
     count, many = len(table.devices), len(layers) > NAMED
     busy = [k for k, name in enumerate(table.devices) if name not in table.idle]
     width = 1.0 if many else 0.8 / len(busy)

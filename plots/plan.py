@@ -26,8 +26,8 @@ def draw_plans(answer: PlanAnswer) -> Figure:
     cost, scale = {"share": ("share of the board's DSPs, %", 1e2), "energy": ("energy of a request, mJ", 1e3)}.get(
         first.minimised, ("DSPs", 1.0)
     )
-    costs = scale * np.array([item.plan.cost for item in rows])
-    known = [name for name in ACCURACIES if all(name in item.plan.fresh.figures for item in rows)]
+    costs = scale * np.array([row.plan.cost for row in rows])
+    known = [name for name in ACCURACIES if all(name in row.plan.fresh.figures for row in rows)]
     names = [*known[:1], *(["p99"] if first.over_p99 or not known else [])]
     several = len(answer.searches) > 1
     crowded = len(rows) > LABELLED
@@ -39,18 +39,18 @@ def draw_plans(answer: PlanAnswer) -> Figure:
             for group, shade in colour.items():
                 here = [at for at, other in enumerate(groups) if other == group]
                 estimates = [rows[at].plan.fresh.figures[name] for at in here]
-                means = unit * np.array([item.mean for item in estimates])
+                means = unit * np.array([estimate.mean for estimate in estimates])
                 axes.plot(costs[here], means, "o", color=shade, label=group)
-                for x, found in zip(costs[here], estimates, strict=True):
-                    if found.low is not None and found.high is not None:
-                        axes.plot([x, x], [unit * found.low, unit * found.high], color=shade, linewidth=0.8)
+                for x, estimate in zip(costs[here], estimates, strict=True):
+                    if estimate.low is not None and estimate.high is not None:
+                        axes.plot([x, x], [unit * estimate.low, unit * estimate.high], color=shade, linewidth=0.8)
             axes.set_xlabel(cost)
             axes.set_ylabel(label)
         figure.axes[0].legend()
         for axes, name in zip(figure.axes, names, strict=True) if not crowded else ():
             unit = 1e3 if name == "p99" else 1e2
-            heights = [unit * item.plan.fresh.figures[name].mean for item in rows]
-            name_points(axes, [(x, y, _setting(item)) for item, x, y in zip(rows, costs, heights, strict=True)])
+            heights = [unit * row.plan.fresh.figures[name].mean for row in rows]
+            name_points(axes, [(x, y, _setting(row)) for row, x, y in zip(rows, costs, heights, strict=True)])
         said = f"{_ends(rows, costs, names[0], cost)} Lines are 95 % intervals on fresh seeds."
         return describe(figure, "What better answers cost", said)
 
@@ -65,14 +65,14 @@ def _ends(rows: Sequence[FrontPlan], costs: NDArray[np.float64], name: str, cost
     return f"The cheapest plan: {said[0]}." + (f" The dearest: {said[1]}." if len(said) > 1 else "")
 
 
-def _rate(item: FrontPlan) -> str:
-    return f"{item.rate_per_s:g} /s"
+def _rate(row: FrontPlan) -> str:
+    return f"{row.rate_per_s:g} /s"
 
 
-def _setting(item: FrontPlan) -> str:
-    problem = item.search.problem
-    return problem.settings[item.plan.numbers.setting].text(problem.network.exits)
+def _setting(row: FrontPlan) -> str:
+    problem = row.search.problem
+    return problem.settings[row.plan.numbers.setting].text(problem.network.exits)
 
 
-def _hardware(item: FrontPlan) -> str:
-    return item.search.problem.sources[item.plan.numbers.source].name
+def _hardware(row: FrontPlan) -> str:
+    return row.search.problem.sources[row.plan.numbers.source].name

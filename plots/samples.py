@@ -25,14 +25,14 @@ def draw_samples(found: Sequence[ExitDescription], measure: Measure, title: str)
     calibrated = measure.probability
     with canvas(10 if calibrated else 7, 3.6) as figure:
         shares, accuracies, *others = figure.subplots(1, 2 + calibrated)
-        for number, item in sure:
-            rows = [row for row in item.thresholds if not isinstance(row.threshold, str)]
+        for number, description in sure:
+            rows = [row for row in description.thresholds if not isinstance(row.threshold, str)]
             shares.plot(
                 [row.threshold for row in rows], [row.exit_share for row in rows], marker=".", label=f"exit {number}"
             )
             kept = [row for row in rows if row.accuracy is not None]
             accuracies.plot([row.threshold for row in kept], [row.accuracy for row in kept], marker=".")
-            ranges = item.calibration
+            ranges = description.calibration
             for calibration in others:
                 calibration.plot([row.confidence for row in ranges], [row.accuracy for row in ranges], marker=".")
         accuracies.axhline(found[-1].accuracy, color="0.5", linestyle=":", label="end of the network")

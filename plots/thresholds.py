@@ -54,7 +54,9 @@ def draw_thresholds(found: Sweep) -> Figure:
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         for axes, (cost, _) in zip(panels, costs, strict=True) if few else ():
             named = [
-                item for item in zip(cost, accuracy, points, strict=True) if item[2].pareto and np.isfinite(item[0])
+                (x, y, point)
+                for x, y, point in zip(cost, accuracy, points, strict=True)
+                if point.pareto and np.isfinite(x)
             ]
             name_points(axes, [(x, y, _name(point)) for x, y, point in named])
         what = "thresholds" if one else "combinations of thresholds"

@@ -45,11 +45,11 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
     rows = [(n.name, len(n.gemms), f"{n.macs / 1e9:.3f}", len(n.exits), n.title) for n in networks]
     text = [
         table(["network", "GEMMs", "GMAC", "exits", ""], rows, text=True),
-        table(["SuperNet", "SubNets with names", ""], [_family(item) for item in families], text=True),
+        table(["SuperNet", "SubNets with names", ""], [_family(family) for family in families], text=True),
     ]
     record = {
         "networks": [_record(network) for network in networks],
-        "supernets": [{"name": item.file.name, "title": item.file.title} for item in families],
+        "supernets": [{"name": family.file.name, "title": family.file.title} for family in families],
     }
     show(as_json, "fluidb.models-output/1", record, text)
 
@@ -83,23 +83,23 @@ def subnets(
     if output is not None:
         check_free(output, force, apart=[family.path])
     if count is None and near is None:
-        found, origin = list_subnets(family), family.source
+        listed, origin = list_subnets(family), family.source
     else:
         draws = count or DRAWN
         with progress("SubNets") as report:
-            found = pick(family, draws, seed, **_goals(near), progress=report)
+            listed = pick(family, draws, seed, **_goals(near), progress=report)
         origin = f"{draws:,} drawn at random, seed {seed}"
         origin += "" if near is None else f"; those nearest to {near}"
     if output is not None:
-        kept = [item.subnet for item in found.subnets]
+        kept = [size.subnet for size in listed.subnets]
         stated = family.accuracies if any(subnet.accuracy is not None for subnet in kept) else None
         made = SubNetsFile(
             supernet=family.key(output.parent), subnets=kept, accuracies=stated, sources={"subnets": origin}
         )
         write_file(output, subnets_text(made), replace=force)
     then = f"; next: fluidb dse {output} sushi-zcu104"
-    record = {"output": output, **_subnets_record(family, found), "source": origin}
-    show(as_json, "fluidb.models-subnets-output/1", record, _subnets(family, found, origin), output, then)
+    record = {"output": output, **_subnets_record(family, listed), "source": origin}
+    show(as_json, "fluidb.models-subnets-output/1", record, _subnets(family, listed, origin), output, then)
 
 
 DRAWN = 1000
@@ -115,21 +115,21 @@ def _goals(near: str | None) -> dict[str, list[float]]:
     items = near.split(",")
     units = {"GMAC": 1e9, "MMAC": 1e6} if "MAC" in items[0] else {"MB": 1e6}
     try:
-        goals = [parse_quantity(item, dict.fromkeys(units, 1.0), "near", "7.6MB") for item in items]
+        goals = [parse_quantity(text, dict.fromkeys(units, 1.0), "near", "7.6MB") for text in items]
     except InputError as error:
         raise InputError(f"{error.faults[0]}, or 1.3GMAC; all of one kind") from None
-    scales = [next(scale for unit, scale in units.items() if item.strip().endswith(unit)) for item in items]
+    scales = [next(scale for unit, scale in units.items() if text.strip().endswith(unit)) for text in items]
     values = [goal * scale for goal, scale in zip(goals, scales, strict=True)]
     return {"macs" if "GMAC" in units else "weights": values}
 
 
-def _subnets(family: Family, found: Listing, origin: str) -> Iterator[str]:
+def _subnets(family: Family, listed: Listing, origin: str) -> Iterator[str]:
     from ...models.supernets.space import spec
 
     file = family.file
-    ends = [f"{item.weights / 1e6:.2f} MB, {item.macs / 1e9:.2f} GMAC" for item in found.ends]
-    shares = f"{found.shared_counted / 1e6:.3f} MB" if found.subnets else None
-    accuracies = family.accuracies.source if family.accuracies and found.subnets[0].subnet.accuracy else None
+    ends = [f"{size.weights / 1e6:.2f} MB, {size.macs / 1e9:.2f} GMAC" for size in listed.ends]
+    shares = f"{listed.shared_counted / 1e6:.3f} MB" if listed.subnets else None
+    accuracies = family.accuracies.source if family.accuracies and listed.subnets[0].subnet.accuracy else None
     yield facts(
         {
             "SuperNet": f"{file.title} ({file.name})",
@@ -142,31 +142,31 @@ def _subnets(family: Family, found: Listing, origin: str) -> Iterator[str]:
     columns = ["MB", "MB that count"] if file.uncounted else ["MB"]
     rows = [
         (
-            item.subnet.name,
-            *(f"{weights / 1e6:.3f}" for weights in (item.weights, item.counted)[: len(columns)]),
-            f"{item.macs / 1e9:.3f}",
-            percent(item.subnet.accuracy, 1),
-            spec(item.subnet),
+            size.subnet.name,
+            *(f"{weights / 1e6:.3f}" for weights in (size.weights, size.counted)[: len(columns)]),
+            f"{size.macs / 1e9:.3f}",
+            percent(size.subnet.accuracy, 1),
+            spec(size.subnet),
         )
-        for item in found.subnets
+        for size in listed.subnets
     ]
     if rows:
         yield table(["SubNet", *columns, "GMAC", "accuracy", "d, e, k, w, r"], rows, text=True)
 
 
-def _subnets_record(family: Family, found: Listing) -> dict[str, object]:
-    def record(item: SubNetSize) -> dict[str, object]:
-        stated = item.subnet.model_dump(exclude_none=True)
-        return {**stated, "weights": item.weights, "weights_counted": item.counted, "macs": item.macs}
+def _subnets_record(family: Family, listed: Listing) -> dict[str, object]:
+    def record(size: SubNetSize) -> dict[str, object]:
+        stated = size.subnet.model_dump(exclude_none=True)
+        return {**stated, "weights": size.weights, "weights_counted": size.counted, "macs": size.macs}
 
-    smallest, largest = map(record, found.ends)
+    smallest, largest = map(record, listed.ends)
     return {
         "supernet": family.file.name,
         "smallest": smallest,
         "largest": largest,
-        "subnets": [record(item) for item in found.subnets],
-        "shared_weights": found.shared,
-        "shared_weights_counted": found.shared_counted,
+        "subnets": [record(size) for size in listed.subnets],
+        "shared_weights": listed.shared,
+        "shared_weights_counted": listed.shared_counted,
         "accuracies": family.accuracies,
     }
 
@@ -193,8 +193,10 @@ def _text(network: Network) -> Iterator[str]:
 
     yield facts(_about(network))
     stated = thresholds_of(network.exits)
-    sure = [] if stated is None else [*(f"{stated[0]} {MEASURES[stated[0]].reached} {item}" for item in stated[1]), ""]
-    exits = [(i, item.name, percent(item.rate, 1), *sure[i - 1 : i]) for i, item in enumerate(network.exits, 1)]
+    sure = []
+    if stated is not None:
+        sure = [*(f"{stated[0]} {MEASURES[stated[0]].reached} {threshold}" for threshold in stated[1]), ""]
+    exits = [(i, exit_.name, percent(exit_.rate, 1), *sure[i - 1 : i]) for i, exit_ in enumerate(network.exits, 1)]
     yield table(["exit", "after", "share of samples", *(["leave with"] if sure else [])], exits, text=True)
     rows = []
     for layer in network.layers:
@@ -346,11 +348,11 @@ def _places(text: str) -> int | tuple[str, ...]:
 
 
 def _about(network: Network) -> dict[str, str]:
-    found = _record(network)
+    record = _record(network)
     return {
         "network": f"{network.title} ({network.name})",
-        "backbone": f"{found['backbone_gemms']} GEMMs, {found['backbone_macs']:,} MACs",
-        "with heads": f"{found['gemms']} GEMMs, {found['macs']:,} MACs",
+        "backbone": f"{record['backbone_gemms']} GEMMs, {record['backbone_macs']:,} MACs",
+        "with heads": f"{record['gemms']} GEMMs, {record['macs']:,} MACs",
         **({"steps": f"the last stage runs up to {network.steps} times"} if network.steps > 1 else {}),
         **{f"source of {key}": text for key, text in network.sources.items()},
     }
@@ -365,6 +367,6 @@ def _record(network: Network) -> dict[str, object]:
         "backbone_macs": backbone.macs,
         "gemms": len(network.gemms),
         "macs": network.macs,
-        "exits": [{"after": item.name, **item.model_dump(exclude={"name", "steps"})} for item in network.exits],
+        "exits": [{"after": exit_.name, **exit_.model_dump(exclude={"name", "steps"})} for exit_ in network.exits],
         **({"steps": network.steps} if network.steps > 1 else {}),
     }

@@ -54,27 +54,27 @@ def command(
                 list(made(paper, names))
             else:
                 write_results(folder, paper, made(paper, names), lab)
-    record = {"made_with": versions(lab), "items": [content(item) for item in items]}
+    record = {"made_with": versions(lab), "items": [content(result) for result in items]}
     show(as_json, SCHEMA, record, map(_text, items), output, "/README.md")
 
 
-def _text(item: Item) -> str:
-    parts = [facts({item.name: item.title})]
-    if item.claims:
-        claims = [(c.statement, c.paper, c.ours, ("holds" if c.holds else "differs") + c.worth) for c in item.claims]
+def _text(result: Item) -> str:
+    parts = [facts({result.name: result.title})]
+    if result.claims:
+        claims = [(c.statement, c.paper, c.ours, ("holds" if c.holds else "differs") + c.worth) for c in result.claims]
         parts.append(table(["the paper says", "paper", "ours", ""], claims, text=True))
-    if item.rows:
-        axis, based = [item.axis] if item.axis else [], any(row.basis for row in item.rows)
+    if result.rows:
+        axis, based = [result.axis] if result.axis else [], any(row.basis for row in result.rows)
         basis = ["basis"] if based else []
         rows = [
             (
                 *(row.quantity, row.of, row.at),
-                *(["" if row.x is None else f"{row.x:g}"] if item.axis else []),
+                *(["" if row.x is None else f"{row.x:g}"] if result.axis else []),
                 "" if row.paper is None else f"{row.paper:,.4g}",
                 *(f"{row.ours:,.4g} {row.unit}", row.gap),
                 *([row.basis] if based else []),
             )
-            for row in item.rows
+            for row in result.rows
         ]
         parts.append(table(["quantity", "of", "at", *axis, "paper", "ours", "difference", *basis], rows))
     return "\n".join(parts)

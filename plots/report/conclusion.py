@@ -29,10 +29,10 @@ def conclusions(report: Report) -> tuple[list[Node], list[list[Node]]]:
     return first, lines[:MOST]
 
 
-def section_lines(report: Report, item: ReportEntry | ComparisonFolder) -> list[list[Node]]:
+def section_lines(report: Report, section: ReportEntry | ComparisonFolder) -> list[list[Node]]:
     """What holds for a section."""
-    found = _of_design(report, item) if isinstance(item, ReportEntry) else _of_comparison(item.found)
-    return [list(line) for line in found]
+    lines = _of_design(report, section) if isinstance(section, ReportEntry) else _of_comparison(section.found)
+    return [list(line) for line in lines]
 
 
 def verdict_lines(report: Report) -> list[str]:
@@ -56,18 +56,18 @@ def verdicts(report: Report) -> list[list[Node]]:
         lines.append([f"{said}To state one, add e.g. --require 'violation_rate <= 5 %'."])
     told = [_kept(report, index, many) for index in range(len(report.requirements))]
     if len(told) > MOST - len(lines) + 1:  # each is in the table of requirements below
-        broken = [item.text for item, found in zip(report.requirements, ranked[0][1].verdicts, strict=True)
-                  if not found.holds]  # fmt: skip
+        judged = zip(report.requirements, ranked[0][1].verdicts, strict=True)
+        broken = [requirement.text for requirement, verdict in judged if not verdict.holds]
         kept = len(told) - len(broken)
         said = f" keeps {kept} of {len(told)} requirements" + (f"; broken: {', '.join(broken)}" if broken else "")
         told = [[*_under(ranked[0], many), f"{said}."]]
     return lines + told
 
 
-def _under(found: Served, many: bool) -> list[Node]:
+def _under(served: Served, many: bool) -> list[Node]:
     """A policy, with its design where there are several."""
-    shown, item = found
-    return [named(item.policy), *_on(shown, many)]
+    shown, replayed = served
+    return [named(replayed.policy), *_on(shown, many)]
 
 
 def _on(shown: ReportEntry, many: bool) -> list[Node]:
@@ -86,7 +86,8 @@ def _best(report: Report, ranked: Sequence[Served], many: bool) -> list[Node]:
     if len(ranked) == 1:
         return ["Under ", *_under(best, many), f", {rate} % of the requests are later than their SLO ({sure})."]
     alike = sum(
-        (item.kept, item.summary.violation_rate) == (best[1].kept, summary.violation_rate) for _, item in ranked
+        (replayed.kept, replayed.summary.violation_rate) == (best[1].kept, summary.violation_rate)
+        for _, replayed in ranked
     )
     none = "No policy keeps all requirements; " if report.requirements and not best[1].kept else ""
     among = " of all that keep the requirements" if report.requirements and best[1].kept else ""
@@ -98,9 +99,9 @@ def _best(report: Report, ranked: Sequence[Served], many: bool) -> list[Node]:
 def _apart(best: Served, other: Served, many: bool) -> list[Node]:
     """Another policy, and how far the best is from it, on the same requests."""
     summaries = best[1].summary, other[1].summary
-    found, rate = differences(best[1].replay, other[1].replay), PERCENT.number(summaries[1].violation_rate)
+    changes, rate = differences(best[1].replay, other[1].replay), PERCENT.number(summaries[1].violation_rate)
     unit = time_unit(max(summary.mean_latency_s for summary in summaries))
-    late, longer = found["violation_rate"], found["mean_latency_s"]
+    late, longer = changes["violation_rate"], changes["mean_latency_s"]
     if late is None:
         return [named(other[1].policy), f" with {rate} %. Its clients send other requests, which are not compared."]
     violations = _span(late, PERCENT, "percentage points", ("fewer", "more"))
@@ -129,13 +130,13 @@ def _kept(report: Report, index: int, many: bool) -> list[Node]:
     parts: list[list[Node]] = []
     for shown in report.designs:
         groups: dict[str, list[Node]] = {}
-        for item in report.ranked_on(shown):
-            verdict = item.verdicts[index]
+        for replayed in report.ranked_on(shown):
+            verdict = replayed.verdicts[index]
             sure = {None: "", True: ", beyond doubt at 95 %,", False: ", but not beyond doubt at 95 %,"}[
                 verdict.certain
             ]
             members = groups.setdefault(f"{'kept' if verdict.holds else 'not kept'}{sure} by ", [])
-            members += [*([", "] if members else []), named(item.policy)]
+            members += [*([", "] if members else []), named(replayed.policy)]
         for words, members in groups.items():
             everyone: list[Node] = [f"all {len(shown.served)}"] if len(groups) == 1 < len(shown.served) else members
             parts.append([words, *everyone, *_on(shown, many)])
@@ -147,17 +148,17 @@ def _kept(report: Report, index: int, many: bool) -> list[Node]:
 
 def _of_design(report: Report, shown: ReportEntry) -> Iterator[Sequence[Node]]:
     if shown.design is not None and shown.fbcb is not None:
-        found = explain(shown.design, shown.fbcb)
+        explanation = explain(shown.design, shown.fbcb)
         parts = []
         for b in sorted({1, shown.table.b_max}):
-            time_s = found.time_s[:, b - 1].sum()
-            shares = {cause: part[:, b - 1].sum() / time_s for cause, part in found.parts_s.items()}
+            time_s = explanation.time_s[:, b - 1].sum()
+            shares = {cause: part[:, b - 1].sum() / time_s for cause, part in explanation.parts_s.items()}
             made = shares.pop(Cause.COMPUTE)
             worst = max(shares, key=lambda cause: shares[cause])
             lost = f", and {worst.label} loses most, {100 * shares[worst]:.1f} %" if shares[worst] else ""
             parts.append(f"at batch {b} {100 * made:.1f} % of the time makes MACs{lost}")
         yield [f"{parts[0][0].upper()}{'; '.join(parts)[1:]}."]
-    ranked = [(shown, item) for item in report.ranked_on(shown)]
+    ranked = [(shown, replayed) for replayed in report.ranked_on(shown)]
     if len(report.designs) > 1 and len(ranked) > 1:  # of a single one the page says it already
         yield _best(report, ranked, many=False)
         yield ["Next is ", *_apart(ranked[0], ranked[1], many=False)]
@@ -167,8 +168,8 @@ def _of_design(report: Report, shown: ReportEntry) -> Iterator[Sequence[Node]]:
 
 def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
     """The policies with the lowest and the highest 99th percentile of latency."""
-    ranked = sorted(served, key=lambda item: item.summary.percentile("p99").latency_s)
-    low_s, high_s = (item.summary.percentile("p99").latency_s for item in (ranked[0], ranked[-1]))
+    ranked = sorted(served, key=lambda replayed: replayed.summary.percentile("p99").latency_s)
+    low_s, high_s = (replayed.summary.percentile("p99").latency_s for replayed in (ranked[0], ranked[-1]))
     if not np.isfinite(low_s):
         return ["Under no policy are 99 % of the requests answered."]
     unit = time_unit(high_s if np.isfinite(high_s) else low_s)
@@ -183,9 +184,9 @@ def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
     return [*line, "."]
 
 
-def _of_comparison(found: Comparison) -> Iterator[Sequence[Node]]:
+def _of_comparison(comparison: Comparison) -> Iterator[Sequence[Node]]:
     """Who has the fewest violations, and at how many points; beyond noise where seeds tell."""
-    leads = [point.lead for point in found.points]
+    leads = [point.lead for point in comparison.points]
     own = {
         name: [lead for lead in leads if lead and lead.first == name] for name in (lead.first for lead in leads if lead)
     }

@@ -31,19 +31,19 @@ def report_text(report: Report) -> str:
         lead = [element("p", *verdict, class_="verdict")] if verdict else []
         parts.append(_section("conclusion", "Conclusion", [*lead, *_bullets(said)]))
     if len(sections) > 1:
-        links = (element("a", named(item.name), href=f"#section-{n}") for n, item in enumerate(sections, 1))
+        links = (element("a", named(section.name), href=f"#section-{n}") for n, section in enumerate(sections, 1))
         parts.append(element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Sections"))
     if len(report.designs) > 1:
         parts.append(_section("overview", "At a glance", [_overview(report)]))
     best = next(iter(report.ranked), None)
-    for number, item in enumerate(sections, 1):
+    for number, section in enumerate(sections, 1):
         ident = f"section-{number}"
-        body = _bullets(section_lines(report, item)) if len(sections) > 1 else []
-        if isinstance(item, ReportEntry):
-            body += [*design_parts(ident, item), *policy_parts(ident, item, best, report.requirements)]
+        body = _bullets(section_lines(report, section)) if len(sections) > 1 else []
+        if isinstance(section, ReportEntry):
+            body += [*design_parts(ident, section), *policy_parts(ident, section, best, report.requirements)]
         else:
-            body += comparison_parts(ident, item.found)
-        parts.append(_section(ident, named(item.name), body))
+            body += comparison_parts(ident, section.found)
+        parts.append(_section(ident, named(section.name), body))
     skip = element("a", "Skip to the content", href="#content", class_="skip")
     made = element("footer", element("p", f"Made by fluidb {__version__}."))
     return document(_head(title), [skip, element("main", *parts, id="content", tabindex=-1), made])
@@ -83,7 +83,7 @@ def _head(title: str) -> list[Element]:
 
 def _served(report: Report) -> list[Node]:
     """Description of the served requests, in a sentence."""
-    served = [item.replay.traffic for shown in report.designs for item in shown.served]
+    served = [replayed.replay.traffic for shown in report.designs for replayed in shown.served]
     trace, slo_s = served[0].trace, served[0].objective_s
     slo = "the requests' own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
     origins = sorted({traffic.origin for traffic in served})

@@ -39,7 +39,10 @@ def design_parts(ident: str, shown: ReportEntry) -> list[Element]:
     """Facts, pictures, ranking and latency table of a design; facts and latency table of a device."""
     design, fbcb, latency = shown.design, shown.fbcb, shown.table
     if shown.named:
-        tables = [_latency(item, _batches(item), f" of {item.network}") for item in shown.tables]
+        tables = [
+            _latency(network_latency, _batches(network_latency), f" of {network_latency.network}")
+            for network_latency in shown.tables
+        ]
         return [element("h3", "Networks"), _networks(shown), element("h3", "Latency tables"), *tables]
     batches = _batches(latency)
     times = [element("h3", "Latency table"), _latency(latency, batches)]
@@ -65,13 +68,14 @@ def _batches(latency: LatencyTable) -> list[int]:
 
 def _networks(shown: ReportEntry) -> Element:
     """What the file of networks states."""
-    whole, rows = sum(item.share for item in shown.networks), []
-    for item, latency in zip(shown.networks, shown.tables, strict=True):
-        slo = f"{1e3 * item.slo_s:g} ms" if isinstance(item.slo_s, float) else "" if item.slo_s is None else "drawn"
-        limit = "" if item.admit is None else str(item.admit)
-        switch = f"{1e3 * item.switch_s:g} ms"
-        cells = [latency.network, f"{100 * item.share / whole:.1f}", slo, f"{item.weight:g}", switch, limit]
-        rows.append((item.name, cells))
+    whole, rows = sum(network.share for network in shown.networks), []
+    for network, latency in zip(shown.networks, shown.tables, strict=True):
+        slo_s = network.slo_s
+        slo = f"{1e3 * slo_s:g} ms" if isinstance(slo_s, float) else "" if slo_s is None else "drawn"
+        limit = "" if network.admit is None else str(network.admit)
+        switch = f"{1e3 * network.switch_s:g} ms"
+        cells = [latency.network, f"{100 * network.share / whole:.1f}", slo, f"{network.weight:g}", switch, limit]
+        rows.append((network.name, cells))
     headers = ["name", "network", "share of requests %", "SLO", "weight", "switch", "admit"]
     return table(f"Networks on {shown.table.platform}", headers, rows)
 
@@ -100,31 +104,33 @@ def _device_facts(latency: LatencyTable) -> Element:
 
 def _facts(facts: dict[str, list[Node]]) -> Element:
     return element(
-        "dl", *(item for name, text in facts.items() for item in (element("dt", name), element("dd", *text)))
+        "dl", *(part for name, text in facts.items() for part in (element("dt", name), element("dd", *text)))
     )
 
 
 def _resources(ident: str, design: DesignTable, fbcb: FbcbTable) -> Element:
     board, title = design.platform, "Resources"
     ram_mbit = design.tile.buffer_bits(board.word_bits) / 2**20 + design.options.persistent_mbit
-    found = [
+    resources = [
         ("DSPs", f"{design.dsps:,}", f"{board.dsps:,}", design.dsp_share),
         ("on-chip memory, Mbit", f"{ram_mbit:,.2f}", f"{board.on_chip_mbit:,.2f}", design.ram_share),
     ]
     share = design.register_share(fbcb)
     if share is not None:
-        found.append(("flip-flops of the FBCB", f"{fbcb.register_bits:,}", f"{board.flip_flops:,}", share))
-    bars = [ChartPoint(name, share, f"{used} of {whole}, {100 * share:.2f} %") for name, used, whole, share in found]
-    rows = [(name, [used, whole, f"{100 * share:.3f}"]) for name, used, whole, share in found]
+        resources.append(("flip-flops of the FBCB", f"{fbcb.register_bits:,}", f"{board.flip_flops:,}", share))
+    bars = [
+        ChartPoint(name, share, f"{used} of {whole}, {100 * share:.2f} %") for name, used, whole, share in resources
+    ]
+    rows = [(name, [used, whole, f"{100 * share:.3f}"]) for name, used, whole, share in resources]
     data = table(title, ["resource", "used", "of the board", "%"], rows)
     return figure(f"{ident}-resources", title, "What the design takes of the board.", charts.draw_bars(bars), data)
 
 
 def _throughput(ident: str, design: DesignTable, batches: Sequence[int]) -> Element:
     peak, title = 2e-9 * design.peak_macs_per_s, "Throughput"
-    found = [(b, f"{design.gop_s[b - 1]:,.1f}", design.gop_s[b - 1] / peak) for b in batches]
-    bars = [ChartPoint(f"b = {b}", share, f"{gop_s} GOP/s, {100 * share:.1f} %") for b, gop_s, share in found]
-    rows = [(str(b), [gop_s, f"{100 * share:.1f}"]) for b, gop_s, share in found]
+    rates = [(b, f"{design.gop_s[b - 1]:,.1f}", design.gop_s[b - 1] / peak) for b in batches]
+    bars = [ChartPoint(f"b = {b}", share, f"{gop_s} GOP/s, {100 * share:.1f} %") for b, gop_s, share in rates]
+    rows = [(str(b), [gop_s, f"{100 * share:.1f}"]) for b, gop_s, share in rates]
     data = table(title, ["batch", "GOP/s", "% of peak"], rows)
     return figure(f"{ident}-throughput", title, "By batch size, against the peak.", charts.draw_bars(bars), data)
 
@@ -141,14 +147,14 @@ def _utilisation(ident: str, latency: LatencyTable, batches: Sequence[int]) -> E
     return figure(f"{ident}-utilisation", title, remark, drawn, data)
 
 
-def _roofline(ident: str, found: Explanation) -> Element:
-    title, design = "Roofline", found.design
-    products = [(index, layer.gemm) for index, layer in enumerate(found.layers) if layer.gemm is not None]
+def _roofline(ident: str, explanation: Explanation) -> Element:
+    title, design = "Roofline", explanation.design
+    products = [(index, layer.gemm) for index, layer in enumerate(explanation.layers) if layer.gemm is not None]
     rows = np.array([index for index, _ in products])
-    names, time_s = [found.layers[index].name for index in rows], found.time_s[rows, 0]
+    names, time_s = [explanation.layers[index].name for index in rows], explanation.time_s[rows, 0]
     operations = 2.0 * np.array([gemm.macs for _, gemm in products])
-    intensity, gop_s = operations / found.dram_bytes[rows, 0], operations / time_s / 1e9
-    share, bound = time_s / found.time_s[:, 0].sum(), [found.bound[index, 0].label for index in rows]
+    intensity, gop_s = operations / explanation.dram_bytes[rows, 0], operations / time_s / 1e9
+    share, bound = time_s / explanation.time_s[:, 0].sum(), [explanation.bound[index, 0].label for index in rows]
     roof = charts.Roof(2e-9 * design.peak_macs_per_s, design.platform.bandwidth_gb_s)
     cells = zip(names, intensity, gop_s, share, bound, strict=True)
     table_rows = [(name, [f"{x:,.2f}", f"{y:,.1f}", f"{100 * part:.1f}", why]) for name, x, y, part, why in cells]
@@ -186,12 +192,12 @@ def policy_parts(
     if not shown.served:
         return []
     slo_s = shown.served[0].replay.traffic.objective_s
-    unit = time_unit(max(_longest_s(item.replay.latency_s) for item in shown.served))
+    unit = time_unit(max(_longest_s(replayed.replay.latency_s) for replayed in shown.served))
     note = (
         "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %; they "
         "account for requests that depend on each other, and a run that is too short for one says so."
     )
-    if any(len(item.policies) > 1 for item in shown.served):
+    if any(len(replayed.policies) > 1 for replayed in shown.served):
         note += " Policies in one row, with commas between, gave every request the same outcome."
     drawn = [
         _tail(ident, shown.served, unit, slo_s),
@@ -208,13 +214,14 @@ def policy_parts(
 def _requirements(served: Sequence[PolicyReplay], requirements: Sequence[Requirement]) -> Element:
     """Which policy keeps which requirement, and whether that is beyond doubt."""
     rows = []
-    for index, item in enumerate(requirements):
-        verdicts = [other.verdicts[index] for other in served]
+    for index, requirement in enumerate(requirements):
+        verdicts = [replayed.verdicts[index] for replayed in served]
         cells = [
-            ("kept" if found.holds else "not kept") + ("?" if found.certain is False else "") for found in verdicts
+            ("kept" if verdict.holds else "not kept") + ("?" if verdict.certain is False else "")
+            for verdict in verdicts
         ]
-        rows.append((item.text, cells))
-    headers = ["requirement", *(item.policy for item in served)]
+        rows.append((requirement.text, cells))
+    headers = ["requirement", *(replayed.policy for replayed in served)]
     return table("Requirements; ? where 95 % intervals leave it open", headers, rows)
 
 
@@ -228,34 +235,36 @@ _PARTS = ("subnets", "admission", "deadlines")
 
 
 def _policies(served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
-    summaries = [item.summary for item in served]
+    summaries = [replayed.summary for replayed in served]
     known = [
-        item
-        for item in FIGURES.values()
-        if (item.part in _PARTS or item.name == "fairness")
-        and any(item.of(found) is not None for found in summaries)
-        and (item.name != "early" or any(item.of(found) for found in summaries))
+        figure
+        for figure in FIGURES.values()
+        if (figure.part in _PARTS or figure.name == "fairness")
+        and any(figure.of(summary) is not None for summary in summaries)
+        and (figure.name != "early" or any(figure.of(summary) for summary in summaries))
     ]
     rows, waiting = [], served[0].replay.traffic.trace.at_once
-    for item in served:
-        found = item.summary
-        times_s = (found.mean_latency_s, found.percentile("p50").latency_s, found.percentile("p99").latency_s)
+    for replayed in served:
+        summary = replayed.summary
+        times_s = (summary.mean_latency_s, summary.percentile("p50").latency_s, summary.percentile("p99").latency_s)
         cells = [
             *map(unit.number, times_s),
-            f"{100 * found.violation_rate:.2f}",
-            *([f"{found.makespan_s:,.3f}"] if waiting else []),
-            f"{found.processing_rate_per_s:,.3f}",
-            f"{found.goodput_per_s:,.3f}",
-            f"{100 * found.busy_share:.1f}",
-            *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
+            f"{100 * summary.violation_rate:.2f}",
+            *([f"{summary.makespan_s:,.3f}"] if waiting else []),
+            f"{summary.processing_rate_per_s:,.3f}",
+            f"{summary.goodput_per_s:,.3f}",
+            f"{100 * summary.busy_share:.1f}",
+            *([f"{100 * summary.utilisation.mac_share:.1f}"] if summary.utilisation else []),
             *(
-                "" if (value := figure.of(found)) is None else f"{SHOWN_IN[figure.unit][1] * value:,.{figure.digits}f}"
+                ""
+                if (value := figure.of(summary)) is None
+                else f"{SHOWN_IN[figure.unit][1] * value:,.{figure.digits}f}"
                 for figure in known
             ),
-            f"{found.mean_batch:.2f}",
-            f"{found.preemptions:,}",
+            f"{summary.mean_batch:.2f}",
+            f"{summary.preemptions:,}",
         ]
-        rows.append((item.policy, cells))
+        rows.append((replayed.policy, cells))
     headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
     macs = ["MACs made %"] if served[0].summary.utilisation else []
     subnets = [f"{figure.heading} {SHOWN_IN[figure.unit][0]}" for figure in known]
@@ -269,11 +278,11 @@ def _to_the_best(shown: ReportEntry, best: Served | None, unit: ChartUnit) -> It
     if best is None:
         return
     rows = []
-    for item in shown.served:
-        if item is not best[1]:
-            found = differences(item.replay, best[1].replay)
-            cells = _difference(PERCENT, found["violation_rate"]) + _difference(unit, found["mean_latency_s"])
-            rows.append((item.policy, cells))
+    for replayed in shown.served:
+        if replayed is not best[1]:
+            changes = differences(replayed.replay, best[1].replay)
+            cells = _difference(PERCENT, changes["violation_rate"]) + _difference(unit, changes["mean_latency_s"])
+            rows.append((replayed.policy, cells))
     if rows:
         ends = ["95 % from", "to", "beyond noise"]
         headers = ["policy", "violations, points", *ends, f"mean {unit.name}", *ends]
@@ -291,14 +300,14 @@ def _with_intervals(
 ) -> tuple[list[ChartPoint], list[tuple[str, list[str]]]]:
     """Points of a picture, and rows of a table: a figure of every policy with its 95 % interval."""
     points, rows = [], []
-    for index, item in enumerate(served):
-        found, (interval, needed) = FIGURES[name].of(item.summary), FIGURES[name].interval_of(item.summary)
-        assert found is not None  # every replay has these figures
-        value, *bounds = map(unit.number, (found, *(interval or ())))
+    for index, replayed in enumerate(served):
+        exact, (interval, needed) = FIGURES[name].of(replayed.summary), FIGURES[name].interval_of(replayed.summary)
+        assert exact is not None  # every replay has these figures
+        value, *bounds = map(unit.number, (exact, *(interval or ())))
         text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
-        points.append(ChartPoint(item.policy, found, text, interval, index))
+        points.append(ChartPoint(replayed.policy, exact, text, interval, index))
         missing = (f"{needed:,} more requests needed" if needed else "none", "")
-        rows.append((item.policy, [value, *(bounds or missing)]))
+        rows.append((replayed.policy, [value, *(bounds or missing)]))
     return points, rows
 
 
@@ -307,9 +316,9 @@ def _tail(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit, slo_s: fl
     points, rows = _with_intervals("p99", served, unit)
     mark = None if slo_s is None else (slo_s, f"SLO {unit.short(slo_s)} {unit.name}")
     data = table(f"{title}, {unit.name}", ["policy", "p99", "95 % from", "to"], rows)
-    drawn = charts.draw_intervals([item for item in points if np.isfinite(item.value)], unit.short, mark)
+    drawn = charts.draw_intervals([point for point in points if np.isfinite(point.value)], unit.short, mark)
     remark = f"With its 95 % interval, {unit.name}."
-    if not all(np.isfinite(item.value) for item in points):
+    if not all(np.isfinite(point.value) for point in points):
         remark += " It is infinite where fewer requests are answered."
     return figure(f"{ident}-p99", title, remark, drawn, data)
 
@@ -317,7 +326,7 @@ def _tail(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit, slo_s: fl
 def _violations(ident: str, served: Sequence[PolicyReplay]) -> Element:
     title = "Violations"
     points, rows = _with_intervals("violation_rate", served, PERCENT)
-    counts = [f"{item.summary.violations:,}" for item in served]
+    counts = [f"{replayed.summary.violations:,}" for replayed in served]
     rows = [(policy, [count, *cells]) for (policy, cells), count in zip(rows, counts, strict=True)]
     data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, PERCENT.short, None)
@@ -328,11 +337,14 @@ def _violations(ident: str, served: Sequence[PolicyReplay]) -> Element:
 def _distribution(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit, slo_s: float | None) -> Element:
     title = "Distribution of latency"
     rows = []
-    for item in served:
-        times_s = [*(found.latency_s for found in item.summary.percentiles), item.summary.max_latency_s]
-        rows.append((item.policy, [unit.number(time_s) for time_s in times_s]))
-    headers = ["policy", *(item.name for item in served[0].summary.percentiles), "worst"]
-    drawn = charts.draw_cdf([(item.policy, item.replay.latency_s) for item in served], slo_s)
+    for replayed in served:
+        times_s = [
+            *(percentile.latency_s for percentile in replayed.summary.percentiles),
+            replayed.summary.max_latency_s,
+        ]
+        rows.append((replayed.policy, [unit.number(time_s) for time_s in times_s]))
+    headers = ["policy", *(percentile.name for percentile in served[0].summary.percentiles), "worst"]
+    drawn = charts.draw_cdf([(replayed.policy, replayed.replay.latency_s) for replayed in served], slo_s)
     data = table(f"Percentiles of latency, {unit.name}", headers, rows)
     return figure(f"{ident}-cdf", title, "Share of requests, %, that took no longer.", drawn, data)
 
@@ -340,13 +352,13 @@ def _distribution(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit, s
 def _exits(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
     title = "By exit"
     points, rows = [], []
-    for index, item in enumerate(served):
-        exits, late = item.replay.traffic.exits, item.replay.violated[np.isfinite(item.replay.finish_s)]
-        exits = exits[np.isfinite(item.replay.finish_s)]
-        count = len(item.summary.exits)
+    for index, replayed in enumerate(served):
+        exits, late = replayed.replay.traffic.exits, replayed.replay.violated[np.isfinite(replayed.replay.finish_s)]
+        exits = exits[np.isfinite(replayed.replay.finish_s)]
+        count = len(replayed.summary.exits)
         drawn = {round(k * (count - 1) / max(_MANY_EXITS - 1, 1)) + 1 for k in range(_MANY_EXITS)}  # evenly spread
-        for there in item.summary.exits:
-            name = f"{item.policy}, exit {there.exit}"
+        for there in replayed.summary.exits:
+            name = f"{replayed.policy}, exit {there.exit}"
             times = (there.mean_latency_s, there.p99_latency_s)
             cells = [f"{there.requests:,}", *("" if time_s is None else unit.number(time_s) for time_s in times)]
             if there.requests:
@@ -364,15 +376,15 @@ def _exits(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Eleme
 
 def _by_network(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
     title, points, rows = "By network", [], []
-    for index, item in enumerate(served):
-        for network, found in item.networks.items():
-            name, rate = f"{network}, {item.policy}", f"{100 * found.violation_rate:.2f}"
-            points.append(ChartPoint(name, found.violation_rate, f"{rate} % of {found.requests:,}", series=index))
-            times = (found.mean_latency_s, found.percentile("p99").latency_s)
-            lost = [FIGURES[figure].of(found) for figure in ("refused", "dropped")]
+    for index, replayed in enumerate(served):
+        for network, summary in replayed.networks.items():
+            name, rate = f"{network}, {replayed.policy}", f"{100 * summary.violation_rate:.2f}"
+            points.append(ChartPoint(name, summary.violation_rate, f"{rate} % of {summary.requests:,}", series=index))
+            times = (summary.mean_latency_s, summary.percentile("p99").latency_s)
+            lost = [FIGURES[figure].of(summary) for figure in ("refused", "dropped")]
             shares = ["" if share is None else f"{100 * share:.2f}" for share in lost]
-            busy = f"{100 * found.busy_share:.1f}"
-            rows.append((name, [f"{found.requests:,}", *map(unit.number, times), rate, *shares, busy]))
+            busy = f"{100 * summary.busy_share:.1f}"
+            rows.append((name, [f"{summary.requests:,}", *map(unit.number, times), rate, *shares, busy]))
     headers = ["network, policy", "requests", f"mean {unit.name}", f"p99 {unit.name}", "violations %"]
     data = table("Requests by network", [*headers, "refused %", "dropped %", "busy %"], rows)
     remark = "Share of the requests of each network that are later than their SLO."
@@ -382,15 +394,15 @@ def _by_network(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> 
 def _opening(ident: str, served: Sequence[PolicyReplay], tables: Sequence[LatencyTable]) -> Element:
     title, b_max = "The first moments", max(latency.b_max for latency in tables)
     begin_s = float(served[0].opening.traffic.trace.arrival_s[0])
-    end_s = max(item.opening.until_s for item in served)
+    end_s = max(replayed.opening.until_s for replayed in served)
     strips, rows, unit = [], [], time_unit(end_s - begin_s)
-    for item in served:
-        busy = charts.busy_until([part.runs for part in item.opening.by_network], end_s)
+    for replayed in served:
+        busy = charts.busy_until([part.runs for part in replayed.opening.by_network], end_s)
         times_s = busy.end_s - busy.begin_s
         mean = f"{(times_s * busy.batch).sum() / times_s.sum():.2f}" if len(times_s) else ""
-        strips.append((item.policy, busy))
-        busy_s = times_s.sum() / item.opening.lanes
-        rows.append((item.policy, [unit.number(busy_s), mean, f"{busy.preempts.sum():,}"]))
+        strips.append((replayed.policy, busy))
+        busy_s = times_s.sum() / replayed.opening.lanes
+        rows.append((replayed.policy, [unit.number(busy_s), mean, f"{busy.preempts.sum():,}"]))
     headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
     data = table(f"The first {unit.number(end_s - begin_s)} {unit.name}", headers, rows)
     drawn = charts.draw_strips(strips, begin_s, end_s, b_max)
@@ -399,74 +411,79 @@ def _opening(ident: str, served: Sequence[PolicyReplay], tables: Sequence[Latenc
     return figure(f"{ident}-opening", title, remark, drawn, data)
 
 
-def comparison_parts(ident: str, found: Comparison) -> list[Element]:
+def comparison_parts(ident: str, comparison: Comparison) -> list[Element]:
     """Every point of a comparison's grid, with the contenders' figures and their intervals over seeds."""
     note = (
-        f"Means over seeds {', '.join(map(str, found.seeds))}, with Student's 95 % interval; differences to the "
+        f"Means over seeds {', '.join(map(str, comparison.seeds))}, with Student's 95 % interval; differences to the "
         "baseline are taken seed by seed, and lie beyond noise where their interval excludes 0."
     )
-    if len(found.seeds) == 1:
-        note = f"Seed {found.seeds[0]}, with the 95 % interval of the run if it is long enough for one."
-    parts = [element("p", named(found.title), class_="lead"), element("p", note, class_="note"), _against(found)]
-    for number, point in enumerate(found.points, 1):
+    if len(comparison.seeds) == 1:
+        note = f"Seed {comparison.seeds[0]}, with the 95 % interval of the run if it is long enough for one."
+    parts = [
+        element("p", named(comparison.title), class_="lead"),
+        element("p", note, class_="note"),
+        _against(comparison),
+    ]
+    for number, point in enumerate(comparison.points, 1):
         parts.append(element("h3", named(point.case), f", {point.objective}, {point.arrivals}"))
         where = f"{ident}-{number}"
         charts = []
-        if all("mean_latency_s" in item.metrics for item in point.contenders):  # infinite where requests were dropped
+        # infinite where requests were dropped
+        if all("mean_latency_s" in standing.metrics for standing in point.contenders):
             longest_s = max(value.high or value.mean for value in _estimates(point, "mean_latency_s"))
             charts.append(
-                _contenders(where, "Mean latency", point, "mean_latency_s", time_unit(longest_s), found.baseline)
+                _contenders(where, "Mean latency", point, "mean_latency_s", time_unit(longest_s), comparison.baseline)
             )
         parts.append(
             figures([
                 *charts,
-                _contenders(where, "Violations", point, "violation_rate", PERCENT, found.baseline),
-                *(_contenders(where, *subnets, found.baseline) for subnets in _of_subnets(point)),
+                _contenders(where, "Violations", point, "violation_rate", PERCENT, comparison.baseline),
+                *(_contenders(where, *subnets, comparison.baseline) for subnets in _of_subnets(point)),
             ])
         )  # fmt: skip
     return parts
 
 
-def _against(found: Comparison) -> Element:
+def _against(comparison: Comparison) -> Element:
     """At how many points each contender has fewer or more violations than the baseline, beyond noise."""
     rows = []
-    for name in (item.name for item in found.contenders if item.name != found.baseline):
-        standings = [item for point in found.points for item in point.contenders if item.name == name]
-        changes = [item.differences["violation_rate"] for item in standings if item.differences]
+    for name in (contender.name for contender in comparison.contenders if contender.name != comparison.baseline):
+        standings = [standing for point in comparison.points for standing in point.contenders if standing.name == name]
+        changes = [standing.differences["violation_rate"] for standing in standings if standing.differences]
         sure = np.array([change.mean if change.beyond_noise else 0.0 for change in changes])
         rows.append((name, [f"{(sure < 0).sum()}", f"{(sure > 0).sum()}", f"{(sure == 0).sum()}"]))
     headers = ["contender", "points with fewer", "with more", "not told apart"]
-    return table(f"Violations, less {found.baseline}, beyond noise", headers, rows)
+    return table(f"Violations, less {comparison.baseline}, beyond noise", headers, rows)
 
 
 def _of_subnets(point: PointResult) -> Iterator[tuple[str, PointResult, str, ChartUnit]]:
     """Title, point, key and unit of each figure of SubNets that a point has."""
-    for item in FIGURES.values():
-        if item.part == "subnets" and item.key in point.contenders[0].metrics:
-            title = item.heading[0].upper() + item.heading[1:]
-            yield title, point, item.key, ChartUnit(*SHOWN_IN[item.unit], item.digits)
+    for subnets_figure in FIGURES.values():
+        if subnets_figure.part == "subnets" and subnets_figure.key in point.contenders[0].metrics:
+            title = subnets_figure.heading[0].upper() + subnets_figure.heading[1:]
+            yield title, point, subnets_figure.key, ChartUnit(*SHOWN_IN[subnets_figure.unit], subnets_figure.digits)
 
 
 def _estimates(point: PointResult, metric: str) -> list[Estimate]:
-    return [item.metrics[metric] for item in point.contenders]
+    return [standing.metrics[metric] for standing in point.contenders]
 
 
 def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: ChartUnit, baseline: str) -> Element:
     points, rows = [], []
-    for item, value in zip(point.contenders, _estimates(point, metric), strict=True):
+    for standing, value in zip(point.contenders, _estimates(point, metric), strict=True):
         bounds = None if value.low is None or value.high is None else (value.low, value.high)
         half = "" if bounds is None else f" ±{unit.number((bounds[1] - bounds[0]) / 2)}"
-        points.append(ChartPoint(item.name, value.mean, f"{unit.number(value.mean)}{half} {unit.name}", bounds))
-        change = (item.differences or {}).get(metric)
+        points.append(ChartPoint(standing.name, value.mean, f"{unit.number(value.mean)}{half} {unit.name}", bounds))
+        change = (standing.differences or {}).get(metric)
         cells = [""] * 4
         if change is not None:
             cells = _difference(unit, change)
-        rows.append((item.name, [*_numbers(unit, value), *cells]))
+        rows.append((standing.name, [*_numbers(unit, value), *cells]))
     headers = ["contender", "mean", "95 % from", "to", f"less {baseline}", "95 % from", "to", "beyond noise"]
     data = table(f"{title}, {unit.name}", headers, rows)
     drawn = charts.draw_intervals(points, unit.short, None)
     return figure(f"{ident}-{metric}", title, f"With its 95 % interval, {unit.name}.", drawn, data)
 
 
-def _numbers(unit: ChartUnit, found: Estimate | Difference) -> list[str]:
-    return ["" if value is None else unit.number(value) for value in (found.mean, found.low, found.high)]
+def _numbers(unit: ChartUnit, estimate: Estimate | Difference) -> list[str]:
+    return ["" if value is None else unit.number(value) for value in (estimate.mean, estimate.low, estimate.high)]
