@@ -39,7 +39,7 @@ EVENTS = 2**20
 """Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
 
 FEW = 2**12
-"""Requests of fewer than these take less time than it takes to look a policy up for a fast loop."""
+"""Where requests are fewer, calls of a policy by its address cost less than one look-up of the policy."""
 
 
 def runs_of(record: Record, members: int) -> Runs:

@@ -35,8 +35,8 @@ class WaitingRequests(np.ndarray):
 
 def _read_only(values: Any) -> Any:
     """Arrays that a policy must not write."""
-    if isinstance(values, tuple):
-        return values._make(map(_read_only, values))  # type: ignore[attr-defined]
+    if not isinstance(values, np.ndarray):
+        return values._make(map(_read_only, values))
     shown = values.view()
     shown.flags.writeable = False
     return shown
