@@ -58,8 +58,9 @@ def command(
     """Replay a trace while exits and thresholds follow the load.
 
     Exits are chosen again when there is evidence that the precision, the share of slow batches
-    or the samples that leave differ from the plan, or that the hardware does. The plan's
-    exits return with its load (PAME, Section 7.6). Every change is printed.
+    or the samples that leave differ from the plan, that requests arrive at another rate than at
+    first, or that the hardware is another one. The plan's exits return with its load (PAME,
+    Section 7.6). It is meant for changes that last. Every change is printed.
     """
     from ...serving import Requests
     from ...studies.adapt import serve_adaptively
