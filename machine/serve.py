@@ -162,7 +162,7 @@ def prepare_here(
 ) -> tuple[DeviceTraffic, list[ServedHere]]:
     """Requests ready to be served on this machine: each is a sample of the model of its network."""
     drawn = [replace(network, samples=model.samples()) for model, network in zip(models, networks, strict=True)]
-    traffic, served = prepare_requests(drawn, requests, requests.read()).with_each(), []
+    traffic, served = prepare_requests(drawn, requests, requests.read()), []
     for number, (model, network) in enumerate(zip(models, networks, strict=True)):
         here, rows = traffic.network == number, np.zeros(len(traffic), dtype=np.int64)
         rows[here] = model.samples().drawn(int(here.sum()), traffic.seeds[number])

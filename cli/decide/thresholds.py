@@ -163,7 +163,9 @@ def _swept(sweep: Sweep, origin: str) -> Iterator[str]:
 
 def _swept_networks(sweep: Sweep) -> Iterator[str]:
     about = {
-        network.name: "exits as they are stated"
+        network.name: "no request"
+        if not network.requests
+        else "exits as they are stated"
         if network.measure is None
         else f"each {network.measure} that was tried"
         for network in sweep.networks
@@ -186,7 +188,8 @@ def _row(point: ThresholdPoint) -> dict[str, str]:
             row[network.name] = f"{network.threshold:g}"
         if network.accuracy is not None:
             row[f"{network.name} accuracy"] = percent(network.accuracy)
-        row[f"{network.name} violations"] = percent(network.violation_rate)
+        if network.violation_rate is not None:
+            row[f"{network.name} violations"] = percent(network.violation_rate)
     return row | {
         "accuracy": percent(point.accuracy),
         "mean latency": ms(point.mean_latency_s),
