@@ -33,7 +33,6 @@ class SweptNetwork:
     name: str  # empty of the only network of a device
     measure: str | None  # of the thresholds that are tried; ``None`` if none are
     exits: list[str]  # names of its exits
-    requests: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +225,8 @@ def sweep_thresholds(
         if progress is not None:
             progress(done, len(chosen))
     swept = [
-        SweptNetwork(network.name, own.measure.name if levels else None, [row.name for row in network.latency.exits], n)
-        for network, own, levels, n in zip(served, answers, tried, counts, strict=True)
+        SweptNetwork(network.name, own.measure.name if levels else None, [row.name for row in network.latency.exits])
+        for network, own, levels in zip(served, answers, tried, strict=True)
     ]
     return Sweep(scheduler.spec, len(trace), swept, _points(networks, chosen, runs, requirements))
 

@@ -164,11 +164,11 @@ def _swept(sweep: Sweep, origin: str) -> Iterator[str]:
 def _swept_networks(sweep: Sweep) -> Iterator[str]:
     about = {
         network.name: "no request"
-        if not network.requests
+        if served.violation_rate is None
         else "exits as they are stated"
         if network.measure is None
         else f"each {network.measure} that was tried"
-        for network in sweep.networks
+        for network, served in zip(sweep.networks, sweep.points[0].networks, strict=True)
     }
     kept = _kept([point.kept for point in sweep.points], "combinations")
     rows = [_row(point) for point in sweep.points if point.pareto]

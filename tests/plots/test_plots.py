@@ -221,7 +221,7 @@ def test_thresholds_fill_and_name_what_no_other_beats():
         point_of([("", 0.7)], (0.69, 0.2, 0.3, 0.06), pareto=False),
         point_of([("", 0.9)], (0.90, 0.3, 0.4, 0.20), pareto=True),
     ]
-    figure: Any = draw_thresholds(Sweep("fluid", 10, [SweptNetwork("", "confidence", ["a", "b"], 10)], points))
+    figure: Any = draw_thresholds(Sweep("fluid", 10, [SweptNetwork("", "confidence", ["a", "b"])], points))
     latency, violations = figure.axes
     for axes, costs in ((latency, [100, 200, 300]), (violations, [5, 6, 20])):
         _, best, beaten = axes.lines
@@ -241,7 +241,7 @@ def test_combinations_of_thresholds_are_named_while_they_are_few(count):
         )
         for k in range(count)
     ]  # fmt: skip
-    networks = [SweptNetwork(name, measure, ["x", "y"], 5) for name, measure in SWEPT.items()]
+    networks = [SweptNetwork(name, measure, ["x", "y"]) for name, measure in SWEPT.items()]
     figure: Any = draw_thresholds(Sweep("fluid", 10, networks, points))
     for axes in figure.axes:
         best, beaten = axes.lines
@@ -256,7 +256,7 @@ def test_thresholds_that_keep_no_requirement_are_not_called_beaten():
         point_of([("", 0.5)], (0.70, 0.1, 0.2, 0.05), pareto=False, kept=False),
         point_of([("", 0.7)], (0.80, 0.2, 0.3, 0.06), pareto=True, kept=True),
     ]
-    figure: Any = draw_thresholds(Sweep("fluid", 10, [SweptNetwork("", "confidence", ["a", "b"], 10)], points))
+    figure: Any = draw_thresholds(Sweep("fluid", 10, [SweptNetwork("", "confidence", ["a", "b"])], points))
     assert [line.get_label() for line in figure.axes[0].lines[1:]] == [
         "best of those that keep the requirements", "other"
     ]  # fmt: skip
