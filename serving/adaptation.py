@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
     request: int  # requests that had started before it; all later ones are served by the new exits
     time_s: float  # when the last batch that it is judged by had returned
-    cause: Cause  # precision below eta, slow batches above what is allowed, other samples, or other hardware
+    cause: Cause  # precision below eta, slow batches above what is allowed, other samples, another rate or hardware
     judged_from: int  # first request of the batches that it is judged by, and of the next one
     judged_to: int
     precision: float  # of these batches, as a share of what the network has without exits
@@ -234,7 +234,7 @@ def adapt(
     memory = np.zeros(VARIANTS * candidates + policy.memory)
     settings = scheduler.settings(None if isinstance(slo_s, np.ndarray) else slo_s)
     rules = Rules(settings, memory, goal.batch, scheduler.call_s)
-    judge = Judge(log, plan.past, goal, window, stage_s, plan.exits)
+    judge = Judge(log, arrival_s, plan.past, goal, window, stage_s, plan.exits)
     hardware = sorted(times.hardware, key=lambda changed: changed.from_s)
     adapter = _Adapter(judge, window, hardware, work, device, rules)
     networks = networks_of([OneNetwork(device, rules)], [0] * scheduler.lanes)

@@ -8,11 +8,16 @@ average, however often it is looked at (Shin, Ramdas and Rinaldo, 2024).
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PARTS = 20
+"""Parts of a time in which arrivals are counted, to see whether they come together."""
 
 
 class Evidence:
@@ -50,3 +55,37 @@ def on_share(hits: ArrayLike, of: ArrayLike, share: Floats | float, odds: float)
 def on_mean(values: Floats, stake: float) -> Floats:
     """Gains of a bet that the mean of values from -1 to 1 is above 0."""
     return np.log1p(stake * values)
+
+
+class Rate(NamedTuple):
+    """Arrival rate of consecutive batches."""
+
+    per_s: float
+    together: float  # requests that come together, by the variance of their number; 1 if each comes by itself
+    deviation: float  # standard deviation of its logarithm
+
+    def alike(self, other: Rate, deviations: float) -> bool:
+        """Whether another rate may be the same one, and differ by chance."""
+        apart = abs(math.log(self.per_s / other.per_s))
+        return apart <= deviations * math.hypot(self.deviation, other.deviation)
+
+
+def rate_of(arrived: Ints, span_s: Floats) -> Rate | None:
+    """Arrival rate of batches, by the requests of each and the time until the next one; none if all came at once."""
+    count, took_s = int(arrived.sum()), float(span_s.sum())
+    if not took_s:
+        return None
+    firsts = np.unique(np.arange(min(PARTS, len(arrived))) * len(arrived) // PARTS)
+    surplus = np.add.reduceat(arrived - count / took_s * span_s, firsts)
+    together = max(1.0, float((surplus**2).sum()) / count)
+    return Rate(count / took_s, together, math.sqrt(together / count))
+
+
+def on_rate(arrived: Ints, span_s: Floats, rate: Rate, factor: float, deviations: float) -> Floats:
+    """Gains of a bet that the arrival rate has changed by a factor, even if the known one is some deviations off.
+
+    Requests that come together count as one.
+    """
+    per_s = rate.per_s * math.exp(math.copysign(deviations * rate.deviation, factor - 1))
+    gains: Floats = (arrived * math.log(factor) - (factor - 1) * per_s * span_s) / rate.together
+    return gains

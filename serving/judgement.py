@@ -27,7 +27,7 @@ from ..rules.exit_choice import (
     run_exits,
 )
 from ..traffic.randomness import SAMPLES, stream
-from .evidence import Evidence, on_mean, on_share
+from .evidence import Evidence, Rate, on_mean, on_rate, on_share, rate_of
 
 FALSE_ALARM = 1e-6
 """False alarms in a batch, on average, where the load does not change."""
@@ -41,8 +41,11 @@ SLOW_ODDS = (2.0, 4.0)
 LEAVING_ODDS = (0.77, 1.3)
 """Factors of the odds to leave, in a bet that fewer or more samples do: 6 to 7 points where half of them leave."""
 
+RATE_FACTORS = (0.67, 1.5)
+"""Factors of the arrival rate, in a bet that it has changed."""
+
 DEVIATIONS = 3.0
-"""Standard deviations by which a load may differ by chance from the load of the plan."""
+"""Standard deviations by which a load may differ by chance from the load of the plan, or a rate from the first one."""
 
 
 class Doubt(NamedTuple):
@@ -58,7 +61,7 @@ NEW, KNOWN = Doubt(3.0, 0.1), Doubt(1.0, -0.1)
 DRAWN = 1000
 """Batches of each size that are drawn from the log of the plan, to see how many of them it makes slow."""
 
-Cause = Literal["precision", "slow batches", "load", "hardware"]
+Cause = Literal["precision", "slow batches", "load", "rate", "hardware"]
 BETS_ON: tuple[Cause, ...] = ("precision", "precision", "slow batches", "slow batches")
 """The first bets, one for each stake and factor above; all others are on who leaves."""
 
@@ -106,8 +109,11 @@ def precision_of(scores: Floats, own: Floats) -> float:
 class Judge:
     """Counts the batches that have returned, and judges their load."""
 
-    def __init__(self, log: Log, past: Log, goal: ExitGoal, window: int, stage_s: Floats, plan: Exits) -> None:
+    def __init__(
+        self, log: Log, arrival_s: Floats, past: Log, goal: ExitGoal, window: int, stage_s: Floats, plan: Exits
+    ) -> None:
         self.log, self.past, self.goal, self.window, self.stage_s = log, past, goal, window, stage_s
+        self.arrival_s = np.append(arrival_s, arrival_s[-1:])  # behind the last request there is no gap
         self.plan, self.planned_s = plan, stage_s  # its exits tell loads apart
         self.first = plan  # exits for the load of the plan, on the hardware of now
         self.normal = self.leaving = self._leaving(past)
@@ -115,8 +121,11 @@ class Judge:
         self.again = 0  # batches of it at which exits are chosen again
         self.kept = kept_thresholds(past, goal)
         self.allowed = np.array([goal.slow, *(self._slow_at(size) for size in range(1, goal.batch + 1))])
+        self.limit = self.allowed  # at another rate than the first one: what is asked for
+        self.usual: Rate | None = None  # of the first batches
         self.profiled = True  # whether exits were chosen for the hardware of now
         self.starts = [0]  # first requests of the batches that were counted, and of the next one
+        self._expect(None)
         self.serve(plan)
 
     def _slow_at(self, size: int) -> float:
@@ -130,6 +139,10 @@ class Judge:
         """Judge these exits from now on: all bets begin anew."""
         self.exits = exits
         self.evidence = Evidence(len(BETS_ON) + len(LEAVING_ODDS) * len(self.plan.places), FALSE_ALARM, self.counted)
+
+    def _expect(self, rate: Rate | None) -> None:
+        """Bet against this arrival rate from the last batch on that was counted."""
+        self.rate, self.arrivals = rate, Evidence(len(RATE_FACTORS), FALSE_ALARM, self.counted)
 
     @property
     def counted(self) -> int:
@@ -149,17 +162,36 @@ class Judge:
         lost = self.goal.precision * batches.log.scores[:, -1] - run.scores
         first = np.cumsum(sizes) - sizes
         gains = [np.add.reduceat(on_mean(lost, stake), first) for stake in PRECISION_STAKES]
-        allowed, slow = self.allowed[sizes], self._slow(batches, run)
+        allowed, slow = self.limit[sizes], self._slow(batches, run)
         most = np.where(allowed < 1, allowed, 0.5)  # where all may be slow, there is no bet
         gains += [on_share(slow, 1, most, odds) * (allowed < 1) for odds in SLOW_ODDS]
         for leaving, moving in zip(self.leaving, self._run(batches, self.plan).moving, strict=True):
             gains += [on_share(sizes - moving, sizes, leaving, odds) for odds in LEAVING_ODDS]
         self.evidence.add(np.array(gains))
+        self._count_arrivals(known)
+
+    def _count_arrivals(self, known: int) -> None:
+        """Bet that requests arrive at another rate; the first batches say what is usual."""
+        if self.rate is None and self.counted >= self.window:
+            self.usual = self._rate(0, self.window)
+            self._expect(self.usual)
+            self.arrivals = Evidence(len(RATE_FACTORS), FALSE_ALARM, self.window)
+            known = self.window
+        if self.rate is not None and self.counted > known:
+            came = self._arrived(known)
+            self.arrivals.add(np.array([on_rate(*came, self.rate, factor, DEVIATIONS) for factor in RATE_FACTORS]))
+
+    def _arrived(self, since: int, until: int | None = None) -> tuple[Ints, Floats]:
+        """Requests of each batch from one on, and the time until the next batch begins to arrive."""
+        starts = self.starts[since : None if until is None else until + 1]
+        return np.diff(starts), np.diff(self.arrival_s[starts])
+
+    def _rate(self, since: int, until: int | None = None) -> Rate | None:
+        return rate_of(*self._arrived(since, until))
 
     def judge(self) -> Verdict | None:
         """Exits for another load if there is evidence for it or more is known of it, or for other hardware."""
         counted = self.counted
-        bets = self.evidence.found(self.window)
         if not self.profiled:
             self.profiled = True
             recent = max(0, counted - self.window)
@@ -168,26 +200,44 @@ class Judge:
                 self.first = self._choose(self._of_plan(self._batches(recent).sizes), self.goal, None)
             exits = self.first if self.other is None else self._choose_other(self.other, KNOWN)
             return self._verdict("hardware", recent, exits)
+        shown = self._shown()
+        if shown is not None:
+            cause, since = shown
+            if cause == "rate":
+                self._expect(self._rate(since))
+            return self._follow(cause, since, since if self.exits == self.first else counted - self.window, NEW)
+        if self.other is not None and counted - self.other >= self.again:
+            cause = "load" if self.limit is self.allowed else "rate"
+            return self._follow(cause, self.other, self.evidence.begin, KNOWN)
+        return None
+
+    def _shown(self) -> tuple[Cause, int] | None:
+        """The cause for which there is evidence, and the first batch that counts."""
+        bets = self.evidence.found(self.window)
         if bets.size:
             bet = int(bets[0])
-            since = int(self.evidence.since[bet])
-            recent = since if self.exits == self.first else counted - self.window
-            return self._follow("load" if bet >= len(BETS_ON) else BETS_ON[bet], since, recent, NEW)
-        if self.other is not None and counted - self.other >= self.again:
-            return self._follow("load", self.other, self.evidence.begin, KNOWN)
-        return None
+            return "load" if bet >= len(BETS_ON) else BETS_ON[bet], int(self.evidence.since[bet])
+        bets = self.arrivals.found(self.window)
+        return ("rate", int(self.arrivals.since[bets[0]])) if bets.size else None
 
     def _follow(self, cause: Cause, since: int, recent: int, doubt: Doubt) -> Verdict:
         """Go back to the plan if recent batches are as it expects; else choose exits for another load.
 
         They are chosen again when twice as many of its batches are known.
         """
+        usual = self._at_usual_rate(recent)
+        self.limit = self.allowed if usual else np.full_like(self.allowed, self.goal.slow)
         if self._as_planned(recent):
             self.other, self.leaving = None, self.normal
             return self._verdict(cause, recent, self.first)
         self.other, self.again = since, 2 * (self.counted - since)
         self.leaving = self._leaving(self._batches(since).log)
         return self._verdict(cause, since, self._choose_other(since, doubt))
+
+    def _at_usual_rate(self, since: int) -> bool:
+        """Whether requests may arrive at the rate of the first batches; without one, none is unusual."""
+        rate = self._rate(since)
+        return rate is None or self.usual is None or rate.alike(self.usual, DEVIATIONS)
 
     def _verdict(self, cause: Cause, since: int, exits: Exits) -> Verdict:
         batches = self._batches(since)
@@ -205,7 +255,7 @@ class Judge:
     def _may_do(self, batches: Batches, exits: Exits, deviations: float) -> bool:
         """Whether exits miss precision and times on these batches by no more than some standard deviations."""
         run = self._run(batches, exits)
-        slow, allowed = self._slow(batches, run), self.allowed[batches.sizes]
+        slow, allowed = self._slow(batches, run), self.limit[batches.sizes]
         most = deviations * math.sqrt((allowed * (1 - allowed)).sum())
         precision = precision_of(run.scores, batches.log.scores[:, -1])
         least = self.goal.precision - deviations * self._chance(batches.log, run)
@@ -234,7 +284,7 @@ class Judge:
         return self.exits if longer and self._may_do(batches, self.exits, doubt.deviations) else exits
 
     def _choose(self, batches: Batches, goal: ExitGoal, kept: NDArray[np.bool_] | None) -> Exits:
-        goal = replace(goal, slow=float(self.allowed[batches.sizes].mean()))
+        goal = replace(goal, slow=float(self.limit[batches.sizes].mean()))
         return Exits.of(choose_exits(batches.log, self.stage_s, goal, kept, batches.sizes))
 
     def _of_plan(self, sizes: Ints) -> Batches:

@@ -37,6 +37,16 @@ def test_the_readme_prints_what_it_says(tmp_path):
 
 
 @needs_speed
+def test_the_readme_says_what_the_papers_words_give(tmp_path):
+    commands = blocks("README.md", "sh")[1].replace("dse resnet50 zc706", "dse resnet50 zc706 --overlap paper")
+    printed = run_shell(commands, tmp_path)
+    mean, violations = re.findall(r"^(?:average latency|violations) +(\S+ (?:ms|%))", printed, re.MULTILINE)
+    page = " ".join((ROOT / "README.md").read_text().split())
+    assert f"`dse --overlap paper` does the same, and gives this design, {mean} and {violations}." in page
+    assert "<T_R,T_P,T_C> = <4652,7,128>" in printed
+
+
+@needs_speed
 def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(tmp_path):
     run_shell(blocks("README.md", "sh")[1], tmp_path)
     page = " ".join((ROOT / "docs" / "policies.md").read_text().split())
@@ -110,6 +120,13 @@ def test_the_tutorial_followed_literally_prints_what_it_says(tmp_path):
         float(rate) for rate in re.findall(r"^highest rate kept +([\d.]+) /s$", printed, re.MULTILINE)
     )
     assert serial < slack < 200 < larger  # the page's decision
+    page = " ".join((ROOT / "docs" / "tutorial.md").read_text().split())
+    whole = json.loads(call_fluidb("explain", "net", "--json", cwd=tmp_path).stdout)
+    share = f"{100 * whole['compute_s'][7] / whole['time_s'][7]:.0f} %"
+    assert f"In a batch of 8 the design makes MACs during {share} of the time." in page
+    rates = re.findall(r"^(?:objective|peak) +([\d.]+) GOP/s", printed, re.MULTILINE)
+    reached, peak = map(float, rates[:2])
+    assert f"It reaches {100 * reached / peak:.0f} % of its own peak." in page
     assert {path.name for path in tmp_path.glob("*.svg")} == {"explain.svg", "fluid.svg", "capacity.svg"}
     assert "Conclusion" in (tmp_path / "net.html").read_text()
 

@@ -88,3 +88,9 @@ def test_sections_that_the_source_names_exist():
         if not re.search(rf"^(?:#+ {section}\b|\*\*{section}\b)", told, re.MULTILINE):
             missing.append(f"docs/{page}.md, {section}")
     assert missing == []
+
+
+def test_no_file_has_both_sides_of_a_merge():
+    """A marker of git at the begin of a line: `<` or `>`, seven times, and a space."""
+    command = ["git", "grep", "-nIE", "^(<{7}|>{7}) "]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout == ""

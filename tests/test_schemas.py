@@ -6,12 +6,14 @@ import json
 import re
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import ROOT, Run
 from jsonschema import Draft202012Validator, ValidationError
 from schemas import FOLDER, check_output, file_of, widened
 
+BELOW = ("items", "additionalProperties")
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.json"))
 
 
@@ -57,6 +59,18 @@ def test_a_schema_allows_what_it_was_made_from() -> None:
     for wrong in ({"a": 0.5}, {"b": [{"x": "1"}]}, {"kept": {"any": 1}}, {"c": "2"}):
         with pytest.raises(ValidationError):
             Draft202012Validator(schema).validate(deepcopy(one) | wrong)
+
+
+@pytest.mark.parametrize("name", ["fluidb.plan-output/2", "fluidb.hardware-output/2", "fluidb.reproduce-output/1"])
+def test_every_key_is_described(name: str) -> None:
+    """In the schemas that were written with the code beside them, and not only made from outputs."""
+
+    def bare(schema: dict[str, Any]) -> list[str]:
+        parts = [*schema.get("properties", {}).items(), *((key, schema[key]) for key in BELOW if key in schema)]
+        own = [key for key, part in parts if key not in BELOW and "description" not in part and "const" not in part]
+        return own + [key for _, part in parts if isinstance(part, dict) for key in bare(part)]
+
+    assert bare(json.loads(file_of(name).read_text())) == []
 
 
 def test_docs_prints_a_schema(fluidb: Run) -> None:

@@ -58,8 +58,9 @@ def command(
     """Replay a trace while exits and thresholds follow the load.
 
     Exits are chosen again when there is evidence that the precision, the share of slow batches
-    or the samples that leave differ from the plan, or that the hardware does. The plan's
-    exits return with its load (PAME, Section 7.6). Every change is printed.
+    or the samples that leave differ from the plan, that requests arrive at another rate than at
+    first, or that the hardware is another one. The plan's exits return with its load (PAME,
+    Section 7.6). It is meant for changes that last. Every change is printed.
     """
     from ...serving import Requests
     from ...studies.adapt import serve_adaptively
@@ -102,8 +103,8 @@ def _text(adapted: AdaptationResult, policy: str, mean_latency_s: float) -> Iter
             "requests": f"{len(adapted.arrival_s):,}",
             "average latency": f"{ms(mean_latency_s)}, with {ms(whole.average_s)} in a batch",
             "last of a batch": f"{ms(whole.tail_s)} after its start, on average",
-            "precision": f"{percent(whole.precision)} of that without exits, {percent(adapted.plan.precision)} to keep",
-            "slow batches": f"{percent(whole.slow_share)}, at most {percent(adapted.plan.slow)}, or "
+            "precision": f"{percent(whole.precision)} of the network's; {percent(adapted.plan.precision)} must be kept",
+            "slow batches": f"{percent(whole.slow_share)}; at most {percent(adapted.plan.slow)} are allowed, or "
             f"{percent(whole.slow_allowed)} of batches of these sizes",
             "changes": f"{len(changes)}",
         }

@@ -8,11 +8,12 @@ PUBLISHED = read_published(__file__)
 INTRODUCTION = """\
 Written by `fluidb reproduce batchcond -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure
 stands beside the paper's with the difference in percent. ± is Student's 95 % interval over seeds. The paper publishes
-neither times of stages nor, but for one network, batch sizes, nor how its inputs are distributed. So the GPU is a model
-(least time and time a sample of each stage, gathers, exits), and inputs are drawn
-([BatchCond](../../docs/batchcond.md)). The last column of a table says what a figure is worth: *calibrated*, parameters
-of the model were chosen by it; *given*, we set the least times so that the paper's figure comes out; *assumed*, a
-number without a source decides it; *predicted*, none of these. Only predictions are evidence."""
+no times of stages, the batch sizes of one network only, and not how its inputs are distributed. So the GPU is a model
+(each stage has a least time and a time for each sample; gathers and exits take time, too), and inputs are drawn
+([BatchCond](../../docs/batchcond.md)). The last column of a table says what a figure is worth. It is *calibrated* if
+parameters of the model were chosen by it, *given* if we set the least times so that the paper's figure comes out,
+*assumed* if a number without a source decides it, and *predicted* in all other cases. Only predictions are
+evidence."""
 
 PAPER = Paper(
     name="batchcond",

@@ -63,18 +63,20 @@ def batchcond_fig5(lab: Lab) -> Item:
             ]
     claims = [
         Claim("A large batch that loses few samples should be padded", "III-B, Fig. 5a", "pad",
-              f"{1e6 * last[128][0]:+.0f} us by splitting off one of 128", bool(last[128][0] > 0)),
+              f"splitting off one of 128 changes the time by {1e6 * last[128][0]:+.0f} us", bool(last[128][0] > 0)),
         Claim("A small batch should be padded", "III-B, Fig. 5a", "pad",
-              f"{1e6 * last[4].min():+.0f} us at best, of 4", bool(last[4].min() >= 0)),
+              f"splitting 4 changes the time by {1e6 * last[4].min():+.0f} us at best", bool(last[4].min() >= 0)),
         Claim("A large batch that loses many should be split", "III-B, Fig. 5a", "split",
-              f"{1e6 * last[128].min():+.0f} us at best, of 128", bool(last[128].min() < 0)),
-        Claim("Sentences should be split by length where the hardware is filled only", "III-B, Fig. 5b", "split large",
-              f"best {1e6 * first[4].min():+.0f} us of 4, {1e6 * first[128].min():+.0f} us of 128",
+              f"splitting 128 changes the time by {1e6 * last[128].min():+.0f} us at best", bool(last[128].min() < 0)),
+        Claim("Sentences should be split by length only where the hardware is filled", "III-B, Fig. 5b", "split large",
+              f"splitting 4 changes the time by {1e6 * first[4].min():+.0f} us at best, splitting 128 by "
+              f"{1e6 * first[128].min():+.0f} us",
               bool(first[4].min() > 0 > first[128].min())),
     ]  # fmt: skip
     notes = [
-        "The paper draws this without numbers; ours come from the model of the device.",
-        f"Below 0 splitting is faster. Sentences of {SHORT:g} and {LONG:g} tokens; x is the share of the shorter ones.",
+        "The paper draws this figure without numbers. Ours come from the model of the device.",
+        "Splitting is faster where the difference is below 0.",
+        f"Sentences have {SHORT:g} or {LONG:g} tokens; x is the share of the shorter ones.",
     ]
     return Item("batchcond_fig5", "Fig. 5: pad or split", notes, rows, "samples that left, or are short, %", claims)
 
@@ -104,7 +106,7 @@ def batchcond_fig6(lab: Lab) -> Item:
               f"{longest['BatchCond'].mean():.3f} s; padding: {longest['padding'].mean():.3f} s",
               bool(np.all(longest["BatchCond"] < longest["padding"])), "the longest sentences come together"),
     ]  # fmt: skip
-    notes = ["From the time at which a batch enters until its last sample has returned."]
+    notes = ["A latency runs from the time at which a batch enters until its last sample has returned."]
     return Item("batchcond_fig6", "Fig. 6: latency of batches", notes, rows, "faster batches, %", claims)
 
 
@@ -131,11 +133,11 @@ def batchcond_fig8(lab: Lab) -> Item:
     least = gains[windows[0]]
     claims = [
         Claim("Gains largely saturate at a window of 512", "V-D, Fig. 8", "saturate",
-              f"{100 * share.mean():.1f} % of the gain of all", bool(share.min() >= SATURATED)),
+              f"{100 * share.mean():.1f} % of the gain with the largest window", bool(share.min() >= SATURATED)),
         Claim("Reorganisation alone helps where the window allows no choice", "V-D, Fig. 8", "substantial",
               f"{least.mean():.2f}x over padding at a window of {windows[0]}", bool(least.min() > 1)),
     ]  # fmt: skip
-    notes = ["A window of one batch makes no batches similar: what is left is reorganisation."]
+    notes = ["A window of one batch allows no similar batches, so that only reorganisation is left."]
     return Item("batchcond_fig8", "Fig. 8: size of the window", notes, rows, "window, inputs", claims)
 
 
@@ -150,10 +152,11 @@ def batchcond_fig9(lab: Lab) -> Item:
             small[benchmark.name, size] = values
     encoder, cnn = small[ENCODER.name, 8], small[CNN.name, 4]
     claims = [
-        Claim("No gain where the least time of the hardware rules: sentences in batches of 8", "V-E, Fig. 9", "1x",
+        Claim("Where the least time of the hardware rules, there is no gain: sentences in batches of 8", "V-E, Fig. 9",
+              "1x",
               f"{encoder.mean():.2f}x", bool(abs(encoder.mean() - 1) < 0.05)),
-        Claim("Depth gains even in small batches, by similar ones: early-exit CNN in batches of 4", "V-E, Fig. 9",
+        Claim("Batches similar in depth gain even if they are small: early-exit CNN in batches of 4", "V-E, Fig. 9",
               "> 1x", f"{cnn.mean():.2f}x", bool(cnn.min() > 1)),
     ]  # fmt: skip
-    notes = ["Both sides run batches of this size; padding with random batches."]
+    notes = ["BatchCond and padding run batches of the same size. The batches that are padded are random."]
     return Item("batchcond_fig9", "Fig. 9: batch sizes", notes, rows, "batch size B", claims)

@@ -41,7 +41,10 @@ def batchcond_npu(lab: Lab) -> Item:
                   f"{gain.mean():+.2f} %", bool(gain.min() > 0), "not with every seed")
         )  # fmt: skip
     notes = [
-        "The scenario `similar`: `fluidb compare similar` prints all of its figures, with differences and intervals.",
+        (
+            "This is the scenario `similar`: `fluidb compare similar` prints all its figures, with differences and "
+            "intervals."
+        ),
         "Depths are predicted with a correlation of .71, at no cost.",
     ]
     title = "Similar batches on an NPU: ResNet-50 on ZC706 and ZCU104"

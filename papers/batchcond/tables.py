@@ -73,14 +73,14 @@ def batchcond_platforms(lab: Lab) -> Item:
         ]
     notes = [
         (
-            "Neither times nor batch sizes of these platforms are published. We multiply the least times of the RTX "
-            "2080 Ti by one factor for each network, so that the gain over batch size 1 is the paper's, keep the batch "
-            "sizes, and so predict the gain over padding."
+            "The paper publishes neither times nor batch sizes of these platforms. For each network we multiply the "
+            "least times of the RTX 2080 Ti by one factor, so that the gain over batch size 1 is the paper's. Batch "
+            "sizes stay. This predicts the gain over padding."
         ),
         (
-            "That comes near for the CNNs, and on the A40 for BERT; not for transformers on the Jetson, nor for "
-            "translation on the A40. With the small least times of the Jetson padding would cost its full time at our "
-            "batch sizes: the paper must have had others there."
+            "The predictions are near the paper's for the CNNs, and for BERT on the A40. They are far off for "
+            "transformers on the Jetson, and for translation on the A40. The Jetson has small least times, so that "
+            "padding would cost its full time at our batch sizes: the paper must have had other sizes there."
         ),
     ]
     title = "Table III: other platforms, with one factor given for each network"
@@ -102,13 +102,14 @@ def batchcond_table4(lab: Lab) -> Item:
     ]
     notes = [
         (
-            "Mean over batches of the variance of depth (early-exit CNN) or width within a batch, random batches "
-            "against similar ones. The paper does not say of what its variance is, nor how large the batches of "
-            "sentences are: with known lengths the variance falls with the square of their number."
+            "We compare random batches with similar ones by the variance within a batch, averaged over batches: the "
+            "variance of depth for the early-exit CNN, of width for the others. The paper does not say which variance "
+            "it means, nor how large the batches of sentences are. With known lengths the variance falls with the "
+            "square of the batch size."
         ),
-        "Correlations of predictions, .71 and .42, were chosen by the first two figures; lengths need no prediction.",
+        "The first two figures chose the correlations of predictions, .71 and .42. Lengths need no prediction.",
         (
-            f"So the mean of all five is no prediction. The {OPEN} is one; beside it stands the same mean of the "
+            f"So the mean of all five is no prediction. The {OPEN} is one; it is compared with the same mean of the "
             "paper's figures."
         ),
     ]
@@ -130,9 +131,10 @@ def batchcond_table5(lab: Lab) -> Item:
         rows.append(row("gain over sorting by length", "BatchCond", benchmark.name, "x", ratio, paper, basis=PREDICTED))
     notes = [
         (
-            "Neither baseline has published rules here: the paper reproduced them as well as it could. Ours are the "
-            f"policy `lazy`, without a limit and with at most {STALLED} samples on the device, since activations of "
-            "samples that wait fill its memory; and similar batches without reorganisation."
+            "The rules of both baselines are not published for this case: the paper reproduced them as well as it "
+            "could. For LazyBatching we take the policy `lazy`, once without a limit and once with at most "
+            f"{STALLED} samples on the device, since activations of samples that wait fill its memory. For sorting by "
+            "length we take similar batches without reorganisation."
         ),
     ]
     return Item("batchcond_table5", "Table V: against other ways to batch", notes, rows, picture="bars")
@@ -169,19 +171,20 @@ def batchcond_fig7(lab: Lab) -> Item:
         statement = f"Batches similar in width are faster than batches similar in depth, {benchmark.name}"
         ours, reason = (
             f"{by_depth.mean():.2f}x",
-            "with predictions as good as the CNN's, steps are what the time goes by",
+            "with predictions as good as the CNN's, the steps decide the time",
         )
         claims.append(Claim(statement, "V-A", f"{paper:g}x on average", ours, bool(by_depth.min() > 1), reason))
     apart = [mean[name].mean() for name in ("SimBatch", "ABR")]
     claims.append(
         Claim("SimBatch and ABR add up", "V-B", "1.8x and another 1.4x",
-              f"alone {apart[0]:.2f}x and {apart[1]:.2f}x, both {mean['both'].mean():.2f}x", bool(more.min() > 1))
+              f"alone {apart[0]:.2f}x and {apart[1]:.2f}x, together {mean['both'].mean():.2f}x", bool(more.min() > 1))
     )  # fmt: skip
     notes = [
         (
-            "Each part alone, and both. On this model, whose stages take the longer of a least time and a time for "
-            "each sample, the parts overlap: where reorganisation may split freely, similar batches add little."
+            "The figure shows each part alone, and both together. In our model a stage takes a least time, or a time "
+            "for each sample if that is longer. So the parts overlap: where reorganisation may split freely, similar "
+            "batches add little."
         ),
-        "Depth of the transformers is taken to be predicted as well as that of the CNN, with a correlation of .71.",
+        "We assume that depth is predicted for the transformers as well as for the CNN, with a correlation of .71.",
     ]
     return Item("batchcond_fig7", "Fig. 7: parts of the gain", notes, rows, claims=claims, picture="bars")

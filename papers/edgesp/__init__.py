@@ -7,13 +7,14 @@ PUBLISHED = read_published(__file__)
 
 INTRODUCTION = """\
 Written by `fluidb reproduce edgesp -o results`; `fluidb reproduce NAME -o results` renews one item. The paper prints
-few figures: its curves have no numbers, its devices no rates, and its networks no layers, so that most of what follows
-stands beside a statement instead of a figure. Preset A (`edgesp-a`) is calibrated to AlexNet's milliseconds of Section
-4.4, preset B (`edgesp-b`) to the shape of Fig. 5 ([clusters](../../docs/edgesp.md)). The last column of a table says
-what a figure is worth: *calibrated*, a rate or an accuracy of ours was chosen by it; *assumed*, the speed of a server
-decides it, which the paper does not state; *predicted*, neither. Only predictions are evidence; a verdict without a
-word behind it is one. The paper has six devices; those beyond are ours. Its Algorithms 1 and 2 and its Equation 4 are
-mended ([how](../../docs/edgesp.md#where-the-paper-is-open-or-mended))."""
+few figures: it states no numbers for its curves, no rates of its devices and no layers of its networks. So most
+results are compared with a statement of the paper instead of a figure. Preset A (`edgesp-a`) is calibrated to
+AlexNet's milliseconds of Section 4.4, preset B (`edgesp-b`) to the shape of Fig. 5
+([clusters](../../docs/edgesp.md)). The last column of a table says what a figure is worth. It is *calibrated* if a rate
+or an accuracy of ours was chosen by it, *assumed* if the speed of a server decides it, which the paper does not state,
+and *predicted* in all other cases. Only predictions are evidence; a verdict without such a word is a prediction. The
+paper has six devices; further ones are ours. Its Algorithms 1 and 2 and its Equation 4 are mended
+([how](../../docs/edgesp.md#where-the-paper-is-open-or-mended))."""
 
 PAPER = Paper(
     name="edgesp",

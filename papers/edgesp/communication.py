@@ -65,10 +65,10 @@ def _falls(by: dict[At, _Sent], key: str, unit: str) -> tuple[str, str]:
         return ours, ""
     places = ", ".join(f"{n} devices from {a} to {b} Mb/s" for (n, a), (_, b) in rises)
     other = [100 * (by[b].megabytes / by[a].megabytes - 1) for a, b in rises if by[a].blocks != by[b].blocks]
-    reason = f"other blocks are chosen there ({len(other)} of {len(rises)} cases)"
+    reason = f"other blocks are chosen in {len(other)} of {len(rises)} cases"
     if other:
         reason += f", which send up to {max(other):.0f} % more"
-    return f"{ours}, but not with {places}", reason
+    return f"{ours}, but it rises with {places}", reason
 
 
 def _by_rule(texts: list[str]) -> str:
@@ -103,10 +103,13 @@ def edgesp_fig6(lab: Lab) -> Item:
     ]
     alike = sum(first[at].blocks == by_rule[1][at].blocks for at in first)
     notes = [
-        "Preset A, to the last exit. A time is that of the device which finishes a block last, and of gathering.",
+        (
+            "Samples run to the last exit on preset A. A time is the sending time of the device that finishes a "
+            "block last, plus the time of gathering."
+        ),
         (
             f"Blocks are fused by the rules {' and '.join(f'`{rule}`' for rule in RULES)}, which choose the same ones "
-            f"in {alike} of {len(first)} cases; the picture shows the first."
+            f"in {alike} of {len(first)} cases. The picture shows the first rule."
         ),
     ]
     title = "Fig. 6: AlexNet's communication"

@@ -45,7 +45,8 @@ def edgesp_rules(lab: Lab) -> Item:
     )
     claims = [
         Claim("Algorithm 2 minimises the latency", "3.3", "less than layer by layer",
-              f"ResNet-101, preset {worst}: {deep[0]:.2f} times as fast as one device, layer by layer {deep[1]:.2f}",
+              f"ResNet-101, preset {worst}: {deep[0]:.2f} times as fast as one device; layer by layer, {deep[1]:.2f} "
+              "times",
               deep[0] >= deep[1],
               f"{twice[0]:.0f} % of its rows are computed more often than needed, {twice[1]:.0f} % with `marginal`"),
         Claim("Fused blocks are faster than layer by layer", "3.2", "faster",
@@ -53,7 +54,10 @@ def edgesp_rules(lab: Lab) -> Item:
     ]  # fmt: skip
     notes = [
         f"The rule `marginal` is at most {100 * gap:.1f} % slower than the best blocks (`optimal`).",
-        "The paper prints none of these figures. Its rule is mended; as printed, no block has more than two layers.",
+        (
+            "The paper prints none of these figures. Its rule is mended, as the printed one makes no block of more "
+            "than two layers."
+        ),
     ]
     title = "Which layers are fused: the rules beside each other"
     return Item("edgesp_rules", title, notes, rows, claims=claims, picture="bars")
@@ -80,11 +84,14 @@ def edgesp_zeta(lab: Lab) -> Item:
     small, large = most[FusionRule.OPTIMAL, 0.2], most[FusionRule.OPTIMAL, 0.4]
     claims = [
         Claim("zeta is a share of the time of a block that may be waited for", "3.3", "10 % in the example",
-              f"with the best blocks, 0.2 costs up to {small:.1f} % and 0.4 up to {large:.1f} % of all the time",
+              f"with the best blocks, 0.2 adds up to {small:.1f} % and 0.4 up to {large:.1f} % to the whole time",
               small < 10),
     ]  # fmt: skip
     notes = [
         "The paper does not state the zeta that it uses; ours is 0.1.",
-        "`marginal` decides unit by unit: a small change of times can lead to other blocks. `optimal` is steady.",
+        (
+            "`marginal` decides unit by unit, so that a small change of times can lead to other blocks. `optimal` "
+            "is steady."
+        ),
     ]
     return Item("edgesp_zeta", "The tolerance of Algorithm 1", notes, rows, "zeta", claims, picture="lines")

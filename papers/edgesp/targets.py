@@ -47,8 +47,8 @@ def edgesp_fig7(lab: Lab) -> Item:
     first = [1e3 * partitions[count].exit_s[0] for count in (1, 2)]
     slow, fast = (line["ms"] for line in PUBLISHED["time"][:2])
     reason = (
-        f"no rate fits both: at those with which one device takes {slow:g} ms, two take "
-        f"{_first_exit_ms(first[0] / slow, 2):.1f} ms; {fast:g} ms are asked for"
+        f"no rate of the devices fits both statements: where one device takes {slow:g} ms, two take "
+        f"{_first_exit_ms(first[0] / slow, 2):.1f} ms, more than {fast:g} ms"
     )
     better = accuracy_within(partitions[6].exit_s, 24.0) - accuracy_within(partitions[2].exit_s, 24.0)
     claims = [
@@ -61,8 +61,11 @@ def edgesp_fig7(lab: Lab) -> Item:
     ]  # fmt: skip
     notes = [
         "ResNet-50 and ResNet-101 are left out: the paper prints no accuracy of their exits.",
-        "The curves are drawn as what is lost against the accuracy of the last exit.",
-        "Shares are the most of the last exit that the requirement allows; a requirement below exit 1 is not met.",
+        "The curves show how much lower the accuracy is than at the last exit.",
+        (
+            "As many samples take the last exit as the requirement allows. A requirement below the time of exit 1 "
+            "is not met."
+        ),
     ]
     return Item("edgesp_fig7", "Fig. 7: accuracy within a latency requirement", notes, rows, "ms", claims)
 

@@ -9,13 +9,14 @@ PUBLISHED = read_published(__file__)
 INTRODUCTION = """\
 Written by `fluidb reproduce all -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands
 beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
-± is Student's 95 % interval over seeds. The last column of a table says what a figure is worth: *calibrated*,
-something was chosen by it: heads by the shares of registers and the rates that are sustained, exits and pooling
-traffic by FluidB's cells of Table II, bandwidths and the reading of the equations by the designs of Table I and the
-batch of 16, look-up tables by Table I ([the model](../docs/model.md)); *given*, it follows from a design that the
-paper prints; *assumed*, a number without a source decides it, such as the time of a scheduler call; *predicted*, none
-of these. Only predictions are evidence; a verdict without a word behind it is one. Each choice is the same for all
-cells: one bandwidth for each board, one kind of head, one rule for exits, one time of a scheduler call."""
+± is Student's 95 % interval over seeds. The last column of a table says what a figure is worth. It is *calibrated* if
+something was chosen by it, *given* if it follows from a design that the paper prints, *assumed* if a number without a
+source decides it, such as the time of a scheduler call, and *predicted* in all other cases. Only predictions are
+evidence; a verdict without such a word is a prediction. The shares of registers and the rates that are sustained chose
+the heads; FluidB's cells of Table II chose the exits and the traffic of pooling; the designs of Table I and the batch
+of 16 chose the bandwidths and the reading of the equations; Table I chose the look-up tables
+([the model](../docs/model.md)). Each choice is the same for all cells: one bandwidth for each board, one kind of head,
+one rule for exits, one time of a scheduler call."""
 
 PAPER = Paper(
     name="fluid-batching",

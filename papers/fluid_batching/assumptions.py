@@ -187,7 +187,7 @@ def _beside_paper(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -
 
 def ablation(lab: Lab) -> Item:
     """Contribution of each assumption to FluidB's cells of Table II."""
-    note = "One assumption at a time is replaced; the design stays, but in the rows that say otherwise."
+    note = "One assumption at a time is replaced. The design stays the same, except in the rows that say otherwise."
     rows = _beside_paper(lab, "FluidB", ABLATION)
     return Item("ablation", "What each assumption contributes to Table II", [note, FEWER], rows, picture="dots")
 
@@ -208,9 +208,10 @@ def calls(lab: Lab) -> Item:
     lazy = next(contender for contender in lab.scenario("table2").contenders if contender.name == "LazyBatching")
     taken = round(1e6 * lazy.policy.call_s)
     note = (
-        "How near one time of a call, the same for all cells, brings LazyBatching to the paper: the root mean square "
-        f"difference over the four cells is least at {best[0]} us for latency and at {best[1]} us for violations. The "
-        f"scenarios take {taken} us: {error('mean latency', taken):.0f} % and {error('violations', taken):.1f} points."
+        "These figures show how near one time of a scheduler call, the same for all cells, brings LazyBatching to the "
+        f"paper. The root mean square difference over the four cells is least at {best[0]} us for latency and at "
+        f"{best[1]} us for violations. The scenarios take {taken} us, where it is "
+        f"{error('mean latency', taken):.0f} % and {error('violations', taken):.1f} points."
     )
     title = "LazyBatching in Table II by the time of a scheduler call; the paper's figure dashed"
     return Item("calls", title, [note, FEWER], rows, "scheduler call, us", picture="cells")
@@ -228,7 +229,7 @@ def sensitivity(lab: Lab) -> Item:
             else:
                 rows.append(row("change of violations", of, cell, "points", values - before, basis=ASSUMED))
     note = (
-        "Changes to Table II's cells, paired by seed, on the same designs; a scheduler call is taken to last 0 us "
-        "for FluidB and 50 us for LazyBatching."
+        "These are changes to Table II's cells, paired by seed, on the same designs. We assume that a scheduler call "
+        "takes 0 us for FluidB and 50 us for LazyBatching."
     )
     return Item("sensitivity", "How Table II moves with its inputs", [note, FEWER], rows, picture="dots")

@@ -45,8 +45,13 @@ def _table2(lab: Lab) -> tuple[list[Row], list[str]]:
             gain = "no end" if math.isinf(late[0]) else f"{late[0] / late[1]:.2f}"
             gains.append(f"{gain} ({free.site.keys.label})")
         notes.append(
-            f"Mean latency of LazyBatching to that of FluidB at Table II's rates, {name}: {', '.join(gains)}."
-            + (" No end: the queue of LazyBatching grows as long as requests come." if "no end" in str(gains) else "")
+            f"Mean latency of LazyBatching over the mean latency of FluidB at Table II's rates, {name}: "
+            f"{', '.join(gains)}."
+            + (
+                " Where it says no end, the queue of LazyBatching grows as long as requests come."
+                if "no end" in str(gains)
+                else ""
+            )
         )
     return rows, notes
 
@@ -69,7 +74,8 @@ def _throughput() -> tuple[list[Row], list[str]]:
             best = max(UNIFORM, key=lambda name: rates[name][-1])
             lead = 100 * (rates["with Stackable PEs"][-1] / rates[best][-1] - 1)
             notes.append(
-                f"{at}, b = {BATCH}, {time}: with Stackable PEs {lead:+.1f} % to {best}, the best uniform one."
+                f"{at}, b = {BATCH}, {time}: Stackable PEs differ by {lead:+.1f} % from {best}, the best uniform "
+                "strategy."
             )
     return rows, notes
 
@@ -80,10 +86,10 @@ def built(lab: Lab) -> Item:
     rates, leads = _throughput()
     notes = [
         (
-            "The same comparisons under three times (docs/model.md): the words and the perfect overlap that reproduce "
-            "the paper's figures (paper's words); words as an engine moves them, with perfect overlap (ideal); an "
-            "engine that runs tile by tile (as built). Every contender has the design that is searched for it under "
-            "that time, at the board's bandwidth."
+            "These are the same comparisons under three models of time (docs/model.md). *Paper's words* has the "
+            "words and the perfect overlap that reproduce the paper's figures. *Ideal* has the words as an engine "
+            "moves them, with perfect overlap. *As built* is an engine that runs tile by tile. Every contender has "
+            "the design that is searched for it under that model, at the board's bandwidth."
         ),
         *gains,
         *leads,

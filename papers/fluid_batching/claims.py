@@ -92,7 +92,7 @@ def _sustained(lab: Lab, comparison: Comparison, board: str) -> list[Claim]:
         contender = scenario.contenders[-1]
         free = replace(contender, options=contender.options.model_copy(update={"memory_layers": False}))
         words["rate"] = lab.figures(scenario.points[-1], free, scenario.file.seeds)["processing_rate_per_s"].mean()
-    lead = f"{ours:.1f} of {top:g} /s; next {best} with {rates[best]:.1f} /s"
+    lead = f"{ours:.1f} of {top:g} /s; the next is {best} with {rates[best]:.1f} /s"
     return [
         _claim(f"sustained_{board}", f"{ours:.1f} /s", ours > paper, **words),
         _claim("highest", lead, ours > rates[best], board=board),
@@ -186,5 +186,5 @@ def claims(lab: Lab) -> Item:
         *_attenuation(lab),
         *_npu(lab),
     ]
-    notes = [f"A figure counts as reproduced within {100 * NEAR:g} %."]
+    notes = [f"A figure counts as reproduced if it is within {100 * NEAR:g} % of the paper's."]
     return Item("claims", "What the text says in figures", notes, [], claims=judged)

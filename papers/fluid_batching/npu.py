@@ -63,7 +63,7 @@ def fig10(lab: Lab) -> Item:
         peak = 2e-9 * platform.macs_per_cycle * platform.clock_hz
         rows += [Row("throughput", "peak", at, "GOP/s", peak, x=b, basis=PREDICTED) for b in range(1, BATCH + 1)]
     notes = [
-        f"How often the best layout of Fluid Batching at a batch of {BATCH} is P's, B_R = 1: {', '.join(alike)}.",
+        f"At a batch of {BATCH} the best layout of Fluid Batching is P's, B_R = 1, {' and '.join(alike)}.",
         "The paper draws this figure and prints no values. Every strategy's design is searched with all w_b = 1.",
     ]
     return Item("fig10", "Fig. 10: throughput by batch size on backbones without exits", notes, rows, "batch size")

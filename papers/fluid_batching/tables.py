@@ -61,17 +61,18 @@ def table1(lab: Lab) -> Item:
         loss = 100 * (1 - printed.objective / best.objective)
         rows += _shares("printed design", at, theirs, line, GIVEN)
         notes.append(
-            f"{at}: the search finds {best.tile}, not the printed {printed.tile}, which is {loss:.2f} % below it at "
+            f"{at}: the search finds {best.tile}. The printed {printed.tile} has {loss:.2f} % less throughput at "
             f"{platform.bandwidth_gb_s:g} GB/s."
         )
         if repeated:
             notes.append(
-                f"The printed design of {at} is that of another row too. Of the board's DSPs it takes "
-                f"{100 * theirs.dsp_share:.2f} %, the one that the search finds {100 * searched.dsp_share:.2f} %, and "
-                f"{line['dsp_percent']} % is printed: hence docs/model.md takes the design for a misprint."
+                f"The paper prints the design of {at} in another row, too. This design takes "
+                f"{100 * theirs.dsp_share:.2f} % of the board's DSPs, and the one that the search finds "
+                f"{100 * searched.dsp_share:.2f} %. As the row prints {line['dsp_percent']} %, docs/model.md takes its "
+                "design for a misprint."
             )
-    notes.append("The paper truncates some shares and rounds others; differences of 0.01 points are that.")
-    notes.append("LUTs are a fit to these very rows (docs/model.md, Resources), so that they agree says little.")
+    notes.append("The paper truncates some shares and rounds others, which explains differences of 0.01 points.")
+    notes.append("LUTs were fitted to these rows (docs/model.md, Resources), so that their agreement says little.")
     return Item("table1", "Table I: designs and resources", notes, rows, picture="bars")
 
 
@@ -130,8 +131,8 @@ def table2(lab: Lab) -> Item:
         if (row_.quantity, row_.of) == ("mean latency", "LazyBatching") and row_.difference is not None
     }
     lazy = (
-        f"LazyBatching's mean latency differs from the paper's by {_signed(off)}. Whether one time of a scheduler "
-        "call, the same for all cells, mends that is asked under calls."
+        f"LazyBatching's mean latency differs from the paper's by {_signed(off)}. The item calls asks whether one "
+        "time of a scheduler call, the same for all cells, mends this."
     )
     notes = [lazy, "FluidB's NPU on zc706 for inception_v3 is the printed design, as the paper ran it."]
     return Item("table2", "Table II: LazyBatching and Fluid Batching", notes, rows, picture="bars")

@@ -25,10 +25,10 @@ PANELS: dict[str, tuple[str, Callable[[Standing], NDArray[np.float64]]]] = {
 
 
 UTILISATION = (
-    "Utilisation is the share of the NPU's MACs that are made while it is busy; the paper does not define the word."
+    "Utilisation is the share of its MACs that the NPU makes while it is busy. The paper does not define the word."
 )
 
-DRAWN = "The paper draws this figure and prints no values; what its text says of it is judged under claims."
+DRAWN = "The paper draws this figure and prints no values. The item claims judges what its text says of it."
 
 RATE_PER_S = 25.0
 """Arrival rate of Fig. 1a."""

@@ -18,11 +18,11 @@ MEASUREMENTS, SHEET, MLPERF, THREADS = (
 )
 
 INTRODUCTION = """\
-Written by `fluidb reproduce hardware -o results`. Boards were measured by their vendor (Xilinx/Vitis-AI, model zoo,
-tags v2.0 and, for Ultra96, v2.5, Apache-2.0): int8, one thread, with the host's part. NVDLA's cycles are its vendor's
-model (nvdla/hw, branch nvdlav1, performance sheet). *Paper* is the measured time, *ours* the predicted one.
-*Calibrated*: constants were fitted to such rows, of ResNet-50, MobileNet-V1 and VGG-16; *predicted*: the network was
-held out."""
+Written by `fluidb reproduce hardware -o results`. The vendor measured the boards (Xilinx/Vitis-AI, model zoo, tags v2.0
+and, for Ultra96, v2.5, Apache-2.0) in int8, with one thread and with the host's part. NVDLA's cycles come from its
+vendor's model (nvdla/hw, branch nvdlav1, performance sheet). *Paper* is the measured time, *ours* the predicted one. A
+row is *calibrated* if constants were fitted to it, as for ResNet-50, MobileNet-V1 and VGG-16, and *predicted* if its
+network was held out."""
 
 PAPER = Paper(
     name="hardware",

@@ -44,8 +44,9 @@ PIXELS = [1, 2, 4, 8, 16]
 """Pixels that a design may have."""
 
 NOTE = (
-    "*Paper* is the vendor's shape as predicted, *ours* the best with at most as many multipliers, which stands behind "
-    "the network; clock and constants stay. Other shapes were not measured, and their buffers are not counted."
+    "*Paper* is the predicted time of the vendor's shape. *Ours* is the time of the best shape with at most as many "
+    "multipliers, which is printed behind the network. Clock and constants stay. Other shapes were not measured, and "
+    "their buffers are not counted."
 )
 
 MEAN, WORST, ORDER = 8.0, 15.0, 0.97
@@ -97,33 +98,33 @@ def hardware_dpu(_: Lab) -> Item:
     claims = [_claim(name, [row for row in rows if row.at == name]) for name in labels]
     notes = [
         (
-            "The fixed time of a layer was fitted on the ZCU102 and holds for all boards; the bandwidth was fitted on "
-            "each. The share that is not hidden, which no board's rows tell apart from these, and the time of an "
-            "inference stay 0."
+            "The fixed time of a layer was fitted on the ZCU102 and holds for all boards. The bandwidth was fitted on "
+            "each board. The fixed time of an inference stays 0, and so does the share that is not hidden, which no "
+            "board's rows tell apart from the two constants."
         ),
         (
-            "A row is predicted as the network whose operations it states: a ResNet-50 of 8.2 G as torchvision's "
-            "v1.5, of 7.7 G as Caffe's, which is Keras's too, of 6.97 G as TF-Slim's. On the B4096 boards 7.7 G take "
-            f"as long as 6.97 G, within {100 * max(apart):.1f} %, and took 8 to 13 % longer "
-            "at tag v1.4: the compiler seems to leave out pixels that only strided 1x1 windows would read, which "
-            "gives TF-Slim's network. There they are predicted as that; as Caffe's, with the bandwidth fitted again, "
-            f"networks held out are off by {_each(caffe)} on average. The Ultra96's rows "
-            "are those of tag v1.2."
+            "A row is predicted as the network whose number of operations it states. A ResNet-50 of 8.2 G is "
+            "torchvision's v1.5, one of 7.7 G is Caffe's and Keras's, and one of 6.97 G is TF-Slim's. On the B4096 "
+            f"boards 7.7 G take as long as 6.97 G, within {100 * max(apart):.1f} %. At tag v1.4 they took 8 to 13 % "
+            "longer. The compiler seems to leave out pixels that only strided 1x1 windows would read, which gives "
+            "TF-Slim's network, and so we predict these rows as TF-Slim's network. If we predict them as Caffe's, with "
+            f"the bandwidth fitted again, networks held out are off by {_each(caffe)} on average. The Ultra96's rows "
+            "come from tag v1.2."
         ),
         (
-            "Left out are the KV260's ResNet-152, which repeats the row of ResNet-101; MobileNet-V3, which takes 600 "
-            "ms, so that parts of it run on the host; and EfficientNet-B0, which has no latency."
+            "Three rows are left out: the KV260's ResNet-152 repeats the row of ResNet-101; MobileNet-V3 takes 600 ms, "
+            "so that parts of it run on the host; and EfficientNet-B0 has no latency."
         ),
         (
-            "No source says how a DPU's pixels lie in the map. That they lie in a line was chosen with all rows in "
-            f"view: over the map, with the bandwidth fitted again, networks held out are off by {_each(over)} on "
-            "average."
+            "No source says how a DPU's pixels lie in the map. We chose that they lie in a line after we had seen all "
+            "rows. If they lie over the map, with the bandwidth fitted again, networks held out are off by "
+            f"{_each(over)} on average."
         ),
     ]
     off = np.array([row.difference for row in peaks])
     notes.append(
-        f"Without constants, at the peak bandwidth and with all transfers hidden, times are {-off.mean():.0f} % too "
-        f"short on average, and from {-off.max():.0f} to {-off.min():.0f} %."
+        "Without constants, at the peak bandwidth and with all transfers hidden, times are "
+        f"{-off.max():.0f} to {-off.min():.0f} % too short, {-off.mean():.0f} % on average."
     )
     return Item("hardware_dpu", "AMD's DPU on four boards", notes, rows + peaks, claims=claims, picture="dots")
 
@@ -160,7 +161,7 @@ def as_engine(board: Board) -> Engine:
 def _saved(rows: list[Row]) -> str:
     """What pixels save of each network's time, over the boards."""
     less = {network: [0.0 - (row.difference or 0.0) for row in rows if row.of.startswith(network)] for network in FEW}
-    return ", ".join(f"{network} {min(times):.1f} to {max(times):.1f} %" for network, times in less.items())
+    return ", ".join(f"{min(times):.1f} to {max(times):.1f} % for {network}" for network, times in less.items())
 
 
 def hardware_pixels(_: Lab) -> Item:
@@ -179,14 +180,14 @@ def hardware_pixels(_: Lab) -> Item:
             ideal.append(Row("ideal latency", of, name, "ms", ours, paper=theirs, basis=PREDICTED))
     notes = [
         (
-            "*Paper* is the best design with one pixel, as the paper's engine has; *ours* the best of all, which "
-            "stands behind the network. *Latency* is the time of one sample as built, of designs `<T_R,T_P,T_C,V>` "
-            "whose memories and logic fit the board (`fluidb dse NETWORK BOARD --b-max 1 --objective latency --pixels "
-            f"{','.join(map(str, PIXELS))}` of a network without exits). *Ideal latency* moves every word once, beside "
-            "the products, and counts multipliers only."
+            "*Paper* is the best design with one pixel, like the paper's engine. *Ours* is the best of all designs, "
+            "which is printed behind the network. *Latency* is the time of one sample as built, with designs "
+            "`<T_R,T_P,T_C,V>` whose memories and logic fit the board (`fluidb dse NETWORK BOARD --b-max 1 --objective "
+            f"latency --pixels {','.join(map(str, PIXELS))}` with a network without exits). For the *ideal latency* "
+            "every word moves once, during the products, and only multipliers count."
         ),
-        f"As built, pixels save: {_saved(built)}. The board's look-up tables and memories limit V.",
-        f"In the ideal they would save: {_saved(ideal)}, whose depthwise layers have one column.",
+        f"As built, pixels save {_saved(built)}. The board's look-up tables and memories limit V.",
+        f"In the ideal they would save {_saved(ideal)}. The depthwise layers of mobilenet_v2 have one column.",
     ]
     return Item("hardware_pixels", "What pixels side by side give a board", notes, built + ideal, picture="dots")
 

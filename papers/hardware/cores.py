@@ -112,18 +112,19 @@ def hardware_cores(_: Lab) -> Item:
     far = max(held, key=lambda pair: pair[1])
     notes = [
         (
-            f"One thread waits for the host, many do not: fitted to {len(measured) - len(held)} rows of "
-            f"{', '.join(FITTED[1])} on {FITTED[0]}, it takes {1e3 * host_s:.2f} ms for 224 x 224 pixels. "
-            f"Cores wait for {contention:.3f} of the transfers of another core at the same time (the contention of the "
-            "engines that ship)."
+            "One thread waits for the host, and many threads do not. The host's part was fitted to "
+            f"{len(measured) - len(held)} rows of {', '.join(FITTED[1])} on {FITTED[0]}: it takes {1e3 * host_s:.2f} "
+            f"ms for 224 x 224 pixels. Cores wait for {contention:.3f} of the transfers of another core at the same "
+            "time (the contention of the engines that ship)."
         ),
         (
-            f"Held out are {len(held)} rows: mean error {np.mean([error for _, error in held]):.1f} %. Of those "
-            f"{len(held) - len(several)} are of boards with one core, which test the host's time only."
+            f"{len(held)} rows are held out, with a mean error of {np.mean([error for _, error in held]):.1f} %. "
+            f"{len(held) - len(several)} of these rows come from boards with one core, which test the host's time only."
         ),
         (
-            f"The same slowdown for every network, fitted likewise, is off by {np.mean(alike):.1f} % on boards with "
-            "several cores: these rows alone do not show that a network that moves more words waits longer."
+            "If every network has the same slowdown, fitted in the same way, the error is "
+            f"{np.mean(alike):.1f} % on boards with several cores. So these rows alone do not show that a network "
+            "waits longer if it moves more words."
         ),
     ]
     claim = Claim(

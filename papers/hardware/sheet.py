@@ -111,24 +111,24 @@ def _shipped_ms(name: str, engine: Engine) -> float:
 
 NOTES = [
     (
-        "The sheet divides MACs by 2,048 with channels rounded up to 16: so do 8 pixels that stream, by 16 input, "
-        "by 16 output channels. Where a map is one pixel, outputs stream too: it does not round the 1,000 of last "
-        "layers. First layers follow no rule, so theirs differ: 3 channels count as 4 in GoogLeNet and ResNet-50, "
-        "which NVDLA's pixel formats support, but as 3 in AlexNet, whose map counts as 54 x 54 and is stated as "
-        "55 x 55."
+        "The sheet divides MACs by 2,048, with channels rounded up to 16. Our engine does the same with 8 pixels that "
+        "stream, 16 input and 16 output channels. Where a map is one pixel, outputs stream, too: the sheet does not "
+        "round the 1,000 outputs of last layers. First layers follow no rule, and so their cycles differ from ours. 3 "
+        "channels count as 4 in GoogLeNet and ResNet-50, which NVDLA's pixel formats support. In AlexNet they count "
+        "as 3, and its map counts as 54 x 54 though the sheet states 55 x 55."
     ),
-    "In Winograd's form 3x3 windows of stride 1 take cycles / 2.25 and have 16 weights for 9.",
+    "In Winograd's form, 3x3 windows of stride 1 take cycles / 2.25, and have 16 weights in place of 9.",
     (
-        "Times are those without SRAM: of each layer the longer of MACs and DRAM, as ours. A pool and an addition "
-        "are part of the layer before them; branches of GoogLeNet that read one map are one layer; "
-        "fully connected layers of AlexNet read their weights once for 16 samples. It moves 1,024 bytes in 100 "
-        "cycles (ours in 102.4), and doubles the cycles of ResNet-50's layers of 64 outputs."
+        "We compare the sheet's times without SRAM. A layer takes the longer time of MACs and DRAM, as in our model. A "
+        "pool and an addition are part of the layer before them. Branches of GoogLeNet that read one map are one "
+        "layer. Fully connected layers of AlexNet read their weights once for 16 samples. The sheet moves 1,024 bytes "
+        "in 100 cycles (our model in 102.4), and doubles the cycles of ResNet-50's layers of 64 outputs."
     ),
     (
-        "In all three networks a window with a stride has weights for a multiple of it, a 1x1 of stride 2 for 2x2; "
-        "NVDLA's page on data formats says so of Winograd's form only. GoogLeNet's time differs by weights that "
-        "follow no rule: 9, not 16, in eight of its ten layers in Winograd's form, though that page, the other two "
-        "layers, AlexNet and ResNet-50 have 16."
+        "In all three networks the sheet rounds a window with a stride up to a multiple of the stride, so that a 1x1 "
+        "window of stride 2 has weights for 2x2. NVDLA's page on data formats says so of Winograd's form only. The "
+        "time of GoogLeNet differs because some weights follow no rule: eight of its ten layers in Winograd's form "
+        "have 9 weights, though this page, the other two layers, AlexNet and ResNet-50 have 16."
     ),
 ]
 
@@ -197,9 +197,9 @@ def _claims(name: str, layers: Sequence[SheetLayer], rows: Sequence[Row]) -> lis
             f"{len(counts[0])} layers without Winograd, {len(counts[1])} with it",
             f"{sum(counts[0])} and {sum(counts[1])}",
             all(map(all, counts)),
-            f"others are {', '.join(layer.work.name for layer in layers if not layer.equal)}",
+            f"not equal are {', '.join(layer.work.name for layer in layers if not layer.equal)}",
         ),
-        Claim(f"{name}: their sum is near", "sheet", wanted, f"{cycles:+.1f} %", abs(cycles) <= NEAR),
+        Claim(f"{name}: the sum of MAC cycles is near", "sheet", wanted, f"{cycles:+.1f} %", abs(cycles) <= NEAR),
         Claim(
             f"{name}: the time is near", "sheet", wanted, f"{time:+.1f} %", abs(time) <= NEAR,
             _why(_with_other_weights(layers)),

@@ -10,9 +10,10 @@ Written by `fluidb reproduce pame -o results`; `fluidb reproduce NAME -o results
 beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
 ± is Student's 95 % interval over seeds. The paper publishes no log of confidences, so logs are drawn from a model of
 difficulty, and the V100 is a model too ([exits](../../docs/exits.md)). The last column of a table says what a figure is
-worth: *calibrated*, a parameter of the two models was chosen by it; *given*, we set the load so that the paper's figure
-comes out; *predicted*, neither. Only predictions are evidence; a verdict without a word behind it is one. MPII and
-Cityscapes are left out: the paper states neither their logs nor what the layers of their heads cost."""
+worth. It is *calibrated* if a parameter of the two models was chosen by it, *given* if we set the load so that the
+paper's figure comes out, and *predicted* in all other cases. Only predictions are evidence; a verdict without such a
+word is a prediction. MPII and Cityscapes are left out: the paper states neither their logs nor what the layers of their
+heads cost."""
 
 PAPER = Paper(
     name="pame",

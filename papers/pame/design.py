@@ -62,8 +62,14 @@ def pame_fig7(lab: Lab) -> Item:
                 rows.append(Row("inference time", name, task.name, "% of t_0", 100 * time, x=float(j)))
                 rows.append(Row("batching pattern", name, task.name, "% of batches", 100 * share, x=float(j)))
     notes = [
-        "Of the first exit, n = 16, seed 0. Candidates at which no threshold keeps the precision have no row.",
-        "The first matrix has the time of a batch by the number of its samples that move on; above 100 % it is slow.",
+        (
+            "Both matrices are those of the first exit, n = 16, seed 0. Candidates at which no threshold keeps the "
+            "precision have no row."
+        ),
+        (
+            "The first matrix has the time of a batch by the number of its samples that move on. A batch above 100 "
+            "% is slow."
+        ),
     ]
     title = "Fig. 7: inference-time matrix and batching-pattern matrix"
     return Item("pame_fig7", title, notes, rows, "samples that move on", picture="matrix")
@@ -95,9 +101,15 @@ def pame_fig9(lab: Lab) -> Item:
     at = f"{task.name}, n = {size}"
     rows.append(row("largest change of the average", "all tasks", at, "%", most, all_of_it["largest"], basis=basis))
     notes = [
-        "Change against the network without exits. The tail: mean over batches of the last sample's latency.",
-        "The paper prints means over tasks and n: image tasks stand beside our ImageNet, NLP tasks beside our GLUE.",
-        'Its mean and its largest gain ("up to") are of nine tasks, ours of three.',
+        (
+            "Changes are against the network without exits. The tail is the mean over batches of the last sample's "
+            "latency."
+        ),
+        (
+            "The paper prints means over tasks and n. We compare its image tasks with our ImageNet, and its NLP "
+            "tasks with our GLUE."
+        ),
+        'The paper takes its mean and its largest gain ("up to") over nine tasks, and we take ours over three.',
     ]
     return Item("pame_fig9", "Fig. 9: average and tail latency", notes, rows, "batch size n", picture="lines")
 
@@ -126,7 +138,12 @@ def pame_fig10(lab: Lab) -> Item:
                     "" if first_by == PREDICTED else first_by,
                 )
             )  # fmt: skip
-    notes = ["The logs of GLUE and QNLI were calibrated by figures of two exits: their number is no prediction."]
+    notes = [
+        (
+            "The logs of GLUE and QNLI were calibrated by figures of two exits, so that the number of exits is no "
+            "prediction."
+        )
+    ]
     return Item("pame_fig10", "Fig. 10: the exits that are found", notes, rows, claims=claims, picture="bars")
 
 
@@ -166,10 +183,10 @@ def pame_fig11(lab: Lab) -> Item:
         kept = 100 * np.array([rehearsal.judged.precision for rehearsal in all_seeds(task, lab, guarded)])
         rows.append(row("overall, guard 99.5 %", task.name, "precision", "%", kept, basis=PREDICTED))
     notes = [
-        "As a share of the precision without exits, on the half of the log that did not choose, n = 32.",
+        "A precision is a share of the precision without exits, on the half of the log that did not choose, n = 32.",
         (
             f"The loosest thresholds that just pass keep less than {least:g} % of it in "
-            f"{np.sum(unguarded < least)} of {len(unguarded)} runs: add a guard."
+            f"{np.sum(unguarded < least)} of {len(unguarded)} runs. A guard prevents this."
         ),
     ]
     return Item("pame_fig11", "Fig. 11: precision by exit", notes, rows, picture="bars")
@@ -226,7 +243,7 @@ def pame_fig12(lab: Lab) -> Item:
     for place, name in enumerate(task.names, 1):
         if name in slow and name not in printed["slow"]:
             way = 100 * task.stage_s[0, place, goal.batch] / task.stage_s[0, -1, goal.batch]
-            makes = f"{name} makes {columns[place]['slow'].mean():.1f} % slow"
+            makes = f"{name} makes {columns[place]['slow'].mean():.1f} % of the batches slow"
             reasons.append(f"{makes}, as the way to it takes {way:.0f} % of the time without exits")
     at = next((by_key for place, by_key in columns.items() if task.names[place - 1] == "H13"), None)
     if at is not None:
@@ -235,13 +252,13 @@ def pame_fig12(lab: Lab) -> Item:
     claims = [
         Claim("H1, H4, H7 and H10 make too many batches slow", "7.3", ", ".join(printed["slow"]), ", ".join(unfit),
               unfit == printed["slow"], "; ".join(reasons), CALIBRATED),
-        Claim("Of the others H13 has the lowest average latency", "7.3", "H13",
+        Claim("H13 has the lowest average latency of the other exits", "7.3", "H13",
               "none" if best is None else task.names[best - 1], best is not None and task.names[best - 1] == "H13",
               "the log is drawn, not the paper's", CALIBRATED),
         Claim("Estimated and real latencies differ by less than 5 %", "7.3", f"< {printed['error']:g} %",
               f"at most {error:.2g} %", bool(error < printed["error"])),
     ]  # fmt: skip
-    notes = ["For batches of 32; each exit with its own thresholds, as if it were the only one."]
+    notes = ["Batches have 32 samples. Each exit has its own thresholds, as if it were the only one."]
     title = "Fig. 12: latency with an exit at different positions, ImageNet"
     return Item("pame_fig12", title, notes, rows, "block that the exit follows", claims)
 
@@ -266,7 +283,7 @@ def pame_fig13(lab: Lab) -> Item:
         Claim("BERT's boundary is flat, because batches are padded", "7.4", "flat",
               f"{min(bert)} to {max(bert)}", max(bert) - min(bert) <= max(SIZES) // 8, basis=GIVEN),
     ]  # fmt: skip
-    notes = ["The largest second batch with which a batch of 64 takes no longer than without exits."]
+    notes = ["The figure shows the largest second batch with which a batch of 64 takes no longer than without exits."]
     title = "Fig. 13: batch sizes that are allowed for the second stage"
     return Item("pame_fig13", title, notes, rows, "block that the exit follows", claims)
 
@@ -283,7 +300,9 @@ def pame_fig14(lab: Lab) -> Item:
             rows.append(row("moving on", task.name, f"precision {label}", "%", values, basis=PREDICTED))
         printed, mean = PUBLISHED["moving_on"].get(label), np.mean(moving, axis=0)
         rows.append(row("moving on", "all tasks", f"precision {label}", "%", mean, printed, basis=PREDICTED))
-    notes = ["Behind the first exit, n = 32. The paper's means are over nine tasks, ours over three."]
+    notes = [
+        "Samples move on behind the first exit, n = 32. The paper's means are over nine tasks, and ours over three."
+    ]
     return Item("pame_fig14", "Fig. 14: samples that move on", notes, rows, picture="bars")
 
 
@@ -307,14 +326,16 @@ def pame_fig15(lab: Lab) -> Item:
     shown = ", ".join(f"{name} {count}" for name, count in Counter(seconds).most_common())
     reason = f"behind the first exit {fates(later, 'candidates of all seeds')}" if later else ""
     if slow := [100 * (verdict.slow_share or 0.0) for verdict in later if verdict.outcome == "slow"]:
-        reason += f"; the nearest makes {min(slow):.1f} % slow, {100 * goal.slow:g} % may be"
+        reason += (
+            f"; the best of these makes {min(slow):.1f} % of the batches slow, where {100 * goal.slow:g} % are allowed"
+        )
     claim = Claim(
         "A second exit is found, and gains little", "7.5", "H8: -0.8 % and -5 %",
         f"{rows[0].ours:.1f} % and {rows[1].ours:.1f} % ({shown} of {len(seconds)} seeds)",
         2 * seconds.count("none") < len(seconds) and bool(min(rows[0].ours, rows[1].ours) > -10),
         reason, CALIBRATED,
     )  # fmt: skip
-    notes = ["Change against the first exit alone, n = 16."]
+    notes = ["Changes are against the first exit alone, n = 16."]
     return Item("pame_fig15", "Fig. 15: QNLI with a second exit", notes, rows, claims=[claim], picture="bars")
 
 
@@ -340,8 +361,11 @@ def pame_fig17(lab: Lab) -> Item:
     ]
     rows += _bert()
     notes = [
-        "Batches of 32 of which samples reach the end. Data movement includes the start of the second stage.",
-        "MPII's 27.9 % is left out: what the layers of its head cost is not stated.",
+        (
+            "Batches have 32 samples, and some samples of each reach the end. Data movement includes the start of "
+            "the second stage."
+        ),
+        "MPII's 27.9 % is left out, as the paper does not state what the layers of its head cost.",
     ]
     return Item("pame_fig17", "Fig. 17: what the latency of two stages is made of", notes, rows, picture="bars")
 

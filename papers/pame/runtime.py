@@ -135,27 +135,36 @@ def pame_fig16(lab: Lab) -> Item:
     claims = [
         Claim(f"More samples move on: the exit moves to {target}", "7.6, case 1", target, f"{_counts(moved)} seeds",
               moved.most_common(1)[0][0] == target,
-              f"a lower threshold, in {looser} of {len(less)} seeds, keeps {exact:.2f} % of the precision; at the "
-              f"first exit {right[1]:.1f} % of the answers are right, before the change {right[0]:.1f} %"),
-        Claim("Then few batches are slow", "7.6, case 1", f"{printed['slow_share']['adapted']:g} %", f"{slow:.2g} %",
+              f"in {looser} of {len(less)} seeds a lower threshold is chosen, which keeps {exact:.2f} % of the "
+              f"precision; {right[1]:.1f} % of the answers at the first exit are right, and {right[0]:.1f} % before "
+              "the change"),
+        Claim(
+        "After the change of the exit few batches are slow",
+        "7.6, case 1", f"{printed['slow_share']['adapted']:g} %", f"{slow:.2g} %",
               slow <= 2.0),
-        Claim("Answers are surer than right: the threshold rises", "7.6, case 2", ".55 to .60",
+        Claim("Answers are surer than they should be: the threshold rises", "7.6, case 2", ".55 to .60",
               f"{stricter} of {len(more)} seeds", stricter > len(more) / 2),
-        Claim("Then the precision is kept", "7.6, case 2", f"{printed['precision']['adapted']:g} %", f"{kept:.2f} %",
+        Claim(
+        "With the higher threshold the precision is kept",
+        "7.6, case 2", f"{printed['precision']['adapted']:g} %", f"{kept:.2f} %",
               kept >= 99.0),
     ]  # fmt: skip
     notes = [
         (
-            "The load changes after a third of the samples, n = 16. Of the other load the paper says how many batches "
-            "become slow, or what precision is left; we shift the confidences until the mean over seeds has that."
+            "The load changes after a third of the samples, n = 16. The paper says how many batches become slow under "
+            "the other load, or what precision is left. We shift the confidences until the mean over seeds has this "
+            "value."
         ),
         (
-            "The paper looks at a sliding window, raises a threshold or moves the exit back, and never undoes it: on "
-            "an unchanged load its rules change exits by chance. Ours need evidence "
-            "([exits](../../docs/exits.md#exits-that-follow-the-load)), "
-            f"choose thresholds anew by at least {WINDOW} batches, and again as more are known."
+            "The paper looks at a sliding window, raises a threshold or moves the exit back, and never undoes it. "
+            "So its rules change exits by chance if the load does not change. Our rules need evidence "
+            "([exits](../../docs/exits.md#exits-that-follow-the-load)). They choose thresholds anew from at least "
+            f"{WINDOW} batches, and once more when more batches are known."
         ),
-        "Exits are chosen with a guard of 99.5 %. Without it every second choice is below 99 % on fresh samples.",
+        (
+            "Exits are chosen with a guard of 99.5 %. Without it every second choice keeps less than 99 % on fresh "
+            "samples."
+        ),
     ]
     title = "Fig. 16: adaptation to another load"
     return Item("pame_fig16", title, notes, [*rows, *more_rows], "thousand samples served", claims)
@@ -214,7 +223,7 @@ def pame_fig18(lab: Lab) -> Item:
     ]  # fmt: skip
     notes = [
         "All samples wait from the beginning, so that batches are full.",
-        "The paper does not say of which n its slow samples are; ours are of n = 16.",
-        "How two batches slow each other (`load_full` of the device) was chosen by these figures, except at tau_b = 0.",
+        "The paper does not say for which n it counts slow samples. We count them for n = 16.",
+        "These figures, except at tau_b = 0, chose how much two batches slow each other (`load_full` of the device).",
     ]
     return Item("pame_fig18", "Fig. 18: batches side by side", notes, rows, "tau_b, samples", claims)

@@ -9,12 +9,12 @@ INTRODUCTION = """\
 Written by `fluidb reproduce sushi -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands
 beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
 ± is Student's 95 % interval over seeds. The paper prints neither its SubNets nor their accuracies, nor what its
-baselines are, so the SubNets are those whose sizes are the paper's, the accuracies are illustrative, and no reading of
-the paper gives all of its figures ([SUSHI](../../docs/sushi.md)). Two readings are shown: *potential*, what all SubNets
-share is resident, whatever its size; *board*, as much as the boards' persistent buffers hold. The last column of a
-table says what a figure is worth: *calibrated*, a parameter or the reading was chosen by it; *given*, the paper states
-what we set; *assumed*, a number without a source decides it; *predicted*, none of these. Only predictions are evidence;
-a verdict without a word behind it is one."""
+baselines are. So we chose SubNets of the paper's sizes, the accuracies are illustrative, and no reading of the paper
+gives all its figures ([SUSHI](../../docs/sushi.md)). We show two readings. In *potential*, all that the SubNets share
+is resident, whatever its size. In *board*, only as much is resident as the boards' persistent buffers hold. The last
+column of a table says what a figure is worth. It is *calibrated* if a parameter or the reading was chosen by it,
+*given* if the paper states what we set, *assumed* if a number without a source decides it, and *predicted* in all other
+cases. Only predictions are evidence; a verdict without such a word is a prediction."""
 
 PAPER = Paper(
     name="sushi",

@@ -34,7 +34,7 @@ from .readings import (
 )
 
 BOARDS = {"ZCU104": "sushi-zcu104", "U50": "sushi-u50"}
-NO_DPU = "the DPU is closed: neither its layout of a layer nor its compiler's schedule is known, and we model neither"
+NO_DPU = "the DPU is closed: we know neither its layout of a layer nor its compiler's schedule, and model neither"
 
 
 def _chip(name: str) -> Accelerator:
@@ -68,10 +68,13 @@ def sushi_table1(lab: Lab) -> Item:
         }
         rows += [Row("width", buffer, board, "bytes/cycle", float(width)) for buffer, width in widths.items()]
     notes = [
-        "The paper prints the formulas and no numbers: these are ours, for the boards' bandwidth, clock and array.",
         (
-            'We read "demanded on-chip bandwidth" of the array as that of one row of engines, through which the others '
-            "get weights and activations (Section 4.2.1)."
+            "The paper prints the formulas and no numbers. These numbers are ours, for the boards' bandwidth, clock "
+            "and array."
+        ),
+        (
+            'We read the "demanded on-chip bandwidth" of the array as the bandwidth of one row of engines, through '
+            "which the other rows get weights and activations (Section 4.2.1)."
         ),
     ]
     return Item("sushi_table1", "Table 1: bandwidth of the on-chip buffers", notes, rows, picture="bars")
@@ -99,8 +102,8 @@ def sushi_table3(lab: Lab) -> Item:
         basis = GIVEN if name == "sushi-u50" else CALIBRATED
         rows.append(Row("peak", name, "100 MHz", "GFLOP/s", _chip(name).peak_gop_s, paper=paper, basis=basis))
     notes = [
-        "Without the persistent buffer the other two share its memory in the proportion that they have with it.",
-        "K_P C_P of ZCU104 and of Fig. 10 follow from the peak; U50's 16 x 32 are printed.",
+        "Without the persistent buffer the other two buffers share its memory, in the same proportion as with it.",
+        "The products K_P C_P of ZCU104 and of Fig. 10 follow from the peak. The paper prints 16 x 32 for U50.",
     ]
     return Item("sushi_table3", "Table 3: buffers, and the peaks of Table 2", notes, rows, picture="bars")
 
@@ -121,17 +124,25 @@ def sushi_fig10(lab: Lab) -> Item:
         least = min(range(len(savings)), key=lambda i: table.subnets[i].bytes)
         claims.append(
             Claim(f"A small {reading.net} saves relatively more", "5.2", "the first bar saves most",
-                  f"{table.subnets[least].name} saves {savings[least]:.1f} %, all {np.mean(savings):.1f} % on average",
+                  f"{table.subnets[least].name} saves {savings[least]:.1f} %; the mean of all is "
+                  f"{np.mean(savings):.1f} %",
                   savings[least] == max(savings), basis=CALIBRATED)
         )  # fmt: skip
     notes = [
         (
-            f"Potential: all that SubNets share ({SHARED_MB['ResNet-50']:g} and {SHARED_MB['MobileNet-V3']:g} MB) is "
-            f"resident; without a buffer it is fetched before each query. Board: as much as {BOARD_MB:g} MB hold."
+            f"In *potential*, all that SubNets share ({SHARED_MB['ResNet-50']:g} and {SHARED_MB['MobileNet-V3']:g} "
+            "MB) is resident; without a buffer it is fetched before each query. In *board*, as much is resident as "
+            f"{BOARD_MB:g} MB hold."
         ),
-        "With a board's buffer ResNet-50 saves much less than the figure shows, so the figure is the potential.",
+        (
+            "With a board's buffer ResNet-50 saves much less than the figure shows, so that the figure shows the "
+            "potential."
+        ),
         "MobileNet-V3's range comes out only if its smallest SubNet has an input of 160 x 160.",
-        "At ideal utilisation no engine is ever idle: less is computed in the same time, and fetching counts for more.",
+        (
+            "At ideal utilisation no engine is ever idle. So computing takes less time, and fetching is a larger "
+            "share of it."
+        ),
     ]
     return Item("sushi_fig10", "Fig. 10: latency with and without SubGraph Stationary", notes, rows, claims=claims,
                 picture="dots")  # fmt: skip
@@ -155,7 +166,7 @@ def sushi_fig11(lab: Lab) -> Item:
             Claim(f"Layers of {reading.net} move from memory-bound to compute-bound", "5.2", "they do",
                   f"{sum(before)} memory-bound layers of all SubNets become {sum(after)}", sum(after) < sum(before))
         )  # fmt: skip
-    notes = ["Potential reading. `fluidb explain DIR --plot` draws the roofline of a SubNet before and after."]
+    notes = ["The reading is *potential*. `fluidb explain DIR --plot` draws the roofline of a SubNet before and after."]
     return Item("sushi_fig11", "Fig. 11: roofline before and after", notes, rows, claims=claims, picture="bars")
 
 
@@ -207,17 +218,17 @@ def sushi_fig12(lab: Lab) -> Item:
     claims.append(
         Claim("MobileNet-V3 gains less than ResNet-50", "5.3.4", "less", f"at most {mobilenet:.1f} and {resnet:.1f} %",
               mobilenet < resnet,
-              f"for each 1,000 MACs its SubNets share {shared[0]:.1f} bytes, those of ResNet-50 {shared[1]:.1f}; the "
-              "paper gives no numbers here")
+              f"its SubNets share {shared[0]:.1f} bytes for each 1,000 MACs, and ResNet-50's share {shared[1]:.1f}; "
+              "the paper gives no numbers here")
     )  # fmt: skip
     chip = _chip("sushi-zcu104")
     sized = find_subgraphs(RESNET.family, chip, SubGraphOptions(columns=30), step_kib=chip.shared_kib / 16).sizes
     best = min(sized, key=lambda size: size.time_s)
     notes = [
-        "Mean over the SubNets; what all of them share, cut to the buffer, is resident.",
+        "Savings are means over the SubNets. What all of them share is resident, cut to the size of the buffer.",
         (
-            f"Of ZCU104's {chip.shared_kib:g} KB for all buffers (30 SubGraphs, steps of a sixteenth) the fastest "
-            f"split gives {best.persistent_kib:g} KB to the persistent buffer; the paper gives it 1728 KB."
+            f"ZCU104 has {chip.shared_kib:g} KB for all buffers. The fastest split (30 SubGraphs, steps of a "
+            f"sixteenth) gives {best.persistent_kib:g} KB to the persistent buffer; the paper gives it 1728 KB."
         ),
     ]
     return Item("sushi_fig12", "Fig. 12: exploration of the accelerator", notes, rows,
@@ -250,14 +261,17 @@ def sushi_fig13(lab: Lab) -> Item:
               f"{1e3 * least_s['U50']:.2f} and {1e3 * least_s['ZCU104']:.2f} ms", least_s["U50"] > least_s["ZCU104"],
               "the paper blames other users of the server's memory, which we do not model"),
         Claim("The boards are faster than a CPU", "5.4.2", f"{least:g} to {most:g} x", "not known", False,
-              "how the CPU was programmed is not said; the ratio of the two bars is compared instead"),
+              "the paper does not say how the CPU was programmed; we compare the ratio of the two bars instead"),
     ]  # fmt: skip
     notes = [
         (
-            "3x3 convolutions of ResNet-50 with the boards' buffers: calibrated is the choice of these layers, by the "
-            "energy that is saved. A map counts when it is read, if it is larger than the streaming buffer."
+            "We take the 3x3 convolutions of ResNet-50 with the boards' buffers, and chose these layers by the energy "
+            "that is saved. A map counts when it is read, if it is larger than the streaming buffer."
         ),
-        "The paper's speed-up by the buffer is the ratio of its speed-ups over the CPU, least by least, most by most.",
+        (
+            "The paper's speed-up by the buffer is the ratio of its speed-ups over the CPU with and without the "
+            "buffer, for the least and for the largest speed-ups."
+        ),
     ]
     return Item("sushi_fig13", "Fig. 13: latency and energy on the boards", notes, rows, claims=claims, picture="dots")
 
@@ -267,4 +281,10 @@ def sushi_fig14(lab: Lab) -> Item:
     del lab
     claim = Claim("SushiAccel is faster than a DPU, layer by layer", "5.5",
                   f"{PUBLISHED['fig14']['over_dpu']:g} % on average", "not known", False, NO_DPU)  # fmt: skip
-    return Item("sushi_fig14", "Fig. 14: comparison with Xilinx's DPU", ["It cannot come out."], [], claims=[claim])
+    return Item(
+        "sushi_fig14",
+        "Fig. 14: comparison with Xilinx's DPU",
+        ["This comparison cannot be reproduced."],
+        [],
+        claims=[claim],
+    )

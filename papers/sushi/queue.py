@@ -63,11 +63,12 @@ def sushi_queue(lab: Lab) -> Item:
     without, charged = late_at("no buffer, slack"), late_at("by table, slack, charged")
     at = f"at {100 * LOADS[len(LOADS) // 2]:g} % load"
     claims = [
-        Claim(f"With a queue, what is left of the SLO must decide, {at}", "asked by us", "fewer violations",
+        Claim(f"With a queue, the time that is left of the SLO must decide, {at}", "asked by us", "fewer violations",
               f"{slack:.2f} % by slack, {strict:.2f} % by STRICT_LATENCY", slack < strict),
         Claim(f"A persistent buffer saves violations, {at}", "asked by us", "fewer",
               f"{table_:.2f} % by table, {without:.2f} % without a buffer", table_ < without,
-              f"accuracy served: {right_at('by table, slack'):.2f} %, {right_at('no buffer, slack'):.2f} % without"),
+              f"the accuracy served is {right_at('by table, slack'):.2f} %, and {right_at('no buffer, slack'):.2f} % "
+              "without"),
         Claim(f"A refill that is charged costs little, {at}", "asked by us", "little",
               f"{charged:.2f} % charged, {table_:.2f} % free", charged - table_ < 1.0),
         Claim(f"Knowing the next {Q} queries would save violations, {at}", "asked by us", "fewer",

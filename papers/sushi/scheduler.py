@@ -148,13 +148,13 @@ def sushi_fig15(lab: Lab) -> Item:
             rows.append(row(f"constraint on {name} met", f"STRICT_{name.upper()}", reading.net, "%", kept))
             claims.append(
                 Claim(f"{reading.net}: STRICT_{name.upper()} keeps to the constraint", "5.6", "almost always",
-                      f"{kept.min():.2f} % of the queries at least", bool(kept.min() > 99.0),
+                      f"at least {kept.min():.2f} % of the queries", bool(kept.min() > 99.0),
                       f"with {(kept > 99.0).sum()} of {kept.size} seeds")
             )  # fmt: skip
     notes = [
         (
-            "Every constraint can be met with nothing resident: accuracies are those of the SubNets, times lie between "
-            "the smallest one's and a step beyond the largest one's."
+            "Every constraint can be met with nothing resident. A query asks for the accuracy of a SubNet, or for a "
+            "time between the time of the smallest SubNet and one step more than the time of the largest."
         )
     ]
     return Item("sushi_fig15", "Fig. 15: constraints that are met", notes, rows, claims=claims, picture="bars")
@@ -163,9 +163,9 @@ def sushi_fig15(lab: Lab) -> Item:
 def _out_of_reach(reading: Reading, own: dict[str, Floats], ideal: dict[str, Floats]) -> str:
     """What keeps an average of the paper out of reach: on our side the array, on its side its own Fig. 10."""
     ours = (
-        f"a choice that knows the next {Q} queries saves {own[CLAIRVOYANT].mean():.1f} % on our array, of which the "
-        f"layers use {reading.utilisation:.0f} %; at ideal utilisation it saves {ideal[CLAIRVOYANT].mean():.1f} %, "
-        f"SUSHI {ideal[SUSHI].mean():.1f} %"
+        f"a choice that knows the next {Q} queries saves {own[CLAIRVOYANT].mean():.1f} % on our array, whose "
+        f"utilisation is {reading.utilisation:.0f} %; at ideal utilisation it saves {ideal[CLAIRVOYANT].mean():.1f} "
+        f"%, and SUSHI saves {ideal[SUSHI].mean():.1f} %"
     )
     paper, most = PUBLISHED["fig16"][reading.net], max(PUBLISHED["fig10"][reading.net])
     theirs = f"; the paper's average exceeds the most that any SubNet saves in its own Fig. 10, {most:g} %"
@@ -204,20 +204,23 @@ def sushi_fig16(lab: Lab) -> Item:
         )  # fmt: skip
     notes = [
         (
-            "Latency saved: STRICT_ACCURACY; accuracy gained: STRICT_LATENCY. Both against the same queries with "
-            "nothing resident. The paper's gain is its largest, ours are means, of illustrative accuracies."
+            "*Latency saved* is under STRICT_ACCURACY, and *accuracy gained* under STRICT_LATENCY, both against the "
+            "same queries with nothing resident. The paper prints its largest gain of accuracy; ours are means, of "
+            "illustrative accuracies."
         ),
         (
-            f"Any SubGraph: one that stays, the mean over {ANY} of the table's; our reading of SUSHI without its "
-            "scheduler, as the paper's cache begins with a random one. Shared: what all SubNets share stays."
+            f"With *any SubGraph* one SubGraph stays, and we take the mean over {ANY} SubGraphs of the table. This "
+            "is our reading of SUSHI without its scheduler, as the paper's cache begins with a random SubGraph. "
+            "With *shared*, what all SubNets share stays."
         ),
         (
-            f"SUSHI: nearest by ||G - average||_2 after every {Q} queries; by table: the SubGraph with which the last "
-            f"{Q} queries would have been fastest; clairvoyant: the best for the next {Q}."
+            f"After every {Q} queries *SUSHI* takes the SubGraph that is nearest by ||G - average||_2. *By table* "
+            f"takes the SubGraph with which the last {Q} queries would have been fastest. *Clairvoyant* takes the "
+            f"best SubGraph for the next {Q}."
         ),
         (
-            "With inputs of 128 x 128 MobileNet-V3 saves more, as less is computed and fetching counts for more. The "
-            "paper does not state its inputs."
+            "With inputs of 128 x 128 MobileNet-V3 saves more: computing takes less time, and fetching is a larger "
+            "share of it. The paper does not state its inputs."
         ),
     ]
     return Item("sushi_fig16", "Fig. 16: end to end", notes, rows, claims=claims, picture="dots")
@@ -246,13 +249,20 @@ def _by_q(name: str, title: str, reading: Reading, lab: Lab) -> Item:
         wanted, text = [printed["best"]], f"Q = {printed['best']} is best"
     else:
         wanted = printed["better"]
-        text = f"Q = {' or '.join(map(str, wanted))} is better than 2 and than {printed['worse']} and more"
+        text = f"Q = {' or '.join(map(str, wanted))} is better than Q = 2 and Q >= {printed['worse']}"
     claims = [
         Claim(text, "A.1", f"Q = {' or '.join(map(str, wanted))}", f"Q = {best} ({said})", best in wanted, few),
-        Claim("A choice after each query is best of all", "A.1", "Q = 1", f"Q = {best}", best == 1,
+        Claim("A choice after each query is the best", "A.1", "Q = 1", f"Q = {best}", best == 1,
               few),
     ]  # fmt: skip
-    return Item(name, title, [f"{COLUMNS} columns; refills are free."], rows, "queries between two choices, Q", claims)
+    return Item(
+        name,
+        title,
+        [f"The table has {COLUMNS} columns, and refills are free."],
+        rows,
+        "queries between two choices, Q",
+        claims,
+    )
 
 
 def sushi_fig17(lab: Lab) -> Item:
@@ -296,15 +306,16 @@ def sushi_table5(lab: Lab) -> Item:
         claims.append(
             Claim(f"{reading.net}: with {printed['columns'][-1]} columns the scheduler saves {size:g} %", "A.2",
                   f"{size:g} %", f"{savings[SUSHI][-1]:.2f} %", abs(savings[SUSHI][-1] - size) < NEAR * size,
-                  f"of {len(kept)} SubGraphs that stay the best saves {alike.max():.2f} %; "
+                  f"the best of {len(kept)} SubGraphs that stay saves {alike.max():.2f} %; "
                   f"{_by_time(savings[BY_TABLE][-1])}")
         )  # fmt: skip
     notes = [
         (
-            f"Against a SubGraph that stays, the mean over {ANY} of the largest table's: our reading of SUSHI "
-            "without its scheduler, which the paper does not define. A table has the first columns of a larger one."
+            f"Savings are against a SubGraph that stays, as the mean over {ANY} SubGraphs of the largest table. This "
+            "is our reading of SUSHI without its scheduler, which the paper does not define. A table has the first "
+            "columns of a larger one."
         ),
-        "By table: the SubGraph with which the last queries would have been fastest.",
+        "*By table* takes the SubGraph with which the last queries would have been fastest.",
     ]
     return Item("sushi_table5", "Table 5: columns of the latency table", notes, rows, claims=claims, picture="dots")
 
@@ -331,8 +342,9 @@ def sushi_table6(lab: Lab) -> Item:
     ]  # fmt: skip
     notes = [
         (
-            f"A choice is a product of {subnets} counts with each column: steps are counted, {NANOSECONDS:g} ns for "
-            "each are assumed. Measured times are in docs/performance.md, as a result must not depend on the machine."
+            f"A choice is a product of {subnets} counts with each column. We count these steps and assume "
+            f"{NANOSECONDS:g} ns for each, as a result must not depend on the machine. Measured times are in "
+            "docs/performance.md."
         ),
     ]
     return Item("sushi_table6", "Table 6: time to look up", notes, rows, claims=claims, picture="bars")
@@ -366,7 +378,10 @@ def sushi_hits(lab: Lab) -> Item:
               f"{mobilenet:.2f} and {resnet:.2f}", mobilenet > resnet, basis=CALIBRATED)
     ]  # fmt: skip
     notes = [
-        "Mean of ||min(SubNet, SubGraph)|| / ||SubNet|| over the queries; which mode was meant is not said.",
-        "By these ratios, among others, the reading `potential` was chosen: with the boards' buffers they are lower.",
+        (
+            "The hit ratio is the mean of ||min(SubNet, SubGraph)|| / ||SubNet|| over the queries. The paper does "
+            "not say in which mode."
+        ),
+        "These ratios helped to choose the reading *potential*: with the boards' buffers they are lower.",
     ]
     return Item("sushi_hits", "Appendix A.4: hit ratio", notes, rows, claims=claims, picture="dots")

@@ -92,3 +92,24 @@ def evidence(
                 factor = odds_factor(gone, behind - first, shares[at], odds)
                 bets["load"][2 * at + side].add(math.log(factor), batch)
     return {cause: [(bet.gain, starts[bet.since]) for bet in group] for cause, group in bets.items()}
+
+
+def rate_evidence(arrival_s: Sequence[float], starts: Sequence[int], window: int) -> list[tuple[float, int]]:
+    """Stakes of the bets that requests arrive less or more often than in the first batches, as in :func:`evidence`.
+
+    They gain even if the known rate is three standard deviations off, and requests that come together count as one.
+    """
+    batches = [(b - a, arrival_s[min(b, len(arrival_s) - 1)] - arrival_s[a]) for a, b in itertools.pairwise(starts)]
+    requests, time_s = (sum(column) for column in zip(*batches[:window], strict=True))
+    edges = [window * part // 20 for part in range(21)]
+    surplus = [sum(n - s * requests / time_s for n, s in batches[a:b]) for a, b in itertools.pairwise(edges)]
+    together = max(1.0, sum(more**2 for more in surplus) / requests)
+    off, bets = math.exp(3 * math.sqrt(together / requests)), []
+    for factor, known in ((0.67, requests / time_s / off), (1.5, requests / time_s * off)):
+        bet = Bet()
+        bet.since = window
+        for batch, (n, s) in enumerate(batches[window:], window):
+            # likelihood of n arrivals in s, where the rate is changed, as a multiple of the one where it is not
+            bet.add((n * math.log(factor * known / known) - (factor * known - known) * s) / together, batch)
+        bets.append((bet.gain, starts[min(bet.since, len(batches))]))
+    return bets

@@ -86,7 +86,7 @@ def test_what_was_chosen_by_a_figure_is_not_called_a_prediction():
     assert {row["basis"] for row in served} == {"assumed"}
     assert {row["basis"] for row in chosen if row not in served} == {"calibrated"}
     page = (RESULTS / "README.md").read_text().splitlines()
-    for statement in ("Speed-ups of 6 devices, preset B", "Beyond 6 devices a further one gains little, preset B"):
+    for statement in ("Speed-ups of 6 devices, preset B", "A device beyond the first 6 gains little, preset B"):
         (line,) = [line for line in page if line.startswith(f"| {statement} ")]
         assert line.endswith("| holds (calibrated) |")
 

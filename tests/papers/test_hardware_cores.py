@@ -30,7 +30,7 @@ def test_rows_held_out_are_within_the_aim() -> None:
     held = [abs(row.difference or 0.0) for row in found.rows if row.basis == "predicted" and row.at.endswith("cores")]
     assert (len(held), round(float(np.mean(held)), 1)) == (27, 8.4)
     assert found.claims[0].holds
-    assert "is off by 4.8 %" in found.notes[-1]
+    assert "the error is 4.8 %" in found.notes[-1]
 
 
 def test_a_fit_finds_the_constants_of_made_up_rows() -> None:

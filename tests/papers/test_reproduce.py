@@ -158,10 +158,10 @@ def test_a_picture_of_each_kind_is_drawn(tmp_path: Path, name: str):
 STATED = {
     "the log is drawn, not the paper's",
     "the paper blames other users of the server's memory, which we do not model",
-    "how the CPU was programmed is not said; the ratio of the two bars is compared instead",
-    "the DPU is closed: neither its layout of a layer nor its compiler's schedule is known, and we model neither",
+    "the paper does not say how the CPU was programmed; we compare the ratio of the two bars instead",
+    "the DPU is closed: we know neither its layout of a layer nor its compiler's schedule, and model neither",
     "the longest sentences come together",
-    "with predictions as good as the CNN's, steps are what the time goes by",
+    "with predictions as good as the CNN's, the steps decide the time",
     "not with every seed",
 }
 """Reasons that hold whatever comes out."""

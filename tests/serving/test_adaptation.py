@@ -16,7 +16,7 @@ from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, kept_thresholds, log_of, replay_exits
 from fluidb.serving import find_policy
-from fluidb.serving.adaptation import AdaptiveRun, Change, DeviceTimes, Hardware, PlannedExits, adapt
+from fluidb.serving.adaptation import AdaptiveRun, Change, DeviceTimes, Hardware, Observation, PlannedExits, adapt
 from fluidb.serving.judgement import FALSE_ALARM, Exits, Judge, Verdict
 from fluidb.traffic import poisson
 from fluidb.traffic.answers import PRESETS, draw_answers
@@ -179,19 +179,32 @@ def test_another_load_is_found_again_after_the_plan_has_returned():
     assert changes[-1].request > 1800 * BATCH
 
 
-def test_the_load_of_the_plan_is_no_evidence_once_it_has_returned(monkeypatch):
-    """Of 1,000 batches of it only the first ones are judged anew."""
-    judged, verdict = [], Judge.judge
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Batches that were counted whenever exits were judged anew."""
+    counts, verdict = list[int](), Judge.judge
 
     def judge(self: Judge) -> Verdict | None:
         found = verdict(self)
         if found is not None:
-            judged.append(self.counted)
+            counts.append(self.counted)
         return found
 
     monkeypatch.setattr(Judge, "judge", judge)
+    return counts
+
+
+def test_the_load_of_the_plan_is_no_evidence_once_it_has_returned(judged):
+    """Of 1,000 batches of it only the first ones are judged anew."""
     served(joined(drawn(1, 300), drawn(2, 500, overconfidence=-1.0), drawn(3, 1000)))
     assert 800 < judged[-1] < 1100
+
+
+@pytest.mark.parametrize("rates", [(700, 175), (175, 700)])
+def test_another_rate_is_evidence_once(judged, rates):
+    """Behind it, exits are judged only when twice as many of its batches are known."""
+    at_arrivals(at_rates(*rates, count=15_000))
+    assert 1 <= len(judged) <= 7
 
 
 def test_the_plan_returns_with_its_hardware():
@@ -230,6 +243,64 @@ def test_an_unchanged_load_changes_nothing_however_small_its_batches_are(rate, s
     assert whole.slow_allowed >= GOAL.slow
     if rate == 50:
         assert whole.slow_share > 10 * GOAL.slow
+
+
+def at_rates(*rates: float, count: int = 6000, seed: int = 0) -> np.ndarray:
+    """Arrivals at one rate after the other."""
+    random = np.random.default_rng(seed)
+    return np.cumsum(np.concatenate([random.exponential(1 / rate, count) for rate in rates]))
+
+
+def at_arrivals(arrival_s: np.ndarray, log: Log | None = None, window: int = 100) -> tuple[Log, AdaptiveRun]:
+    log = drawn(1, len(arrival_s) // BATCH) if log is None else log
+    return log, adapt(log, arrival_s, PLANNED, TIMES, find_policy("pame:timeout=20ms"), window=window)
+
+
+def ending(log: Log, found: AdaptiveRun, after: int) -> Observation:
+    """Of the batches that begin with this request or later."""
+    starts = found.starts()
+    return found.observe(log, starts[starts >= after])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rate_that_falls_to_a_quarter_is_noticed_and_the_plan_returns_with_it(seed):
+    arrival_s = at_rates(700, 175, 700, seed=seed)
+    log, found = at_arrivals(arrival_s)
+    fixed = at_arrivals(arrival_s, log, window=0)[1]
+    first = found.changes[0]
+    assert first.cause == "rate"
+    assert 5900 < first.judged_from < first.request < 7000  # the bet began to gain shortly before
+    few = [start[(start >= first.request) & (start <= 12_000)] for start in (found.starts(), fixed.starts())]
+    slow = [run.observe(log, starts).slow_share for run, starts in zip((found, fixed), few, strict=True)]
+    assert slow[0] <= GOAL.slow < 0.1 < slow[1]
+    assert found.changes[-1].exits == FOUND
+    assert 12_000 < found.changes[-1].request < 15_000
+    assert ending(log, found, found.changes[-1].request).slow_share <= GOAL.slow
+
+
+def test_a_rate_that_falls_slowly_is_noticed():
+    rates = np.geomspace(700, 175, 40)
+    log, found = at_arrivals(at_rates(*rates, 175, 175, count=800))
+    assert found.changes[0].cause == "rate"
+    assert ending(log, found, 32_000).slow_share <= GOAL.slow
+
+
+def test_evidence_for_another_rate_is_that_of_plain_loops():
+    """Two arrive at a time; the change is judged from where a bet of the plain loops began to gain."""
+    arrival_s = np.repeat(at_rates(350, 90, count=4000), 2)
+    found = at_arrivals(arrival_s)[1]
+    change, starts = found.changes[0], found.starts().tolist()
+    assert change.cause == "rate"
+    until = starts.index(change.judged_to)
+    bets = naive.rate_evidence(arrival_s.tolist(), starts[: until + 1], 100)
+    assert change.judged_from in [since for gain, since in bets if gain >= np.log(2 / FALSE_ALARM)]
+    before = naive.rate_evidence(arrival_s.tolist(), [start for start in starts if start < 8000], 100)
+    assert max(gain for gain, _ in before) < np.log(2 / FALSE_ALARM)
+
+
+def test_a_rate_that_bursts_as_it_always_did_is_no_evidence():
+    random = np.random.default_rng(3)
+    assert at_arrivals(np.cumsum(random.gamma(0.25, 4 / 400, 30_000)), drawn(1, 1875))[1].changes == []
 
 
 def test_batches_of_which_all_may_be_slow_are_no_evidence():

@@ -7,7 +7,7 @@ import math
 import naive_adaptation as naive
 import numpy as np
 import pytest
-from fluidb.serving.evidence import Evidence, on_mean, on_share
+from fluidb.serving.evidence import Evidence, Rate, on_mean, on_rate, on_share, rate_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,3 +63,47 @@ def test_false_alarms_are_as_rare_as_they_are_said_to_be() -> None:
                     break
         wait.append(evidence.batches)
     assert np.mean(wait) - 3 * np.std(wait) / math.sqrt(len(wait)) > 300
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.67, 1.5, 4.0])
+def test_a_bet_on_a_rate_is_fair_while_the_rate_is_what_it_was(factor: float) -> None:
+    """Three Poisson arrivals at 5/s take a time of Erlang's distribution; four that come together count as one."""
+    step_s = 1e-3
+    span_s = np.arange(step_s / 2, 20, step_s)
+    density = 5**3 * span_s**2 / 2 * np.exp(-5 * span_s)
+    gains = on_rate(np.full(len(span_s), 3), span_s, Rate(5.0, 1.0, 0.1), factor, 0.0)
+    assert (density * np.exp(gains)).sum() * step_s == pytest.approx(1, abs=1e-6)
+    fours = on_rate(np.full(len(span_s), 12), span_s, Rate(20.0, 4.0, 0.1), factor, 0.0)
+    assert fours == pytest.approx(gains)
+    doubtful = on_rate(np.full(len(span_s), 3), span_s, Rate(5.0, 1.0, 0.1), factor, 3.0)
+    assert np.all(doubtful < gains)
+
+
+@pytest.mark.parametrize(("together", "known", "per_batch"), [(1, 3, 4), (1, 100, 4), (4, 100, 8)])
+def test_an_unchanged_rate_is_no_evidence(together: int, known: int, per_batch: int) -> None:
+    """The first alarm comes after 1/a batches on average, or later, though the rate is known from few batches only."""
+    random, wait = np.random.default_rng(1), []
+    for _ in range(60):
+        groups = random.gamma(per_batch / together, together, 8 * 300 + known)
+        arrived = np.full(len(groups), per_batch)
+        rate = rate_of(arrived[:known], groups[:known])
+        assert rate is not None
+        evidence = Evidence(2, 1 / 300)
+        for some in np.array_split(np.arange(known, len(groups)), 200):
+            evidence.add(np.array([on_rate(arrived[some], groups[some], rate, factor, 3.0) for factor in (0.67, 1.5)]))
+            if evidence.found(1).size:
+                break
+        wait.append(evidence.batches)
+    assert np.mean(wait) - 3 * np.std(wait) / math.sqrt(len(wait)) > 300
+
+
+def test_a_rate_says_how_sure_it_is() -> None:
+    """Of Poisson arrivals, of four that come together, and of regular ones; all at once have none."""
+    random, arrived = np.random.default_rng(2), np.full(4000, 8)
+    for together in (1, 4):
+        rates = [rate_of(arrived, random.gamma(8 / together, together, 4000)) for _ in range(40)]
+        assert np.mean([rate.together for rate in rates if rate]) == pytest.approx(together, rel=0.2)
+        logs = [math.log(rate.per_s) for rate in rates if rate]
+        assert np.std(logs) == pytest.approx(math.sqrt(together / 32_000), rel=0.4)
+    assert rate_of(arrived, np.full(4000, 8.0)) == pytest.approx((1.0, 1.0, 1 / math.sqrt(32_000)))
+    assert rate_of(arrived, np.zeros(4000)) is None

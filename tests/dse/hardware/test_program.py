@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, POCKET, Run, tool, traffic_of
+from builders import COMPILED, POCKET, ROOT, Run, tool, traffic_of
 from fluidb.dse import (
     Overlap,
     SearchOptions,
@@ -24,7 +24,7 @@ from fluidb.dse import (
     write_design,
     write_latency,
 )
-from fluidb.dse.hardware.commands import Script, Strobe, preemption
+from fluidb.dse.hardware.commands import Script, Strobe, cycles_between, preemption
 from fluidb.dse.hardware.memory import memory_of
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
@@ -33,6 +33,7 @@ from fluidb.dse.integers.network import INTEGER_FILE
 from fluidb.dse.integers.quantise import Quantised, quantise, write_quantised
 from fluidb.dse.npu.choices import Batching
 from fluidb.formats import InputError
+from fluidb.models import load_network
 from fluidb.models.digits import INPUTS, MODEL
 from fluidb.models.loader import build_network
 from fluidb.platforms import load_platform
@@ -274,3 +275,14 @@ def test_a_design_for_another_network_is_refused(digits: Quantised) -> None:
     ideal = designed(digits, BUILT.model_copy(update={"overlap": Overlap.IDEAL}))
     with pytest.raises(InputError, match="expected a design as built"):
         jobs_of(digits.network, *ideal)
+
+
+def test_the_page_says_how_late_layers_start() -> None:
+    """By the formula of docs/hardware.md, of the 74.66 ms that docs/npu.md prints."""
+    board, products = load_platform("zc706"), len(load_network("resnet50").gemms)
+    late = cycles_between(board.port, 8)
+    said = (
+        f"It is {late} cycles on ZC706, or {products * late:,} for the {products} products of ResNet-50: "
+        f"{100 * products * late / (board.clock_hz * 74.66e-3):.2f} % of its time"
+    )
+    assert said in " ".join((ROOT / "docs" / "hardware.md").read_text().split())

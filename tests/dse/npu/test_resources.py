@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from builders import ROOT
 from fluidb.dse import Limits, Overlap, SearchOptions, Tile, search
 from fluidb.dse.npu.banks import Bank, halves, place
 from fluidb.dse.npu.resources import BoardUse, Resource, Supply, board_use, most_rows
@@ -117,3 +120,15 @@ def test_figures_of_blocks():
     at_most = utilised(ZC706, Tile(1024, 7, 128))
     assert (at_most.total_block_rams, at_most.lutram_luts, at_most.placed) == (386.5, 8064, True)
     assert board_use(load_platform("nvdla"), Tile(1024, 4, 4)) is None
+
+
+def test_the_page_says_which_blocks_the_designs_of_table_i_take():
+    page = (ROOT / "docs" / "model.md").read_text()
+    rows = re.findall(r"^\| <([\d,]+)>, (ZC\w+) \| (.+) of \d+ \| (.*)\| ([\d,]+) \|$", page, re.MULTILINE)
+    assert len(rows) == 4
+    for tile, name, blocks, ultra_rams, largest in rows:
+        found = utilised(ZC706 if name == "ZC706" else ZCU104, Tile(*map(int, tile.split(","))))
+        assert (f"{found.total_block_rams:,g}", f"{found.largest_T_R:,}") == (blocks, largest)
+        assert ultra_rams.strip() == (
+            f"{found.total_ultra_rams} of {found.ultra_rams_of_board}" if name == "ZCU104" else ""
+        )

@@ -1,0 +1,129 @@
+"""Figures in prose have a source, as printed blocks have.
+
+A figure is a number with a unit, with decimals or with thousands. A test holds it against the printed blocks of its
+page, the results to which its paragraph links, and the tests that the paragraph names. For all others
+``tests/figures.toml`` says where they come from. Who changes a figure by hand finds it without a source.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+
+import pytest
+from builders import ROOT
+
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+SOURCES: dict[str, dict[str, str]] = tomllib.loads((ROOT / "tests" / "figures.toml").read_text())
+STATED = ("paper", "data sheet", "setting", "example", "measured", "computed")
+"""Kinds of sources that are no file: what a paper or a data sheet prints, what code or a command sets, what an example
+assumes, what was measured by the named program, and what follows from figures beside it."""
+
+NUMBER = r"\d[\d,]*(?:\.\d+)?"
+UNIT = (
+    r"%|points|percentage points|ms|us|s|min|/s|GOP/s|images a second|requests/s|[kKMG]i?B|GB/s|Mb|DSPs|LUTs|"
+    r"flip-flops|cycles|tables|entries"
+)
+WITH_UNIT = re.compile(rf"x\b|(?:,? (?:and|to|or|against) {NUMBER}|, {NUMBER})*\s?(?:{UNIT})(?![\w/])")
+PLACE = re.compile(
+    r"(?:Sections?|Figs?\.|Tables?|Equations?|Appendix|Python|Yosys|SCALE-Sim|LoadGen|Apache|fluidb)[ -]"
+    r"(?:[\d.]+(?:,| and| to)? )*\Z"
+)
+"""What stands before a number of a section, a figure or a version."""
+
+
+def paragraphs(page: Path) -> list[str]:
+    """The paragraphs of a page, without blocks and without what programs write into it."""
+    text = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", "", page.read_text(), flags=re.DOTALL)
+    text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.split(r"\n\s*\n", text)
+
+
+def figures(paragraph: str) -> list[str]:
+    """Figures of a paragraph, outside of code, designs, links and formulas."""
+    text = re.sub(r"^    .*$", "", paragraph, flags=re.MULTILINE)
+    text = re.sub(r"\]\([^)]*\)", "]", " ".join(re.sub(r"`[^`]*`", "`", text).split()))
+    found = []
+    for match in re.finditer(rf"(?<![\w.,<*/^#]){NUMBER}(?![\w.,]*\d)", text):
+        number, rest = match[0].rstrip(","), text[match.start() :].removeprefix(match[0].rstrip(","))
+        named = PLACE.search(text[max(0, match.start() - 40) : match.start()])
+        if not named and (WITH_UNIT.match(rest) or {".", ","} & set(number)):
+            found.append(number)
+    return found
+
+
+def holds(text: str, figure: str) -> bool:
+    """True if a text has a figure, or a number that is this figure when it is rounded to three digits or more."""
+    wanted = Decimal(figure.replace(",", ""))
+    exact = len(wanted.as_tuple().digits) < 3
+    for number in re.findall(rf"(?<![\w.]){NUMBER}", text.replace("_", ",")):
+        value = Decimal(number.replace(",", ""))
+        if value == wanted or (
+            not exact and abs(value - wanted) <= Decimal((0, (5,), int(wanted.as_tuple().exponent) - 1))
+        ):
+            return True
+    return False
+
+
+@cache
+def text_of_tests() -> dict[str, tuple[str, str]]:
+    """The text of every test, with its decorators, and the text of its file, by the test's name."""
+    found = {}
+    for path in sorted(ROOT.glob("tests/**/*.py")):
+        lines = path.read_text().splitlines()
+        for node in ast.parse("\n".join(lines)).body:
+            if isinstance(node, ast.FunctionDef):
+                begin = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                found[node.name] = "\n".join(lines[begin - 1 : node.end_lineno]), "\n".join(lines)
+    return found
+
+
+def beside(page: Path, paragraph: str) -> str:
+    """What a paragraph is held against: blocks of its page, results that it links to, tests that it names."""
+    blocks = re.findall(r"^ *```text\n.*?^ *```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    links = [page.parent / link for link in re.findall(r"\]\(([^)#]*results/[^)#]*\.md)", paragraph)]
+    named = [text_of_tests()[name][0] for name in re.findall(r"`(test_\w+)`", paragraph)]
+    return "\n".join([*blocks, *(link.read_text() for link in links), *named])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_figures_in_prose_have_a_source(page: Path) -> None:
+    stated = " ".join([*SOURCES["every page"].values(), *SOURCES.get(page.name, {}).values()]).split()
+    missing = []
+    for paragraph in paragraphs(page):
+        known = beside(page, paragraph)
+        missing += [
+            f"{figure}: {' '.join(paragraph.split())[:60]}"
+            for figure in figures(paragraph)
+            if figure not in stated and not holds(known, figure)
+        ]
+    assert missing == [], f"tests/figures.toml, {page.name}: say where these figures come from"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name in SOURCES], ids=lambda page: page.name)
+def test_sources_of_figures_exist_and_have_them(page: Path) -> None:
+    """A file has the figure, a test has it or reads the page; and the page still has it."""
+    told = {figure for paragraph in paragraphs(page) for figure in figures(paragraph)}
+    for source, text in SOURCES[page.name].items():
+        assert {*text.split()} <= told, f"{page.name}, {source}: no figures of the page"
+        name = source.partition(":")[0]
+        if name.startswith("test_"):
+            test, file = text_of_tests()[name]
+            assert page.name in file or all(holds(test, figure) for figure in text.split()), source
+        elif name not in STATED:
+            held = (ROOT / name).read_text().replace(",", " " if name.endswith(".csv") else ",")
+            assert all(holds(held, figure) for figure in text.split()), source
+
+
+def test_a_changed_figure_is_found() -> None:
+    found = figures(
+        "It takes 35.08 ms, or 1.4 to 2 %, in Fig. 7.92 of <1024,7,128>, `9.9 %`, [12.3](b-4.5.md), 4,576 banks"
+    )
+    assert found == ["35.08", "1.4", "2", "12.3", "4,576"]
+    assert holds("speed-up 49.78 images/s", "49.8")
+    assert not holds("speed-up 49.78 images/s", "49.9")
+    assert not holds("49.78", "50")
