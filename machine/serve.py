@@ -71,8 +71,8 @@ def check_fits(network: RealNetwork, table: LatencyTable) -> None:
     exits = [row.name for row in table.exits]
     if (table.network, exits) != (network.name, network.exits):
         raise InputError(
-            f"expected the latency table of {network.name} with the exits {', '.join(network.exits)}, found that of "
-            f"{table.network} with {', '.join(exits)}; measure this network with `fluidb measure`"
+            f"expected the latency table of {network.name} with the exits {', '.join(network.exits)}, found the table "
+            f"of {table.network} with {', '.join(exits)}; measure this network with `fluidb measure`"
         )
     if table.variants > 1 or table.exits[-1].steps > 1 or table.lanes > 1:
         raise InputError("expected a latency table with one lane, one variant and no stage that repeats")

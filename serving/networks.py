@@ -152,7 +152,7 @@ def check_networks(networks: Sequence[ServedNetwork]) -> None:
     if len(names) > 1 and "" in names:
         raise InputError("networks: expected a name of each where there are several, found one without")
     if not 0 < sum(network.share for network in networks) < math.inf:
-        raise InputError("networks: share: expected shares of which one is above 0, found a sum of 0; state e.g. 1")
+        raise InputError("networks: share: expected at least one share above 0, found a sum of 0; state e.g. 1")
 
 
 def read_networks(path: AnyPath) -> list[ServedNetwork]:

@@ -151,7 +151,7 @@ EDIT = {
     ),
     "weights that sum to 0": (
         ("share = 3", "share = 0"),
-        "networks.toml: networks: share: expected shares of which one is above 0, found a sum of 0",
+        "networks.toml: networks: share: expected at least one share above 0, found a sum of 0",
     ),
     "the same name twice": (('"goods"', '"people"'), 'networks: expected every name once, found "people" twice'),
     "name that is none": (('"goods"', '"two goods"'), "name: expected a name of letters, digits"),
@@ -250,7 +250,7 @@ def test_a_network_without_a_request_is_served_and_has_no_figures(fluidb: Run, f
     stopped = json.loads(fluidb(*serve, "--until", "1.5s", "--json").stdout)
     assert [network["requests"] for network in stopped["networks"]] == [1, 0]
     (line,) = lines(fluidb(*serve, "--require", "p99[goods] <= 1ms"))
-    assert 'network: expected a request of "goods", of which a figure is required, found none; serve more' in line
+    assert 'network: expected a request of "goods", as one of its figures is required, found none; serve more' in line
 
 
 def test_a_threshold_may_be_a_number_in_the_file_of_networks(folder: Path) -> None:

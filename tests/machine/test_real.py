@@ -306,10 +306,10 @@ def test_faults(made, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="at most 20,000 requests/s, which is as fast as the clock"):
         serve_real(network, found.table, fast, "fluid")
     strange = found.table.model_copy(update={"network": "another"})
-    with pytest.raises(InputError, match="found that of another with e1, e2, e3; measure this network"):
+    with pytest.raises(InputError, match="found the table of another with e1, e2, e3; measure this network"):
         serve_real(network, strange, fast, "fluid")
     shallow = strange.model_copy(update={"exits": strange.exits[-1:]})
-    with pytest.raises(InputError, match="found that of another with e3; measure this network"):
+    with pytest.raises(InputError, match="found the table of another with e3; measure this network"):
         serve_real(network, shallow, fast, "fluid")
     for b_max, repeats in ((0, 20), (8, 1)):
         with pytest.raises(InputError, match="expected"):
