@@ -195,7 +195,7 @@ def quantity(value: float, unit: str) -> str:
     if unit == "bytes":
         return megabytes(value)
     if unit == "J":
-        return f"{1e3 * value:.4g} mJ"
+        return f"{1e3 * value:,.0f} mJ" if value >= 1 else f"{1e3 * value:.4g} mJ"
     if unit == "squared":
         return f"{value:,.4g}"
     return f"{value:,.3f} /s" if unit == "/s" else f"{value:,.0f}"

@@ -71,8 +71,8 @@ def check_fits(network: RealNetwork, table: LatencyTable) -> None:
     exits = [row.name for row in table.exits]
     if (table.network, exits) != (network.name, network.exits):
         raise InputError(
-            f"expected the latency table of {network.name} with the exits {', '.join(network.exits)}, found that of "
-            f"{table.network} with {', '.join(exits)}; measure this network with `fluidb measure`"
+            f"expected the latency table of {network.name} with the exits {', '.join(network.exits)}, found the table "
+            f"of {table.network} with {', '.join(exits)}; measure this network with `fluidb measure`"
         )
     if table.variants > 1 or table.exits[-1].steps > 1 or table.lanes > 1:
         raise InputError("expected a latency table with one lane, one variant and no stage that repeats")
@@ -162,7 +162,7 @@ def prepare_here(
 ) -> tuple[DeviceTraffic, list[ServedHere]]:
     """Requests ready to be served on this machine: each is a sample of the model of its network."""
     drawn = [replace(network, samples=model.samples()) for model, network in zip(models, networks, strict=True)]
-    traffic, served = prepare_requests(drawn, requests, requests.read()).with_each(), []
+    traffic, served = prepare_requests(drawn, requests, requests.read()), []
     for number, (model, network) in enumerate(zip(models, networks, strict=True)):
         here, rows = traffic.network == number, np.zeros(len(traffic), dtype=np.int64)
         rows[here] = model.samples().drawn(int(here.sum()), traffic.seeds[number])

@@ -46,6 +46,6 @@ def with_branches(file: NetworkFile, path: Path, rates: Sequence[float] = RATES)
         "title": file.title.removesuffix(_TITLE) + _TITLE,
         "exits": exits,
         "sources": {key: text for key, text in file.sources.items() if key not in _REPLACED}
-        | {"exits": "EdgeSP, Section 3.4: at 1/2 and 3/4; the rates are those of Section 4.2"},
+        | {"exits": "EdgeSP, Section 3.4: at 1/2 and 3/4; the rates come from Section 4.2"},
     }
     return validate(NetworkFile, content, path)

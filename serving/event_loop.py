@@ -37,10 +37,11 @@ PREEMPTS, MERGES = 1, 2
 """Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
 
 _TYPES = (types.FunctionType(DECIDE), WORK, NETWORKS, STATE, RECORD, types.float64, types.int64)
-PLAIN = types.int64(*_TYPES, types.none, types.none)
-WITH_TERMS = types.int64(*_TYPES, TERMS, types.none)
-WITH_QUEUES = types.int64(*_TYPES, TERMS, types.int64)
-"""numba signatures of the loop: without terms, with them, and with several queues."""
+PLAIN = types.int64(*_TYPES, types.none, types.none, types.none)
+BESIDE = types.int64(*_TYPES, types.none, types.none, types.int64)
+WITH_TERMS = types.int64(*_TYPES, TERMS, types.none, types.int64)
+WITH_QUEUES = types.int64(*_TYPES, TERMS, types.int64, types.int64)
+"""numba signatures of the loop: on one lane, on lanes beside each other, with terms, and with several queues."""
 
 
 class Numbers(NamedTuple):
@@ -265,8 +266,10 @@ def share_memory(lanes, contention, running):
 
 
 @compiled(inline="always")
-def slow_each_other(contention, state, record):
+def slow_each_other(beside, contention, state, record):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
+    if beside is None:
+        return
     lanes, now_s = state.lanes, state.clock[0].now_s
     if lanes.size == 1:
         return
@@ -305,11 +308,18 @@ def next_outside(terms, at, clock, requests):
 
 
 @compiled(inline="always")
-def next_instant(next_s, lanes):
+def count_of(lanes, beside):
+    """How many lanes there are: one, as the compiler then knows, if none is beside it."""
+    return 1 if beside is None else lanes.size
+
+
+@compiled(inline="always")
+def next_instant(count, terms, at, clock, lanes, requests):
     """When a segment ends or, if a lane is idle, something happens outside of the lanes or a policy wakes."""
     now = math.inf
-    for k in range(lanes.size):
-        now = min(now, lanes[k].end_s if lanes[k].running else min(lanes[k].wake_s, next_s))
+    for k in range(count):
+        lane = lanes[k]
+        now = min(now, lane.end_s if lane.running else min(lane.wake_s, next_outside(terms, at, clock, requests)))
     return now
 
 
@@ -495,20 +505,21 @@ def heed(answer, k, queue, in_turn, its, networks, state, requests):
 
 
 @compiled(inline="always")
-def begin_segment(k, call_s, its, networks, state, record):
+def begin_segment(k, count, from_s, its, networks, state, record):
     """Run the next segment of a lane's top batch."""
     lane, clock = state.lanes[k], state.clock[0]
     counts = state.counts[its.number]
     segment = networks.segment_at[its.places_at + lane.segment]
     # of this run among times and counts
     place = its.times_at + (lane.variant * its.segments + segment) * its.sizes + lane.places
-    lane.begin_s = clock.now_s + call_s + lane.wait_s
+    lane.begin_s = from_s + lane.wait_s
     lane.end_s = lane.begin_s + networks.time_s[place]
-    counts.overhead_s += lane.wait_s
+    if lane.wait_s > 0.0:
+        counts.overhead_s += lane.wait_s
     record.launches[place] += 1
     lane.running = 1
     lane.left -= 1
-    if state.lanes.size > 1:  # which slow each other
+    if count > 1:  # lanes that slow each other
         lane.slowdown, lane.load = 1.0, networks.load[its.loads_at + lane.places]
         if networks.contention >= 0.0:
             lane.load = networks.moving[place]
@@ -531,21 +542,22 @@ def note_run(k, segment, state, record):
     clock.runs += 1
 
 
-def run_events(decide, work, networks, state, record, until_s, events, terms, several):
+def run_events(decide, work, networks, state, record, until_s, events, terms, several, beside):
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
     ``networks`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to ``record``.
     ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``; ``several`` is ``None`` where
-    there is one queue, else there are terms.  What is ``None`` leaves no trace in the compiled loop.
+    there is one queue, else there are terms; ``beside`` is ``None`` where there is one lane and there are no terms.
+    What is ``None`` leaves no trace in the compiled loop.
     Returns ``OK``, or a fault of the policy.
     """
     at = Addresses(refer(work), refer(networks), refer(state), refer(terms))
-    clock, lanes, requests = state.clock[0], state.lanes, work.requests
+    clock, lanes, count, requests = state.clock[0], state.lanes, count_of(state.lanes, beside), work.requests
     its, data = numbers_of(0, lanes[0], at.networks), refer(data_of(0, lanes[0], work, networks, state))
     for _ in range(events):
         if clock.returned == requests.arrival_s.size:
             break
-        now = next_instant(next_outside(terms, at, clock, requests), lanes)
+        now = next_instant(count, terms, at, clock, lanes, requests)
         if now == math.inf:
             return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
         clock.now_s = min(now, until_s)
@@ -553,7 +565,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
             pass_time(clock.now_s, False, at.terms, at.networks, at.state, at.work)
         if now > until_s:
             break
-        for k in range(lanes.size):
+        for k in range(count):
             lane = lanes[k]
             if lane.running and lane.end_s <= now:
                 if is_other(several, lane.network, lane, its.place, its.kind, at.networks):
@@ -567,7 +579,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
             clear_lanes(now < until_s, at.terms, at.networks, at.state, at.work.requests)
         if now >= until_s:
             break
-        for k in range(lanes.size):
+        for k in range(count):
             lane, call_s = lanes[k], 0.0
             if lane.running:
                 continue
@@ -592,16 +604,17 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                         continue  # another network may have something to run
                     if outcome != OK:
                         return outcome
-                begin_segment(k, call_s, its, networks, state, record)
+                begin_segment(k, count, now + call_s, its, networks, state, record)
                 charge(its.number, lane.end_s - now, networks, at.state)
                 break
-        slow_each_other(networks.contention, state, record)
+        slow_each_other(beside, networks.contention, state, record)
     return OK
 
 
 run_plain = compiled(PLAIN, lean=True)(run_events)
+run_beside = compiled(lean=True)(run_events)
 run_on_terms = compiled(lean=True)(run_events)
 run_several = compiled(lean=True)(run_events)
-"""The same loop compiled without terms, with them when it is first needed, and with several queues."""
+"""The same loop, compiled for one lane and one queue without terms; when first needed, with what else there may be."""
 
-SIGNATURES = {run_plain: PLAIN, run_on_terms: WITH_TERMS, run_several: WITH_QUEUES}
+SIGNATURES = {run_plain: PLAIN, run_beside: BESIDE, run_on_terms: WITH_TERMS, run_several: WITH_QUEUES}

@@ -310,7 +310,10 @@ class Figures(NamedTuple):
         if network is None:
             return self.whole
         if network not in self.networks:
-            raise InputError(f'network: expected a request of "{network}", of which a figure is required, found none')
+            raise InputError(
+                f'network: expected a request of "{network}", as one of its figures is required, found none; serve '
+                "more requests, or leave out the requirement"
+            )
         return self.networks[network]
 
 

@@ -152,7 +152,7 @@ def check_networks(networks: Sequence[ServedNetwork]) -> None:
     if len(names) > 1 and "" in names:
         raise InputError("networks: expected a name of each where there are several, found one without")
     if not 0 < sum(network.share for network in networks) < math.inf:
-        raise InputError("networks: share: expected shares of which one is above 0, found a sum of 0; state e.g. 1")
+        raise InputError("networks: share: expected at least one share above 0, found a sum of 0; state e.g. 1")
 
 
 def read_networks(path: AnyPath) -> list[ServedNetwork]:
@@ -275,17 +275,6 @@ class DeviceTraffic:
         parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
         return replace(self, network=network, parts=parts, whole=whole)
 
-    def with_each(self) -> DeviceTraffic:
-        """The requests, where each network has one: a comparison needs figures of each."""
-        missing = [name for name, part in zip(self.names, self.parts, strict=True) if not len(part)]
-        if missing:
-            named = ", ".join(f'"{name}"' for name in missing)
-            raise InputError(
-                f"{self.whole.trace.source or 'trace'}: network: expected a request of every network that is compared, "
-                f"found none of {named}; leave it out of the file of networks, or serve more requests"
-            )
-        return self
-
     def part(self, number: int) -> DeviceTraffic:
         """The requests of one network."""
         return DeviceTraffic.of(self.parts[number], self.names[number])
@@ -328,6 +317,20 @@ def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.rando
     return numbers
 
 
+def _drawn(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> tuple[list[int], NDArray[np.int64]]:
+    """The seed of what each network draws, and the network of each request."""
+    random = stream(seed, NETWORKS)
+    return random.integers(10**9, size=len(networks)).tolist(), network_of(trace, networks, random)
+
+
+def requests_of_each(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> list[int]:
+    """How many requests each network has, as :func:`prepare_requests` draws them."""
+    if not networks[0].name:
+        return [len(trace)]
+    numbers: list[int] = np.bincount(_drawn(trace, networks, seed)[1], minlength=len(networks)).tolist()
+    return numbers
+
+
 def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trace: Trace) -> DeviceTraffic:
     """Make requests ready to be served by the networks of a device.
 
@@ -358,9 +361,7 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
         if requests.clients is not None:
             alone = requests.clients.send(alone, requests.seed)
         return DeviceTraffic.of(alone, seed=requests.seed)
-    random = stream(requests.seed, NETWORKS)
-    seeds = random.integers(10**9, size=len(networks)).tolist()
-    number_of, parts, faults = network_of(trace, networks, random), [], []
+    (seeds, number_of), parts, faults = _drawn(trace, networks, requests.seed), [], []
     for number, network in enumerate(networks):
         here = np.flatnonzero(number_of == number)
         try:

@@ -19,6 +19,7 @@ from .event_loop import (
     FAULTS,
     OK,
     SIGNATURES,
+    run_beside,
     run_events,
     run_on_terms,
     run_plain,
@@ -93,9 +94,10 @@ def play(
             progress(int(clock.returned), count)
     if clock.returned >= count:
         left_s = work.requests.finish_s if terms is None else np.minimum(work.requests.finish_s, terms.left_s)
-        if (lost := np.flatnonzero(np.isinf(left_s))).size:
+        if left_s.max(initial=0.0) == math.inf:
+            lost = int(np.argmax(left_s))  # the first
             raise InputError(
-                f"policy {scheduler.spec}: lost request {lost[0]}, as data.queue had another one twice; "
+                f"policy {scheduler.spec}: lost request {lost}, as data.queue had another one twice; "
                 "`debug=on` finds the first time (`fluidb docs extend`)"
             )
     return LoopRun(clock, state, work, record)
@@ -117,18 +119,20 @@ def stepper(
     a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
     several = None if in_one_queue(networks) else len(state.queues)
+    beside = None if terms is None and len(state.lanes) == 1 else len(state.lanes)
     own = scheduler.policy.decide
     loop: Any = run_events
     if scheduler.debug:
         decide = _whole_numbers(watched(own))
     else:
-        decide, loop = _compiled(own, run_plain if terms is None else run_on_terms if several is None else run_several)
+        plain = run_plain if beside is None else run_beside
+        decide, loop = _compiled(own, plain if terms is None else run_on_terms if several is None else run_several)
     by_address = short and is_jitted(decide) and _ours(decide)
     policy: Any = _address(decide) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
-            status = loop(policy, work, networks, state, record, until_s, events, terms, several)
+            status = loop(policy, work, networks, state, record, until_s, events, terms, several, beside)
         except InputError as fault:
             raise InputError(f"policy {scheduler.spec}: {fault}; see `fluidb docs extend`") from None
         except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user

@@ -65,7 +65,7 @@ class LoadChange:
 
     def __post_init__(self) -> None:
         if self.until_s is not None and not self.until_s > self.from_s:
-            raise InputError(f"until: expected a time after that of from, found {self.until_s:g} s")
+            raise InputError(f"until: expected a time after the time of from, found {self.until_s:g} s")
         if math.isinf(self.from_s) or (self.samples is None and self.times is None):
             raise InputError(
                 "from: expected a time, and samples or inference times that hold from then on, found only one of them"

@@ -320,7 +320,7 @@ class _LoadSearch:
             trace=add_columns(arrivals, seed, options.columns), slo_s=options.slo_s, seed=seed,
             predict_depth=options.predict_depth,
         )  # fmt: skip
-        return prepare_requests(self.networks, requests, requests.read()).with_each()
+        return prepare_requests(self.networks, requests, requests.read())
 
     def _run(self, at: tuple[float, int], seed: int) -> _RunRecord:
         """Serve the first requests at a rate, or let as many clients send them."""

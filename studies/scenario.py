@@ -485,7 +485,7 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     if isinstance(on, Served) and on.names:
         # a request of each network shows whether all is stated
         served = replace(offline(len(on.names)), network=np.array(on.names)) if trace is None else trace
-        faults.catch(where, lambda: prepare_requests(on.networks, Requests(trace=served), served).with_each())
+        faults.catch(where, lambda: prepare_requests(on.networks, Requests(trace=served), served))
         return site
     table = on.networks[0].latency if isinstance(on, Served) else None  # an NPU has neither widths nor SubNets
     widths, subnets = (None, None) if table is None else (table.widths, table.subnets)

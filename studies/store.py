@@ -188,7 +188,7 @@ def traffic(point: GridPoint, networks: Sequence[ServedNetwork], seed: int) -> D
         trace=_arrivals(point, seed), slo_s=point.slo_s, seed=seed, predict_depth=point.site.keys.predict_depth,
         clients=clients,
     )  # fmt: skip
-    return prepare_requests(networks, requests, requests.read()).with_each()
+    return prepare_requests(networks, requests, requests.read())
 
 
 class GridRun(NamedTuple):

@@ -15,7 +15,7 @@ from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests
 from ..serving.metrics import Figures, Summary, figures_of
-from ..serving.networks import AnyServed, ServedNetwork, as_served, prepare_requests, scheduler_on
+from ..serving.networks import AnyServed, ServedNetwork, as_served, prepare_requests, requests_of_each, scheduler_on
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..traffic.exits import check_tried
@@ -37,15 +37,18 @@ class SweptNetwork:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPoint:
-    """A threshold for all exits of a network, and the figures of its requests, as in :class:`ThresholdPoint`."""
+    """A threshold for all exits of a network, and the figures of its requests, as in :class:`ThresholdPoint`.
+
+    A network without a request has no figures.
+    """
 
     name: str
     threshold: float | None  # from which a sample leaves; ``None`` if exits are as they are stated
-    exit_shares: list[float]  # of the requests that leave at each exit
-    accuracy: float | None  # ``None`` if it is not known which answers are right
-    mean_latency_s: float
-    p99_latency_s: float
-    violation_rate: float
+    exit_shares: list[float] | None = None  # of the requests that leave at each exit
+    accuracy: float | None = None  # ``None`` also if it is not known which answers are right
+    mean_latency_s: float | None = None
+    p99_latency_s: float | None = None
+    violation_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,9 @@ class ThresholdPoint:
     @property
     def exit_shares(self) -> list[float]:
         """The share of the requests that leave at each exit of the only network."""
-        return self._alone.exit_shares
+        shares = self._alone.exit_shares
+        assert shares is not None  # it has all requests
+        return shares
 
     @property
     def _alone(self) -> NetworkPoint:
@@ -167,7 +172,8 @@ def sweep_thresholds(
 ) -> Sweep:
     """Replay requests with one threshold after the other, of several networks with every combination.
 
-    Thresholds are tried of each network that has several exits, and confidences and answers, and that states none.
+    Thresholds are tried of each network that has a request, several exits, and confidences and answers, and that states
+    none.
 
     Parameters
     ----------
@@ -201,7 +207,11 @@ def sweep_thresholds(
     samples = [_samples_of(network, shared) for network in networks]
     served = [replace(network, samples=own) for network, own in zip(networks, samples, strict=True)]
     answers = [trace if own is None else own for own in samples]
-    tried = [_tried_of(network, own, thresholds) for network, own in zip(served, answers, strict=True)]
+    counts = requests_of_each(trace, networks, requests.seed)
+    tried = [
+        _tried_of(network, own, thresholds) if count else []
+        for network, own, count in zip(served, answers, counts, strict=True)
+    ]
     _check_count(tried, trace)
     given = replace(requests, samples=None)
     chosen: list[tuple[float | None, ...]] = list(product(*(own or (None,) for own in tried)))
@@ -211,18 +221,21 @@ def sweep_thresholds(
             network if level is None else replace(network, threshold=level)
             for network, level in zip(served, levels, strict=True)
         ]
-        runs.append(figures_of(simulate(there, prepare_requests(there, given, trace).with_each(), scheduler)))
+        runs.append(figures_of(simulate(there, prepare_requests(there, given, trace), scheduler)))
         if progress is not None:
             progress(done, len(chosen))
     swept = [
         SweptNetwork(network.name, own.measure.name if levels else None, [row.name for row in network.latency.exits])
         for network, own, levels in zip(served, answers, tried, strict=True)
     ]
-    return Sweep(scheduler.spec, len(trace), swept, _points(chosen, runs, requirements))
+    return Sweep(scheduler.spec, len(trace), swept, _points(networks, chosen, runs, requirements))
 
 
 def _points(
-    chosen: Sequence[tuple[float | None, ...]], runs: Sequence[Figures], requirements: Sequence[Requirement]
+    networks: Sequence[ServedNetwork],
+    chosen: Sequence[tuple[float | None, ...]],
+    runs: Sequence[Figures],
+    requirements: Sequence[Requirement],
 ) -> list[ThresholdPoint]:
     """The points of runs: whether each keeps the requirements, and no other that does beats it."""
     kept = np.ones(len(runs), dtype=bool)
@@ -242,22 +255,24 @@ def _points(
             pareto=bool(best[at]),
             kept=bool(kept[at]) if requirements else None,
             networks=[
-                NetworkPoint(
-                    name=name,
-                    threshold=level,
-                    accuracy=_accuracy(part),
-                    **_shown(part),
-                    exit_shares=[there.requests / part.requests for there in part.exits],
-                )
-                for name, part, level in zip(figures.networks or [""], _parts(figures), levels, strict=True)
+                _point_of(network.name, level, figures.networks.get(network.name) if network.name else figures.whole)
+                for network, level in zip(networks, levels, strict=True)
             ],
         )
         for at, (levels, figures, accuracy) in enumerate(zip(chosen, runs, accuracies, strict=True))
     ]
 
 
+def _point_of(name: str, threshold: float | None, part: Summary | None) -> NetworkPoint:
+    """The point of a network; without figures if it has no request."""
+    if part is None:
+        return NetworkPoint(name, threshold)
+    shares = [there.requests / part.requests for there in part.exits]
+    return NetworkPoint(name, threshold, shares, _accuracy(part), **_shown(part))
+
+
 def _parts(figures: Figures) -> list[Summary]:
-    """The figures of each network."""
+    """The figures of each network that has a request."""
     return list(figures.networks.values()) or [figures.whole]
 
 

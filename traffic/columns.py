@@ -34,6 +34,10 @@ class Number:
     high: float
     expected: str  # of its values, for faults
 
+    def hold(self, values: NDArray[Any]) -> bool:
+        """Whether no value is out of bounds, without a mask."""
+        return values.size == 0 or bool(self.low <= values.min() and values.max() <= self.high)
+
     def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of values that are out of bounds."""
         return np.asarray(~((values >= self.low) & (values <= self.high)), dtype=np.bool_)

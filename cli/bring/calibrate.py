@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Fit the constants of an engine to measured times.
 
-    Effective bandwidth, the share of the shorter of computing and moving that does
-    not overlap, and fixed times of a layer and of an inference. Networks that are
-    held out say how far its predictions are off.
+    The constants are the effective bandwidth, the share of the shorter of computing and moving
+    that does not overlap, and the fixed times of a layer and of an inference. Networks that are
+    held out say how far the predictions are off.
     """
     from ...dse.device.alternatives import nearer
     from ...dse.device.calibration import calibrate, read_measurements

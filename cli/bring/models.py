@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ...models.supernets.listing import Listing, SubNetSize
 
 FORMATS = ("auto", "onnx", "scalesim")
-FORMAT = "Format of FILE; auto: by how it ends (`fluidb docs import`)."
-AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."
+FORMAT = "Format of FILE; auto goes by its ending (`fluidb docs import`)."
+AT = "Candidates, as H13 or as layers, all if not given; or edgesp for exits at 1/2 and 3/4 of the work."
 COUNT = "SubNets to draw at random, instead of those in the file."
-NEAR = "Of those drawn (1000), the nearest to each size (7.6MB) or work (1.3GMAC)."
-HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp or none; else what fits."
+NEAR = "The drawn SubNets (of 1000) that are nearest to each size (7.6MB) or work (1.3GMAC)."
+HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp, none; else one that fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
 NetworkName = Annotated[str, argument("A network: a name, or a TOML file.", "NETWORK", **named(NETWORK))]
@@ -230,7 +230,7 @@ class AddedExits:
             raise typer.BadParameter("--head and --classes describe what --exits or --candidates adds; add one of them")
         if self.candidates and self.classes and not self.head:
             raise typer.BadParameter(
-                "--classes describes the --head of the candidates, which else is the network's own"
+                "--classes describes the --head of the candidates; without --head it is the network's own"
             )
         return {
             "exits": None if self.exits is None else Placement(_places(self.exits), self.head, self.classes),
@@ -313,7 +313,8 @@ def exits_(
 def check(network: NetworkName, as_json: AsJson = False) -> None:
     """Check a network file and list every fault in it.
 
-    Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
+    The command prints each fault with its key, and the exit code is 2. Without faults it prints
+    the file's facts.
     """
     from ...models import load_network
     from ...models.candidates import load_with_exits

@@ -50,7 +50,8 @@ def show_(platform: PlatformName, as_json: AsJson = False) -> None:
 def check(platform: PlatformName, as_json: AsJson = False) -> None:
     """Check a platform's file and list every fault in it.
 
-    Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
+    The command prints each fault with its key, and the exit code is 2. Without faults it prints
+    the file's facts.
     """
     from ...platforms import Platform, load_platform
 
@@ -134,7 +135,7 @@ def import_(
 @app.command()
 def sweep(
     output: Annotated[Path, written("The file to write.", "SWEEP.csv")],
-    repeats: Annotated[int, option("Runs of each; the quickest counts.", min=1, max=10_000)] = 10,
+    repeats: Annotated[int, option("Runs of each convolution; the quickest one counts.", min=1, max=10_000)] = 10,
     threads: Threads = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -164,8 +165,8 @@ def fit(
 ) -> None:
     """Fit a cluster device's speed to measured convolutions.
 
-    Least squares of FLOPs / rate + a fixed time of at least 0 (EdgeSP, Equation
-    2); the two numbers go into a cluster's file.
+    The speed is fitted by least squares, as FLOPs / rate + a fixed time of at least 0 (EdgeSP,
+    Equation 2). The two numbers go into a cluster's file.
     """
     from ...machine.fit import fit_device
     from ...plots.device_fit import draw_fit

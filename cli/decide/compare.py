@@ -36,11 +36,11 @@ def command(
 ) -> None:
     """Compare policies under the same traffic, or designs.
 
-    Each policy runs on the NPU that was searched for it, or on a latency table that
-    the scenario names. Prints each contender's figures as the mean over seeds with its
-    95 % interval, and the differences to the baseline, seed by seed. --force also
-    replaces another scenario's comparison in DIR; its runs stay. For designs, the command
-    prints what differs between them.
+    Each policy runs on the NPU that was searched for it, or on a latency table that the
+    scenario names. The command prints each contender's figures as the mean over seeds with its
+    95 % interval, and the differences to the baseline, seed by seed. --force also replaces
+    another scenario's comparison in DIR; its runs stay. For designs, the command prints what
+    differs between them.
     """
     from ...plots.comparison import draw_comparison
     from ...studies import comparison

@@ -163,10 +163,12 @@ def _swept(sweep: Sweep, origin: str) -> Iterator[str]:
 
 def _swept_networks(sweep: Sweep) -> Iterator[str]:
     about = {
-        network.name: "exits as they are stated"
+        network.name: "no request"
+        if served.violation_rate is None
+        else "exits as they are stated"
         if network.measure is None
         else f"each {network.measure} that was tried"
-        for network in sweep.networks
+        for network, served in zip(sweep.networks, sweep.points[0].networks, strict=True)
     }
     kept = _kept([point.kept for point in sweep.points], "combinations")
     rows = [_row(point) for point in sweep.points if point.pareto]
@@ -186,7 +188,8 @@ def _row(point: ThresholdPoint) -> dict[str, str]:
             row[network.name] = f"{network.threshold:g}"
         if network.accuracy is not None:
             row[f"{network.name} accuracy"] = percent(network.accuracy)
-        row[f"{network.name} violations"] = percent(network.violation_rate)
+        if network.violation_rate is not None:
+            row[f"{network.name} violations"] = percent(network.violation_rate)
     return row | {
         "accuracy": percent(point.accuracy),
         "mean latency": ms(point.mean_latency_s),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...tables.exit_plan import StepRecord
     from ...traffic.measures import Measure
 
-GUARD = "Protects the precision on other samples: bound (95 % confidence), a higher one to keep, e.g. 99.5%, or none."
+GUARD = "Protection of the precision on other samples: bound (95 % confidence), a higher one, e.g. 99.5%, or none."
 TARGET = "A device, a folder with times of the network with all its candidates, or measured times of all stages."
 
 

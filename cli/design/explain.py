@@ -22,15 +22,15 @@ def command(
 ) -> None:
     """Explain the time of a design or of a partition.
 
-    For every layer and batch size: MACs, padding, waiting for memory; the chosen
-    k and B_R and the next best; the loss under one fixed configuration; the
-    designs that came next. --plot draws roofline, causes and utilisation.
-    `fluidb docs npu` reads an example. For SubGraphs: the layers of a SubNet with
-    and without what is resident (`fluidb docs sushi`).
+    For a design, the command prints for every layer and batch size the MACs, the padding and
+    the waiting for memory; the chosen k and B_R and the next best; the loss under one fixed
+    configuration; and the designs that came next. --plot draws roofline, causes and
+    utilisation. `fluidb docs npu` reads an example. For SubGraphs, it prints the layers of a
+    SubNet with and without what is resident (`fluidb docs sushi`).
 
-    For a partition over a cluster: the rows of each block by device, rows that are
-    computed twice, waiting times, bytes on each link (`fluidb docs edgesp`).
-    --plot draws rows by device over the depth.
+    For a partition over a cluster, it prints the rows of each block by device, the rows that
+    are computed twice, waiting times, and the bytes on each link (`fluidb docs edgesp`). --plot
+    draws rows by device over the depth.
     """
     from ...tables.latency import DESIGN_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 

@@ -30,5 +30,5 @@ def command(
 
     files = write_hardware(directory, output, integers=integers, replace=force)
     record = {"output": output, "files": files}
-    then = f"; next: how to simulate and instantiate it stands in {output / 'README.md'}"
+    then = f"; next: {output / 'README.md'} says how to simulate and instantiate it"
     show(as_json, "fluidb.hardware-output/2", record, [facts(("file", str(file)) for file in files)], output, then)

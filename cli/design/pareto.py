@@ -31,8 +31,8 @@ def command(
 ) -> None:
     """Find the designs that no other beats with fewer resources.
 
-    Prints the least resources of designs that reach a share of the best; --json has
-    the whole front.
+    The command prints the least resources of designs that reach a share of the best objective;
+    --json has the whole front.
     """
     from ...dse.npu.pareto import find_front
     from ...plots.pareto import draw_front

@@ -30,9 +30,9 @@ def command(
 ) -> None:
     """Find how much faster a cluster is when it pipelines images.
 
-    While one image is on the links, another one is on the processors. Lists
-    schedules: the more images a second, the longer each of them takes. The first
-    that is within --latency is written (`fluidb docs edgesp`).
+    While one image is on the links, another one is on the processors. The command lists
+    schedules: with more images a second, each image takes longer. It writes the first schedule
+    that is within --latency (`fluidb docs edgesp`).
     """
     from ...dse.partition.pipeline import pipeline_partition
 

@@ -35,9 +35,9 @@ def command(
 ) -> None:
     """Measure a network on this machine, stage by stage.
 
-    The network is cut at its exits. Its stages run at every batch size in random
-    order, in place: through the runner of `fluidb serve-real` (`fluidb docs
-    real-device`). Needs the extras onnx and runtime.
+    The network is cut at its exits. The runner of `fluidb serve-real` runs its stages at every
+    batch size, in random order (`fluidb docs real-device`). The command needs the extras onnx
+    and runtime.
     """
     from ...machine.measurement import NOISY, check_measured_folder, measure, write_measurement
     from ...machine.network import RealNetwork

@@ -90,10 +90,10 @@ def command(
 ) -> None:
     """Serve requests on this machine, in real time.
 
-    The network of `fluidb measure` runs under the policy as in the simulator:
-    real batches, real answers, exits by real confidences. Ctrl-C stops after the
-    run that is on the device, and keeps what was served. A file of several networks
-    takes a model for each, in its order: a.onnx,b.onnx.
+    The network of `fluidb measure` runs under the policy as in the simulator, with real
+    batches, real answers, and exits by real confidences. Ctrl-C stops after the run that is on
+    the device, and keeps what was served. A file of several networks takes a model for each, in
+    its order: a.onnx,b.onnx.
     """
     from ...formats import InputError
     from ...machine.measurement import MEASURED_FILES

@@ -27,9 +27,9 @@ def command(
 ) -> None:
     """Show a page of the documentation.
 
-    Help and messages name the pages, e.g. `fluidb docs policies`. To a terminal a page is printed laid out, elsewhere
-    as the Markdown that it is. `fluidb docs fluidb.serve-sim-output/1` prints the JSON Schema of what `fluidb
-    serve-sim --json` prints.
+    Help and messages name the pages, e.g. `fluidb docs policies`. On a terminal the page is
+    laid out; elsewhere it is printed as Markdown. `fluidb docs fluidb.serve-sim-output/1`
+    prints the JSON Schema of what `fluidb serve-sim --json` prints.
     """
     from ...formats import InputError, did_you_mean
 

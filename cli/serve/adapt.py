@@ -103,8 +103,8 @@ def _text(adapted: AdaptationResult, policy: str, mean_latency_s: float) -> Iter
             "requests": f"{len(adapted.arrival_s):,}",
             "average latency": f"{ms(mean_latency_s)}, with {ms(whole.average_s)} in a batch",
             "last of a batch": f"{ms(whole.tail_s)} after its start, on average",
-            "precision": f"{percent(whole.precision)} of that without exits, {percent(adapted.plan.precision)} to keep",
-            "slow batches": f"{percent(whole.slow_share)}, at most {percent(adapted.plan.slow)}, or "
+            "precision": f"{percent(whole.precision)} of the network's; {percent(adapted.plan.precision)} must be kept",
+            "slow batches": f"{percent(whole.slow_share)}; at most {percent(adapted.plan.slow)} are allowed, or "
             f"{percent(whole.slow_allowed)} of batches of these sizes",
             "changes": f"{len(changes)}",
         }

@@ -64,9 +64,9 @@ def generate(
 ) -> None:
     """Draw answers from a model of samples of different difficulty.
 
-    For a network without measured answers. The parameters of the model were
-    calibrated by figures of the PAME paper (`fluidb docs exits`); the number of
-    classes is the one of the network's heads.
+    Use this for a network without measured answers. The parameters of the model were calibrated
+    by figures of the PAME paper (`fluidb docs exits`). The network's heads state the number of
+    classes.
     """
     from ...formats import InputError, check_free
     from ...studies.answers import draw_log, find_exits

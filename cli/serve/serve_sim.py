@@ -135,7 +135,7 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
     variances = {"depth": summary.depth_variance, "width": summary.width_variance}
     spread = ", ".join(f"{value:,.4g} of {name}" for name, value in variances.items() if value is not None)
     sure = bounds(summary.violation_interval, summary.more_requests_needed, "share")
-    counted = "all waiting from the beginning" if waiting else f"worth {worth:,} independent ones"
+    counted = "all waiting from the beginning" if waiting else f"as informative as {worth:,} independent ones"
     about = {
         "policy": f"{served.policy}, exits from {served.replay.traffic.origin}",
         "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, {counted}",
@@ -149,7 +149,7 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "average latency": f"{ms(summary.mean_latency_s)}, with {ms(summary.mean_wait_s)} in the queue",
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
         "95 % interval": "none, as this is one observation; `fluidb compare` repeats it" if waiting else sure,
-        "any scheduler": None
+        "unavoidable": None
         if unavoidable is None
         else f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
         **_answers(served),
@@ -182,7 +182,7 @@ def _answers(served: ServeResult) -> dict[str, str | None]:
         "accuracy": None if summary.accuracy is None else percent(summary.accuracy),
         "accuracy of all": None
         if lost is None or lost.accuracy_of_all is None
-        else f"{percent(lost.accuracy_of_all)}, {'a drop' if refused is None else 'a drop or refusal'} being wrong",
+        else f"{percent(lost.accuracy_of_all)}, where {'a drop' if refused is None else 'a drop or refusal'} is wrong",
     }
 
 

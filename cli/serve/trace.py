@@ -99,7 +99,8 @@ def mmpp(
 ) -> None:
     """Write a trace of a two-state MMPP: bursts that last.
 
-    A Markov-modulated Poisson process: a quiet and a busy state alternate, each of a random duration.
+    In a Markov-modulated Poisson process a quiet and a busy state alternate, each for a random
+    duration.
     """
     quiet_s, burst_s = duration(quiet_dwell, "quiet_dwell"), duration(burst_dwell, "burst_dwell")
     drawn.draw("mmpp", quiet_rate, burst_rate, quiet_s, burst_s)
@@ -115,7 +116,7 @@ def cameras(
 ) -> None:
     """Write a trace of the frames of periodic cameras.
 
-    A request is a frame that arrives, of any camera.
+    Each frame that arrives, of any camera, is a request.
     """
     drawn.draw("cameras", number, fps, jitter_s=duration(jitter, "jitter") or 0.0, drop=drop)
 
@@ -133,7 +134,8 @@ def daily(
 def offline(count: Annotated[int, option("Requests.")], made: TraceOutput) -> None:
     """Write a trace in which all requests wait at time 0.
 
-    MLPerf's Offline scenario: what counts is how soon all have returned.
+    This is MLPerf's Offline scenario: the figure that counts is the time until all have
+    returned.
     """
     from ...traffic import offline
 
@@ -179,7 +181,7 @@ def add(
 ) -> None:
     """Write a trace with columns that are drawn.
 
-    Each column is drawn independently of all else that is drawn with the seed.
+    Each column is drawn independently of all other draws with the seed.
     """
     from ...formats import InputError
     from ...traffic import read_trace

@@ -60,7 +60,7 @@ class Evaluator:
             self.work = self.work._replace(repeats=repeats, memory_words=words)
         elif len(options.launches) != len(network.exits):
             raise InputError(
-                f"launches: expected {len(network.exits)} stages, those of {network.name}, "
+                f"launches: expected the {len(network.exits)} stages of {network.name}, "
                 f"found {len(options.launches)}; take the results of a simulation of this network"
             )
 

@@ -32,7 +32,7 @@ class PolicyReplay:
     policies: list[str]  # under all of them every request fares the same
     replay: Replay
     summary: Summary
-    networks: dict[str, Summary]  # the figures of each network that has a name
+    networks: dict[str, Summary]  # the figures of each network that has a name and a request
     opening: Replay  # the first moments again, with every run recorded
     verdicts: list[RequirementVerdict] = field(default_factory=list)  # on the report's requirements
 
@@ -46,6 +46,11 @@ class PolicyReplay:
         """Name of the row of tables and pictures."""
         return ", ".join(self.policies)
 
+    def _record_of(self, name: str) -> dict[str, Any]:
+        """Figures of a network; one without a request has none."""
+        own = self.networks.get(name)
+        return {"name": name, **({"requests": 0} if own is None else own.record())}
+
     def record(self, best: PolicyReplay) -> list[dict[str, Any]]:
         """Content of ``--json`` for each of the policies."""
         return [
@@ -54,11 +59,7 @@ class PolicyReplay:
                 "same_as": None if policy == self.policies[0] else self.policies[0],
                 "exits_from": self.replay.traffic.origin,
                 **self.summary.record(),
-                **(
-                    {"networks": [{"name": k, **own.record()} for k, own in self.networks.items()]}
-                    if self.networks
-                    else {}
-                ),
+                **({"networks": [self._record_of(name) for name in self.replay.names]} if self.networks else {}),
                 **({"requirements": self.verdicts} if self.verdicts else {}),
                 "differences": None if self is best else differences(self.replay, best.replay),
             }
@@ -196,7 +197,7 @@ def make_report(
     if requests is not None:
         trace = requests.read()
         for shown in report.designs:
-            traffic = prepare_requests(shown.networks, requests, trace).with_each()
+            traffic = prepare_requests(shown.networks, requests, trace)
             schedulers = [scheduler_on(shown.networks, policy) for policy in policies]
             shown.served.extend(serve(shown.networks, traffic, schedulers, requirements))
     return report
@@ -232,7 +233,7 @@ def serve(
         # no policy sees the future, so a replay that stops early begins like the whole one
         passes_s = OPENING_PASSES * max(float(use.table.pass_s()[0, 1]) for use in replay.uses)
         opening_s = float(replay.traffic.trace.arrival_s[0]) + passes_s
-        first_s = max(float(part.traffic.trace.arrival_s[0]) for part in replay.by_network)
+        first_s = max(float(part.traffic.trace.arrival_s[0]) for part in replay.by_network if len(part.traffic))
         opening_s = max(opening_s, math.nextafter(first_s, math.inf))  # one request of each must have arrived
         opening = simulate(networks, traffic, policy, until_s=opening_s, record=True)
         verdicts = judge_all(requirements, figures)

@@ -377,7 +377,11 @@ def _exits(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Eleme
 def _by_network(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
     title, points, rows = "By network", [], []
     for index, replayed in enumerate(served):
-        for network, summary in replayed.networks.items():
+        for network in replayed.replay.names:
+            summary = replayed.networks.get(network)
+            if summary is None:
+                rows.append((f"{network}, {replayed.policy}", ["0", *[""] * 6]))
+                continue
             name, rate = f"{network}, {replayed.policy}", f"{100 * summary.violation_rate:.2f}"
             points.append(ChartPoint(name, summary.violation_rate, f"{rate} % of {summary.requests:,}", series=index))
             times = (summary.mean_latency_s, summary.percentile("p99").latency_s)

@@ -178,9 +178,7 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_ma
     del b_max  # requests are served one by one
     faults = []
     if settings[GRAPH] == CLAIRVOYANT and math.isinf(trace.arrival_s[-1]):
-        faults.append(
-            "graph=clairvoyant: expected arrivals that are known beforehand, found those of clients that wait"
-        )
+        faults.append("graph=clairvoyant: expected arrivals that are known beforehand, found clients that wait")
     subnets, states = table.subnets or [], table.states or []
     for name, place, held in (("graph", GRAPH, states), ("subnet", SUBNET, subnets)):
         if settings[place] >= max(1, len(held)):
@@ -194,7 +192,7 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_ma
             f"{unknown[0]}{rest}; state it, or serve one SubNet with sushi:subnet=N"
         )
     if settings[MODE] == ACCURACY and not subnets:
-        faults.append("latency table: expected SubNets, of which mode=accuracy chooses one, found none")
+        faults.append("latency table: expected SubNets for mode=accuracy to choose from, found none")
     elif settings[MODE] == ACCURACY and trace.min_accuracy is None:
         faults.append(
             f"{trace.source or 'trace'}: expected the column min_accuracy, which mode=accuracy keeps to, found none; "

@@ -1085,3 +1085,10 @@ def test_a_table_folds_at_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert render.table(headers, rows) == whole
     monkeypatch.setenv("COLUMNS", "3")  # a column is never split
     assert render.table(headers, rows).count("name") == 3
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"), [(1.2346e-5, "0.01235 mJ"), (4.2424, "4,242 mJ"), (9.9999, "10,000 mJ"), (42.424, "42,424 mJ")]
+)
+def test_energies_are_shown_without_an_exponent(joules: float, text: str) -> None:
+    assert render.quantity(joules, "J") == text

@@ -235,6 +235,19 @@ def test_networks_side_by_side_answer_as_each_alone(made):
         serve_real(network, networks, requests, "fluid")
 
 
+def test_a_network_without_a_request_is_served_here_too(made):
+    network, found, _ = made
+    networks = [
+        ServedNetwork(name=name, table=found.table, slo_s=0.05, threshold=0.5, share=share)
+        for name, share in (("idle", 0), ("busy", 1))
+    ]
+    done = serve_real([network, network], networks, Requests(trace=offline(70)), "fluid:between=edf")
+    assert (done.answers_wrong, done.outcome.failure) == (0, "")
+    assert [own.name for own in done.served.networks] == ["busy"]
+    assert done.served.summary.requests == 70
+    assert np.isfinite(done.served.replay.finish_s).all()
+
+
 def test_a_stop_and_a_stage_that_raises_keep_what_was_served(made, monkeypatch):
     network, found, _ = made
     stop, requests = Event(), Requests(trace=poisson(50.0, 10_000, 1), slo_s=0.05)
@@ -293,10 +306,10 @@ def test_faults(made, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="at most 20,000 requests/s, which is as fast as the clock"):
         serve_real(network, found.table, fast, "fluid")
     strange = found.table.model_copy(update={"network": "another"})
-    with pytest.raises(InputError, match="found that of another with e1, e2, e3; measure this network"):
+    with pytest.raises(InputError, match="found the table of another with e1, e2, e3; measure this network"):
         serve_real(network, strange, fast, "fluid")
     shallow = strange.model_copy(update={"exits": strange.exits[-1:]})
-    with pytest.raises(InputError, match="found that of another with e3; measure this network"):
+    with pytest.raises(InputError, match="found the table of another with e3; measure this network"):
         serve_real(network, shallow, fast, "fluid")
     for b_max, repeats in ((0, 20), (8, 1)):
         with pytest.raises(InputError, match="expected"):

@@ -848,6 +848,22 @@ def test_several_networks_have_figures_of_each(fluidb: Run, tmp_path: Path, tiny
     assert "nan" not in page.text
 
 
+def test_a_network_without_a_request_has_a_row_without_figures(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    (tmp_path / "tiny").symlink_to(tiny_design)
+    (tmp_path / "networks.toml").write_text((DATA / "networks.toml").read_text().replace('samples = "s.csv"\n', ""))
+    rows = "".join(f"{k},{k / 8000},people\n" for k in range(500))
+    (tmp_path / "t.csv").write_text(f"request_id,arrival_s,network\n{rows}")
+    asked = ["--policy", "fluid", "--policy", "serial", "--json"]
+    done = fluidb("report", "networks.toml", "--trace", "t.csv", "-o", "r.html", *asked)
+    for policy in json.loads(done.stdout)["designs"][0]["policies"]:
+        people, goods = policy["networks"]
+        assert (people["name"], people["requests"]) == ("people", 500)
+        assert goods == {"name": "goods", "requests": 0}
+    cells = re.findall(r">goods, [^<]*</bdi></th>(.*?)</tr>", (tmp_path / "r.html").read_text(), re.DOTALL)
+    assert cells
+    assert set(cells) == {"<td>0</td>" + 6 * "<td></td>"}
+
+
 def test_clients_send_other_requests_under_each_policy(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
     (tmp_path / "tiny").symlink_to(tiny_design)
     asked = ["report", "tiny", "--slo", "400us", "--clients", 5, "--think", "exponential:100us", "--count", 500]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cache
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from builders import scheduler_named, scheduler_of, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
-from fluidb.serving import POLICIES, find_policy, simulate
+from fluidb.serving import POLICIES, find_policy, play, simulate
+from fluidb.serving.event_loop import run_events
 from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,6 +75,27 @@ def test_compiled_and_plain_python_agree(workload, policy):
     fast, slow = (simulate(table, traffic_of(trace, exits), which) for which in (scheduler, plain))
     assert np.array_equal(fast.finish_s, slow.finish_s)
     assert fast.scheduler_calls == slow.scheduler_calls
+
+
+@settings(max_examples=30)
+@given(workloads(), st.sampled_from(sorted(POLICIES)))
+def test_a_lane_alone_is_one_of_several(workload, policy):
+    """What is compiled away where no lane is beside another changes nothing."""
+    table, trace, exits = workload
+    scheduler = replace(scheduler_named(policy, 0.25), debug=True)
+    alone = simulate(table, traffic_of(trace, exits), scheduler, record=True)
+
+    def on_lanes(*arguments: Any) -> Any:
+        loop: Any = run_events
+        return loop(*arguments[:-1], 1)
+
+    with patch.object(play, "run_events", on_lanes):
+        several = simulate(table, traffic_of(trace, exits), scheduler, record=True)
+    assert several.overhead_s == alone.overhead_s
+    assert several.runs is not None
+    assert alone.runs is not None
+    for one, other in zip(astuple(several.runs), astuple(alone.runs), strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_an_arrival_at_the_instant_of_a_decision_is_seen():

@@ -105,5 +105,5 @@ def test_a_rate_says_how_sure_it_is() -> None:
         assert np.mean([rate.together for rate in rates if rate]) == pytest.approx(together, rel=0.2)
         logs = [math.log(rate.per_s) for rate in rates if rate]
         assert np.std(logs) == pytest.approx(math.sqrt(together / 32_000), rel=0.4)
-    assert rate_of(arrived, np.full(4000, 8.0)) == Rate(1.0, 1.0, pytest.approx(1 / math.sqrt(32_000)))
+    assert rate_of(arrived, np.full(4000, 8.0)) == pytest.approx((1.0, 1.0, 1 / math.sqrt(32_000)))
     assert rate_of(arrived, np.zeros(4000)) is None

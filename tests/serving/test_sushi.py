@@ -134,7 +134,7 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
         ),
         (
             "sushi:mode=accuracy", {"subnets": None, "states": None, "reuse": None},
-            "latency table: expected SubNets, of which mode=accuracy chooses one, found none",
+            "latency table: expected SubNets for mode=accuracy to choose from, found none",
         ),
         (
             "sushi:distance=l2", {"reuse": None},

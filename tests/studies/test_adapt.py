@@ -139,9 +139,9 @@ def test_other_hardware_may_stop_at_the_batch_of_the_plan(folder: Path, tmp_path
         (["--slo", "1s", "--from", "1s"], "--from: expected a time, and samples or"),
         (
             ["--slo", "1s", "--from", "2s", "--until", "1s", "--then-samples", "harder.npz"],
-            "--until: expected a time after that of from, found 1 s",
+            "--until: expected a time after the time of from, found 1 s",
         ),
-        (["--slo", "1s", "--until", "1s"], "--until: expected a time after that of from, found 1 s"),
+        (["--slo", "1s", "--until", "1s"], "--until: expected a time after the time of from, found 1 s"),
         (
             ["--slo", "1s", "--then-times", "plan101/inference_time.json"],
             "--from: expected a time, and samples or",

@@ -102,3 +102,17 @@ def test_the_command_takes_a_file_of_networks(fluidb: Run, tmp_path: Path, tiny_
     assert "violation_rate[people]" in fluidb(*asked, "--clients", "1..4").stdout
     (line,) = lines(fluidb(*asked, "--width", "shares:1=1"))
     assert line.startswith("fluidb: --width: expected a table with widths, or steps that follow from them")
+
+
+def test_a_network_without_a_share_has_no_request_and_the_others_their_capacity() -> None:
+    asked, given = [parse_requirement("p90 <= 300 ms")], CapacityOptions(seeds=2, count=400, max_requests=800)
+    alone = find_capacity([ServedNetwork(name="a", table=TABLE, slo_s=0.3)], "fluid", asked, given)
+    networks = [
+        ServedNetwork(name=name, table=TABLE, slo_s=0.3, share=share) for name, share in zip("ab", (1, 0), strict=True)
+    ]
+    found = find_capacity(networks, "fluid", asked, given)
+    assert found.saturation_per_s == alone.saturation_per_s
+    assert len(found.probes) > 1
+    required = [parse_requirement("busy_share[b] <= 90 %", networks=NAMES)]
+    with pytest.raises(InputError, match='network: expected a request of "b", of which a figure is required, found no'):
+        find_capacity(networks, "fluid", required, given)

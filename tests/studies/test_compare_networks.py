@@ -151,3 +151,18 @@ def test_bad_input_is_one_line(fluidb: Run, folder: Path, case: str) -> None:
 def test_other_studies_serve_one_network(fluidb: Run, folder: Path) -> None:
     (line,) = lines(fluidb("thresholds", "networks.toml", "--target", "1s", "--samples", "s.csv"))
     assert line.endswith("are served by serve-sim, compare, capacity, thresholds, report and serve-real")
+
+
+def test_a_network_without_a_request_has_no_figures(fluidb: Run, folder: Path) -> None:
+    """All others fare as in `serve-sim`, which serves it, too."""
+    rows = "".join(f"{k},{k / 8000},people\n" for k in range(400))
+    (folder / "people.csv").write_text(f"request_id,arrival_s,network\n{rows}")
+    edit(folder / "mine.toml", "rates = [8000.0]", 'trace = "people.csv"')
+    edit(folder / "mine.toml", "requests = 400\n", "")
+    (point,) = json.loads(fluidb("compare", "mine.toml", "--json").stdout)["points"]
+    alone = json.loads(fluidb("serve-sim", "networks.toml", "--trace", "people.csv", "--seed", 2, "--json").stdout)
+    metrics = point["contenders"][0]["metrics"]
+    assert metrics["mean_latency_s"]["seeds"]["2"] == alone["mean_latency_s"]
+    assert metrics["mean_latency_s[people]"]["seeds"]["2"] == alone["networks"][0]["mean_latency_s"]
+    assert not [key for key in metrics if "goods" in key]
+    assert "goods" not in fluidb("compare", "mine.toml").stdout

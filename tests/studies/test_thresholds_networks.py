@@ -258,3 +258,30 @@ def test_requirements_of_one_network(fluidb: Run, tmp_path: Path, tiny_design: P
     assert "requirements kept  by 2 of 3 thresholds" in fluidb(*asked, "--require", "accuracy >= 50 %").stdout
     with pytest.raises(InputError, match="here one network is served"):
         parse_requirement("p99[x] <= 1 s")
+
+
+def test_a_network_without_a_request_tries_no_threshold_and_has_no_figures(
+    fluidb: Run, tmp_path: Path, tiny_design: Path
+) -> None:
+    """The points are those of the other network alone."""
+    (tmp_path / "tiny").symlink_to(tiny_design)
+    text = (DATA / "networks.toml").read_text().replace("weight = 2", 'weight = 2\nsamples = "s.csv"')
+    (tmp_path / "networks.toml").write_text(text)
+    (tmp_path / "s.csv").write_text(
+        "confidence_1,confidence_2,correct_1,correct_2,correct_3\n.9,.9,1,1,1\n.6,.8,0,1,1\n"
+    )
+    rows = "".join(f"{k},{k / 8000},people\n" for k in range(300))
+    (tmp_path / "t.csv").write_text(f"request_id,arrival_s,network\n{rows}")
+    sweep = ["thresholds", "networks.toml", "--trace", "t.csv"]
+    found = json.loads(fluidb(*sweep, "--json").stdout)
+    assert [own["measure"] for own in found["networks"]] == ["confidence", None]
+    assert len(found["points"]) == 10
+    for point in found["points"]:
+        people, goods = point["networks"]
+        assert people["threshold"] is not None
+        assert people["mean_latency_s"] == point["mean_latency_s"]
+        assert goods.pop("name") == "goods"
+        assert set(goods.values()) == {None}
+    text = fluidb(*sweep).stdout
+    assert "goods     no request" in text
+    assert "goods violations" not in text

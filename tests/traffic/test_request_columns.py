@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,9 +11,14 @@ from builders import Run, lines, table_of
 from fluidb.formats import InputError, write_table
 from fluidb.traffic import poisson, prepare, read_trace, write_trace
 from fluidb.traffic.additions import add_columns, parse_columns
-from fluidb.traffic.request_columns import REQUEST_COLUMNS, parse_slo
+from fluidb.traffic.request_columns import ACCURACY, REQUEST_COLUMNS, parse_slo
 
 parse_accuracies = next(column.read for column in REQUEST_COLUMNS if column.key == "min_accuracy")
+
+
+@pytest.mark.parametrize("values", [[], [0.0, 1.0], [0.5, -0.1], [1.1, 0.5], [0.5, math.nan], [math.inf], [math.nan]])
+def test_numbers_hold_what_is_not_outside(values):
+    assert ACCURACY.hold(np.array(values)) == (not ACCURACY.outside(np.array(values)).any())
 
 
 def test_each_distribution_stays_within_its_values():

@@ -109,7 +109,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
     peak = 2e-9 * design.peak_macs_per_s
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
-    rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
+    rest = f"{evaluated:,}; {ruled_out:,} more are ruled out by a bound" if ruled_out else f"all {evaluated:,}"
     taken, luts = board_use_of(design, fbcb), f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
     lines = {
         "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
