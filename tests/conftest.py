@@ -26,6 +26,16 @@ settings.register_profile(
 )
 settings.load_profile("fluidb")
 
+LONGEST = {
+    "test_docs.py",
+    "test_engine.py",
+    "test_plan.py",
+    "test_program.py",
+    "test_reproduce.py",
+    "test_synthesis.py",
+}
+"""Files of a minute and more."""
+
 
 @pytest.fixture
 def fluidb(tmp_path: Path) -> Run:
@@ -54,6 +64,11 @@ def tiny_design(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = call_fluidb(*arguments, cwd=folder.parent)
         assert done.returncode == 0, done.stderr
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, as a worker runs a file whole: at the end no other waits for one."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

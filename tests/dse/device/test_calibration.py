@@ -14,7 +14,6 @@ from fluidb.dse.device.calibration import (
     CONSTANTS,
     Bound,
     Measurement,
-    _within,
     calibrate,
     read_measurements,
 )
@@ -111,29 +110,6 @@ def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], 
             tried.append([value * (factor if at == place else 1) for at, value in enumerate(best)])
             tried[-1][1] = min(tried[-1][1], 1.0)
     assert all(loss(constants) >= least * (1 - 2e-2) - 1e-3 for constants in tried)
-
-
-SHARES = st.lists(  # of 1/64, as SciPy divides by what is nearly 0
-    st.tuples(*(st.integers(0, most).map(lambda n: n / 64) for most in (96, 64, 64, 64, 64))), min_size=1, max_size=6
-)
-
-
-@settings(max_examples=60)
-@given(SHARES, st.lists(st.booleans(), min_size=3, max_size=3))
-def test_the_linear_part_is_the_best_within_bounds(rows: list[tuple[float, ...]], kept: list[bool]) -> None:
-    """Beside a bandwidth and with weights, against SciPy's bounded least squares."""
-    lsq_linear = pytest.importorskip("scipy.optimize", reason="needs SciPy: pip install --group exporters").lsq_linear
-    table, stated = np.array(rows), np.array([0.5, 0.1, 0.2])
-    columns, left, weights = table[:, 1:4], 1 - table[:, 0], table[:, 4] + 1 / 64
-    constants = _within(columns, left, weights, stated, np.array(kept))
-    high = np.where(kept, stated + 1e-12, [1.0, np.inf, np.inf])
-    bounds = np.where(kept, stated, 0.0), high
-    roots = np.sqrt(weights)
-    best = lsq_linear(roots[:, None] * columns, roots * left, bounds, method="bvls")
-    assert weights @ np.square(columns @ constants - left) <= 2 * best.cost + 1e-6
-    assert (constants >= 0).all()
-    assert constants[0] <= 1
-    assert (constants == stated)[kept].all()
 
 
 @pytest.mark.parametrize("times", [10.0, 0.1])

@@ -61,8 +61,9 @@ JOBS = int(os.environ.get("FLUIDB_ENGINE_JOBS", "250"))
 
 PIXELS = Design(24, 2, 3, 4, 2, 2)
 THIRD, FOUR, MORE = Design(64, 4, 6, 8, 4), Design(52, 3, 5, 8, 2, 4), Design(38, 2, 2, 2, 1, 4)
-WIDE = [THIRD, FOUR, MORE] if "FLUIDB_ENGINE_JOBS" in os.environ else []
-DESIGNS = [Design(48, 3, 5, 4, 8), Design(32, 5, 4, 16, 2), PIXELS, *WIDE]
+BROAD = Design(32, 5, 4, 16, 2)
+WIDE = [BROAD, THIRD, FOUR, MORE] if "FLUIDB_ENGINE_JOBS" in os.environ else []
+DESIGNS = [Design(48, 3, 5, 4, 8), Design(32, 3, 2, 8, 2), PIXELS, *WIDE]
 
 
 def samples_side_by_side(C: int, T_C: int, B_P: int) -> int:
@@ -259,7 +260,7 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
     assert simulate(build(sizes, tmp_path, optimise="-O0"), sizes, found, tmp_path) == []
 
 
-@pytest.mark.parametrize("design", [*DESIGNS[:2], THIRD, Design(16, 2, 1, 2, 2), PIXELS, FOUR, MORE], ids=str)
+@pytest.mark.parametrize("design", [*DESIGNS[:2], BROAD, THIRD, Design(16, 2, 1, 2, 2), PIXELS, FOUR, MORE], ids=str)
 def test_verilator_finds_nothing_to_warn_of(design: Design, tmp_path: Path) -> None:
     write_package(design, tmp_path)
     lint = [tool("verilator"), "--lint-only", "-Wall", "--top-module", "engine", "engine_pkg.sv"]
