@@ -218,7 +218,7 @@ def brute_force_over_p99(every: list[Ran]) -> list[Ran]:
     return front
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "12"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "6"))))
 @pytest.mark.parametrize("minimised", ["dsps", "energy"])
 def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In waves of two designs, so that those behind a plan on the front are left out."""
@@ -241,7 +241,7 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     assert (found.nearest is None) == bool(found.front)
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "4"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "2"))))
 def test_the_front_over_the_percentile_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_search, "WAVE", 2)
     rate = 0.02 if seed % 2 else 1.0  # nearly each request is alone: percentiles are near the least that proofs allow
