@@ -114,5 +114,7 @@ def test_a_network_without_a_share_has_no_request_and_the_others_their_capacity(
     assert found.saturation_per_s == alone.saturation_per_s
     assert len(found.probes) > 1
     required = [parse_requirement("busy_share[b] <= 90 %", networks=NAMES)]
-    with pytest.raises(InputError, match='network: expected a request of "b", as one of its figures is required, found no'):
+    with pytest.raises(
+        InputError, match='network: expected a request of "b", as one of its figures is required, found no'
+    ):
         find_capacity(networks, "fluid", required, given)
