@@ -29,26 +29,26 @@ SHARED = "weights"
 """The part of an element that the elements of all pixels share."""
 
 LUTS: dict[str, tuple[float, ...]] = {
-    "elements": (0.101, 0.779, 0.751),
-    "weights": (1.160, 36.267, 1.601, 20.879),
-    "sums": (313.111, 0.106),
-    "inputs": (0.927, 0.219, 1.037, 89.147),
-    "outputs": (0.880, 215.173),
-    "loader": (1248.762, 46.972),
-    "control": (3483.682, 60.381, 117.436),
+    "elements": (0.108, 0.776, 0.747),
+    "weights": (1.163, 44.073, 1.572, 17.595),
+    "sums": (312.111, 0.106),
+    "inputs": (1.049, 0.234, 1.272, 68.643),
+    "outputs": (0.881, 213.762),
+    "loader": (1237.164, 46.082),
+    "control": (3476.074, 58.543, 131.527),
     "fbe": (0.669,),
     "top": (105.420,),
 }
 """Look-up tables of three inputs or more, for each feature of a part (:func:`features`, :func:`features_beyond`)."""
 
 UNPAIRED: dict[str, tuple[float, ...]] = {
-    "elements": (1.297, -0.571, -0.139),
-    "weights": (-0.948, -8.739, -0.220, 12.109),
-    "sums": (33.577, 0.570),
-    "inputs": (1.887, 0.055, -0.017, -77.681),
-    "outputs": (-0.423, -291.107),
-    "loader": (473.492, 76.879),
-    "control": (-398.010, 59.925, 20.946),
+    "elements": (1.363, -0.565, -0.130),
+    "weights": (-0.911, -12.291, -0.289, 14.716),
+    "sums": (33.466, 1.464),
+    "inputs": (1.309, 0.210, -0.648, -23.450),
+    "outputs": (-0.424, -289.345),
+    "loader": (521.836, 73.401),
+    "control": (-341.197, 57.788, -2.378),
     "fbe": (0.079,),
     "top": (514.623,),
 }
@@ -123,21 +123,21 @@ def _levels(T_P: Values) -> tuple[Values, Values]:
     return sums[at], adders[at]
 
 
-def _sizes(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> tuple[Values, ...]:
+def _sizes(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> tuple[Values, ...]:
     """Words of a beat, T_R, T_P, T_C, V, and samples side by side as numbers."""
-    T_R, T_P, T_C, V = np.asarray(tiles, np.float64)
+    T_R, T_P, T_C, V, _ = np.asarray(tiles, np.float64)
     return np.asarray(words, np.float64), T_R, T_P, T_C, V, np.asarray(samples, np.float64)
 
 
-def features(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Values]]:
+def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Values]]:
     """What the look-up tables of each kind of parts grow with: those of one element, and of all other parts.
 
     Parameters
     ----------
-    words : int
-        Words of a beat, a power of two.
+    words : int or array
+        Words of a beat of each design's port, a power of two.
     tiles : array or Tile
-        Designs; V is a power of two. Shapes: (4, ...).
+        Designs; V is a power of two. Shapes: (5, ...).
     samples : int or array
         Most samples side by side in a tile of columns, a power of two.
 
@@ -169,7 +169,7 @@ def features(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, l
     }  # fmt: skip
 
 
-def flip_flops(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Values]:
+def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Values]:
     """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources."""
     W, T_R, T_P, T_C, V, S = _sizes(words, tiles, samples)
     N = np.maximum(W, S * V)
@@ -211,12 +211,12 @@ def beyond(entries: Entries) -> Logic:
     return Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops)
 
 
-def engine(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
+def engine(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
     """Look-up tables and flip-flops of the parts of engines, without their memories.
 
     Parameters
     ----------
-    words : int
+    words : int or array
         Words of a beat; of a port whose words are no power of two, the engine is that of the next one.
     tiles, samples
         As for :func:`features`.
@@ -226,17 +226,17 @@ def engine(words: int, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
     Logic
         The counts, which are not whole.
     """
-    words = 1 << (words - 1).bit_length()
+    words = 2 ** bits(words)
     grown = features(words, tiles, samples)
     logic = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, tiles, samples))
-    _, _, T_C, V = np.asarray(tiles, np.float64)
+    _, _, T_C, V, _ = np.asarray(tiles, np.float64)
     for counts in logic:
         for name in PER_ELEMENT:
             counts[name] = counts[name] * T_C * (1 if name == SHARED else V)
     return logic
 
 
-def npu(words: int, tiles: Tiles | Tile, samples: ArrayLike, entries: Entries) -> Logic:
+def npu(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike, entries: Entries) -> Logic:
     """Look-up tables and flip-flops of the parts of NPUs, as for :func:`engine`, with a control block."""
     both = zip(engine(words, tiles, samples), beyond(entries), strict=True)
     return Logic(*(of_engine | of_others for of_engine, of_others in both))
