@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine import DRAIN, IN_FLIGHT, START
+from ..engine import DRAIN, IN_FLIGHT, START, Port
 from .kernels import (
     fewest_blocks,
     formula,
@@ -37,9 +37,9 @@ class LayerSizes(NamedTuple):
 
 
 class EngineTimes(NamedTuple):
-    """What sets the times of a design beside its sizes; of D designs ``drain`` and ``samples`` are arrays (D,)."""
+    """What sets the times of a design beside its sizes; of D designs all but the port's latency are arrays (D,)."""
 
-    port: Any
+    port: Any  # a :class:`.ports.Port`
     drain: Any  # cycles from the last product to the first word stored
     samples: Any  # most samples side by side in a tile of columns
     words_per_cycle: Any  # off chip, if all transfers overlap
@@ -47,9 +47,6 @@ class EngineTimes(NamedTuple):
 
 CODES = 64
 """Codes of the blocks, at most."""
-
-FEWEST_ROWS = 64
-"""A block has as many rows at least, unless no more fit."""
 
 
 @formula
@@ -89,21 +86,23 @@ def line_of(R, source):
 
 
 @formula
-def unit_of(gemm, source, tile, most):
-    """Rows that stay in one block: a line, if the input buffer holds one for each sample that a tile touches at most.
-
-    Else the rows that are worked on side by side, if it holds these.  Also the units that it holds, at least one.
-    """
-    unit, room = line_of(gemm[0], source), max(np.floor(tile[0] / most), 1.0)
-    if source[0] == 0 or unit > room:
-        unit = tile[3] if tile[3] <= room else 1.0
-    return unit, np.floor(room / unit)
+def room_of(tile, most):
+    """Rows that a block may have: samples that a tile of columns touches, ``most`` of them, share the buffer's rows."""
+    return max(np.floor(tile[0] / most), 1.0)
 
 
 @formula
-def rows_of(down, unit, blocks):
-    """Rows of each block but the last."""
-    return np.minimum(unit * np.ceil(down / unit / blocks), down)
+def rows_of(down, source, V, blocks):
+    """Rows of each block but the last: whole lines if it has one, else a multiple of V if it has as many.
+
+    They do not depend on T_R, so that every division of a design fits a design with a larger T_R, too.
+    """
+    each, unit = down / blocks, 1.0
+    if 0 < source[0] <= each:
+        unit = source[0]
+    elif each >= V:
+        unit = V
+    return min(unit * np.ceil(each / unit), down)
 
 
 @formula
@@ -353,7 +352,7 @@ def run_layer(layer, tile, layout, rows, engine):
 
 @formula
 def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
-    """Cycles that a layer takes at least: to compute, with what precedes and follows; and to load and store.
+    """Cycles that a layer takes at least: to compute, with what precedes and follows; and to move and wait.
 
     ``rows`` and ``last_rows``: no more than the first and the last block have.
     """
@@ -376,15 +375,17 @@ def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
     weights = (tiles - 1) * each + np.ceil(min(end, C) / words)
     maps = along * (B_R * touched - missing * last) * (R / line) * np.ceil(line / of_beat)
     stores = (b // runs) * (C / words if R == 1 else C * np.ceil(R / words))
-    beats = maps + fetched * P * weights * blocks + stores
-    compute = tiles * steps * max(np.ceil(down / V), IN_FLIGHT * blocks) * groups * runs
+    loads, turns = maps + fetched * P * weights * blocks, tiles * steps * blocks
+    compute, wait = tiles * steps * max(np.ceil(down / V), IN_FLIGHT * blocks), port[3] + START
     if missing > 0:
         store = 0.0  # the last pass may have no samples
     pace = port[2] / port[1]
-    fill = (first + fetched * deep * each) * pace + port[3] + START + 1
+    fill = (first + fetched * deep * each) * pace + wait + 1
+    # a tile is loaded when the last but one is computed, so every other tile waits for its own load
+    alternating = (loads * pace + turns * (1 + wait) + compute) / 2
     return (
-        compute + fill + drain + store * pace + 1,
-        groups * runs * (beats * pace + tiles * steps * blocks),
+        groups * runs * compute + fill + drain + store * pace + 1,
+        groups * runs * max((loads + stores) * pace + turns, alternating),
     )
 
 
@@ -409,13 +410,6 @@ def place_of_least(values, count):
     return least
 
 
-@formula
-def fewest_divisions(layer, tile, layout, shape):
-    """Rows of one division of the rows of a layer, and the fewest blocks as built."""
-    unit, units = unit_of(layer.gemm, layer.source, tile, shape[0])
-    return unit, tiles_along(layout[1] * layer.gemm[0] / unit, units)
-
-
 @kernel
 def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
     """Fill in a bound of each (k, layout) as built, whatever the number of blocks; infinite for too many samples.
@@ -437,9 +431,8 @@ def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
             shape = shape_of(gemm, tile, layout)
             if shape[0] > engine.samples:
                 continue
-            unit, fewest = fewest_divisions(layer, tile, layout, shape)
-            rows = min(rows_of(down, unit, fewest), FEWEST_ROWS)
-            compute, moved = least_cycles(layer, tile, layout, shape, fewest, rows, 0.0, engine)
+            fewest = tiles_along(down, room_of(tile, shape[0]))
+            compute, moved = least_cycles(layer, tile, layout, shape, fewest, 1.0, 0.0, engine)
             room[at] = max(compute, moved)
             known = min(known, room[at])
     return known
@@ -448,14 +441,14 @@ def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
 @formula
 def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
     """Fill in the numbers of blocks that may be the best for a layout, with a bound of each; returns their count."""
-    down = layout[1] * layer.gemm[0]
-    unit, fewest = fewest_divisions(layer, tile, layout, shape)
+    down, room = layout[1] * layer.gemm[0], room_of(tile, shape[0])
     count, rows, blocks = 0, 0.0, 1
-    while blocks < fewest:
-        blocks = following(blocks)
-    while True:
-        if rows_of(down, unit, blocks) != rows:  # else no other division
-            rows = rows_of(down, unit, blocks)
+    while rows != 1:
+        if rows_of(down, layer.source, tile[3], blocks) != rows:  # else no other division
+            rows = rows_of(down, layer.source, tile[3], blocks)
+            if rows > room:
+                blocks = following(blocks)
+                continue
             divided = np.ceil(down / rows)
             rest = down - (divided - 1) * rows
             compute, moved = least_cycles(layer, tile, layout, shape, divided, rows, rest, engine)
@@ -464,8 +457,6 @@ def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
             numbers[count], bounds[count] = blocks, max(compute, moved)
             count += 1
         blocks = following(blocks)
-        if rows == unit or rows_of(down, unit, blocks) < FEWEST_ROWS:
-            break
     return count
 
 
@@ -483,14 +474,13 @@ def choose_as_built(layer, tiles, plan, first, last, engine, room):
         room[at] = np.inf
         tile, layout = tile_at(tiles, at // wide), layout_at(plan, first + at % wide)
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
-        unit, _ = fewest_divisions(layer, tile, layout, shape)
         several = bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds)
         for _ in range(several):
             which = place_of_least(bounds, several)
             if bounds[which] > best:
                 break
             blocks, bounds[which] = numbers[which], np.inf
-            rows = rows_of(down, unit, blocks)
+            rows = rows_of(down, layer.source, tile[3], blocks)
             cycles = run_layer(layer, tile, layout, rows, engine)[0]
             if cycles > best:
                 continue
@@ -550,7 +540,9 @@ def run_designs(tiles, work, plan, engines, mode, choice, figures):
     stages, batches = cycles.shape[1], cycles.shape[2]
     room = np.empty(plan.codes * len(plan.layouts))
     for d in range(tiles.shape[2]):
-        engine = EngineTimes(engines.port, engines.drain[d], engines.samples[d], engines.words_per_cycle)
+        of_all = engines.port
+        port = Port(of_all.words[d], of_all.ready[d], of_all.cycles[d], of_all.latency)
+        engine = EngineTimes(port, engines.drain[d], engines.samples[d], engines.words_per_cycle[d])
         for s in range(stages):
             for i in range(batches):
                 words[d, s, i] = (i + 1) * work.memory_words[s]
@@ -605,8 +597,7 @@ def run_layers(layers, tiles, layouts, blocks, engine, mode):
             steps = tiles_along(gemm[1], tile[1]) * tiles_along(layout[2] * gemm[2], tile[2])
             figures[n, 1] = gemm[3] * layout[3] * tiles_along(down, tile[3]) * steps
         else:
-            unit, _ = fewest_divisions(layer, tile, layout, shape)
-            rows = rows_of(down, unit, blocks[n])
+            rows = rows_of(down, layer.source, tile[3], blocks[n])
             divided, figures[n, 8] = np.ceil(down / rows), rows
             # one by one: to put a tuple into a slice takes four seconds to compile
             figures[n, 0], figures[n, 1], figures[n, 2], figures[n, 3], figures[n, 4] = run_layer(

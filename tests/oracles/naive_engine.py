@@ -28,7 +28,7 @@ def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
     """Each pass of one group: its tiles as (beats loaded, words loaded), its rows, beats and words stored."""
     line, of_beat = source[0] or gemm[0], max(words // source[1], 1)
     R, P, C, _ = gemm
-    _, T_P, T_C, _ = tile
+    _, T_P, T_C, *_ = tile
     b, B_R, B_P, runs = layout
     found = []
     for start in range(0, B_P * C, T_C):
@@ -99,6 +99,12 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
     return max(port_free, complete[len(passes) - 1]) + burst(left[-1])
 
 
+def rows_of_block(down, line, V, blocks):
+    """Whole lines if a block has one, else a multiple of V if it has as many."""
+    unit = line if line and down >= blocks * line else V if down >= blocks * V else 1
+    return min(unit * -(-down // (unit * blocks)), down)
+
+
 def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99):
     """The least (cycles, words, index of k, B_R, rows negated) over all stacked tiles, layouts and blocks of rows.
 
@@ -117,13 +123,11 @@ def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99):
             )
             if most > side_by_side:
                 continue
-            room, line, V = max(tile[0] // most, 1), source[0], tile[3]
-            # a block is of whole lines, if one fits, else of rows worked on at once
-            unit = line if line and line <= room else V if room >= V else 1
-            fitting = [n for n in SERIES if unit * ceil(down / unit / n) <= room]
-            for n in fitting:
-                rows = min(unit * ceil(down / unit / n), down)
-                if n == fitting[0] or rows >= 64:
+            for n in SERIES:
+                rows = rows_of_block(down, source[0], tile[3], n)
+                if rows <= max(tile[0] // most, 1):
                     cycles = run(gemm, tile, layout, rows, port, drain, source)
                     found.append((cycles, words_of(gemm, tile, layout, rows), code, B_R, -rows))
+                if rows == 1:
+                    break
     return min(found)
