@@ -52,7 +52,7 @@ class SearchProblem(NamedTuple):
     @property
     def shapes(self) -> int:
         """Number of pairs (design, k); k = 2 and 1/2 need tiles that can be halved."""
-        T_R, T_P, T_C, _ = self.tiles // 2 > 0
+        T_R, T_P, T_C, *_ = self.tiles // 2 > 0
         return int(self.designs + (T_R & T_C).sum() + (T_R & T_P).sum())
 
     @property

@@ -16,10 +16,10 @@ from ..tables.latency import LATENCY_FILE, USES, Cores, LatencyTable
 from .device.engine import needs, tabulate_engine
 from .device.tabulate import DEVICE_FILES
 from .npu.banks import banks_of, place
+from .npu.board_use import BoardUse
 from .npu.costs import board_use_of, layer_costs
 from .npu.design import DesignTable, read_design
 from .npu.latency import tabulate_latency
-from .npu.resources import BoardUse
 
 MOST = 64
 """Cores of a table, at most."""

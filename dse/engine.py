@@ -3,6 +3,8 @@
 Templates of ``hardware/rtl`` name them in capitals, and :func:`fluidb.dse.hardware.templates.filled` puts them in.
 """
 
+from typing import Any, NamedTuple
+
 WORD_BITS = 16
 """Bits of a word: of an input, a weight, an output."""
 
@@ -47,3 +49,12 @@ CODE_BITS, BLOCKS_BITS, ROWS_BITS = 8, 8, 16
 
 LAYER_START = 8
 """Cycles from ``start``, or the end of a layer, to the first load, beside those that depend on port and batch."""
+
+
+class Port(NamedTuple):
+    """Ports of designs, or the port of one: beats of ``words``, in ``ready`` of ``cycles`` cycles."""
+
+    words: Any
+    ready: Any
+    cycles: Any
+    latency: float  # cycles from asking for a beat to its arrival

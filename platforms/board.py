@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import ceil, floor, log2
+from math import ceil, log2
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
@@ -32,15 +32,6 @@ ONE_PIXEL = [1]
 
 MOST_PORT_WORDS = 64
 """Words of a beat, at most, where a board's file states none: look-up tables that choose among words grow with them."""
-
-
-class Port(NamedTuple):
-    """The port to the off-chip memory: beats of ``words``, in ``ready`` of ``cycles`` cycles."""
-
-    words: float
-    ready: float
-    cycles: float
-    latency: float  # cycles from asking for a beat to its arrival
 
 
 class Board(Platform):
@@ -200,16 +191,21 @@ class Board(Platform):
         return self.bandwidth_gb_s * 1e9 * 8 / (self.word_bits * self.clock_hz)
 
     @property
-    def port(self) -> Port:
-        """The port; beats carry the bandwidth as far as they can, or the next less that a share of 16 bits states."""
-        words = min(2 ** max(ceil(log2(self.words_per_cycle)), 0), MOST_PORT_WORDS)
+    def usual_port_words(self) -> int:
+        """Words of a beat where a design states none: as the file states, or what carries the bandwidth."""
         if self.port_words and self.port_words >= self.words_per_cycle:
-            words = self.port_words
-        rate = min(self.words_per_cycle, words)
-        cycles = 2 ** (16 + max(-floor(log2(rate / words)), 0))
-        return Port(
-            float(words), float(floor(rate / words * cycles)), float(cycles), float(ceil(self.port_latency_cycles))
-        )
+            return self.port_words
+        return min(1 << max(ceil(log2(self.words_per_cycle)), 0), MOST_PORT_WORDS)
+
+    @property
+    def other_ports(self) -> list[int]:
+        """Words of the other ports that a design may take, the powers of two up to the stated port, the largest first.
+
+        They do not depend on the clock or the bandwidth unless these make the stated port too narrow.
+        """
+        usual = self.usual_port_words
+        most = usual if usual == self.port_words else MOST_PORT_WORDS
+        return [words for power in reversed(range(most.bit_length())) if (words := 1 << power) != usual]
 
     def states(self, keys: Sequence[str]) -> bool:
         """True if its file has all of these optional keys."""

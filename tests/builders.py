@@ -27,6 +27,8 @@ import numpy as np
 import pytest
 from fluidb.cli.app import run
 from fluidb.dse import Overlap, SearchOptions, Tile
+from fluidb.dse.engine import Port
+from fluidb.dse.npu.ports import port_of
 from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Board
 from fluidb.serving import Scheduler, find_policy
@@ -43,6 +45,11 @@ DUEL = DATA / "duel.toml"
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 """False when the kernels run as plain Python, a thousand times slower."""
 FLUIDB = str(Path(sys.executable).with_name("fluidb"))
+
+
+def port_for(board, W=0):
+    """The port of a design on a board, in numbers."""
+    return Port(*map(float, port_of(board, Tile(2, 1, 1, W=W))))
 
 
 def library(name: str):
@@ -259,7 +266,7 @@ _powers = st.integers(0, 14).map(lambda power: 2**power)
 huge_gemms = st.tuples(*[st.tuples(_powers, st.integers(0, 5)).map(sum)] * 3, st.just(1))
 """Up to the largest layers that a network may have (fluidb.models.MAX_WORK)."""
 tiles = st.builds(
-    Tile, st.integers(1, 120).map(lambda half: 2 * half), st.integers(1, 24), st.integers(1, 48), st.just(1)
+    Tile, st.integers(1, 120).map(lambda half: 2 * half), st.integers(1, 24), st.integers(1, 48), st.just(1), st.just(0)
 )  # fmt: skip
 batches = st.integers(1, 9)
 modes = st.sampled_from(["fluid", "row", "column", "fc", "none", "eq1"])

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...platforms.board import Port
-from ..engine import LAYER_START, RECORD_WORDS
+from ..engine import LAYER_START, RECORD_WORDS, Port
 from ..integers import network as integer
 from ..integers.network import IntegerNetwork, Integers, ProductLayer
 from .memory import PARTS, End, Image, written_by_host
@@ -42,7 +41,8 @@ class Strobe(IntFlag):
 def cycles_between(port: Port, b_max: int) -> int:
     """Cycles from ``start``, or from the end of a layer, to the first load of the next: its entry, record and job."""
     beats = max(1, PARTS * RECORD_WORDS // int(port.words))
-    return LAYER_START + math.ceil(beats * port.cycles / port.ready) + int(port.latency) + b_max.bit_length()
+    waiting: int = math.ceil(beats * port.cycles / port.ready) + int(port.latency)
+    return LAYER_START + waiting + b_max.bit_length()
 
 
 class Script:

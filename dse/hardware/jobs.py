@@ -120,7 +120,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     ):  # fmt: skip
         if size > most:
             raise InputError(f"job: {what}: expected at most {most:,}, found {size:,}; the engine counts no further")
-    _, T_P, T_C, V = job.tile
+    _, T_P, T_C, V, _ = job.tile
     x_sample, y_sample, samples = groups * window.words, groups * C * R + job.gap, b // passes
     of_beat = max(words // stride_x, 1)
     kernel_y, kernel_x = (n * d for n, d in zip(window.kernel, window.dilation, strict=True))
@@ -131,7 +131,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     turn, left = divmod(T_C, C)
     down, rest = divmod(job.rows, R)
     block_lines, at = divmod(rest, line)
-    gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile))
+    gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile[:4]))
     _, share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0)
     values = {
         "k": job.code, "shift": job.shift, "relu": job.relu,

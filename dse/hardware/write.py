@@ -114,7 +114,7 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     """The SystemVerilog package that fits the array to a design."""
     from ..npu.costs import samples_side_by_side
 
-    words = int(design.platform.port.words)
+    words = int(design.port.words)
     if design.tile.T_R > MOST:
         raise InputError(f"{design.tile}: the engine expects a T_R of at most {MOST:,}; search with --tile")
     if (bits := design.platform.word_bits) != WORD_BITS:
@@ -127,7 +127,7 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
             f"search again on a copy of the board with another width"
         )
     samples = power_of_two(samples_side_by_side(design, fbcb))  # what is addressed by it needs no multiplier
-    return _of_design(ENGINE_PACKAGE_FILE, "//", design, **design.tile._asdict(), W=words, S=samples)
+    return _of_design(ENGINE_PACKAGE_FILE, "//", design, **design.tile._asdict() | {"W": words}, S=samples)
 
 
 def hardware_texts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[str, str]:
@@ -172,7 +172,7 @@ def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[st
     from .memory import map_text, memory_of
     from .program import jobs_of
 
-    network, port, b_max = read_integer(integers), design.platform.port, fbcb.b_max
+    network, port, b_max = read_integer(integers), design.port, fbcb.b_max
     timed = jobs_of(network, design, fbcb)
     memory = memory_of(network, timed, fbcb, int(port.words))
     late = b_max // 3

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from bisect import bisect_left
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...platforms import Board
 from ..engine import BEAT_BITS, FLIGHT_BITS, SUM_BITS, WORD_BITS
+from .ports import words_of
 from .tiles import Tile, Tiles
 
 Ints = NDArray[np.int64]
@@ -18,6 +21,9 @@ EXTRA_BITS = SUM_BITS - 2 * WORD_BITS
 
 CELLS = 12
 """A bank goes to look-up tables if it takes at most 12 cells of four for each block RAM of 18 Kb, as in Yosys."""
+
+MOST_IN_LUTS = 2**20
+"""No bank of this many rows goes to look-up tables."""
 
 ULTRA_WIDTH, ULTRA_ROWS = 72, 4096
 """The only shape of an UltraRAM."""
@@ -98,26 +104,47 @@ def banks_of(board: Board, tiles: Tiles | Tile) -> dict[str, Bank]:
     Parameters
     ----------
     board : Board
-        It states the width of words, and the words of a beat.
+        It states the width of words, and the words of a beat at most.
     tiles : array or Tile
-        Designs. Shapes: (4, ...).
+        Designs. Shapes: (5, ...).
 
     Returns
     -------
     dict of str to Bank
         The banks of each buffer.
     """
-    T_R, T_P, T_C, V = np.asarray(tiles, np.int64)
-    beat, half, of_pixel = int(board.port.words), -(-T_R // 2), -(-T_R // (2 * V))
+    return _banks(board.word_bits, words_of(board, tiles), tiles)
+
+
+def _banks(word_bits: int, beat: Any, tiles: Tiles | Tile) -> dict[str, Bank]:
+    T_R, T_P, T_C, V, _ = np.asarray(tiles, np.int64)
+    half, of_pixel = -(-T_R // 2), -(-T_R // (2 * V))
     across, spare = np.maximum(beat, V), np.where(V > 1, 2, 1)
-    word = np.full_like(T_R, board.word_bits)
+    word = np.full_like(T_R, word_bits)
     noted = np.full_like(T_R, BEAT_BITS + beat)
     return {
         "inputs": Bank(2 * T_P * across, word, 2 * (-(-half // across) + spare)),
-        "sums": Bank(2 * V * T_C, np.full_like(T_R, 2 * board.word_bits + EXTRA_BITS), of_pixel),
+        "sums": Bank(2 * V * T_C, np.full_like(T_R, 2 * word_bits + EXTRA_BITS), of_pixel),
         "stores": Bank(2 * V * beat * -(-T_C // beat), word, 2 * of_pixel),
         "beats": Bank(np.ones_like(T_R), noted, np.full_like(T_R, 2**FLIGHT_BITS)),
     }
+
+
+@cache
+def first_in_blocks(word_bits: int, beat: int, V: int) -> list[int]:
+    """The smallest even T_R, and those with which banks of a buffer first go to blocks, the largest first.
+
+    Between two of them no buffer moves from look-up tables into blocks.
+    """
+    pairs = range(1, MOST_IN_LUTS)
+
+    def in_blocks(pair: int, buffer: str) -> bool:
+        bank = _banks(word_bits, beat, Tile(2 * pair, 1, 1, V))[buffer]
+        return bool(halves(bank.width, bank.rows))
+
+    last, buffers = len(pairs) - 1, _banks(word_bits, beat, Tile(2, 1, 1, V))
+    firsts = {2 * pairs[bisect_left(pairs, 1, hi=last, key=partial(in_blocks, buffer=name))] for name in buffers}
+    return sorted({2, *firsts}, reverse=True)
 
 
 def together(banks: dict[str, Bank]) -> Ints:

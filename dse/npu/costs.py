@@ -13,12 +13,12 @@ from ...formats import InputError
 from ...platforms import ENERGY_KEYS
 from ...tables.latency import FBCB_FILE
 from . import kernels, schedule
+from .board_use import BoardUse, board_use
 from .choices import Batching, Overlap
 from .design import DesignTable
 from .fbcb import FbcbTable
 from .layouts import LayerKind, arrange
 from .objectives import dynamic_energy
-from .resources import BoardUse, board_use
 from .side_by_side import touched_samples
 from .tiles import stacked
 from .workload import distinct
@@ -110,7 +110,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     cycles, words, parts, rows, on_chip = _gemm_parts(design, configured(design, fbcb))
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
-    waiting = moved / options.words_per_cycle(platform)  # a memory-only layer does nothing else
+    waiting = moved / design.words_per_cycle  # a memory-only layer does nothing else
     has_gemm = np.array([layer.gemm is not None for layer in network.layers])
 
     def spread(products: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -133,8 +133,8 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
 
 def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any], Any, Any]:
     """Cycles and words of products, cycles by :class:`Cause`, the rows of their blocks, and words on chip only."""
-    options, platform = design.options, design.platform
-    literal, rate, units = options.batching is Batching.EQ1, options.words_per_cycle(platform), design.tile.macs
+    options = design.options
+    literal, rate, units = options.batching is Batching.EQ1, design.words_per_cycle, design.tile.macs
     gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
     (R, P, C, groups), (T_R, T_P, T_C, V), (b, B_R, B_P, passes) = gemm, tile, layout
     fetched = chosen.fetched[:, None]
@@ -171,14 +171,13 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
 
 def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
     """What :func:`.schedule.run_layers` returns of each product and batch. Shapes: returns (G, b_max, 9)."""
-    shape, platform = chosen.blocks.shape, design.platform
+    shape = chosen.blocks.shape
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
     tiles = np.ascontiguousarray(chosen.tile.reshape(4, -1).T)
     gemms, sources, fetched = (
         np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources, chosen.fetched)
     )
-    rate = design.options.words_per_cycle(platform)
-    engine = schedule.engine_times(platform.port, float(design.tile.T_P), 0, rate)
+    engine = schedule.engine_times(design.port, float(design.tile.T_P), 0, design.words_per_cycle)
     layers, layouts = schedule.LayerSizes(gemms, sources, fetched), chosen.layouts.reshape(-1, 4)
     figures = schedule.run_layers(layers, tiles, layouts, chosen.blocks.ravel(), engine, mode)
     table: NDArray[np.float64] = figures.reshape(*shape, -1)

@@ -21,10 +21,12 @@ from ...models import Network, as_network
 from ...models.network import Count
 from ...platforms import ENERGY_KEYS, LUT_KEYS, Board, as_board
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
+from ..engine import Port
 from .choices import Overlap
 from .evaluation import Evaluator
 from .fbcb import FbcbTable, encode
 from .options import SearchOptions
+from .ports import port_of
 from .resources import paper_luts
 from .search import RankedDesign, SearchResult
 from .tiles import Tile
@@ -54,6 +56,16 @@ class DesignTable(Table):
     def tile(self) -> Tile:
         """The design."""
         return self.ranking[0].tile
+
+    @property
+    def port(self) -> Port:
+        """Its port to the off-chip memory."""
+        return Port(*map(float, port_of(self.platform, self.tile)))
+
+    @property
+    def words_per_cycle(self) -> float:
+        """Off-chip words of a cycle (:meth:`.options.SearchOptions.words_per_cycle`)."""
+        return float(self.options.words_per_cycle(self.platform, self.tile))
 
     @property
     def origin(self) -> str:

@@ -15,6 +15,7 @@ from ...platforms import Board
 from .choices import Objective, Overlap
 from .objectives import OBJECTIVES, Cost, weighted
 from .options import SearchOptions
+from .ports import port_of
 from .tiles import Tile, Tiles, stacked
 from .workload import distinct
 
@@ -90,7 +91,7 @@ class Evaluator:
         return self.evaluate(tile)[1]
 
     def _stacked(self, tiles: Tiles) -> NDArray[np.float64]:
-        """Tiles of designs under each stacking code; where a code does not fit, the tile of k = 1, which wins ties.
+        """Sizes of designs under each stacking code; where a code does not fit, the tile of k = 1, which wins ties.
 
         Always in one order in memory: a kernel would be compiled for each.
         """
@@ -121,8 +122,9 @@ class Evaluator:
             self._kernels.account_designs(by_code, self.work, self.plan, board.words_per_cycle, choice, figures)
             return figures, choice
         mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
-        samples, rate = self.samples(tiles) if samples is None else samples, self._options.words_per_cycle(board)
-        engines = run.engine_times(board.port, tiles[1], samples, rate)
+        samples = self.samples(tiles) if samples is None else samples
+        rate = self._options.words_per_cycle(board, tiles)
+        engines = run.engine_times(port_of(board, tiles), tiles[1], samples, rate)
         run.run_designs(by_code, self.work, self.plan, engines, mode, choice, figures)
         return figures, choice
 
@@ -137,7 +139,8 @@ class Evaluator:
         """
         shape = len(self.work.memory_words), self._options.b_max, tiles.shape[1]
         least = np.empty((3 if traffic else 1, *shape))
-        self._kernels.bound_designs(self._stacked(tiles), self.work, self.plan, self._platform.words_per_cycle, least)
+        cycles_per_word = 1 / self._options.words_per_cycle(self._platform, tiles)
+        self._kernels.bound_designs(self._stacked(tiles), self.work, self.plan, cycles_per_word, least)
         least *= MARGIN
         return least.transpose(0, 3, 1, 2)
 
@@ -176,7 +179,7 @@ class Evaluator:
         progress: Progress | None = None,
         samples: NDArray[np.int64] | None = None,
     ) -> NDArray[np.float64]:
-        """Values of designs, on all threads. Shapes: ``tiles`` (4, D), returns (D, objectives)."""
+        """Values of designs, on all threads. Shapes: ``tiles`` (5, D), returns (D, objectives)."""
         goals, count = [OBJECTIVES[name] for name in objectives], int(tiles.shape[1])
         traffic = any(goal.needs for goal in goals)
         values = np.empty((count, len(goals)))

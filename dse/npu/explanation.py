@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from ...formats import InputError, brief, did_you_mean, first_rows
 from ...models import Layer
 from . import kernels, schedule
+from .board_use import BoardUse
 from .choices import Batching, Overlap
 from .costs import Cause, board_use_of, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
-from .resources import BoardUse
 from .tiles import stacked
 from .workload import distinct
 
@@ -110,10 +110,10 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     work, rows = distinct(design.network, room=design.options.resident_words(platform))
     tiles = stacked(design.tile.array, plan.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
-    rate = design.options.words_per_cycle(platform)
+    rate = design.words_per_cycle
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
     samples = int(design.options.samples_side_by_side(design.network, platform, design.tile.array)[0])
-    engine = schedule.engine_times(platform.port, float(design.tile.T_P), samples, rate)
+    engine = schedule.engine_times(design.port, float(design.tile.T_P), samples, rate)
     by_product: list[list[list[Configuration]]] = []
     for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]

@@ -255,19 +255,21 @@ def count_tile_words(gemm, tiles, layouts, fetched):
 
 
 @kernel
-def bound_designs(tiles, work, plan, words_per_cycle, least):
+def bound_designs(tiles, work, plan, cycles_per_word, least):
     """Fill in figures that no layout goes below, each of them apart from the others (docs/search.md, Pruning).
 
-    Shapes: ``tiles`` (4, codes, D); ``least`` (figures, S, B_max, D): cycles, or cycles, words and accesses.
+    Shapes: ``tiles`` (4, codes, D); ``cycles_per_word`` (D,); ``least`` (figures, S, B_max, D): cycles, or cycles,
+    words and accesses.
     """
     figures, stages, batches, count = least.shape
-    cycles_per_word = 1 / words_per_cycle
     inner, each, weights = np.empty(count), np.empty(count), np.empty(count)
     best = np.empty((figures, batches, count))
     for figure in range(figures):
         for s in range(stages):
             for i in range(batches):
-                least[figure, s, i] = (i + 1) * work.memory_words[s] * (cycles_per_word, 1.0, 2.0)[figure]
+                words = (i + 1) * work.memory_words[s]
+                for j in range(count):
+                    least[figure, s, i, j] = words * (cycles_per_word[j] if figure == 0 else figure)
     for u in range(work.gemms.shape[0]):
         R, P, C, groups = gemm_at(work, u)
         best[:] = np.inf
@@ -287,7 +289,9 @@ def bound_designs(tiles, work, plan, words_per_cycle, least):
                 cycles = best[0, i]
                 for j in range(count):
                     compute = runs * inner[j] * tiles_along(columns, T_C[j]) / V[j]
-                    cycles[j] = smaller(max(compute, (b * each[j] + passes * weights[j]) * cycles_per_word), cycles[j])
+                    cycles[j] = smaller(
+                        max(compute, (b * each[j] + passes * weights[j]) * cycles_per_word[j]), cycles[j]
+                    )
                 if figures > 1:
                     words, accesses = best[1, i], best[2, i]
                     for j in range(count):

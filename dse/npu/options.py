@@ -17,6 +17,7 @@ from .fbcb import MAX_BLOCK_BITS, entry_bits
 from .layouts import LayoutPlan, make_plan
 from .logic import Entries
 from .objectives import OBJECTIVES
+from .ports import words_of
 from .resources import Limits, Supply, counts_logic
 from .side_by_side import NONE_NEEDED, Needed
 from .tiles import Tile, Tiles
@@ -66,7 +67,7 @@ class SearchOptions(Strict):
 
     @model_serializer(mode="wrap")
     def _without_a_buffer(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A file has no key for a buffer that the design does not have, and no V where it is 1."""
+        """A file has no key for a buffer that the design does not have, and no V or W with their defaults."""
         written = {key: value for key, value in write(self).items() if key != "persistent_mbit" or value}
         if self.tile and "tile" in written:
             written["tile"] = self.tile.stated
@@ -162,10 +163,11 @@ class SearchOptions(Strict):
         every = self.placed and platform.pixels != ONE_PIXEL
         return make_plan(self.batching, self.b_max, stacking=self.stacking, every=every)
 
-    def words_per_cycle(self, platform: Board) -> float:
-        """Off-chip words of a cycle: as built no more than the port has, otherwise what the bandwidth allows."""
-        port = float(platform.port.words) if self.overlap is Overlap.TILES else np.inf
-        return min(platform.words_per_cycle, port)
+    def words_per_cycle(self, platform: Board, tiles: Tiles | Tile) -> NDArray[np.float64]:
+        """Off-chip words of a cycle: as the bandwidth allows; as built, or with a narrower port, at most a beat."""
+        W = np.asarray(tiles[4])
+        beat = words_of(platform, tiles) if self.overlap is Overlap.TILES else np.where(W, W, np.inf)
+        return np.minimum(platform.words_per_cycle, beat)
 
     def needed_samples(self, network: Network) -> Needed:
         """Samples side by side that a design must have: of the only layout of a batch."""
@@ -198,8 +200,14 @@ class SearchOptions(Strict):
         InputError
             If the weights that stay leave nothing.
         """
-        needed, entries = self.needed_samples(network), self.entries(network)
-        return Supply.of(platform, self.room(platform), placed=self.placed, needed=needed, entries=entries)
+        return Supply.of(
+            platform,
+            self.room(platform),
+            placed=self.placed,
+            needed=self.needed_samples(network),
+            wanted=int(self.plan(platform).layouts[:, 2].max()),
+            entries=self.entries(network),
+        )
 
     def samples_side_by_side(self, network: Network, platform: Board, tiles: Tiles) -> NDArray[np.int64]:
         """Find the most samples that designs can have side by side in a tile of columns.
@@ -211,12 +219,11 @@ class SearchOptions(Strict):
         platform : Board
             The board.
         tiles : array
-            The designs. Shapes: (4, D).
+            The designs. Shapes: (5, D).
 
         Returns
         -------
         array
             The most of each design; at most b_max. Shapes: (D,).
         """
-        wanted = int(self.plan(platform).layouts[:, 2].max())
-        return self.supply(network, platform).most_samples(tiles, wanted)
+        return self.supply(network, platform).most_samples(tiles)

@@ -18,8 +18,9 @@ from .evaluation import Evaluator, Progress
 from .objectives import OBJECTIVES, check_objectives
 from .options import SearchOptions
 from .resources import COUNTS, Resource
+from .rows import FEWEST_ROWS
 from .search import rank
-from .space import FEWEST_ROWS, designs
+from .space import designs
 from .tiles import Tile, Tiles, buffer_bits, tiles_of, with_rows
 
 MAX_AXES = 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from math import ceil, floor
+from math import floor
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -23,8 +23,9 @@ from ..engine import WORD_BITS
 from . import logic
 from .banks import Bank, Placed, banks_of, place, small
 from .logic import NO_ENTRIES, Entries, Logic
-from .side_by_side import NONE_NEEDED, Needed, most_samples, power_of_two
-from .tiles import Tile, Tiles, buffer_bits, macs_of, with_rows
+from .ports import words_of
+from .side_by_side import NONE_NEEDED, Needed, most_samples
+from .tiles import Tile, Tiles, buffer_bits, macs_of
 
 Ints = NDArray[np.int64]
 
@@ -32,8 +33,12 @@ BLOCK_BITS, ULTRA_BITS = 36 * 1024, 288 * 1024
 """A block RAM, two halves of which can be used apart, and an UltraRAM."""
 
 
+LUT_SHARE = 0.8
+"""Share of a board's look-up tables that a design takes at most, unless a user allows more: a router needs the rest."""
+
+
 class Limits(Strict):
-    """The most that a design may take of a board; ``None`` is all of it.
+    """The most that a design may take of a board; ``None`` is all of it, but for look-up tables.
 
     Attributes
     ----------
@@ -42,7 +47,8 @@ class Limits(Strict):
     max_ram_mbit : float, optional
         On-chip buffer memory in Mb of 2**20 bits.
     max_luts : int, optional
-        Look-up tables: the NPU's, or where these are not counted those of :func:`paper_luts`.
+        Look-up tables: the NPU's, by default :data:`LUT_SHARE` of the board's; or where these are not counted those of
+        :func:`paper_luts`.
     """
 
     max_dsps: Annotated[int, Field(ge=1)] | None = None
@@ -51,6 +57,7 @@ class Limits(Strict):
 
     def confine(self, platform: Board) -> Board:
         """The board with only what a design may take: of each kind of blocks the same share as of the memory."""
+        luts = platform.luts and min(platform.luts, self.max_luts or floor(LUT_SHARE * platform.luts))
         on_chip_mbit = min(platform.on_chip_mbit, self.max_ram_mbit or platform.on_chip_mbit)
         blocks = {key: getattr(platform, key) for key in ("block_rams", "ultra_rams")}
         share = on_chip_mbit / platform.on_chip_mbit
@@ -58,7 +65,7 @@ class Limits(Strict):
             update={
                 "dsps": min(platform.dsps, self.max_dsps or platform.dsps),
                 "on_chip_mbit": on_chip_mbit,
-                "luts": platform.luts and min(platform.luts, self.max_luts or platform.luts),
+                "luts": luts,
                 **{key: count and floor(share * count) for key, count in blocks.items()},
             }
         )
@@ -81,7 +88,7 @@ LOGIC = Resource.LUTS, Resource.FLIP_FLOPS
 def paper_luts(platform: Board, tiles: Tiles | Tile) -> Any:
     """Look-up tables by the fit to the paper: T_C trees have T_P - 1 adders each (docs/model.md, Resources)."""
     _, fixed, per_adder = platform.require(LUT_KEYS, "a figure of LUTs")
-    _, T_P, T_C, V = tiles
+    _, T_P, T_C, V, _ = tiles
     return fixed + per_adder * (V * T_C * (T_P - 1))
 
 
@@ -91,9 +98,9 @@ class Demand:
     Parameters
     ----------
     board : Board
-        The board: its port, its words, and its UltraRAMs, which take banks in place of block RAMs.
+        The board: the words of its port, their width, and its UltraRAMs, which take banks in place of block RAMs.
     tiles : array or Tile
-        Designs. Shapes: (4, ...).
+        Designs. Shapes: (5, ...).
     samples : int or array
         Most samples side by side in a tile of columns, a power of two; its shape and that of the designs go together.
     entries : Entries
@@ -124,7 +131,7 @@ class Demand:
     @cached_property
     def parts(self) -> Logic:
         """Look-up tables and flip-flops of the parts that no larger T_R makes smaller: all but small banks."""
-        return logic.npu(int(self.board.port.words), self.tiles, self.samples, self.entries)
+        return logic.npu(words_of(self.board, self.tiles), self.tiles, self.samples, self.entries)
 
     @cached_property
     def logic(self) -> Logic:
@@ -174,9 +181,11 @@ class Supply(NamedTuple):
     board: Board  # with only what a design may take
     most: dict[Resource, float]  # of each resource that is judged
     pixels: list[int]  # V that designs may have
+    ports: list[int]  # and W
     placed: bool = True  # whether memories are counted as they are placed; the paper counts their bits
     entries: Entries = NO_ENTRIES  # of the control block
     needed: Needed = NONE_NEEDED  # samples side by side
+    wanted: int = 1  # samples side by side that no layout exceeds
     limited: bool = False  # whether the limits are a user's
 
     @classmethod
@@ -194,8 +203,9 @@ class Supply(NamedTuple):
             most |= {Resource.LUTS: board.luts or 0, Resource.FLIP_FLOPS: board.flip_flops or 0}
         elif limits.max_luts is not None:
             most[Resource.FITTED_LUTS] = limits.max_luts
-        pixels = board.pixels if placed else ONE_PIXEL  # the paper's engine has one
-        return cls(platform, board, most, pixels, placed, limited=limits != Limits(), **more)
+        pixels = board.pixels if placed else ONE_PIXEL  # the paper's engine has one, and counts no port
+        ports = [0, *board.other_ports] if placed else [0]
+        return cls(platform, board, most, pixels, ports, placed, limited=limits != Limits(), **more)
 
     def only(self, *resources: Resource) -> dict[Resource, float]:
         """The most of some resources, as far as they are judged."""
@@ -205,135 +215,8 @@ class Supply(NamedTuple):
         """What designs take with some samples side by side, by default as few as they must have."""
         return Demand(self.board, tiles, self.needed.by(tiles) if samples is None else samples, self.entries)
 
-    def most_samples(self, tiles: Tiles, wanted: int) -> Ints:
+    def most_samples(self, tiles: Tiles) -> Ints:
         """Find the most samples side by side that designs can have (:func:`.side_by_side.most_samples`)."""
         judged = self.only(*LOGIC)
         fits = (lambda samples: self.demand(tiles[:, None], samples).within(judged)) if judged else None
-        return most_samples(self.board.port.words, tiles, wanted, fits)
-
-
-def most_rows(board: Board, tiles: Tiles) -> Ints:
-    """Find the largest even T_R, up to that of each design, with which its buffers fit the blocks of a board.
-
-    Parameters
-    ----------
-    board : Board
-        A board that states its block RAMs.
-    tiles : array
-        Designs. Shapes: (4, D).
-
-    Returns
-    -------
-    array
-        T_R of each design; 0 if not even two rows fit. Shapes: (D,).
-    """
-    capacity = (board.block_rams or 0) * BLOCK_BITS + (board.ultra_rams or 0) * ULTRA_BITS
-    low = np.zeros_like(tiles[0])  # pairs of rows that fit, and that do not
-    high = np.minimum(tiles[0] // 2 + 1, capacity // (2 * board.word_bits) + 1024)
-    most = {Resource.BLOCK_RAMS: float(board.block_rams or 0)}
-    while np.any(high - low > 1):
-        middle = (low + high) // 2
-        fits = Demand(board, with_rows(tiles, 2 * middle)).within(most)
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    rows: Ints = 2 * low
-    return rows
-
-
-class BoardUse(NamedTuple):
-    """What one design takes of a board, and whether it can be placed."""
-
-    block_rams: dict[str, float]  # by buffer, of 36 Kb; a half is one of 18 Kb
-    ultra_rams: dict[str, int]  # by buffer
-    lutram_luts: int  # look-up tables that hold small banks
-    block_rams_of_board: int
-    ultra_rams_of_board: int
-    samples: int  # that the engine can have side by side in a tile of columns
-    luts: dict[str, int] | None  # by part; none where they are not counted
-    flip_flops: dict[str, int] | None
-    luts_of_board: int | None
-    flip_flops_of_board: int | None
-    placed: bool
-    largest_T_R: int  # with its other sizes
-
-    @property
-    def total_block_rams(self) -> float:
-        """Block RAMs of all its buffers."""
-        return sum(self.block_rams.values())
-
-    @property
-    def total_ultra_rams(self) -> int:
-        """UltraRAMs of all its buffers."""
-        return sum(self.ultra_rams.values())
-
-    @property
-    def total_luts(self) -> int:
-        """Look-up tables of all its parts, small banks included."""
-        return sum((self.luts or {}).values())
-
-    @property
-    def total_flip_flops(self) -> int:
-        """Flip-flops of all its parts."""
-        return sum((self.flip_flops or {}).values())
-
-    @property
-    def lut_share(self) -> float | None:
-        """Share of the board's look-up tables; none where they are not counted."""
-        return self.total_luts / self.luts_of_board if self.luts is not None and self.luts_of_board else None
-
-    @property
-    def flip_flop_share(self) -> float | None:
-        """Share of the board's flip-flops; none where they are not counted."""
-        counted = self.flip_flops is not None and self.flip_flops_of_board
-        return self.total_flip_flops / self.flip_flops_of_board if counted and self.flip_flops_of_board else None
-
-    @property
-    def record(self) -> dict[str, object]:
-        """The same by the keys of the commands' JSON."""
-        return {"beside" if name == "samples" else name: value for name, value in self._asdict().items()}
-
-
-def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_ENTRIES) -> BoardUse | None:
-    """What a design takes of a board in blocks, look-up tables and flip-flops.
-
-    Parameters
-    ----------
-    board : Board
-        The board.
-    tile : Tile
-        The design.
-    samples : int
-        Samples that its layouts have side by side in a tile of columns.
-    entries : Entries, optional
-        Entries of the control block.
-
-    Returns
-    -------
-    BoardUse or None
-        Blocks by buffer, the others by part; ``None`` if the board's file states no block RAMs.
-    """
-    if board.block_rams is None:
-        return None
-    supply, samples = Supply.of(board, entries=entries), power_of_two(samples)
-    demand = supply.demand(tile, samples)
-    luts = flip_flops = None
-    if supply.only(*LOGIC):
-        counted = demand.logic
-        luts, flip_flops = (
-            {name: ceil(number) for name, number in part.items()}
-            for part in (counted.luts | {"small tables": counted.small_luts}, counted.flip_flops)
-        )
-    unlimited = with_rows(tile.array, np.iinfo(np.int64).max)
-    return BoardUse(
-        block_rams={name: float(count) / 2 for name, count in demand.placed.halves.items()},
-        ultra_rams={name: int(count) for name, count in demand.placed.ultra_rams.items()},
-        lutram_luts=int(small(demand.banks)[0]),
-        block_rams_of_board=board.block_rams,
-        ultra_rams_of_board=board.ultra_rams or 0,
-        samples=samples,
-        luts=luts,
-        flip_flops=flip_flops,
-        luts_of_board=board.luts,
-        flip_flops_of_board=board.flip_flops,
-        placed=bool(demand.within(supply.only(Resource.BLOCK_RAMS, *LOGIC))),
-        largest_T_R=int(most_rows(board, unlimited)[0]),
-    )
+        return most_samples(words_of(self.board, tiles), tiles, self.wanted, fits)

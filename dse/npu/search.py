@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ...formats import AnyPath, SparseRecord, brief, first_rows
 from ...models import Network, as_network
@@ -38,6 +39,7 @@ class RankedDesign(SparseRecord):
     T_P: Count
     T_C: Count
     V: Count = 1
+    W: Annotated[int, Field(ge=0)] = 0
     objective: float
 
     @classmethod
@@ -48,7 +50,7 @@ class RankedDesign(SparseRecord):
     @property
     def tile(self) -> Tile:
         """The design."""
-        return Tile(self.T_R, self.T_P, self.T_C, self.V)
+        return Tile(self.T_R, self.T_P, self.T_C, self.V, self.W)
 
 
 class SearchResult(NamedTuple):
@@ -86,12 +88,10 @@ class SearchResult(NamedTuple):
 
 
 def rank(tiles: Tiles, losses: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Sort designs, best first; on a tie more DSPs, then the larger T_R, then the smaller T_P, then the smaller V.
-
-    docs/search.md, Ties.
-    """
-    T_R, T_P, _, V = tiles
-    return np.lexsort((V, T_P, -T_R, -macs_of(tiles), losses))
+    """Sort designs, best first (docs/search.md, Ties)."""
+    T_R, T_P, _, V, W = tiles
+    narrower = np.where(W, -W, np.iinfo(np.int64).min)
+    return np.lexsort((narrower, V, T_P, -T_R, -macs_of(tiles), losses))
 
 
 def search(
@@ -157,7 +157,8 @@ def search(
         progress(total, total)
     order = rank(tiles, goal.losses(values))[:top]
     best = zip(tiles_of(tiles[:, order]), values[order].tolist(), strict=True)
-    return SearchResult([RankedDesign.of(tile, value) for tile, value in best], values.size, total - values.size)
+    ruled_out = total - np.unique(tiles[1:], axis=1).shape[1]
+    return SearchResult([RankedDesign.of(tile, value) for tile, value in best], values.size, ruled_out)
 
 
 class _BoundedSearch:

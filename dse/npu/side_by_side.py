@@ -46,27 +46,28 @@ def power_of_two(samples: int) -> int:
     return 1 << (samples - 1).bit_length()
 
 
-def by_banks(words: float, V: ArrayLike) -> Ints:
+def by_banks(words: ArrayLike, V: ArrayLike) -> Ints:
     """Most samples of designs with V pixels, each of whose rows lies in another bank of inputs of a port's words.
 
     Designs of one pixel may have more samples than the port has words; the engine then has more banks than are counted.
     """
     V = np.asarray(V, np.int64)
-    most: Ints = np.where(V > 1, np.maximum(power_of_two(int(words)) // V, 1), np.iinfo(np.int64).max)
+    banks = 2 ** np.ceil(np.log2(words)).astype(np.int64)
+    most: Ints = np.where(V > 1, np.maximum(banks // V, 1), np.iinfo(np.int64).max)
     return most
 
 
 def most_samples(
-    words: float, tiles: Tiles, wanted: int, fits: Callable[[Ints], NDArray[np.bool_]] | None = None
+    words: ArrayLike, tiles: Tiles, wanted: int, fits: Callable[[Ints], NDArray[np.bool_]] | None = None
 ) -> Ints:
     """Find the most samples side by side that designs can have, by their banks of inputs and by the board's resources.
 
     Parameters
     ----------
-    words : float
-        Words of a beat of the port.
+    words : array
+        Words of a beat of each design's port. Shapes: (D,).
     tiles : array
-        Designs. Shapes: (4, D).
+        Designs. Shapes: (5, D).
     wanted : int
         Samples side by side that no layout exceeds.
     fits : callable, optional

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
-from .resources import COUNTS, GROWING, LOGIC, Demand, Resource, Supply, board_use, most_rows
+from .board_use import board_use
+from .ports import words_of
+from .resources import COUNTS, GROWING, Demand, Resource, Supply
+from .rows import FEWEST_ROWS, best_rows, rows_by_blocks
 from .side_by_side import by_banks
 from .tiles import Tile, Tiles
 
 Ints = NDArray[np.int64]
-
-FEWEST_ROWS = 2
-"""The fewest rows of a design: T_R is even, so that stacking halves it."""
 
 EDGES = np.unique(np.ceil(2 ** (np.arange(81) / 4)).astype(np.int64))
 """The first T_P or T_C of each box of designs: four boxes to an octave."""
@@ -22,12 +24,18 @@ EDGES = np.unique(np.ceil(2 ** (np.arange(81) / 4)).astype(np.int64))
 def check_fit(supply: Supply, tile: Tile) -> None:
     """Refuse a design that takes more than it may, with as few samples side by side as its layouts need."""
     platform = supply.platform
-    needed, most = int(supply.needed.by(tile)), int(by_banks(supply.board.port.words, tile.V))
+    needed, most = int(supply.needed.by(tile)), int(by_banks(words_of(supply.board, tile), tile.V))
     if tile.V not in supply.pixels:
         allowed = ", ".join(map(str, platform.pixels)) if supply.placed else "1 with --overlap paper"
         raise InputError(
             f"{tile}: expected V, the pixels side by side, of {platform.name}: {allowed}; found {tile.V}"
             + ("; allow more with --pixels" if supply.placed else "")
+        )
+    ports = {supply.board.usual_port_words, *supply.ports} - {0}
+    if tile.W and tile.W not in ports:
+        allowed = ", ".join(map(str, sorted(ports)))
+        raise InputError(
+            f"{tile}: expected W, the words of a beat of its port, of {platform.name}: {allowed}; found {tile.W}"
         )
     if most < needed:
         raise InputError(
@@ -87,28 +95,13 @@ def _ranges(begin: Ints, sizes: Ints) -> Ints:
     return np.repeat(begin - ends + sizes, sizes) + np.arange(ends[-1])
 
 
-class DesignSpace:
-    """Designs that fit a board: with each V and T_P every T_C up to the largest, and the largest even T_R that fits.
+class _Part:
+    """The designs of a space that have one V and one W; ``columns`` is the largest T_C of each T_P, from 1 on."""
 
-    ``size`` also counts designs whose look-up tables or flip-flops do not fit with just that T_R; no box yields these.
-    A box holds the designs from one T_P to another and from one T_C to another, all with one V.  Shapes: ``boxes``
-    (5, N).
-    """
-
-    def __init__(self, supply: Supply) -> None:
-        self._supply = supply
-        # by V the largest T_C of each T_P, which does not grow with T_P
-        columns = {V: self._most_columns(V) for V in supply.pixels}
-        self._columns = {V: most for V, most in columns.items() if most.size}
-        if not self._columns:
-            raise self.refusal
-        self.size = sum(int(most.sum()) for most in self._columns.values())
-        self.whole = np.array([[1, most.size, 1, most[0], V] for V, most in self._columns.items()]).T
-
-    @property
-    def refusal(self) -> InputError:
-        """The fault of a board that no design fits."""
-        return InputError(_refusal(self._supply))
+    def __init__(self, supply: Supply, V: int, W: int) -> None:
+        self._supply, self._V, self._W = supply, V, W
+        self._most_samples = int(by_banks(words_of(supply.board, Tile(1, 1, 1, V, W)), V))
+        self.columns = self._most_columns()
 
     def _largest(self, one: Ints, other: Ints | int) -> Ints:
         """The largest third size with which the buffers fit in bits: T_R, T_P and T_C count alike."""
@@ -116,81 +109,109 @@ class DesignSpace:
         words = board.on_chip_bits // (2 * board.word_bits)
         return (words - one * other) // (one + other)
 
-    def _most_columns(self, V: int) -> Ints:
+    def _tiles(self, T_R: Ints | int, T_P: Ints, T_C: Ints) -> Tiles:
+        return np.stack(np.broadcast_arrays(T_R, T_P, T_C, self._V, self._W)).astype(np.int64)
+
+    def _most_columns(self) -> Ints:
         """The largest T_C of each T_P with which a design of the fewest rows fits, small banks not counted."""
         supply = self._supply
         growing = {resource: most for resource, most in supply.most.items() if resource in GROWING}
-        macs = supply.board.macs_per_cycle // V
+        macs = supply.board.macs_per_cycle // self._V
         T_P = np.arange(1, macs + 1)
         most = np.maximum(np.minimum(macs // T_P, self._largest(T_P, FEWEST_ROWS)), 0)  # by DSPs and by bits
         if growing or supply.needed.samples > 1:
-            most = self._most_by(growing, T_P, most, V)
+            most = self._most_by(growing, T_P, most)
         if Resource.BLOCK_RAMS in supply.most:  # small banks of any other design need no block
-            most = most * (most_rows(supply.board, np.array([[FEWEST_ROWS], [1], [1], [V]])) > 0)
+            smallest = self._tiles(FEWEST_ROWS, T_P[:1], most[:1])
+            most = most * bool(supply.demand(smallest).within(supply.only(Resource.BLOCK_RAMS)).all())
         return most[most > 0]
 
-    def _most_by(self, growing: dict[Resource, float], T_P: Ints, most: Ints, V: int) -> Ints:
+    def _most_by(self, growing: dict[Resource, float], T_P: Ints, most: Ints) -> Ints:
         """The largest T_C up to ``most``, or 0, by resources that grow with it and by samples side by side."""
-        supply, most_samples = self._supply, by_banks(self._supply.board.port.words, V)
-        low, high = np.zeros_like(most), most + 1
-        tiles = np.stack(np.broadcast_arrays(FEWEST_ROWS, T_P, high, V))
+        supply, low, high = self._supply, np.zeros_like(most), most + 1
+        tiles = self._tiles(FEWEST_ROWS, T_P, high)
         while np.any(high - low > 1):
             middle = tiles[2] = (low + high) // 2
-            fits = supply.demand(tiles).within(growing, GROWING) & (supply.needed.by(tiles) <= most_samples)
+            fits = supply.demand(tiles).within(growing, GROWING) & (supply.needed.by(tiles) <= self._most_samples)
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
         return low
 
-    def _with_most_rows(self, T_P: Ints, T_C: Ints, V: Ints | int) -> Tiles:
-        """Designs with the largest even T_R whose buffers fit in bits and in blocks, or 0."""
-        tiles = np.empty((4, T_P.size), np.int64)
-        tiles[0], tiles[1], tiles[2], tiles[3] = self._largest(T_P, T_C), T_P, T_C, V
-        if Resource.BLOCK_RAMS in self._supply.most:
-            tiles[0] = most_rows(self._supply.board, tiles)
-        tiles[0] -= tiles[0] % 2
-        return tiles
-
     def boxes(self) -> Ints:
-        """Boxes that together hold every design once; within one, T_P and T_C differ by less than a fifth."""
-        return np.concatenate([self._boxes(V, most) for V, most in self._columns.items()], axis=1)
-
-    @staticmethod
-    def _boxes(V: int, most: Ints) -> Ints:
+        """Boxes that hold its designs (:meth:`DesignSpace.boxes`)."""
+        most = self.columns
         first = EDGES[: np.searchsorted(EDGES, most.size, side="right")]
         widest = most[first - 1]
         low = EDGES[: np.searchsorted(EDGES, widest[0], side="right")]
         i, j = np.nonzero(low <= widest[:, None])
         last = np.searchsorted(-most, -low[j], side="right")  # the last T_P that goes with this T_C
         ends = EDGES[1:] - 1
-        return np.array(
-            [first[i], np.minimum(ends[i], last), low[j], np.minimum(ends[j], widest[i]), np.full(i.size, V)]
-        )
+        box = first[i], np.minimum(ends[i], last), low[j], np.minimum(ends[j], widest[i]), self._V, self._W
+        return np.stack(np.broadcast_arrays(*box))
 
     def corners(self, boxes: Ints) -> Tiles:
-        """The largest T_R, T_P and T_C in each box, which may be no design's, and V. Shapes: returns (4, N)."""
-        first, last, low, high, V = boxes
-        most_rows, *_ = self._with_most_rows(first, low, V)
-        return np.array([most_rows, last, high, V])
+        """The largest sizes in each of its boxes."""
+        first, last, low, high, _, _ = boxes
+        smallest = self._tiles(self._largest(first, low), first, low)
+        return self._tiles(rows_by_blocks(self._supply, smallest), last, high)
 
     def within(self, boxes: Ints) -> Tiles:
-        """Designs of boxes. Shapes: returns (4, D)."""
-        return np.concatenate([self._within(V, boxes[:4, boxes[4] == V]) for V in np.unique(boxes[4]).tolist()], axis=1)
-
-    def _within(self, V: int, boxes: Ints) -> Tiles:
-        first, last, low, high = boxes
+        """Its designs in boxes: each <T_P, T_C> with every T_R that can be the best (:func:`.rows.best_rows`)."""
+        first, last, low, high, _, _ = boxes
         sizes = last - first + 1
         T_P = _ranges(first, sizes)
-        low, high = np.repeat(low, sizes), np.minimum(np.repeat(high, sizes), self._columns[V][T_P - 1])
+        low, high = np.repeat(low, sizes), np.minimum(np.repeat(high, sizes), self.columns[T_P - 1])
         sizes = high - low + 1
         T_P, T_C = np.repeat(T_P, sizes), _ranges(low, sizes)
-        tiles = self._with_most_rows(T_P, T_C, V)
-        tiles = tiles[:, tiles[0] > 0]
-        if logic := self._supply.only(*LOGIC):
-            tiles = tiles[:, self._supply.demand(tiles).within(logic)]
+        return best_rows(self._supply, self._tiles(self._largest(T_P, T_C), T_P, T_C), self._most_samples)
+
+
+class DesignSpace:
+    """Designs that fit a board: every V, W and T_P with every T_C up to the largest, and every T_R that can be best.
+
+    ``size`` counts each <T_P, T_C, V, W> once, also where no T_R fits; no box yields these.
+    A box holds the designs from one T_P to another and from one T_C to another, all with one V and one W.
+    Shapes: ``boxes`` (6, N).
+    """
+
+    def __init__(self, supply: Supply) -> None:
+        self._supply = supply
+        parts = {(V, W): _Part(supply, V, W) for V in supply.pixels for W in supply.ports}
+        self._parts = {key: part for key, part in parts.items() if part.columns.size}
+        if not self._parts:
+            raise self.refusal
+        self.size = sum(int(part.columns.sum()) for part in self._parts.values())
+        self.whole = np.array([(1, part.columns.size, 1, part.columns[0], *key) for key, part in self._parts.items()]).T
+
+    @property
+    def refusal(self) -> InputError:
+        """The fault of a board that no design fits."""
+        return InputError(_refusal(self._supply))
+
+    def boxes(self) -> Ints:
+        """Boxes that together hold every design once; within one, T_P and T_C differ by less than a fifth."""
+        return np.concatenate([part.boxes() for part in self._parts.values()], axis=1)
+
+    def _by_part(self, boxes: Ints) -> Iterator[tuple[_Part, NDArray[np.bool_]]]:
+        """Each part with the places of its boxes."""
+        for key, part in self._parts.items():
+            at = (boxes[4:] == np.array(key)[:, None]).all(axis=0)
+            if at.any():
+                yield part, at
+
+    def corners(self, boxes: Ints) -> Tiles:
+        """The largest T_R, T_P and T_C in each box, which may be no design's, with V and W. Shapes: returns (5, N)."""
+        tiles = np.empty((5, boxes.shape[1]), np.int64)
+        for part, at in self._by_part(boxes):
+            tiles[:, at] = part.corners(boxes[:, at])
         return tiles
+
+    def within(self, boxes: Ints) -> Tiles:
+        """Designs of boxes. Shapes: returns (5, D)."""
+        return np.concatenate([part.within(boxes[:, at]) for part, at in self._by_part(boxes)], axis=1)
 
 
 def designs(supply: Supply) -> Tiles:
-    """All designs that fit a board, as :class:`DesignSpace` counts. Shapes: returns (4, D)."""
+    """All designs that fit a board, as :class:`DesignSpace` counts. Shapes: returns (5, D)."""
     space = DesignSpace(supply)
     tiles = np.ascontiguousarray(space.within(space.whole))
     if not tiles.size:

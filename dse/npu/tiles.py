@@ -1,20 +1,21 @@
 """Designs and arrays of designs: which sizes a design has, and in which order.
 
-An array of D designs has the shape (4, D): a row for each size, in the order of :class:`Tile`.  Every function that
-takes designs takes such an array, so that ``T_R, T_P, T_C, V = tiles`` reads it; most take a :class:`Tile` as well.
+An array of D designs has the shape (5, D): a row for each size, in the order of :class:`Tile`.  Every function that
+takes designs takes such an array, so that ``T_R, T_P, T_C, V, W = tiles`` reads it; most take a :class:`Tile` as well.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ...models.network import Count
 
 Tiles = NDArray[np.int64]
-"""Designs. Shapes: (4, D), the sizes of :class:`Tile` in its order."""
+"""Designs. Shapes: (5, D), the sizes of :class:`Tile` in its order."""
 
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
@@ -26,21 +27,23 @@ STACKING = np.array([[1.0, 0.5, 0.5], [1.0, 2.0, 0.5], [1.0, 0.5, 2.0], [1.0, 1.
 class Tile(NamedTuple):
     """A design <T_R, T_P, T_C>: T_C processing elements, each a tree of T_P MACs, T_R rows deep.
 
-    It works on V rows (output pixels) side by side, each with such an array; they share the weights.
+    It works on V rows (output pixels) side by side, each with such an array; they share the weights.  W is the words of
+    a beat of its port, or 0 for all words of the board's port.
     """
 
     T_R: Count
     T_P: Count
     T_C: Count
-    V: Count = 1  # a design of the paper states none
+    V: Count = 1  # a design of the paper states neither this nor W
+    W: Annotated[int, Field(ge=0)] = 0
 
     def __str__(self) -> str:
         return f"<{','.join(map(str, self.stated))}>"
 
     @property
     def stated(self) -> tuple[int, ...]:
-        """Its numbers; V only where it is not 1."""
-        return self if self.V > 1 else self[:3]
+        """Its numbers; V and W only where they are not the default."""
+        return self if self.W else self[:4] if self.V > 1 else self[:3]
 
     @property
     def names(self) -> str:
@@ -54,7 +57,7 @@ class Tile(NamedTuple):
 
     @property
     def array(self) -> Tiles:
-        """The design as an array of one. Shapes: returns (4, 1)."""
+        """The design as an array of one. Shapes: returns (5, 1)."""
         return np.array(self, np.int64)[:, None]
 
     @property
@@ -74,22 +77,21 @@ def tiles_of(tiles: Tiles) -> list[Tile]:
 
 def macs_of(tiles: Tiles | Tile) -> Any:
     """Multiply-accumulates of a cycle of designs with every unit busy."""
-    _, T_P, T_C, V = tiles
+    _, T_P, T_C, V, _ = tiles
     return T_P * T_C * V
 
 
 def buffer_bits(word_bits: int, tiles: Tiles | Tile) -> Any:
     """On-chip bits of the input, weight and output buffers of designs, each doubled (Section II-C)."""
-    T_R, T_P, T_C, _ = tiles
+    T_R, T_P, T_C, _, _ = tiles
     return 2 * word_bits * (T_R * T_P + T_P * T_C + T_R * T_C)
 
 
 def with_rows(tiles: Tiles, T_R: Any) -> Tiles:
     """Designs with another T_R."""
-    _, T_P, T_C, V = tiles
-    return np.stack(np.broadcast_arrays(T_R, T_P, T_C, V))
+    return np.stack(np.broadcast_arrays(T_R, *tiles[1:]))
 
 
 def stacked(tiles: Tiles, codes: int = K_CODES) -> NDArray[np.float64]:
-    """Tiles of D designs under each stacking code. Shapes: ``tiles`` (4, D), returns (4, codes, D)."""
-    return np.floor(STACKING[:, :codes, None] * tiles[:, None])
+    """T_R, T_P, T_C and V of D designs under each stacking code. Shapes: ``tiles`` (5, D), returns (4, codes, D)."""
+    return np.floor(STACKING[:, :codes, None] * tiles[: len(STACKING), None])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...dse.npu.board_use import board_use
 from ...dse.npu.design import DesignTable
-from ...dse.npu.resources import board_use
 from ...models import load_network
 from ...platforms import load_platform
 from ..lab import Lab, by_seed, design, paper_options, row
@@ -31,7 +31,7 @@ def _blocks(at: str, design_table: DesignTable) -> str:
     blocks = f"{taken.total_block_rams:,g} block RAMs of {taken.block_rams_of_board:,}"
     if taken.ultra_rams_of_board:
         blocks += f" beside {taken.total_ultra_rams} UltraRAMs of {taken.ultra_rams_of_board}"
-    _, T_P, T_C, _ = design_table.tile
+    _, T_P, T_C, *_ = design_table.tile
     return (
         f"{at}: placed as the engine of `fluidb hardware`, {design_table.tile} needs {blocks}; with `<T_P,T_C>` = "
         f"<{T_P},{T_C}> T_R can be at most {taken.largest_T_R:,}."

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dse.exits.stage_times import keep_exits
+from ...dse.npu.board_use import BoardUse
 from ...dse.npu.choices import Objective, Overlap
 from ...dse.npu.costs import board_use_of
 from ...dse.npu.design import DesignTable, tabulate_design
@@ -18,7 +19,6 @@ from ...dse.npu.fbcb import FbcbTable
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.objectives import dynamic_energy
 from ...dse.npu.options import SearchOptions
-from ...dse.npu.resources import BoardUse
 from ...dse.npu.search import RankedDesign, SearchResult
 from ...dse.npu.space import designs
 from ...dse.npu.tiles import Tile, Tiles, tiles_of

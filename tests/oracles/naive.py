@@ -43,7 +43,7 @@ def largest_rows(on_chip_bits: int, word_bits: int, T_P: int, T_C: int) -> int:
 
 
 def all_designs(dsps: int, on_chip_bits: int, word_bits: int, every_row: bool = False) -> list[Tile]:
-    """All (T_R, T_P, T_C, 1) within the board; T_R is the largest even one, or with `every_row` every even one."""
+    """All (T_R, T_P, T_C, 1, 0) within the board; T_R is the largest even one, or with `every_row` every even one."""
     designs: list[Tile] = []
     for T_P in range(1, dsps + 1):
         for T_C in range(1, dsps + 1):
@@ -51,9 +51,9 @@ def all_designs(dsps: int, on_chip_bits: int, word_bits: int, every_row: bool = 
                 break
             most = largest_rows(on_chip_bits, word_bits, T_P, T_C)
             if every_row:
-                designs += [(T_R, T_P, T_C, 1) for T_R in range(2, most + 1, 2)]
+                designs += [(T_R, T_P, T_C, 1, 0) for T_R in range(2, most + 1, 2)]
             elif most >= 2:
-                designs.append((most, T_P, T_C, 1))
+                designs.append((most, T_P, T_C, 1, 0))
     return designs
 
 

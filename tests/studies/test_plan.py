@@ -74,7 +74,8 @@ def random_problem(seed: int, *, drops: bool = False) -> PlanProblem:
     draw = Random(seed)
     options = SearchOptions(b_max=draw.choice([2, 3]), stacking=draw.random() < 0.5)
     board = board_of(draw.randint(3, 7), kibit=draw.choice([8, 40]), gb_s=draw.choice([0.05, 0.4]))
-    board = board.model_copy(update=dict(zip(ENERGY_KEYS, (4.8, 13.4, 650.0), strict=True)))
+    energies = dict(zip(ENERGY_KEYS, (4.8, 13.4, 650.0), strict=True))
+    board = board.model_copy(update=energies | {"port_words": board.usual_port_words})  # few ports: few designs
     source = BoardSource(NETWORK, board, options)
     whole_s = source.table(len(source.dsps) // 2).array()[0, -1, 1]
     bound = draw.choice([2, 5, 10])

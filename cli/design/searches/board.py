@@ -14,10 +14,10 @@ from ..problem import SEARCH, BestBy, Persistent, Search, board_of, design_recor
 from . import many
 
 if TYPE_CHECKING:
+    from ....dse.npu.board_use import BoardUse
     from ....dse.npu.design import DesignTable
     from ....dse.npu.fbcb import FbcbTable
     from ....dse.npu.persistent import Sizes
-    from ....dse.npu.resources import BoardUse
     from ....models import Network
 
 
@@ -29,7 +29,9 @@ class BoardSearch(Search, KindOptions):
 
     persistent: Persistent = None
     objective: BestBy = None
-    tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C[,V]")] = None
+    tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C[,V[,W]]")] = (
+        None
+    )
     top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5
     scheduler: Cluster = None
     threads: Threads = None
@@ -51,9 +53,10 @@ class BoardSearch(Search, KindOptions):
 
         output, force, as_json = written.output, written.force, written.as_json
         given = parse_numbers(self.tile, "tile", int, "100,2,4")
-        if self.tile is not None and len(given) not in (3, 4):
+        if self.tile is not None and len(given) not in (3, 4, 5):
             raise InputError(
-                f'tile: expected T_R,T_P,T_C, or with V pixels T_R,T_P,T_C,V, found "{self.tile}"; e.g. 100,2,4'
+                f"tile: expected T_R,T_P,T_C, and perhaps V pixels, and then W words of a beat of the port, "
+                f'found "{self.tile}"; e.g. 100,2,4'
             )
         stated = partial(self.read, tile=given or None)
         networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
@@ -118,6 +121,8 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "evaluated": None if design.options.tile else rest,
         "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
         "peak": f"{peak:,.1f} GOP/s",
+        "clock": f"{board.clock_mhz:g} MHz, as its file states",
+        "port": _port(design),
         "DSPs": f"{design.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": None if taken else percent(design.ram_share),
         **blocks(taken),
@@ -138,6 +143,16 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
             row.append(OBJECTIVES[Objective.ENERGY].text(energy_j))
     yield table(headers, rows)
     yield from ranking(design)
+
+
+def _port(design: DesignTable) -> str | None:
+    """Words of a beat of the port, and what they carry of the bandwidth; none where no port is counted."""
+    if not design.options.placed:
+        return None
+    board, words = design.platform, int(design.port.words)
+    carried_gb_s = min(board.words_per_cycle, words) / board.words_per_cycle * board.bandwidth_gb_s
+    stated = f", where its file states {board.port_words}" if board.port_words and board.port_words != words else ""
+    return f"{words} words a beat{stated}; it carries {carried_gb_s:.4g} of {board.bandwidth_gb_s:g} GB/s"
 
 
 def blocks(taken: BoardUse | None) -> dict[str, str]:

@@ -102,7 +102,7 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
 
     while True:
         k = float(rng.choice([1, 1, 2, 0.5]))
-        T_R, T_P, T_C, _ = tile = design.stacked(k)
+        T_R, T_P, T_C, *_ = tile = design.stacked(k)
         window = random_window(rng, size(4 * design.T_P + 3), size(40))
         C, groups = size(3 * design.T_C + 3), int(rng.choice([1, 1, 1, 2, 3]))
         b = int(rng.integers(1, 9))
@@ -110,7 +110,7 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
         B_R = int(rng.integers(1, b // runs + 1))
         layout = b, B_R, math.ceil(b // runs / B_R), runs
         R, P = window.R, window.P
-        if min(tile) < 1:
+        if min(tile[:4]) < 1:
             continue
         samples = samples_side_by_side(C, T_C, layout[2])
         most = T_R // samples
@@ -244,7 +244,7 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
     costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
     places = [place for place, layer in enumerate(network.layers) if layer.gemm]
     assert costs.block_rows is not None
-    words, ready, cycles, latency = map(int, board.port)
+    words, ready, cycles, latency = map(int, design.port)
     sizes, found = Design(*whole[:3], words, 2), []
     for name, channels, side, b in (("layer3.1.conv2", 256, 14, 2), ("layer4.1.conv2", 512, 7, 1)):
         (index,) = (index for index, place in enumerate(places) if network.layers[place].name == name)

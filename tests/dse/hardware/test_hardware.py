@@ -337,9 +337,9 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
         return
     package = (engine / "rtl" / "engine_pkg.sv").read_text()
     found = dict(re.findall(r"localparam int (T_R|T_P|T_C|V|W|S) = (\d+);", package))
-    _, T_P, T_C, _ = design.tile
+    _, T_P, T_C, *_ = design.tile
     samples = int(found.pop("S"))
-    words = int(design.platform.port.words)
+    words = int(design.port.words)
     assert found == {name: str(size) for name, size in (design.tile._asdict() | {"W": words}).items()}
     assert 1 <= samples <= design.options.b_max
     if T_P * T_C > 100:
@@ -352,7 +352,7 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
 def test_a_port_that_the_engine_has_not_is_refused(fluidb: Run, tmp_path: Path) -> None:
     board = (ROOT / "platforms" / "kv260.toml").read_text().replace("port_words = 32", "port_words = 48")
     (tmp_path / "own.toml").write_text(board)
-    assert fluidb("dse", TINY, "own.toml", "-o", "d").returncode == 0
+    assert fluidb("dse", TINY, "own.toml", "--tile", "64,3,8", "-o", "d").returncode == 0
     assert fluidb("latency", "d").returncode == 0
     assert "port_words: the engine expects a power of two, found 48" in fault(fluidb, "d", "-o", "rtl")
     assert not (tmp_path / "rtl").exists()

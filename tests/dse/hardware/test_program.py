@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, POCKET, ROOT, Run, tool, traffic_of
+from builders import COMPILED, POCKET, ROOT, Run, port_for, tool, traffic_of
 from fluidb.dse import (
     Overlap,
     SearchOptions,
@@ -105,8 +105,8 @@ def npu(digits: Quantised, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def script_of(found: Quantised, samples: Any, options: SearchOptions = BUILT) -> Script:
     design, fbcb = designed(found, options)
     timed = jobs_of(found.network, design, fbcb)
-    memory = memory_of(found.network, timed, fbcb, int(BOARD.port.words))
-    return Script(found.network, timed, memory, BOARD.port, samples)
+    memory = memory_of(found.network, timed, fbcb, BOARD.usual_port_words)
+    return Script(found.network, timed, memory, port_for(BOARD), samples)
 
 
 @pytest.fixture(scope="module")
@@ -185,9 +185,9 @@ def test_the_npu_runs_an_entry_that_the_host_writes(digits: Quantised, npu: tupl
     ]
     other = fbcb.model_copy(update={"rows": rows})
     timed = jobs_of(digits.network, design, other)
-    memory = memory_of(digits.network, timed, other, int(BOARD.port.words))
+    memory = memory_of(digits.network, timed, other, BOARD.usual_port_words)
     (rtl / "other_memory.bin").write_bytes(memory.content())
-    script = Script(digits.network, timed, memory, BOARD.port, samples)
+    script = Script(digits.network, timed, memory, port_for(BOARD), samples)
     written = [number for number, row in enumerate(rows) if row not in fbcb.rows]
     assert len(written) == len(entries)
     for number in written:
@@ -280,7 +280,7 @@ def test_a_design_for_another_network_is_refused(digits: Quantised) -> None:
 def test_the_page_says_how_late_layers_start() -> None:
     """By the formula of docs/hardware.md, of the 74.66 ms that docs/npu.md prints."""
     board, products = load_platform("zc706"), len(load_network("resnet50").gemms)
-    late = cycles_between(board.port, 8)
+    late = cycles_between(port_for(board), 8)
     said = (
         f"It is {late} cycles on ZC706, or {products * late:,} for the {products} products of ResNet-50: "
         f"{100 * products * late / (board.clock_hz * 74.66e-3):.2f} % of its time"

@@ -67,7 +67,7 @@ def test_yosys_places_as_many_blocks(tiny_design, design, top, tmp_path):
     found = synthesised(sources, top, tmp_path)[top]
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
-    assert board.port.words == design.W
+    assert board.usual_port_words == design.W
     assert +found == expected(board, design.stacked(1))
 
 

@@ -134,7 +134,7 @@ def test_products_of_two_activations_run_sample_by_sample_in_every_mode(gemm, ti
 
 def test_designs_of_several_blocks_take_the_cycles_of_each():
     found = evaluator(network_of([(49, 6, 10, 1), (1, 30, 7, 2)]), 3, 0.7, "fluid")
-    tiles = designs(Supply.of(board_of(90)))
+    tiles = designs(Supply.of(board_of(90), placed=False))
     assert tiles.shape[1] % kernels.BLOCK > 0 < tiles.shape[1] // kernels.BLOCK
     assert found.cycles(tiles).tolist() == found.account(tiles)[0][0].tolist()
 
@@ -142,7 +142,7 @@ def test_designs_of_several_blocks_take_the_cycles_of_each():
 @given(any_gemm, tiles, batches, words_per_cycle, st.data())
 def test_more_bandwidth_or_a_larger_tile_never_lengthens_a_layer(gemm, tile, b, rate, data):
     B_R = data.draw(st.integers(1, b))
-    T_R, T_P, T_C, _ = tile
+    T_R, T_P, T_C, _, _ = tile
     cycles, _ = cost(gemm, tile, 0, b, B_R, rate, "fluid")
     grown = data.draw(st.tuples(st.integers(T_R, 2 * T_R), st.integers(T_P, 2 * T_P), st.integers(T_C, 2 * T_C)))
     assert cost(gemm, tile, 0, b, B_R, 2 * rate, "fluid")[0] <= cycles

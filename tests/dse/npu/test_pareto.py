@@ -12,7 +12,6 @@ from enumeration import every_row, ranked
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, Tile, search
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.pareto import Axis, check_axes, find_front, undominated
-from fluidb.dse.npu.resources import Supply
 from fluidb.dse.npu.space import designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
@@ -41,7 +40,7 @@ def test_the_sweep_equals_comparing_all_with_all(points):
 
 def brute_force(network, board, options, over):
     """Every design, with every even T_R where memory counts, compared with every other: the front and its tiles."""
-    tiles = designs(Supply.of(board, options.limits))
+    tiles = designs(options.supply(network, board))
     tiles = every_row(tiles) if Axis.RAM in over else tiles
     evaluator = Evaluator(network, board, options)
     sign = -1 if OBJECTIVES[options.objective].higher_is_better else 1

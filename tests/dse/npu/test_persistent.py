@@ -122,7 +122,9 @@ def test_the_bound_of_the_search_rules_out_no_winner(layers, dsps, share, object
         patch.setattr(search_module, "FEW", 0)
         patch.setattr(search_module, "ROUND", 1)
         bounded = search(network, chip, options, top=3)
-    assert bounded.ranking == ranked(network, chip, options, designs(Supply.of(chip, options.room(chip))), 3)
+    assert bounded.ranking == ranked(
+        network, chip, options, designs(Supply.of(chip, options.room(chip), placed=False)), 3
+    )
     bits = options.persistent_mbit * 2**20
     assert bounded.best.tile.buffer_bits(16) + bits <= chip.on_chip_bits + 1
 

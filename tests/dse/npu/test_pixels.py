@@ -8,13 +8,14 @@ from typing import Any
 import naive_engine
 import numpy as np
 import pytest
-from builders import board_of, network_of
+from builders import board_of, network_of, port_for
 from fluidb.dse import SearchOptions, Tile, explain, read_design, search, tabulate_design
 from fluidb.dse.npu import schedule
 from fluidb.dse.npu.banks import banks_of
+from fluidb.dse.npu.board_use import board_use
 from fluidb.dse.npu.costs import layer_costs, samples_side_by_side
 from fluidb.dse.npu.evaluation import Evaluator
-from fluidb.dse.npu.resources import Demand, board_use
+from fluidb.dse.npu.resources import Demand
 from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.dse.npu.space import DesignSpace, check_fit, designs
 from fluidb.dse.npu.tiles import stacked
@@ -56,7 +57,7 @@ def test_the_time_of_the_chosen_layout_is_the_walk_s():
             layout = b, int(chosen.B_R[0, b - 1]), -(-b // int(chosen.B_R[0, b - 1])), 1
             shape = Tile(*stacked(tile.array)[:, chosen.codes[0, b - 1], 0].astype(int).tolist())
             run = gemm, shape, layout, int(block_rows[0, b - 1])
-            port, drain = tuple(map(int, board.port)), int(schedule.drain_cycles(tile.T_P))
+            port, drain = tuple(map(int, port_for(board))), int(schedule.drain_cycles(tile.T_P))
             assert naive_engine.run(*run, port, drain) == chosen.cycles[0, b - 1]
             assert naive_engine.words_of(*run) == chosen.words[0, b - 1]
 
@@ -83,7 +84,7 @@ def test_more_pixels_take_no_less_logic():
     draw = np.random.default_rng(8)
     for _ in range(100):
         sizes = [int(draw.integers(1, most)) for most in (3000, 20, 100)]
-        found = Demand(ZCU104, np.array([[*sizes, V] for V in (1, 2, 4, 8)]).T).logic
+        found = Demand(ZCU104, np.array([[*sizes, V, 0] for V in (1, 2, 4, 8)]).T).logic
         assert (np.diff(found.total_luts) > 0).all()
         assert (np.diff(found.total_flip_flops) > 0).all()
 
@@ -139,7 +140,8 @@ FAULTS: list[tuple[tuple[Any, ...], str]] = [
     (("--pixels", "x"), 'pixels: expected whole numbers with commas between, found "x"; e.g. 1,2,4'),
     (("--tile", "512,6,48,2"), "<512,6,48,2>: expected V, the pixels side by side, of zcu104: 1; found 2"),
     (("--tile", "512,6,48,2", "--pixels", "2", "--overlap", "paper"), "1 with --overlap paper; found 2"),
-    (("--tile", "512,6,48,2,1"), "tile: expected T_R,T_P,T_C, or with V pixels T_R,T_P,T_C,V"),
+    (("--tile", "512,6,48,1,3"), "W, the words of a beat of its port, of zcu104: 1, 2, 4, 8, 16, 32; found 3"),
+    (("--tile", "512,6,48,2,1,7"), "tile: expected T_R,T_P,T_C, and perhaps V pixels, and then W words"),
     (("--tile", "512,6,288,2", "--pixels", "1,2"), "expected at most 1,728 DSPs of zcu104, found 3,456"),
 ]
 

@@ -1,0 +1,116 @@
+"""What one design takes of a board, by buffer and by part."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from ...platforms import Board
+from .banks import small
+from .logic import NO_ENTRIES, Entries
+from .resources import LOGIC, Limits, Resource, Supply
+from .rows import rows_by_blocks
+from .side_by_side import power_of_two
+from .tiles import Tile, with_rows
+
+
+class BoardUse(NamedTuple):
+    """What one design takes of a board, and whether it can be placed."""
+
+    block_rams: dict[str, float]  # by buffer, of 36 Kb; a half is one of 18 Kb
+    ultra_rams: dict[str, int]  # by buffer
+    lutram_luts: int  # look-up tables that hold small banks
+    block_rams_of_board: int
+    ultra_rams_of_board: int
+    samples: int  # that the engine can have side by side in a tile of columns
+    luts: dict[str, int] | None  # by part; none where they are not counted
+    flip_flops: dict[str, int] | None
+    luts_of_board: int | None
+    flip_flops_of_board: int | None
+    placed: bool
+    largest_T_R: int  # with its other sizes, by blocks
+
+    @property
+    def total_block_rams(self) -> float:
+        """Block RAMs of all its buffers."""
+        return sum(self.block_rams.values())
+
+    @property
+    def total_ultra_rams(self) -> int:
+        """UltraRAMs of all its buffers."""
+        return sum(self.ultra_rams.values())
+
+    @property
+    def total_luts(self) -> int:
+        """Look-up tables of all its parts, small banks included."""
+        return sum((self.luts or {}).values())
+
+    @property
+    def total_flip_flops(self) -> int:
+        """Flip-flops of all its parts."""
+        return sum((self.flip_flops or {}).values())
+
+    @property
+    def lut_share(self) -> float | None:
+        """Share of the board's look-up tables; none where they are not counted."""
+        return self.total_luts / self.luts_of_board if self.luts is not None and self.luts_of_board else None
+
+    @property
+    def flip_flop_share(self) -> float | None:
+        """Share of the board's flip-flops; none where they are not counted."""
+        counted = self.flip_flops is not None and self.flip_flops_of_board
+        return self.total_flip_flops / self.flip_flops_of_board if counted and self.flip_flops_of_board else None
+
+    @property
+    def record(self) -> dict[str, object]:
+        """The same by the keys of the commands' JSON."""
+        return {"beside" if name == "samples" else name: value for name, value in self._asdict().items()}
+
+
+def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_ENTRIES) -> BoardUse | None:
+    """What a design takes of a board in blocks, look-up tables and flip-flops.
+
+    Parameters
+    ----------
+    board : Board
+        The board.
+    tile : Tile
+        The design.
+    samples : int
+        Samples that its layouts have side by side in a tile of columns.
+    entries : Entries, optional
+        Entries of the control block.
+
+    Returns
+    -------
+    BoardUse or None
+        Blocks by buffer, the others by part; ``None`` if the board's file states no block RAMs.
+    """
+    if board.block_rams is None:
+        return None
+    supply = Supply.of(board, Limits(max_luts=board.luts), entries=entries)
+    samples = power_of_two(samples)
+    demand = supply.demand(tile, samples)
+    luts = flip_flops = None
+    if supply.only(*LOGIC):
+        counted = demand.logic
+        luts, flip_flops = (
+            {name: ceil(number) for name, number in part.items()}
+            for part in (counted.luts | {"small tables": counted.small_luts}, counted.flip_flops)
+        )
+    return BoardUse(
+        block_rams={name: float(count) / 2 for name, count in demand.placed.halves.items()},
+        ultra_rams={name: int(count) for name, count in demand.placed.ultra_rams.items()},
+        lutram_luts=int(small(demand.banks)[0]),
+        block_rams_of_board=board.block_rams,
+        ultra_rams_of_board=board.ultra_rams or 0,
+        samples=samples,
+        luts=luts,
+        flip_flops=flip_flops,
+        luts_of_board=board.luts,
+        flip_flops_of_board=board.flip_flops,
+        placed=bool(demand.within(supply.only(Resource.BLOCK_RAMS, *LOGIC))),
+        largest_T_R=int(rows_by_blocks(supply, with_rows(tile.array, np.iinfo(np.int64).max))[0]),
+    )

@@ -1,0 +1,156 @@
+"""A search over all axes against brute force over every T_R, T_P, T_C, V and W on boards whose logic binds."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import numpy as np
+import pytest
+from builders import ROOT, network_of
+from enumeration import ranked
+from fluidb.dse import Batching, SearchOptions, search
+from fluidb.dse.npu.ports import words_of
+from fluidb.dse.npu.resources import Limits
+from fluidb.dse.npu.side_by_side import by_banks
+from fluidb.dse.npu.space import DesignSpace
+from fluidb.dse.npu.tiles import Tile
+from fluidb.formats import InputError
+from fluidb.platforms import load_platform
+
+ZC706 = load_platform("zc706")
+CASES = int(os.environ.get("FLUIDB_RANDOM_BOARDS", "12"))
+"""Random boards and networks of each test; 1,000 take about an hour."""
+
+OBJECTIVES = ["gop_s", "latency", "energy", "gop_s_w"]
+ENERGIES = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0, "static_w": 0.1}
+
+
+def random_case(seed):
+    """A network, a board of which a small NPU takes most, and options."""
+    draw = np.random.default_rng(seed)
+    sizes = [(*tuple(int(draw.integers(1, most)) for most in (150, 60, 40)), 1) for _ in range(draw.integers(1, 3))]
+    pixels = [[1], [1, 2], [1, 4], [2]][draw.integers(4)]
+    board = ZC706.model_copy(
+        update={
+            **ENERGIES,
+            "pixels": pixels,
+            "dsps": int(draw.integers(6, 20)),
+            "on_chip_mbit": float(draw.integers(8, 40)) / 1024,
+            "block_rams": int(draw.integers(4, 50)),
+            "ultra_rams": [None, None, 4][draw.integers(3)],
+            "luts": int(draw.integers(9_000, 26_000)),
+            "flip_flops": int(draw.integers(10_000, 60_000)),
+            "port_words": [None, 4, 8][draw.integers(3)],
+            "bandwidth_gb_s": float(draw.choice([0.3, 0.6, 1.2])),
+        }
+    )
+    options = SearchOptions(
+        batching=Batching(draw.choice(["fluid", "fluid", "row", "column"])),
+        b_max=int(draw.integers(1, 5)),
+        objective=OBJECTIVES[draw.integers(len(OBJECTIVES))],
+    )
+    return network_of(sizes, 100), board, options
+
+
+def every_design(supply):
+    """All designs of a board, each T_R of its own. Shapes: returns (5, D)."""
+    board = supply.board
+    words = board.on_chip_bits // (2 * board.word_bits)
+    tiles = np.array([
+        (T_R, T_P, T_C, V, W)
+        for V in board.pixels
+        for W in (0, *(2**n for n in range(7) if 2**n <= (board.port_words or 64) and 2**n != board.usual_port_words))
+        for T_P in range(1, board.dsps // V + 1)
+        for T_C in range(1, board.dsps // V // T_P + 1)
+        for T_R in range(2, (words - T_P * T_C) // (T_P + T_C) + 1, 2)
+    ]).reshape(-1, 5).T  # fmt: skip
+    needed = supply.needed.by(tiles)
+    fits = supply.demand(tiles, needed).within(supply.most) & (needed <= by_banks(words_of(board, tiles), tiles[3]))
+    return np.ascontiguousarray(tiles[:, fits])
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_a_search_finds_the_best_of_every_design(seed):
+    network, board, options = random_case(seed)
+    tiles = every_design(options.supply(network, board))
+    if not tiles.size:
+        with pytest.raises(InputError, match="no design fits"):
+            search(network, board, options)
+        return
+    assert search(network, board, options).ranking[:1] == ranked(network, board, options, tiles, 1)
+
+
+def test_a_space_has_the_largest_T_R_of_every_design():
+    """Also where look-up tables hold a small T_R and a large one, and none between them."""
+    gaps = 0
+    for seed in range(40):
+        network, board, options = random_case(seed)
+        supply = options.supply(network, board)
+        tiles = every_design(supply)
+        largest: dict[tuple[int, ...], int] = {}
+        for T_R, *sizes in tiles.T.tolist():
+            largest[tuple(sizes)] = max(T_R, largest.get(tuple(sizes), 0))
+        rows = {sizes: sum(tuple(others) == sizes for _, *others in tiles.T.tolist()) for sizes in list(largest)[:20]}
+        gaps += any(count < largest[sizes] // 2 for sizes, count in rows.items())
+        if largest:
+            space = DesignSpace(supply)
+            found: dict[tuple[int, ...], int] = {}
+            for T_R, *sizes in space.within(space.boxes()).T.tolist():
+                found[tuple(sizes)] = max(T_R, found.get(tuple(sizes), 0))
+            assert found == largest
+    assert gaps > 0
+
+
+MORE = {
+    "dsps": lambda board: {"dsps": board.dsps + 3},
+    "luts": lambda board: {"luts": board.luts + 2_000},
+    "flip-flops": lambda board: {"flip_flops": board.flip_flops + 2_000},
+    "blocks": lambda board: {"block_rams": board.block_rams + 3, "on_chip_mbit": board.on_chip_mbit * 1.2},
+    "bandwidth": lambda board: {"bandwidth_gb_s": board.bandwidth_gb_s * 1.3},
+    "pixels": lambda board: {"pixels": sorted({*board.pixels, 1, 2, 4})},
+    "port": lambda board: {"port_words": board.port_words and 2 * board.port_words},
+}
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_more_of_anything_is_never_worse(seed):
+    """But for the clock: a burst takes whole cycles, and of a faster clock more of them (docs/search.md, Pruning)."""
+    network, board, options = random_case(1_000_000 + seed)
+    options = options.model_copy(update={"objective": ["gop_s", "latency"][seed % 2]})
+    try:
+        best = search(network, board, options, top=1).best.objective
+    except InputError:
+        return
+    for what, more in MORE.items():
+        found = search(network, board.model_copy(update=more(board)), options, top=1).best.objective
+        assert found >= best if options.objective == "gop_s" else found <= best, (what, found, best)
+
+
+def test_a_part_of_the_look_up_tables_stays_free():
+    """No router closes timing in all of them; a user may ask for all."""
+    tile = Tile(64, 2, 4)
+    network, options = network_of([(30, 40, 20, 1)]), SearchOptions(b_max=1, tile=tile)
+    takes = float(options.supply(network, ZC706).demand(tile).logic.total_luts)
+    tight = ZC706.model_copy(update={"luts": int(takes / 0.8) - 2})
+    with pytest.raises(InputError, match="LUTs"):
+        search(network, tight, options)
+    search(network, tight.model_copy(update={"luts": int(takes / 0.8) + 2}), options)
+    search(network, tight, options.model_copy(update={"limits": Limits(max_luts=tight.luts)}))
+
+
+def test_the_page_says_what_searches_find():
+    page = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `(\w+) ([\w-]+)(?: --bandwidth ([\d.]+)GB/s)?` \| [\d.]+ \| (.*), ([\d.]+) \| (.*), ([\d.]+) \|$",
+        page,
+        re.MULTILINE,
+    )
+    assert len(rows) == 11
+    for network, name, gb_s, *printed in rows:
+        board = load_platform(name, float(gb_s) if gb_s else None)
+        found = [
+            search(network, board, SearchOptions(limits=Limits(max_luts=luts)), top=1).best
+            for luts in (board.luts, None)
+        ]
+        assert printed == [text for best in found for text in (str(best.tile), f"{best.objective:.1f}")]
