@@ -125,7 +125,7 @@ class Judge:
         self.usual: Rate | None = None  # of the first batches
         self.profiled = True  # whether exits were chosen for the hardware of now
         self.starts = [0]  # first requests of the batches that were counted, and of the next one
-        self._expect(None)
+        self._expect(None, 0)
         self.serve(plan)
 
     def _slow_at(self, size: int) -> float:
@@ -140,9 +140,9 @@ class Judge:
         self.exits = exits
         self.evidence = Evidence(len(BETS_ON) + len(LEAVING_ODDS) * len(self.plan.places), FALSE_ALARM, self.counted)
 
-    def _expect(self, rate: Rate | None) -> None:
-        """Bet against this arrival rate from the last batch on that was counted."""
-        self.rate, self.arrivals = rate, Evidence(len(RATE_FACTORS), FALSE_ALARM, self.counted)
+    def _expect(self, rate: Rate | None, begin: int) -> None:
+        """Bet against this arrival rate from a batch on."""
+        self.rate, self.arrivals = rate, Evidence(len(RATE_FACTORS), FALSE_ALARM, begin)
 
     @property
     def counted(self) -> int:
@@ -174,8 +174,7 @@ class Judge:
         """Bet that requests arrive at another rate; the first batches say what is usual."""
         if self.rate is None and self.counted >= self.window:
             self.usual = self._rate(0, self.window)
-            self._expect(self.usual)
-            self.arrivals = Evidence(len(RATE_FACTORS), FALSE_ALARM, self.window)
+            self._expect(self.usual, self.window)
             known = self.window
         if self.rate is not None and self.counted > known:
             came = self._arrived(known)
@@ -204,7 +203,7 @@ class Judge:
         if shown is not None:
             cause, since = shown
             if cause == "rate":
-                self._expect(self._rate(since))
+                self._expect(self._rate(since), counted)
             return self._follow(cause, since, since if self.exits == self.first else counted - self.window, NEW)
         if self.other is not None and counted - self.other >= self.again:
             cause = "load" if self.limit is self.allowed else "rate"

@@ -109,6 +109,8 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         "network": design.network.name,
         "platform": design.platform.name,
         "bandwidth_gb_s": design.platform.bandwidth_gb_s,
+        "port_words": int(design.port.words) if design.options.placed else None,
+        "carried_gb_s": design.carried_gb_s,
         "word_bits": design.platform.word_bits,
         "options": design.options,
         **best.model_dump(),

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...platforms import Board
 from ..engine import BEAT_BITS, FLIGHT_BITS, SUM_BITS, WORD_BITS
 from .ports import words_of
-from .tiles import Tile, Tiles
+from .tiles import FEWEST_ROWS, Tile, Tiles
 
 Ints = NDArray[np.int64]
 
@@ -136,15 +136,15 @@ def first_in_blocks(word_bits: int, beat: int, V: int) -> list[int]:
 
     Between two of them no buffer moves from look-up tables into blocks.
     """
-    pairs = range(1, MOST_IN_LUTS)
+    even = range(FEWEST_ROWS, MOST_IN_LUTS, 2)
 
-    def in_blocks(pair: int, buffer: str) -> bool:
-        bank = _banks(word_bits, beat, Tile(2 * pair, 1, 1, V))[buffer]
+    def in_blocks(T_R: int, buffer: str) -> bool:
+        bank = _banks(word_bits, beat, Tile(T_R, 1, 1, V))[buffer]
         return bool(halves(bank.width, bank.rows))
 
-    last, buffers = len(pairs) - 1, _banks(word_bits, beat, Tile(2, 1, 1, V))
-    firsts = {2 * pairs[bisect_left(pairs, 1, hi=last, key=partial(in_blocks, buffer=name))] for name in buffers}
-    return sorted({2, *firsts}, reverse=True)
+    buffers = _banks(word_bits, beat, Tile(FEWEST_ROWS, 1, 1, V))
+    places = {bisect_left(even, True, hi=len(even) - 1, key=partial(in_blocks, buffer=name)) for name in buffers}
+    return sorted({FEWEST_ROWS, *(even[place] for place in places)}, reverse=True)
 
 
 def together(banks: dict[str, Bank]) -> Ints:

@@ -68,6 +68,11 @@ class DesignTable(Table):
         return float(self.options.words_per_cycle(self.platform, self.tile))
 
     @property
+    def carried_gb_s(self) -> float:
+        """What its port carries of the board's bandwidth."""
+        return self.words_per_cycle / self.platform.words_per_cycle * self.platform.bandwidth_gb_s
+
+    @property
     def origin(self) -> str:
         """Origin of the design, as it is printed."""
         return "as given" if self.options.tile else f"best of {self.designs_evaluated + self.designs_ruled_out:,}"

@@ -18,10 +18,9 @@ from .evaluation import Evaluator, Progress
 from .objectives import OBJECTIVES, check_objectives
 from .options import SearchOptions
 from .resources import COUNTS, Resource
-from .rows import FEWEST_ROWS
 from .search import rank
 from .space import designs
-from .tiles import Tile, Tiles, buffer_bits, tiles_of, with_rows
+from .tiles import FEWEST_ROWS, Tile, Tiles, buffer_bits, tiles_of, with_rows
 
 MAX_AXES = 2
 """Most axes beside the objective: with three figures in all, one sweep over sorted designs finds the front."""

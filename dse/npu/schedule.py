@@ -39,7 +39,7 @@ class LayerSizes(NamedTuple):
 class EngineTimes(NamedTuple):
     """What sets the times of a design beside its sizes; of D designs all but the port's latency are arrays (D,)."""
 
-    port: Any  # a :class:`.ports.Port`
+    port: Any  # a :class:`..engine.Port`
     drain: Any  # cycles from the last product to the first word stored
     samples: Any  # most samples side by side in a tile of columns
     words_per_cycle: Any  # off chip, if all transfers overlap
@@ -444,11 +444,8 @@ def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
     down, room = layout[1] * layer.gemm[0], room_of(tile, shape[0])
     count, rows, blocks = 0, 0.0, 1
     while rows != 1:
-        if rows_of(down, layer.source, tile[3], blocks) != rows:  # else no other division
-            rows = rows_of(down, layer.source, tile[3], blocks)
-            if rows > room:
-                blocks = following(blocks)
-                continue
+        before, rows = rows, rows_of(down, layer.source, tile[3], blocks)
+        if rows != before and rows <= room:  # another division, which fits
             divided = np.ceil(down / rows)
             rest = down - (divided - 1) * rows
             compute, moved = least_cycles(layer, tile, layout, shape, divided, rows, rest, engine)

@@ -11,9 +11,9 @@ from ...formats import InputError
 from .board_use import board_use
 from .ports import words_of
 from .resources import COUNTS, GROWING, Demand, Resource, Supply
-from .rows import FEWEST_ROWS, best_rows, rows_by_blocks
+from .rows import best_rows, largest, rows_by_blocks
 from .side_by_side import by_banks
-from .tiles import Tile, Tiles
+from .tiles import FEWEST_ROWS, Tile, Tiles
 
 Ints = NDArray[np.int64]
 
@@ -128,13 +128,14 @@ class _Part:
 
     def _most_by(self, growing: dict[Resource, float], T_P: Ints, most: Ints) -> Ints:
         """The largest T_C up to ``most``, or 0, by resources that grow with it and by samples side by side."""
-        supply, low, high = self._supply, np.zeros_like(most), most + 1
-        tiles = self._tiles(FEWEST_ROWS, T_P, high)
-        while np.any(high - low > 1):
-            middle = tiles[2] = (low + high) // 2
-            fits = supply.demand(tiles).within(growing, GROWING) & (supply.needed.by(tiles) <= self._most_samples)
-            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        return low
+        supply = self._supply
+
+        def fits(T_C: Ints) -> NDArray[np.bool_]:
+            tiles = self._tiles(FEWEST_ROWS, T_P, T_C)
+            fitting: NDArray[np.bool_] = supply.needed.by(tiles) <= self._most_samples
+            return fitting & supply.demand(tiles).within(growing, GROWING)
+
+        return largest(np.zeros_like(most), most + 1, fits)
 
     def boxes(self) -> Ints:
         """Boxes that hold its designs (:meth:`DesignSpace.boxes`)."""

@@ -17,6 +17,9 @@ from ...models.network import Count
 Tiles = NDArray[np.int64]
 """Designs. Shapes: (5, D), the sizes of :class:`Tile` in its order."""
 
+FEWEST_ROWS = 2
+"""The fewest rows of a design: T_R is even, so that stacking halves it."""
+
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
 

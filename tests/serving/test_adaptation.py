@@ -278,6 +278,12 @@ def test_a_rate_that_falls_to_a_quarter_is_noticed_and_the_plan_returns_with_it(
     assert ending(log, found, found.changes[-1].request).slow_share <= GOAL.slow
 
 
+def test_a_rate_that_rises_after_a_fall_is_noticed_from_then_on():
+    changes = at_arrivals(at_rates(700, 175, 350))[1].changes
+    assert changes[1].cause == "rate"
+    assert 11_900 < changes[1].judged_from < changes[1].request < 13_500
+
+
 def test_a_rate_that_falls_slowly_is_noticed():
     rates = np.geomspace(700, 175, 40)
     log, found = at_arrivals(at_rates(*rates, 175, 175, count=800))

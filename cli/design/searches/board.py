@@ -55,7 +55,7 @@ class BoardSearch(Search, KindOptions):
         given = parse_numbers(self.tile, "tile", int, "100,2,4")
         if self.tile is not None and len(given) not in (3, 4, 5):
             raise InputError(
-                f"tile: expected T_R,T_P,T_C, and perhaps V pixels, and then W words of a beat of the port, "
+                "tile: expected T_R,T_P,T_C, and perhaps V pixels, and then W words of a beat of the port, "
                 f'found "{self.tile}"; e.g. 100,2,4'
             )
         stated = partial(self.read, tile=given or None)
@@ -121,7 +121,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "evaluated": None if design.options.tile else rest,
         "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
         "peak": f"{peak:,.1f} GOP/s",
-        "clock": f"{board.clock_mhz:g} MHz, as its file states",
+        "clock": f"{board.clock_mhz:g} MHz; {board.sources.get('clock_mhz', 'its file names no source')}",
         "port": _port(design),
         "DSPs": f"{design.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": None if taken else percent(design.ram_share),
@@ -150,9 +150,8 @@ def _port(design: DesignTable) -> str | None:
     if not design.options.placed:
         return None
     board, words = design.platform, int(design.port.words)
-    carried_gb_s = min(board.words_per_cycle, words) / board.words_per_cycle * board.bandwidth_gb_s
     stated = f", where its file states {board.port_words}" if board.port_words and board.port_words != words else ""
-    return f"{words} words a beat{stated}; it carries {carried_gb_s:.4g} of {board.bandwidth_gb_s:g} GB/s"
+    return f"{words} words a beat{stated}; it carries {design.carried_gb_s:.4g} of {board.bandwidth_gb_s:g} GB/s"
 
 
 def blocks(taken: BoardUse | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from enumeration import ranked
 from fluidb.dse import Batching, SearchOptions, search
 from fluidb.dse.npu.ports import words_of
 from fluidb.dse.npu.resources import Limits
-from fluidb.dse.npu.side_by_side import by_banks
+from fluidb.dse.npu.side_by_side import by_banks, power_of_two
 from fluidb.dse.npu.space import DesignSpace
 from fluidb.dse.npu.tiles import Tile
 from fluidb.formats import InputError
@@ -82,24 +82,28 @@ def test_a_search_finds_the_best_of_every_design(seed):
 
 
 def test_a_space_has_the_largest_T_R_of_every_design():
-    """Also where look-up tables hold a small T_R and a large one, and none between them."""
-    gaps = 0
+    """Of each with room for 1, 2, 4, ... samples side by side; also where none fits between a small T_R and a large."""
+    gaps = several = 0
     for seed in range(40):
         network, board, options = random_case(seed)
         supply = options.supply(network, board)
         tiles = every_design(supply)
-        largest: dict[tuple[int, ...], int] = {}
-        for T_R, *sizes in tiles.T.tolist():
-            largest[tuple(sizes)] = max(T_R, largest.get(tuple(sizes), 0))
-        rows = {sizes: sum(tuple(others) == sizes for _, *others in tiles.T.tolist()) for sizes in list(largest)[:20]}
-        gaps += any(count < largest[sizes] // 2 for sizes, count in rows.items())
-        if largest:
+        expected: set[tuple[int, ...]] = set()
+        for samples in (1, 2, 4):
+            needed = np.maximum(samples, supply.needed.by(tiles))
+            fits = supply.demand(tiles, needed).within(supply.most) & (samples <= power_of_two(supply.wanted))
+            fits &= needed <= by_banks(words_of(board, tiles), tiles[3])
+            rows: dict[tuple[int, ...], list[int]] = {}
+            for T_R, *sizes in tiles[:, fits].T.tolist():
+                rows.setdefault(tuple(sizes), []).append(T_R)
+            gaps += sum(len(fitting) < max(fitting) // 2 for fitting in rows.values())
+            expected |= {(max(fitting), *sizes) for sizes, fitting in rows.items()}
+        if expected:
             space = DesignSpace(supply)
-            found: dict[tuple[int, ...], int] = {}
-            for T_R, *sizes in space.within(space.boxes()).T.tolist():
-                found[tuple(sizes)] = max(T_R, found.get(tuple(sizes), 0))
-            assert found == largest
+            assert set(map(tuple, space.within(space.boxes()).T.tolist())) == expected
+        several += len({design[1:] for design in expected}) < len(expected)
     assert gaps > 0
+    assert several > 0
 
 
 MORE = {
