@@ -66,9 +66,16 @@ def _fault(supply: Supply, tile: Tile, demand: Demand, resource: Resource) -> st
         lower = f"lower T_R to {taken.largest_T_R:,} at most" if taken.largest_T_R else "lower T_P or T_C"
         return f"memories that can be placed on {name}, found {blocks}; {lower}, or count bits with --overlap paper"
     return (
-        f"at most {board.luts:,} LUTs and {board.flip_flops:,} flip-flops of {name}, found {taken.total_luts:,} and "
-        f"{taken.total_flip_flops:,}; lower T_P or T_C, or count as the paper with --overlap paper"
+        f"at most {board.luts:,} of {supply.platform.luts:,} LUTs and {board.flip_flops:,} flip-flops of {name}, found "
+        f"{taken.total_luts:,} and {taken.total_flip_flops:,}; {_more_luts(supply)}lower T_P or T_C, or count as the "
+        "paper with --overlap paper"
     )
+
+
+def _more_luts(supply: Supply) -> str:
+    """How to allow more look-up tables, where they are judged and some stay free."""
+    free = Resource.LUTS in supply.most and supply.board.luts != supply.platform.luts
+    return "allow more LUTs with --max-lut 100%, or " if free else ""
 
 
 def _refusal(supply: Supply) -> str:
@@ -81,8 +88,8 @@ def _refusal(supply: Supply) -> str:
     if Resource.BLOCK_RAMS in most:
         within += f" and {board.block_rams:,} block RAMs"
     if Resource.LUTS in most:
-        within += f" and {board.luts:,} LUTs and {board.flip_flops:,} flip-flops"
-    hint = "loosen the limits" if supply.limited else "check what its file states"
+        within += f" and {board.luts:,} of {platform.luts:,} LUTs and {board.flip_flops:,} flip-flops"
+    hint = "loosen the limits" if supply.limited else f"{_more_luts(supply)}check what its file states"
     return (
         f"{platform.name}: no design fits: {within} "
         f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"

@@ -137,8 +137,13 @@ def test_a_part_of_the_look_up_tables_stays_free():
     network, options = network_of([(30, 40, 20, 1)]), SearchOptions(b_max=1, tile=tile)
     takes = float(options.supply(network, ZC706).demand(tile).logic.total_luts)
     tight = ZC706.model_copy(update={"luts": int(takes / 0.8) - 2})
-    with pytest.raises(InputError, match="LUTs"):
+    with pytest.raises(
+        InputError, match=rf"of {tight.luts:,} LUTs .*; allow more LUTs with --max-lut 100%, or lower T_P"
+    ):
         search(network, tight, options)
+    none = ZC706.model_copy(update={"luts": 4_000})
+    with pytest.raises(InputError, match=r"3,200 of 4,000 LUTs .*; allow more LUTs with --max-lut 100%, or check what"):
+        search(network, none, SearchOptions(b_max=1))
     search(network, tight.model_copy(update={"luts": int(takes / 0.8) + 2}), options)
     search(network, tight, options.model_copy(update={"limits": Limits(max_luts=tight.luts)}))
 
