@@ -96,6 +96,11 @@ class DesignTable(Table):
         return "as given" if self.options.tile else f"best of {self.designs_evaluated + self.designs_ruled_out:,}"
 
     @property
+    def shares(self) -> dict[str, float]:
+        """Parts of the requests of the networks that its NPU runs, by their names."""
+        return self.together.shares if self.together else {self.network.name: 1.0}
+
+    @property
     def most_samples(self) -> int:
         """Samples side by side in a tile of columns that its layouts may have."""
         if self.together:

@@ -37,7 +37,7 @@ def tabulate_each(
     if len(tables) == 1:
         return tables
     together = Together(
-        shares=dict(zip([each.name for each in workload.networks], workload.shares, strict=True)),
+        shares=workload.by_name,
         control_bits=sum(fbcb.register_bits for _, fbcb in tables),
         most_samples=int(most[0]),
         samples=max(samples_side_by_side(*each) for each in tables),

@@ -60,7 +60,7 @@ class Workload:
         total = sum(given)
         if len(given) != len(names) or min(given) < 0 or not 0 < total < inf:
             raise InputError(
-                f"shares: expected {len(names)} numbers >= 0, one for each network, and one above 0, found "
+                f"shares: expected as many numbers >= 0 as networks, {len(names)}, and one above 0, found "
                 f"{','.join(f'{share:g}' for share in given)}"
             )
         return cls(every, tuple(share / total for share in given))
@@ -69,6 +69,11 @@ class Workload:
     def name(self) -> str:
         """The names of its networks."""
         return ", ".join(network.name for network in self.networks)
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The shares by the names of the networks."""
+        return {network.name: share for network, share in zip(self.networks, self.shares, strict=True)}
 
     @property
     def gemms(self) -> list[Gemm]:
