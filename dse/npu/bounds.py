@@ -78,7 +78,7 @@ def bound_designs(tiles, work, plan, paces, least):
                     moved = load + b * (R * C) * per_output[j] + paces.asking * turns
                     # a tile is loaded when the last but one is computed, so every other tile waits for its own load
                     alternating = (load + (paces.asking + paces.waiting) * turns + compute) / 2
-                    cycles[j] = smaller(max(compute, max(moved, alternating)), cycles[j])
+                    cycles[j] = smaller(max(compute, moved, alternating), cycles[j])
                 if figures > 1:
                     words, accesses = best[1, i], best[2, i]
                     for j in range(count):
