@@ -26,7 +26,7 @@ from ..traffic.samples import Samples, draw_samples, read_samples
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, prepare
 from .admission import Admission, parse_admission
-from .designs import check_one_npu
+from .designs import NamedTable, check_one_npu
 from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from .scheduler import Scheduler
 
@@ -185,7 +185,8 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
         raise InputError(faults)
     try:
         check_networks(networks)
-        check_one_npu([(keys.table, network.latency) for keys, network in zip(file.networks, networks, strict=True)])
+        pairs = zip(file.networks, networks, strict=True)
+        check_one_npu([NamedTable(keys.table, network.latency, keys.share) for keys, network in pairs])
     except InputError as error:
         raise InputError([f"{path}: {fault}" for fault in error.faults]) from None
     return networks
@@ -210,7 +211,7 @@ def as_served(given: AnyServed, threshold: AnyThresholds = None) -> tuple[Served
         raise InputError("threshold: expected one network, found a file of several; state the threshold of each there")
     check_networks(given)
     networks = tuple(replace(network, table=network.latency) for network in given)
-    check_one_npu([(network.name, network.latency) for network in networks])
+    check_one_npu([NamedTable(network.name, network.latency, network.share) for network in networks])
     return networks
 
 

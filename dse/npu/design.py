@@ -39,10 +39,17 @@ OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 """All that fluidb keeps in a design's folder."""
 
 
+class NetworkShare(Strict):
+    """A network, and its part of the requests."""
+
+    name: str
+    share: Annotated[float, Field(ge=0, le=1)]
+
+
 class Together(Strict):
     """Networks that share an NPU, and what their control blocks and layouts ask of it."""
 
-    shares: dict[str, Annotated[float, Field(ge=0, le=1)]]  # of the requests, by network; they sum to 1
+    networks: list[NetworkShare]  # the shares sum to 1
     control_bits: Count  # of the entries of all control blocks
     most_samples: Count  # side by side in a tile of columns that the layouts may have
     samples: Count  # that they have, at most
@@ -98,7 +105,9 @@ class DesignTable(Table):
     @property
     def shares(self) -> dict[str, float]:
         """Parts of the requests of the networks that its NPU runs, by their names."""
-        return self.together.shares if self.together else {self.network.name: 1.0}
+        if self.together is None:
+            return {self.network.name: 1.0}
+        return {network.name: network.share for network in self.together.networks}
 
     @property
     def most_samples(self) -> int:

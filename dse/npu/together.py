@@ -6,7 +6,7 @@ from ...formats import AnyPath
 from ...models import Network
 from ...platforms import Board, as_board
 from .costs import samples_side_by_side
-from .design import DesignTable, Together, tabulate_design
+from .design import DesignTable, NetworkShare, Together, tabulate_design
 from .fbcb import FbcbTable
 from .options import SearchOptions
 from .search import SearchResult
@@ -37,7 +37,7 @@ def tabulate_each(
     if len(tables) == 1:
         return tables
     together = Together(
-        shares=workload.by_name,
+        networks=[NetworkShare(name=name, share=share) for name, share in workload.by_name.items()],
         control_bits=sum(fbcb.register_bits for _, fbcb in tables),
         most_samples=int(most[0]),
         samples=max(samples_side_by_side(*each) for each in tables),

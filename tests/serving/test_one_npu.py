@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from builders import table_of
 from fluidb.formats import InputError
@@ -12,7 +14,7 @@ from fluidb.tables.latency import BuiltNpu, LatencyTable
 NPU = BuiltNpu(board="zc706", tile=[1024, 7, 128], clock_mhz=150.0, bandwidth_gb_s=4.267, word_bits=16)
 TEXT = "<1024,7,128> on zc706 (16-bit words, 150 MHz, 4.267 GB/s)"
 
-OTHERS = {
+OTHERS: dict[str, dict[str, Any]] = {
     "<1024,8,112> on zc706 (16-bit words, 150 MHz, 4.267 GB/s)": {"tile": [1024, 8, 112]},
     "<1024,7,128,1,8> on zc706 (16-bit words, 150 MHz, 4.267 GB/s)": {"tile": [1024, 7, 128, 1, 8]},
     "<1024,7,128> with k = 1 only on zc706 (16-bit words, 150 MHz, 4.267 GB/s)": {"stacking": False},
@@ -29,19 +31,22 @@ def timed(name: str, npu: BuiltNpu | None) -> LatencyTable:
 
 
 def served(**npus: BuiltNpu | None) -> list[ServedNetwork]:
-    """Networks by the NPU whose times they have."""
-    return [ServedNetwork(name=name, table=timed(f"net-{name}", npu)) for name, npu in npus.items()]
+    """Networks by the NPU whose times they have, with shares of 1, 2, 3, ..."""
+    return [
+        ServedNetwork(name=name, table=timed(f"net-{name[0]}", npu), share=share)
+        for share, (name, npu) in enumerate(npus.items(), 1)
+    ]
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_two_designs_are_no_device(text: str) -> None:
     other = NPU.model_copy(update=OTHERS[text])
     with pytest.raises(InputError) as fault:
-        as_served(served(a=NPU, b=NPU.model_copy(), c=None, d=other))
+        as_served(served(a=NPU, again=NPU.model_copy(), c=None, d=other))
     (line,) = fault.value.faults
     assert line == (
         f"networks: expected times of one NPU, found {TEXT} in a, and {text} in d; search one for all with "
-        "`fluidb dse net-a,net-b,net-d zc706 --together`, then `fluidb latency` of each"
+        "`fluidb dse net-a,net-d zc706 --together --shares 3,4`, then `fluidb latency` of each"
     )
 
 

@@ -99,7 +99,7 @@ def test_networks_together_have_one_design(fluidb: Run, tmp_path: Path, pair: li
         assert {name: item[name] for name in ("T_R", "T_P", "T_C", "objective", "gop_s")} == {
             name: alone[name] for name in ("T_R", "T_P", "T_C", "objective", "gop_s")
         }
-        assert item["together"]["shares"] == {"tiny": 0.5, "other": 0.5}
+        assert item["together"]["networks"] == [{"name": name, "share": 0.5} for name in ("tiny", "other")]
         assert fluidb("latency", item["output"]).returncode == 0
     assert [item["reused"] for item in designs("--shares", "2,2")] == [True, True]
     assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
@@ -166,6 +166,8 @@ def test_what_is_typed_wrong_is_said_before_any_search(fluidb: Run, tmp_path: Pa
     with pytest.raises(InputError, match="found tiny-pocket twice"):
         design_each([(*TINY_ON_POCKET, OPTIONS)] * 2)
     assert "one of each" in lines(fluidb("dse", TINY, POCKET, "--scheduler", "local"))[0]
+    assert "found tiny-pocket twice" in lines(fluidb("dse", f"{TINY},{TINY}", POCKET))[0]
+    assert "found tiny, tiny" in lines(fluidb("dse", f"{TINY},{TINY}", POCKET, "--together"))[0]
     assert not (tmp_path / "d").exists()
 
 

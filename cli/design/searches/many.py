@@ -60,19 +60,19 @@ def requests(
     from ....dse.npu.workload import Workload
     from ....formats import InputError
 
-    asked: dict[tuple[str, str], Problem] = {}
+    asked: list[Problem] = []
     wrong: dict[str, None] = {}
     for pair in itertools.product(networks, platforms):
         try:
-            asked[pair] = stated(*pair)
+            asked.append(stated(*pair))
         except InputError as error:
             wrong |= dict.fromkeys(error.faults)
     if wrong:
         raise InputError(wrong)
     if shares is None:
-        return list(asked.values())
-    together = Workload.of([asked[network, platforms[0]].network for network in networks], shares)
-    return [(together, *asked[networks[0], platform][1:]) for platform in platforms]
+        return list(asked)
+    together = Workload.of([problem.network for problem in asked[:: len(platforms)]], shares)
+    return [(together, *problem[1:]) for problem in asked[: len(platforms)]]
 
 
 def run(

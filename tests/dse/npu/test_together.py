@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 from builders import board_of, network_of
-from fluidb.dse import OBJECTIVES, SearchOptions, explain, search, tabulate_design
-from fluidb.dse.npu.costs import board_use_of
+from fluidb.dse import OBJECTIVES, Limits, SearchOptions, Tile, explain, search, tabulate_design
+from fluidb.dse.npu.costs import board_use_of, samples_side_by_side
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.together import tabulate_each
 from fluidb.dse.npu.workload import Workload
@@ -142,6 +142,29 @@ def test_control_blocks_of_all_networks_take_room():
         search(network, tight, options)
     with pytest.raises(InputError, match="no design fits"):
         search(Workload.of(networks), tight, options)
+
+
+def test_layouts_leave_room_for_the_control_blocks_of_all():
+    """A board on which a batch of either network may lie side by side, and not beside the FBCB of the other."""
+    networks = [named(network_of([(49, n, 10, 1) for n in range(60, 120)]), name) for name in "ab"]
+    board, workload, tile = load_platform("zc706"), Workload.of(networks, [1, 3]), Tile(64, 4, 40)
+    options = SearchOptions(b_max=4, tile=tile, limits=Limits(max_luts=board.luts))
+    luts = [options.supply(each, board).demand(tile, 4).logic.total_luts for each in (networks[0], workload)]
+    tight = board.model_copy(update={"luts": int(np.mean(luts))})
+    result = search(workload, tight, options)
+    tables = tabulate_each(workload, tight, options, result)
+    alone, _ = tabulate_design(networks[0], tight, options, search(networks[0], tight, options))
+    times_s = sum(
+        share * 2e-9 * design.network.macs / np.array(design.gop_s)
+        for share, (design, _) in zip(workload.shares, tables, strict=True)
+    )
+    assert result.best.objective == pytest.approx(np.mean(2e-9 * workload.macs / times_s))
+    for design, fbcb in tables:
+        assert samples_side_by_side(design, fbcb) <= design.most_samples < alone.most_samples
+        assert design.gop_s[-1] < alone.gop_s[-1]
+        assert explain(design, fbcb).time_s.sum(axis=0) == pytest.approx(
+            2e-9 * design.network.macs * np.arange(1, 5) / np.array(design.gop_s)
+        )
 
 
 def test_what_several_networks_cannot_share_is_refused():
