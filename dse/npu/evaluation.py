@@ -48,9 +48,9 @@ class Evaluator:
     """Cost of designs, and their values for objectives; ``work`` and ``plan`` are what the kernels take."""
 
     def __init__(self, network: Network | Workload, platform: Board, options: SearchOptions) -> None:
-        from . import kernels, schedule  # here, because reading a design needs no numba
+        from . import bounds, kernels, schedule  # here, because reading a design needs no numba
 
-        self._kernels, self._schedule = kernels, schedule
+        self._bounds, self._kernels, self._schedule = bounds, kernels, schedule
         self._workload, self._platform, self._options = as_workload(network), platform, options
         workload = self._workload
         options.check(workload)
@@ -142,8 +142,10 @@ class Evaluator:
         """
         shape = len(self.work.memory_words), self._options.b_max, tiles.shape[1]
         least = np.empty((3 if traffic else 1, *shape))
-        cycles_per_word = 1 / self._options.words_per_cycle(self._platform, tiles)
-        self._kernels.bound_designs(self._stacked(tiles), self.work, self.plan, cycles_per_word, least)
+        paces = self._bounds.overlapping(self.work, 1 / self._options.words_per_cycle(self._platform, tiles))
+        if self.as_built:
+            paces = self._bounds.of_beats(self.work, paces.word, port_of(self._platform, tiles))
+        self._bounds.bound_designs(self._stacked(tiles), self.work, self.plan, paces, least)
         least *= MARGIN
         return least.transpose(0, 3, 1, 2)
 
