@@ -123,4 +123,4 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         "designs_evaluated": design.designs_evaluated,
         "designs_ruled_out": design.designs_ruled_out,
         "runners_up": others,
-    }
+    } | ({"together": design.together} if design.together else {})
