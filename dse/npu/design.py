@@ -27,7 +27,7 @@ from .evaluation import Evaluator
 from .fbcb import FbcbTable, encode
 from .options import SearchOptions
 from .ports import port_of
-from .resources import paper_luts
+from .resources import Supply, paper_luts
 from .search import RankedDesign, SearchResult
 from .tiles import Tile
 
@@ -61,6 +61,11 @@ class DesignTable(Table):
     def port(self) -> Port:
         """Its port to the off-chip memory."""
         return Port(*map(float, port_of(self.platform, self.tile)))
+
+    @property
+    def supply(self) -> Supply:
+        """What it might take of its board."""
+        return self.options.supply(self.network, self.platform)
 
     @property
     def words_per_cycle(self) -> float:
@@ -97,7 +102,7 @@ class DesignTable(Table):
     def lut_share(self) -> float | None:
         """Share of its look-up tables in use by the fit to the paper, where no engine is counted."""
         board = self.platform
-        if self.options.counts_logic(board) or not (board.luts and board.states(LUT_KEYS)):
+        if self.options.counts_luts(board) or not (board.luts and board.states(LUT_KEYS)):
             return None
         return float(paper_luts(board, self.tile) / board.luts)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ...interrupt import resumable
-from ...render import fail, note, percent, progress, show, table
-from ..problem import design_record
+from ...render import facts, fail, note, percent, progress, show, table
+from ..problem import design_record, not_judged
 
 if TYPE_CHECKING:
     from ....dse.npu.stated import Problem
@@ -119,3 +119,7 @@ def _text(pairs: Sequence[Pair]) -> Iterator[str]:
         rows.append((name, design.tile, objective, *gop_s, percent(design.dsp_share), made))
     b_max = pairs[0][0].options.b_max
     yield table(["", "design", "objective", "GOP/s at b=1", f"at b={b_max}", "DSPs", ""], rows)
+    designs = [outcome.design for _, outcome in pairs if not isinstance(outcome, InputError)]
+    boards = {design.platform.name: not_judged(design.supply) for design in designs}
+    if any(boards.values()):
+        yield facts((f"not judged on {name}", text) for name, text in boards.items())
