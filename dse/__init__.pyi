@@ -8,3 +8,5 @@ from .npu.options import SearchOptions as SearchOptions
 from .npu.resources import Limits as Limits
 from .npu.search import SearchResult as SearchResult, configure as configure, search as search
 from .npu.tiles import Tile as Tile
+from .npu.together import tabulate_each as tabulate_each
+from .npu.workload import Workload as Workload

@@ -178,6 +178,7 @@ def tabulate_cores(cores: Sequence[Core]) -> LatencyTable:
     caused = len(cores) == 1
     if not caused:  # parts of the time are shares of one peak, and each kind has its own
         layers = [layer.model_copy(update=dict.fromkeys(("macs", *USES))) for layer in layers]
+    npus = [npu for core in cores for npu in core.table.npus or []]
     moving = [np.minimum(1.0, core.moved_s / core.table.stage_array()[0, :, 1:]).tolist() for core in cores]
     return LatencyTable(
         network=one.network,
@@ -190,6 +191,7 @@ def tabulate_cores(cores: Sequence[Core]) -> LatencyTable:
         lanes=sum(core.number for core in cores),
         gather_s=one.gather_s,
         wake_up_s=one.wake_up_s,
+        npus=npus or None,
         cores=Cores(
             names=[core.name for core in cores],
             of=np.repeat(np.arange(len(cores)), [core.number for core in cores]).tolist(),

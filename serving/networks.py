@@ -26,6 +26,7 @@ from ..traffic.samples import Samples, draw_samples, read_samples
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, prepare
 from .admission import Admission, parse_admission
+from .designs import NamedTable, check_one_npu
 from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from .scheduler import Scheduler
 
@@ -184,6 +185,8 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
         raise InputError(faults)
     try:
         check_networks(networks)
+        pairs = zip(file.networks, networks, strict=True)
+        check_one_npu([NamedTable(keys.table, network.latency, keys.share) for keys, network in pairs])
     except InputError as error:
         raise InputError([f"{path}: {fault}" for fault in error.faults]) from None
     return networks
@@ -207,7 +210,9 @@ def as_served(given: AnyServed, threshold: AnyThresholds = None) -> tuple[Served
     if threshold is not None:
         raise InputError("threshold: expected one network, found a file of several; state the threshold of each there")
     check_networks(given)
-    return tuple(replace(network, table=network.latency) for network in given)
+    networks = tuple(replace(network, table=network.latency) for network in given)
+    check_one_npu([NamedTable(network.name, network.latency, network.share) for network in networks])
+    return networks
 
 
 def names_of(networks: Sequence[ServedNetwork]) -> list[str]:

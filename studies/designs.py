@@ -6,17 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from ..dse.npu.design import (
-    SEARCH_FILE,
-    DesignTable,
-    check_output,
-    read_design,
-    tabulate_design,
-    write_design,
-)
+from ..dse.npu.design import SEARCH_FILE, DesignTable, check_output, read_design, write_design
 from ..dse.npu.fbcb import FbcbTable
 from ..dse.npu.options import SearchOptions
 from ..dse.npu.search import TOP, SearchResult, search
+from ..dse.npu.together import tabulate_each
+from ..dse.npu.workload import Workload, as_workload
 from ..formats import InputError, Table, check_free, check_named, make_folder, read_table
 from ..formats.sources import made_with
 from ..models import Network
@@ -24,8 +19,8 @@ from ..platforms import Board
 from ..tables.latency import DESIGN_FILE
 from .workers import Workers, workers
 
-DesignRequest = tuple[Network, Board, SearchOptions]
-"""A search: its network, its board, its options."""
+DesignRequest = tuple[Network | Workload, Board, SearchOptions]
+"""A search: its network, or the networks that share the NPU, its board, its options."""
 
 
 class SearchTable(Table):
@@ -46,14 +41,18 @@ class FoundDesign(NamedTuple):
     reused: bool
 
 
+Outcome = list[FoundDesign] | InputError
+"""What a search found: a design for each of its networks, all of one NPU."""
+
+
 def find_each(
     asked: Sequence[DesignRequest],
-    read: Callable[[DesignRequest], FoundDesign | None],
-    keep: Callable[[DesignRequest, FoundDesign], None],
+    read: Callable[[DesignRequest], list[FoundDesign] | None],
+    keep: Callable[[DesignRequest, list[FoundDesign]], None],
     at: Workers,
     top: int = TOP,
-) -> Iterator[tuple[int, FoundDesign | InputError]]:
-    """Search for each of many networks and boards, except those whose design is kept already."""
+) -> Iterator[tuple[int, Outcome]]:
+    """Search for each of many networks and boards, except those whose designs are kept already."""
     missing = []
     for index, request in enumerate(asked):
         kept = read(request)
@@ -67,18 +66,18 @@ def find_each(
         if isinstance(outcome, InputError):
             yield index, outcome
             continue
-        design = FoundDesign(*tabulate_design(*asked[index], outcome), reused=False)
-        keep(asked[index], design)
-        yield index, design
+        designs = [FoundDesign(*tables, reused=False) for tables in tabulate_each(*asked[index], outcome)]
+        keep(asked[index], designs)
+        yield index, designs
 
 
 def _search(arguments: dict[str, Any], asked: DesignRequest) -> SearchResult:
     return search(*asked, **arguments)
 
 
-def name_of(asked: DesignRequest) -> str:
-    """Name of a design's folder: ``resnet50-zc706``."""
-    return f"{asked[0].name}-{asked[1].name}"
+def names_of(asked: DesignRequest) -> list[str]:
+    """Names of the folders of a search's designs: ``resnet50-zc706``."""
+    return [f"{network.name}-{asked[1].name}" for network in as_workload(asked[0]).networks]
 
 
 def design_each(
@@ -90,28 +89,28 @@ def design_each(
     scheduler: str | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[FoundDesign | InputError]:
+) -> list[Outcome]:
     """Find a design for each of many networks and boards."""
-    names = [name_of(request) for request in asked]
+    names = [name for request in asked for name in names_of(request)]
     again = sorted({name for name in names if names.count(name) > 1})
     if again:
         raise InputError(f"expected every network and board once, by its name, found {again[0]} twice")
     made = SearchTable(top=top, made_with=made_with())
 
-    def read(request: DesignRequest) -> FoundDesign | None:
-        return None if folder is None else _kept(folder / name_of(request), request, made)
+    def read(request: DesignRequest) -> list[FoundDesign] | None:
+        return None if folder is None else _kept(folder, request, made)
 
-    def keep(request: DesignRequest, design: FoundDesign) -> None:
+    def keep(request: DesignRequest, designs: list[FoundDesign]) -> None:
         if folder is not None:
             make_folder(folder)
-            searched = made.derived_from(design.design, design.fbcb)
-            write_design(folder / name_of(request), design.design, design.fbcb, searched=searched, replace=replace)
+            for name, (design, fbcb, _) in zip(names_of(request), designs, strict=True):
+                searched = made.derived_from(design, fbcb)
+                write_design(folder / name, design, fbcb, searched=searched, replace=replace)
 
     if folder is not None:
-        _check_folder(
-            folder, [name for name, request in zip(names, asked, strict=True) if not read(request)], replace=replace
-        )
-    outcomes: dict[int, FoundDesign | InputError] = {}
+        missing = [name for request in asked if not read(request) for name in names_of(request)]
+        _check_folder(folder, missing, replace=replace)
+    outcomes: dict[int, Outcome] = {}
     report = progress or (lambda _done, _total: None)
     report(0, len(asked))
     with workers(scheduler, threads) as at:
@@ -121,17 +120,25 @@ def design_each(
     return [outcomes[index] for index in range(len(asked))]
 
 
-def _kept(folder: Path, asked: DesignRequest, made: SearchTable) -> FoundDesign | None:
-    """The design that an earlier search of the same left; ``None`` if there is none that is whole."""
-    if not folder.is_dir():
-        return None
-    try:
-        design, fbcb = read_design(folder)
-        table = read_table(SearchTable, folder / SEARCH_FILE, design, fbcb)
-    except InputError:
-        return None
-    same = (design.network, design.platform, design.options) == asked
-    return FoundDesign(design, fbcb, reused=True) if same and table == made.derived_from(design, fbcb) else None
+def _kept(folder: Path, asked: DesignRequest, made: SearchTable) -> list[FoundDesign] | None:
+    """The designs that an earlier search of the same left; ``None`` if not all of them are there and whole."""
+    workload, board, options = as_workload(asked[0]), *asked[1:]
+    kept: list[FoundDesign] = []
+    for network, name in zip(workload.networks, names_of(asked), strict=True):
+        if not (folder / name).is_dir():
+            return None
+        try:
+            design, fbcb = read_design(folder / name)
+            table = read_table(SearchTable, folder / name / SEARCH_FILE, design, fbcb)
+        except InputError:
+            return None
+        same = (design.network, design.platform, design.options) == (network, board, options)
+        if not same or design.shares != workload.by_name or table != made.derived_from(design, fbcb):
+            return None
+        kept.append(FoundDesign(design, fbcb, reused=True))
+    first = kept[0].design
+    one = all((each.design.ranking, each.design.together) == (first.ranking, first.together) for each in kept)
+    return kept if one else None
 
 
 def _check_folder(folder: Path, names: Sequence[str], *, replace: bool) -> None:

@@ -9,10 +9,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from ..dse.npu.design import DesignTable, tabulate_design
+from ..dse.npu.design import DesignTable
 from ..dse.npu.latency import tabulate_latency
 from ..dse.npu.search import SearchResult
 from ..dse.npu.tiles import Tile
+from ..dse.npu.together import tabulate_each
+from ..dse.npu.workload import as_workload
 from ..formats import Form, InputError, Table, make_folder, read_table, tidy, write_table
 from ..formats.sources import made_with
 from ..serving.bound import least_violations
@@ -122,21 +124,22 @@ class Store:
         if path is not None:
             write_table(table, path)
 
-    def read_design(self, asked: DesignRequest) -> FoundDesign | None:
-        """The design that an earlier search of the same found."""
+    def read_design(self, asked: DesignRequest) -> list[FoundDesign] | None:
+        """The design that an earlier search of the same, for one network, found."""
         kept = self.read(DesignTable, DESIGNS, _design_key(asked))
         if kept is None or (kept.network, kept.platform, kept.options) != asked:
             return None
         result = SearchResult(kept.ranking, kept.designs_evaluated, kept.designs_ruled_out)
-        return FoundDesign(*tabulate_design(*asked, result), reused=True)
+        return [FoundDesign(*tables, reused=True) for tables in tabulate_each(*asked, result)]
 
-    def keep_design(self, asked: DesignRequest, found: FoundDesign) -> None:
-        """Keep the design of a search."""
-        self.keep(found.design, DESIGNS, _design_key(asked))
+    def keep_design(self, asked: DesignRequest, found: list[FoundDesign]) -> None:
+        """Keep the design of a search for one network."""
+        self.keep(found[0].design, DESIGNS, _design_key(asked))
 
 
 def _design_key(asked: DesignRequest) -> object:
-    return [*(part.model_dump(mode="json") for part in asked), made_with()]
+    parts = *as_workload(asked[0]).networks, *asked[1:]
+    return [*(part.model_dump(mode="json") for part in parts), made_with()]
 
 
 class ServingTable(NamedTuple):
@@ -164,7 +167,8 @@ class ServingTable(NamedTuple):
 def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> Iterator[tuple[int, ServingTable]]:
     """Search NPUs, or take what earlier searches kept."""
     for index, outcome in in_order(find_each(asked, store.read_design, store.keep_design, at)):
-        yield index, ServingTable.of(as_served(tabulate_latency(outcome.design, outcome.fbcb)), outcome.design.tile)
+        (found,) = outcome
+        yield index, ServingTable.of(as_served(tabulate_latency(found.design, found.fbcb)), found.design.tile)
 
 
 def _arrivals(point: GridPoint, seed: int) -> Trace:

@@ -165,6 +165,23 @@ class Cores(SparseRecord):
         return _from_zero(np.array(self.moving))
 
 
+class BuiltNpu(SparseRecord):
+    """The NPU on which a table's times hold, whatever else it runs."""
+
+    board: str
+    tile: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=3, max_length=5)]  # T_R, T_P, T_C, V, W
+    stacking: bool = True
+    clock_mhz: Annotated[float, Field(gt=0)]
+    bandwidth_gb_s: Annotated[float, Field(gt=0)]
+    word_bits: Annotated[int, Field(ge=1)]
+
+    def __str__(self) -> str:
+        sizes = ",".join(map(str, self.tile))
+        fixed = "" if self.stacking else " with k = 1 only"
+        words = f"{self.word_bits}-bit words, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"
+        return f"<{sizes}>{fixed} on {self.board} ({words})"
+
+
 class LatencyTable(Table, SparseRecord):
     """The latency table as a file, ``fluidb.latency/2`` (``docs/file-formats.md``).
 
@@ -212,6 +229,8 @@ class LatencyTable(Table, SparseRecord):
         Batch size and thresholds of a plan of exits, which hold where nothing else is asked for.
     measured : list of float, optional
         Of a calibrated engine: the least and the largest ratio of a measured time to the one predicted for it.
+    npus : list of BuiltNpu, optional
+        The design that has the times, of each kind of cores; one if there are no cores.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/2"
@@ -236,6 +255,7 @@ class LatencyTable(Table, SparseRecord):
     cores: Cores | None = None
     planned: PlannedService | None = None
     measured: Annotated[list[Ratio], Field(min_length=2, max_length=2)] | None = None
+    npus: list[BuiltNpu] | None = None
 
     _repr_html_ = first_rows
 
@@ -272,6 +292,9 @@ class LatencyTable(Table, SparseRecord):
             raise ValueError("load: expected one if there are several lanes, and only then")
         if self.load is not None and len(self.load) != self.b_max + 1:
             raise ValueError(f"load: expected {self.b_max + 1} shares, one for each batch size from 0")
+        kinds = 1 if self.cores is None else len(self.cores.names)
+        if self.npus is not None and len(self.npus) != kinds:
+            raise ValueError(f"npus: expected {kinds}, one for each kind of cores, found {len(self.npus)}")
         planned, early = self.planned, len(self.exits) - 1
         if planned is not None and (planned.batch > self.b_max or len(planned.thresholds) != early):
             raise ValueError(

@@ -63,7 +63,6 @@ def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(tmp_path)
 
 @needs_speed
 def test_the_page_says_whom_each_rule_between_networks_serves(tmp_path):
-    run_shell("".join(blocks("README.md", "sh")[1].splitlines(keepends=True)[:2]), tmp_path)
     page, (networks,) = (ROOT / "docs" / "policies.md").read_text(), blocks("docs/policies.md", "toml")
     (tmp_path / "two.toml").write_text(networks)
     run_shell(blocks("docs/policies.md", "sh")[0], tmp_path)

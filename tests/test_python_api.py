@@ -96,6 +96,9 @@ CALLS = {
     "dse.tabulate_design": lambda: dse.tabulate_design(
         "tiny.toml", "pocket.toml", SMALL, dse.search("tiny.toml", "pocket.toml", SMALL)
     ),
+    "dse.tabulate_each": lambda: dse.tabulate_each(
+        "tiny.toml", "pocket.toml", SMALL, dse.search("tiny.toml", "pocket.toml", SMALL)
+    ),
     "dse.read_design": lambda: dse.read_design("tiny"),
     "dse.write_design": lambda: dse.write_design("new", *dse.read_design("tiny")),
     "dse.write_latency": lambda: dse.write_latency("tiny"),

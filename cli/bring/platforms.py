@@ -64,9 +64,8 @@ def check(platform: PlatformName, as_json: AsJson = False) -> None:
         from ...dse.npu.resources import Supply
         from ..design.problem import not_judged
 
-        supply = Supply.of(board)
-        record["unjudged"] = list(supply.unjudged)
-        left = not_judged(supply)
+        unjudged = Supply.of(board).unjudged
+        record["unjudged"], left = list(unjudged), not_judged(unjudged)
         text += f"; not judged: {left}" if left else "; every resource is judged"
     show(as_json, "fluidb.platform-check-output/1", record, [text])
 

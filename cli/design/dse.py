@@ -45,7 +45,8 @@ def command(
     On a board, the command searches all designs <T_R,T_P,T_C> that fit, and prints the best one
     with its shares of the board and its throughput. With -o it writes design.json and
     fbcb.json, which other commands read. With several networks or boards it searches a
-    design for each pair; --scheduler does so on a cluster of computers.
+    design for each pair; --scheduler does so on a cluster of computers. With --together it
+    searches one design for all networks on each board, and writes a folder for each network.
     --force replaces the whole folder of a design, with the latency table of the old design.
 
     On an accelerator, it finds the SubGraphs of a SuperNet for the persistent buffer, and the

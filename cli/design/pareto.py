@@ -75,7 +75,7 @@ def _record(front: Front, asked: Problem) -> dict[str, Any]:
         "bandwidth_gb_s": asked.platform.bandwidth_gb_s,
         "word_bits": asked.platform.word_bits,
         "options": asked.options,
-        "unjudged": list(asked.options.supply(asked.network, asked.platform).unjudged),
+        "unjudged": list(asked.options.unjudged(asked.platform)),
         "over": keys,
         "objective_unit": OBJECTIVES[asked.options.objective].unit,
         "designs_evaluated": front.designs_evaluated,
@@ -100,7 +100,7 @@ def _text(front: Front, asked: Problem) -> Iterator[str]:
         "network": f"{net.title} ({net.name})",
         "board": board_of(board),
         "objective": f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}",
-        "not judged": not_judged(options.supply(net, board)),
+        "not judged": not_judged(options.unjudged(board)),
         "front": f"{len(front.points):,} designs; {front.designs_evaluated:,} evaluated",
     }
     yield facts(lines)

@@ -14,7 +14,6 @@ from ..options import argument, choice, option
 if TYPE_CHECKING:
     from ...dse.npu.design import DesignTable
     from ...dse.npu.fbcb import FbcbTable
-    from ...dse.npu.resources import Supply
     from ...models import Network
     from ...platforms import Board
 
@@ -104,10 +103,10 @@ _UNJUDGED = {
 """Keys of a board's file as they are printed."""
 
 
-def not_judged(supply: Supply) -> str | None:
+def not_judged(unjudged: dict[str, str]) -> str | None:
     """What of a board no design is held against, and why; none if there is nothing."""
     by_reason: dict[str, list[str]] = {}
-    for key, why in supply.unjudged.items():
+    for key, why in unjudged.items():
         by_reason.setdefault(why, []).append(_UNJUDGED[key])
     return "; ".join(f"{', '.join(names)} ({why})" for why, names in by_reason.items()) or None
 
@@ -137,10 +136,10 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         **shares,
         "flip_flop_share": board_use and board_use.flip_flop_share,
         "blocks": board_use and board_use.record,
-        "unjudged": list(design.supply.unjudged),
+        "unjudged": list(design.options.unjudged(design.platform)),
         "fbcb_register_bits": fbcb.register_bits,
         "fbcb_register_share": design.register_share(fbcb),
         "designs_evaluated": design.designs_evaluated,
         "designs_ruled_out": design.designs_ruled_out,
         "runners_up": others,
-    }
+    } | ({"together": design.together} if design.together else {})

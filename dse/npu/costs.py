@@ -18,6 +18,7 @@ from .choices import Batching, Overlap
 from .design import DesignTable
 from .fbcb import FbcbTable
 from .layouts import LayerKind, arrange
+from .logic import Entries
 from .objectives import dynamic_energy
 from .side_by_side import touched_samples
 from .tiles import stacked
@@ -92,7 +93,9 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
 
 
 def samples_side_by_side(design: DesignTable, fbcb: FbcbTable) -> int:
-    """Most samples that lie side by side in a tile of columns of a design, as its FBCB configures it."""
+    """Most samples that lie side by side in a tile of columns of a design, by the FBCBs of all its networks."""
+    if design.together:
+        return design.together.samples
     run = configured(design, fbcb)
     return touched_samples(run.gemms, run.tile.transpose(1, 2, 0), run.layouts)
 
@@ -101,7 +104,8 @@ def board_use_of(design: DesignTable, fbcb: FbcbTable) -> BoardUse | None:
     """What a design takes of its board; ``None`` if nothing but DSPs and bits of memory is counted."""
     if not design.options.placed:
         return None
-    return board_use(design.platform, design.tile, samples_side_by_side(design, fbcb), fbcb.entries)
+    entries = Entries(design.together.control_bits, 1) if design.together else fbcb.entries
+    return board_use(design.platform, design.tile, samples_side_by_side(design, fbcb), entries)
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:

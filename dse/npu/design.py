@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...formats import (
     AnyPath,
     InputError,
+    Strict,
     Table,
     check_folder,
     check_own_folder,
@@ -27,13 +30,29 @@ from .evaluation import Evaluator
 from .fbcb import FbcbTable, encode
 from .options import SearchOptions
 from .ports import port_of
-from .resources import Supply, paper_luts
+from .resources import paper_luts
 from .search import RankedDesign, SearchResult
 from .tiles import Tile
 
 SEARCH_FILE = "search.json"
 OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 """All that fluidb keeps in a design's folder."""
+
+
+class NetworkShare(Strict):
+    """A network, and its part of the requests."""
+
+    name: str
+    share: Annotated[float, Field(ge=0, le=1)]
+
+
+class Together(Strict):
+    """Networks that share an NPU, and what their control blocks and layouts ask of it."""
+
+    networks: list[NetworkShare]  # the shares sum to 1
+    control_bits: Count  # of the entries of all control blocks
+    most_samples: Count  # side by side in a tile of columns that the layouts may have
+    samples: Count  # that they have, at most
 
 
 class DesignTable(Table):
@@ -51,6 +70,12 @@ class DesignTable(Table):
     energy_j: list[float] | None = None  # an inference, for b = 1..b_max, if the board states its energies
     designs_evaluated: Count
     designs_ruled_out: Annotated[int, Field(ge=0)] = 0  # by a bound: worse than the whole ranking
+    together: Together | None = None  # with other networks, for which the design is as well; objectives are of all
+
+    @model_serializer(mode="wrap")
+    def _alone(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A file has no key for the networks of an NPU that has one."""
+        return {key: value for key, value in write(self).items() if key != "together" or value}
 
     @property
     def tile(self) -> Tile:
@@ -61,11 +86,6 @@ class DesignTable(Table):
     def port(self) -> Port:
         """Its port to the off-chip memory."""
         return Port(*map(float, port_of(self.platform, self.tile)))
-
-    @property
-    def supply(self) -> Supply:
-        """What it might take of its board."""
-        return self.options.supply(self.network, self.platform)
 
     @property
     def words_per_cycle(self) -> float:
@@ -81,6 +101,20 @@ class DesignTable(Table):
     def origin(self) -> str:
         """Origin of the design, as it is printed."""
         return "as given" if self.options.tile else f"best of {self.designs_evaluated + self.designs_ruled_out:,}"
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Parts of the requests of the networks that its NPU runs, by their names."""
+        if self.together is None:
+            return {self.network.name: 1.0}
+        return {network.name: network.share for network in self.together.networks}
+
+    @property
+    def most_samples(self) -> int:
+        """Samples side by side in a tile of columns that its layouts may have."""
+        if self.together:
+            return self.together.most_samples
+        return int(self.options.samples_side_by_side(self.network, self.platform, self.tile.array)[0])
 
     @property
     def dsps(self) -> int:
@@ -117,7 +151,11 @@ class DesignTable(Table):
 
 
 def tabulate_design(
-    network: Network | AnyPath, platform: Board | AnyPath, options: SearchOptions, result: SearchResult
+    network: Network | AnyPath,
+    platform: Board | AnyPath,
+    options: SearchOptions,
+    result: SearchResult,
+    most_samples: NDArray[np.int64] | None = None,
 ) -> tuple[DesignTable, FbcbTable]:
     """Make the tables of a search.
 
@@ -127,6 +165,8 @@ def tabulate_design(
         As for :func:`.search.search`.
     result : SearchResult
         Its result.
+    most_samples : array, optional
+        Most samples side by side in a tile of columns, where other networks share the NPU. Shapes: (1,).
 
     Returns
     -------
@@ -138,11 +178,11 @@ def tabulate_design(
     network, platform = as_network(network), as_board(platform)
     counted = platform.states(ENERGY_KEYS)
     evaluator, tile = Evaluator(network, platform, options), result.best.tile
-    cost, choice = evaluator.evaluate(tile)
+    cost, choice = evaluator.evaluate(tile, most_samples)
     ideal = None
     if options.overlap is Overlap.TILES:
         ideals = Evaluator(network, platform, options.model_copy(update={"overlap": Overlap.IDEAL}))
-        ideal = ideals.cost(tile.array, traffic=False).gop_s[0].tolist()
+        ideal = ideals.cost(tile.array, traffic=False, samples=most_samples).gop_s[0].tolist()
     design = DesignTable(
         network=network,
         platform=platform,

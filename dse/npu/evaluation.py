@@ -17,7 +17,7 @@ from .objectives import OBJECTIVES, Cost, weighted
 from .options import SearchOptions
 from .ports import port_of
 from .tiles import Tile, Tiles, stacked
-from .workload import distinct
+from .workload import Workload, as_workload, merged
 
 PIECE = 8_000_000
 """Layouts that a thread evaluates in one task: about a millisecond, so all threads stay busy and Ctrl-C acts soon."""
@@ -47,22 +47,25 @@ class LayoutChoice(NamedTuple):
 class Evaluator:
     """Cost of designs, and their values for objectives; ``work`` and ``plan`` are what the kernels take."""
 
-    def __init__(self, network: Network, platform: Board, options: SearchOptions) -> None:
-        from . import kernels, schedule  # here, because reading a design needs no numba
+    def __init__(self, network: Network | Workload, platform: Board, options: SearchOptions) -> None:
+        from . import bounds, kernels, schedule  # here, because reading a design needs no numba
 
-        self._kernels, self._schedule = kernels, schedule
-        self._network, self._platform, self._options = network, platform, options
+        self._bounds, self._kernels, self._schedule = bounds, kernels, schedule
+        self._workload, self._platform, self._options = as_workload(network), platform, options
+        workload = self._workload
+        options.check(workload)
         self._launches, self.plan = np.array(options.launches), options.plan(platform)
-        self._macs = network.macs
+        self._macs = workload.macs
         room = options.resident_words(platform)
-        self.work, self._rows = distinct(network, memory_layers=options.memory_layers, room=room)
-        if not options.launches:  # the network as one stage
+        self.work, self._rows = merged(workload, memory_layers=options.memory_layers, room=room)
+        stages = len(self.work.memory_words)
+        if not options.launches:  # all as one stage
             repeats, words = self.work.repeats.sum(axis=1, keepdims=True), self.work.memory_words.sum(keepdims=True)
             self.work = self.work._replace(repeats=repeats, memory_words=words)
-        elif len(options.launches) != len(network.exits):
+        elif len(options.launches) != stages:
             raise InputError(
-                f"launches: expected the {len(network.exits)} stages of {network.name}, "
-                f"found {len(options.launches)}; take the results of a simulation of this network"
+                f"launches: expected the {stages} stages of {workload.name}, found {len(options.launches)}; "
+                "take the results of a simulation of this network"
             )
 
     def cost(self, tiles: Tiles, *, traffic: bool, samples: NDArray[np.int64] | None = None) -> Cost:
@@ -81,9 +84,9 @@ class Evaluator:
         """True if cycles alone are computed many designs at a time."""
         return self._options.overlap is Overlap.PAPER and not self.plan.literal
 
-    def evaluate(self, tile: Tile) -> tuple[Cost, LayoutChoice]:
-        """Cost of a design, and the best (k, B_R) of each of the network's products and each batch."""
-        figures, chosen = self.account(tile.array)
+    def evaluate(self, tile: Tile, samples: NDArray[np.int64] | None = None) -> tuple[Cost, LayoutChoice]:
+        """Cost of a design, and the best (k, B_R) of each product, network by network, and each batch."""
+        figures, chosen = self.account(tile.array, samples=samples)
         return self._cost(*figures), LayoutChoice._make(table[self._rows] for table in chosen)
 
     def choose(self, tile: Tile) -> LayoutChoice:
@@ -130,7 +133,7 @@ class Evaluator:
 
     def samples(self, tiles: Tiles) -> NDArray[np.int64]:
         """Most samples that designs can have side by side; finding it for many takes about as long as for a few."""
-        return self._options.samples_side_by_side(self._network, self._platform, tiles)
+        return self._options.samples_side_by_side(self._workload, self._platform, tiles)
 
     def least(self, tiles: Tiles, *, traffic: bool) -> NDArray[np.float64]:
         """Cycles, and words and accesses, that no design goes below, nor one with smaller T_R, T_P or T_C.
@@ -139,8 +142,10 @@ class Evaluator:
         """
         shape = len(self.work.memory_words), self._options.b_max, tiles.shape[1]
         least = np.empty((3 if traffic else 1, *shape))
-        cycles_per_word = 1 / self._options.words_per_cycle(self._platform, tiles)
-        self._kernels.bound_designs(self._stacked(tiles), self.work, self.plan, cycles_per_word, least)
+        paces = self._bounds.overlapping(self.work, 1 / self._options.words_per_cycle(self._platform, tiles))
+        if self.as_built:
+            paces = self._bounds.of_beats(self.work, paces.word, port_of(self._platform, tiles))
+        self._bounds.bound_designs(self._stacked(tiles), self.work, self.plan, paces, least)
         least *= MARGIN
         return least.transpose(0, 3, 1, 2)
 

@@ -112,8 +112,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
     rate = design.words_per_cycle
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
-    samples = int(design.options.samples_side_by_side(design.network, platform, design.tile.array)[0])
-    engine = schedule.engine_times(design.port, float(design.tile.T_P), samples, rate)
+    engine = schedule.engine_times(design.port, float(design.tile.T_P), design.most_samples, rate)
     by_product: list[list[list[Configuration]]] = []
     for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...formats import AnyPath, InputError, write_table
 from ...models import Network
-from ...tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups
+from ...tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, BuiltNpu, LatencyTable, LayerUse, layer_groups
 from .costs import PADDING, WAITING, Cause, LayerCosts, layer_costs
 from .design import DesignTable, read_design
 from .fbcb import FbcbTable
@@ -48,8 +48,18 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
         peak_macs_per_s=design.peak_macs_per_s,
         static_w=design.platform.static_w,
         layers=_layer_uses(network, costs),
+        npus=[_npu(design)],
     )
     return table.derived_from(design, fbcb)
+
+
+def _npu(design: DesignTable) -> BuiltNpu:
+    """What the hardware of a design is."""
+    board = design.platform
+    return BuiltNpu(
+        board=board.name, tile=list(design.tile.stated), stacking=design.options.stacking, clock_mhz=board.clock_mhz,
+        bandwidth_gb_s=board.bandwidth_gb_s, word_bits=board.word_bits,
+    )  # fmt: skip
 
 
 def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:

@@ -18,7 +18,7 @@ Values = NDArray[np.float64]
 class Cost(NamedTuple):
     """Cost of D designs, for batches of b = 1..B_max samples that all run to the end."""
 
-    macs: int  # of one sample
+    macs: float  # of one sample
     platform: Board
     cycles: Values  # (D, B_max)
     words: Values | None = None  # (D, B_max), moved off chip; None if not counted

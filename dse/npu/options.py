@@ -21,6 +21,7 @@ from .ports import words_of
 from .resources import Limits, Resource, Supply, logic_of
 from .side_by_side import NONE_NEEDED, Needed
 from .tiles import Tile, Tiles
+from .workload import Workload, as_workload
 
 
 class SearchOptions(Strict):
@@ -118,6 +119,10 @@ class SearchOptions(Strict):
         """Whether look-up tables of the NPU are counted; else as the paper has them."""
         return self.placed and Resource.LUTS in logic_of(platform)
 
+    def unjudged(self, platform: Board) -> dict[str, str]:
+        """Keys of a board's file that no design is held against, each with the reason."""
+        return Supply.of(platform, self.limits, placed=self.placed).unjudged
+
     def room(self, platform: Board) -> Limits:
         """The most that a design may take of a board beside the weights that stay.
 
@@ -169,24 +174,34 @@ class SearchOptions(Strict):
         beat = words_of(platform, tiles) if self.overlap is Overlap.TILES else np.where(W, W, np.inf)
         return np.minimum(platform.words_per_cycle, beat)
 
-    def needed_samples(self, network: Network) -> Needed:
+    def check(self, workload: Workload) -> None:
+        """Refuse options that go with one network only."""
+        if len(workload.networks) == 1:
+            return
+        if self.launches:
+            raise InputError("weights: runs of a simulation go with one network, found several; give w_b, or leave out")
+        if self.persistent_mbit:
+            raise InputError(
+                "persistent: weights that stay go with one network, found several that share the NPU; leave it out"
+            )
+
+    def needed_samples(self, workload: Workload) -> Needed:
         """Samples side by side that a design must have: of the only layout of a batch."""
         if self.batching is not Batching.COLUMN:
             return NONE_NEEDED
-        return Needed(self.b_max, min(layer.gemm.C for layer in network.layers if layer.gemm))
+        return Needed(self.b_max, min(gemm.C for gemm in workload.gemms))
 
-    def entries(self, network: Network) -> Entries:
-        """The control block of a network, whose entries are as wide as they may get."""
-        products = sum(layer.gemm is not None for layer in network.layers)
-        return Entries(products * self.b_max, entry_bits(self.b_max, MAX_BLOCK_BITS))
+    def entries(self, workload: Workload) -> Entries:
+        """The control blocks of all networks, whose entries are as wide as they may get."""
+        return Entries(len(workload.gemms) * self.b_max, entry_bits(self.b_max, MAX_BLOCK_BITS))
 
-    def supply(self, network: Network, platform: Board) -> Supply:
-        """What the designs for a network may take of a board, beside the weights that stay.
+    def supply(self, network: Network | Workload, platform: Board) -> Supply:
+        """What the designs for a network, or for several, may take of a board, beside the weights that stay.
 
         Parameters
         ----------
-        network : Network
-            The network.
+        network : Network or Workload
+            The network, or several that share the NPU.
         platform : Board
             The board.
 
@@ -200,22 +215,23 @@ class SearchOptions(Strict):
         InputError
             If the weights that stay leave nothing.
         """
+        workload = as_workload(network)
         return Supply.of(
             platform,
             self.room(platform),
             placed=self.placed,
-            needed=self.needed_samples(network),
+            needed=self.needed_samples(workload),
             wanted=int(self.plan(platform).layouts[:, 2].max()),
-            entries=self.entries(network),
+            entries=self.entries(workload),
         )
 
-    def samples_side_by_side(self, network: Network, platform: Board, tiles: Tiles) -> NDArray[np.int64]:
+    def samples_side_by_side(self, network: Network | Workload, platform: Board, tiles: Tiles) -> NDArray[np.int64]:
         """Find the most samples that designs can have side by side in a tile of columns.
 
         Parameters
         ----------
-        network : Network
-            The network.
+        network : Network or Workload
+            The network, or several that share the NPU.
         platform : Board
             The board.
         tiles : array

@@ -12,6 +12,7 @@ from .evaluation import Progress
 from .objectives import OBJECTIVES
 from .options import SearchOptions
 from .search import SearchResult, search
+from .workload import Workload
 
 STEPS = 20
 """Sizes that are searched: multiples of the on-chip memory divided by this."""
@@ -20,7 +21,12 @@ Sizes = list[tuple[SearchOptions, SearchResult]]
 
 
 def search_persistent(
-    network: Network, platform: Board, options: SearchOptions, *, progress: Progress | None = None, **settings: Any
+    network: Network | Workload,
+    platform: Board,
+    options: SearchOptions,
+    *,
+    progress: Progress | None = None,
+    **settings: Any,
 ) -> tuple[Sizes, int]:
     """Search the best NPU for each size of a buffer in which the weights of the first layers stay."""
     whole = options.limits.confine(platform).on_chip_mbit

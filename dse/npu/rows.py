@@ -16,12 +16,16 @@ from .tiles import Tiles, with_rows
 Ints = NDArray[np.int64]
 
 
-def largest(low: Ints, high: Ints, fits: Callable[[Ints], NDArray[np.bool_]]) -> Ints:
-    """The largest numbers that fit, if none fits above one that does not; ``low`` do, or are 0, and ``high`` do not."""
-    while np.any(high - low > 1):
-        middle = (low + high) // 2
-        good = fits(middle)
-        low, high = np.where(good, middle, low), np.where(good, high, middle)
+def largest(low: Ints, high: Ints, fits: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
+    """The largest numbers that fit, if none fits above one that does not; ``low`` do, or are 0, and ``high`` do not.
+
+    ``fits`` takes numbers and their places in ``low``.
+    """
+    low, high = low.copy(), high.copy()
+    while (at := np.flatnonzero(high - low > 1)).size:
+        middle = (low[at] + high[at]) // 2
+        good = fits(middle, at)
+        low[at[good]], high[at[~good]] = middle[good], middle[~good]
     return low
 
 
@@ -34,7 +38,7 @@ def rows_by_blocks(supply: Supply, tiles: Tiles) -> Ints:
     capacity = (board.block_rams or 0) * BLOCK_BITS + (board.ultra_rams or 0) * ULTRA_BITS
     pairs = np.minimum(tiles[0] // 2 + 1, capacity // (2 * board.word_bits) + 1024)  # of rows, too many
     return 2 * largest(
-        np.zeros_like(pairs), pairs, lambda pairs: Demand(board, with_rows(tiles, 2 * pairs)).within(most)
+        np.zeros_like(pairs), pairs, lambda pairs, at: Demand(board, with_rows(tiles[:, at], 2 * pairs)).within(most)
     )
 
 
@@ -67,7 +71,7 @@ def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
     left = np.flatnonzero(rows == 0)
     left = left[fits(first, left)]
     pairs = np.full(left.size, first // 2), tiles[0, left] // 2
-    rows[left] = 2 * largest(*pairs, lambda pairs: fits(2 * pairs, left))
+    rows[left] = 2 * largest(*pairs, lambda pairs, at: fits(2 * pairs, left[at]))
     return rows
 
 

@@ -18,6 +18,7 @@ from .objectives import OBJECTIVES, check_objectives
 from .options import SearchOptions
 from .space import DesignSpace, check_fit
 from .tiles import Tile, Tiles, macs_of, tiles_of
+from .workload import Workload, as_workload
 
 FEW = 128
 """Spaces up to this size are evaluated whole: bounds would take as long."""
@@ -95,7 +96,7 @@ def rank(tiles: Tiles, losses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def search(
-    network: Network | AnyPath,
+    network: Network | AnyPath | Workload,
     platform: Board | AnyPath,
     options: SearchOptions | None = None,
     *,
@@ -112,8 +113,8 @@ def search(
 
     Parameters
     ----------
-    network : Network, str or Path
-        The network, heads included, or its name or file.
+    network : Network, str, Path or Workload
+        The network, heads included, or its name or file; or several that share the NPU.
     platform : Board, str or Path
         The board, or its name or file.
     options : SearchOptions, optional
@@ -141,18 +142,18 @@ def search(
     >>> str(search("resnet50", "zc706").best.tile)
     '<1024,7,128>'
     """
-    network, platform, options = as_network(network), as_board(platform), options or SearchOptions()
+    workload, platform, options = as_workload(network), as_board(platform), options or SearchOptions()
     check_objectives(platform, [options.objective])
-    supply, goal = options.supply(network, platform), OBJECTIVES[options.objective]
+    supply, goal = options.supply(workload, platform), OBJECTIVES[options.objective]
     if options.tile is None:
         space = DesignSpace(supply)
-        ranked = _BoundedSearch(Evaluator(network, platform, options), options.objective, top, threads, progress)
+        ranked = _BoundedSearch(Evaluator(workload, platform, options), options.objective, top, threads, progress)
         ranked.run(space)
         tiles, values, total = ranked.tiles, ranked.values, space.size
     else:
         check_fit(supply, options.tile)
         tiles, total = options.tile.array, 1
-        values = Evaluator(network, platform, options).rate(tiles, [options.objective])[:, 0]
+        values = Evaluator(workload, platform, options).rate(tiles, [options.objective])[:, 0]
     if progress:
         progress(total, total)
     order = rank(tiles, goal.losses(values))[:top]

@@ -148,8 +148,8 @@ class _Part:
         """The largest T_C up to ``most``, or 0, by resources that grow with it and by samples side by side."""
         supply = self._supply
 
-        def fits(T_C: Ints) -> NDArray[np.bool_]:
-            tiles = self._tiles(FEWEST_ROWS, T_P, T_C)
+        def fits(T_C: Ints, at: Ints) -> NDArray[np.bool_]:
+            tiles = self._tiles(FEWEST_ROWS, T_P[at], T_C)
             fitting: NDArray[np.bool_] = supply.needed.by(tiles) <= self._most_samples
             return fitting & supply.demand(tiles).within(growing, GROWING)
 

@@ -1,15 +1,94 @@
-"""A network in the form the kernels take."""
+"""What an NPU runs, one network or several, in the form the kernels take."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import memoized
-from ...models import Gemm, Layer, Network
+from ...formats import AnyPath, InputError, memoized
+from ...models import Gemm, Layer, Network, as_network
 from .layouts import LayerKind
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Networks that share an NPU.
+
+    All that is counted of it is the mean of a request: each request is for one of the networks, by their shares.
+
+    Attributes
+    ----------
+    networks : tuple of Network
+        The networks, each with a name of its own.
+    shares : tuple of float
+        Their parts of the requests, which sum to 1.
+    """
+
+    networks: tuple[Network, ...]
+    shares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, networks: Sequence[Network | AnyPath], shares: Sequence[float] = ()) -> Workload:
+        """Check networks and their parts of the requests.
+
+        Parameters
+        ----------
+        networks : sequence of Network, str or Path
+            The networks, or their names or files.
+        shares : sequence of float, optional
+            Their parts of the requests, which need not sum to 1; by default all are equal.
+
+        Returns
+        -------
+        Workload
+            With shares that sum to 1.
+
+        Raises
+        ------
+        InputError
+            If there is no network, or two have one name, or there is not one share for each, or none above 0.
+        """
+        every, given = tuple(as_network(network) for network in networks), list(shares) or [1.0] * len(networks)
+        names = [network.name for network in every]
+        if len(set(names)) < len(names) or not names:
+            raise InputError(f"networks: expected each once, by its name, found {', '.join(names) or 'none'}")
+        total = sum(given)
+        if len(given) != len(names) or min(given) < 0 or not 0 < total < inf:
+            raise InputError(
+                f"shares: expected as many numbers >= 0 as networks, {len(names)}, and one above 0, found "
+                f"{','.join(f'{share:g}' for share in given)}"
+            )
+        return cls(every, tuple(share / total for share in given))
+
+    @property
+    def name(self) -> str:
+        """The names of its networks."""
+        return ", ".join(network.name for network in self.networks)
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The shares by the names of the networks."""
+        return {network.name: share for network, share in zip(self.networks, self.shares, strict=True)}
+
+    @property
+    def gemms(self) -> list[Gemm]:
+        """The products of all its networks, network by network."""
+        return [gemm for network in self.networks for gemm in network.gemms]
+
+    @property
+    def macs(self) -> float:
+        """Multiply-accumulates of the mean request."""
+        return sum(share * network.macs for network, share in zip(self.networks, self.shares, strict=True))
+
+
+def as_workload(given: Network | AnyPath | Workload) -> Workload:
+    """The workload; a network alone is one."""
+    return given if isinstance(given, Workload) else Workload.of([given])
 
 
 class LayerArrays(NamedTuple):
@@ -17,7 +96,7 @@ class LayerArrays(NamedTuple):
 
     gemms: NDArray[np.float64]  # (U, 4), R, P, C, groups
     kinds: NDArray[np.int64]  # (U,), LayerKind: selects the list of layouts
-    repeats: NDArray[np.float64]  # (U, S), occurrences in each stage
+    repeats: NDArray[np.float64]  # (U, S), occurrences in each stage for the mean request
     memory_words: NDArray[np.float64]  # (S,), moved for each sample by the memory-only layers of each stage
     fetched: NDArray[np.float64]  # (U,), share of the weights that is fetched; the rest stays in a persistent buffer
     sources: NDArray[np.float64]  # (U, 2), line and stride of :class:`fluidb.models.Layer`
@@ -62,3 +141,23 @@ def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> 
     sources = zip(lines, strides, strict=True)
     figures = (np.array(list(values), dtype=np.float64) for values in (repeats, words, fetched, sources))
     return LayerArrays(np.array(gemms, dtype=np.float64), kinds, *figures), np.array(rows)
+
+
+def merged(workload: Workload, *, memory_layers: bool, room: int) -> tuple[LayerArrays, NDArray[np.int64]]:
+    """The layers of all networks, equal ones once, and the stages of one network behind the stages of the other.
+
+    Occurrences and words are those of the mean request; rows are network by network.
+    """
+    parts = [distinct(network, memory_layers=memory_layers, room=room) for network in workload.networks]
+    index: dict[tuple[float, ...], int] = {}
+    every = [np.column_stack([work.gemms, work.kinds, work.fetched, work.sources]) for work, _ in parts]
+    places = [np.array([index.setdefault(tuple(row), len(index)) for row in rows]) for rows in every]
+    repeats = np.zeros((len(index), sum(len(work.memory_words) for work, _ in parts)))
+    first = 0
+    for (work, _), at, share in zip(parts, places, workload.shares, strict=True):
+        repeats[at, first : (first := first + len(work.memory_words))] = share * work.repeats
+    words = [share * work.memory_words for (work, _), share in zip(parts, workload.shares, strict=True)]
+    layers = np.array(list(index))
+    kinds, fetched, sources = layers[:, 4].astype(np.int64), layers[:, 5], layers[:, 6:]
+    arrays = LayerArrays(layers[:, :4].copy(), kinds, repeats, np.concatenate(words), fetched.copy(), sources.copy())
+    return arrays, np.concatenate([at[rows] for at, (_, rows) in zip(places, parts, strict=True)])

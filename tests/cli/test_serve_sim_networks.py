@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
-from builders import DATA, Run, lines
+from builders import DATA, POCKET, TINY, Run, lines
+from fluidb.dse import read_design
 from fluidb.formats import InputError
 from fluidb.serving import Requests, ServedNetwork, serve
 from fluidb.serving.networks import read_networks
@@ -234,6 +236,29 @@ def test_tables_of_two_devices_are_refused(tiny_design: Path) -> None:
     requests = Requests(trace=poisson(8000, 50, 1), slo_s=1.0)
     with pytest.raises(InputError, match=r'network "b": expected a latency table of pocket.*found one of elsewhere'):
         serve(networks, requests, "fluid")
+
+
+def test_a_file_with_tables_of_two_designs_names_both(fluidb: Run, folder: Path) -> None:
+    """And one NPU for both is served."""
+    (folder / "other.toml").write_text(Path(TINY).read_text().replace('name = "tiny"', 'name = "other"'))
+    text = (folder / "networks.toml").read_text()
+    fluidb("dse", "other.toml", POCKET, "--b-max", 4, "--max-dsp", "50%", "-o", "half")
+    fluidb("dse", f"{TINY},other.toml", POCKET, "--b-max", 4, "--together", "--shares", "3,1", "-o", "both")
+    for table in ("half", "both/tiny-pocket", "both/other-pocket"):
+        assert fluidb("latency", table).returncode == 0
+    (folder / "networks.toml").write_text('table = "half"'.join(text.rsplit('table = "tiny"', 1)))
+    (line,) = lines(fluidb(*SERVE))
+    tiles = [f"<{','.join(map(str, read_design(folder / name)[0].tile[:3]))}>" for name in ("tiny", "half")]
+    assert line.startswith(f"fluidb: networks.toml: networks: expected times of one NPU, found {tiles[0]} on pocket (")
+    assert f" in tiny, and {tiles[1]} on pocket (" in line
+    assert line.endswith(
+        " in half; search one for all with `fluidb dse tiny,other pocket --together --shares 3,1`, then "
+        "`fluidb latency` of each"
+    )
+    for name, table in {"people": "both/tiny-pocket", "goods": "both/other-pocket"}.items():
+        text = re.sub(rf'(name = "{name}"\ntable = )"tiny"', rf'\1"{table}"', text)
+    (folder / "networks.toml").write_text(text)
+    assert fluidb(*SERVE).returncode == 0
 
 
 def test_a_network_without_a_request_is_served_and_has_no_figures(fluidb: Run, folder: Path) -> None:

@@ -16,7 +16,10 @@ from fluidb.formats import InputError
 from fluidb.models.loader import read_network_file
 from fluidb.platforms import load_platform
 from fluidb.platforms.engine import Engine
+from fluidb.serving import ServedNetwork
+from fluidb.serving.networks import as_served
 from fluidb.tables import read_latency
+from fluidb.tables.latency import LatencyTable
 
 LIMITS = ("--max-dsp", "50%", "--max-ram", "50%")
 
@@ -120,3 +123,19 @@ def test_networks_and_exits_must_be_the_same() -> None:
 def test_cores_need_a_folder(designs: Path) -> None:
     (line,) = lines(call_fluidb("latency", "half", "--cores", "2", cwd=designs))
     assert line == "fluidb: latency: --cores expects --output and no --plot; write e.g. --cores 2 -o DIR"
+
+
+def test_networks_on_cores_have_the_design_of_each_core(designs: Path) -> None:
+    """Of each kind of cores: the same two designs in the other order are other cores."""
+    half, third = designs / "half", designs / "third"
+    pair = tabulate_cores(design_cores([half, third], [1, 1]))
+    assert pair.npus is not None
+    tiles = [list(read_design(folder)[0].tile[:3]) for folder in (half, third)]
+    assert [npu.tile for npu in pair.npus] == tiles
+
+    def served(*tables: LatencyTable) -> int:
+        return len(as_served([ServedNetwork(name=f"n{k}", table=table) for k, table in enumerate(tables)]))
+
+    assert served(pair, pair.model_copy()) == 2
+    with pytest.raises(InputError, match="networks: expected times of one NPU, found <.* in n0, and <.* in n1; search"):
+        served(pair, tabulate_cores(design_cores([third, half], [1, 1])))

@@ -15,7 +15,7 @@ from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.studies import designs as many
-from fluidb.studies.designs import FoundDesign, design_each
+from fluidb.studies.designs import design_each
 
 OPTIONS = SearchOptions(b_max=2)
 TINY_ON_POCKET = (load_network(TINY), load_platform(POCKET))
@@ -48,11 +48,12 @@ def test_what_is_kept_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.
 
     def again(options: SearchOptions = OPTIONS, *, top: int = 5, replace: bool = False) -> bool:
         done.clear()
-        (found,) = design_each(
+        (outcome,) = design_each(
             [(*TINY_ON_POCKET, options)], tmp_path / "d", top, replace=replace,
             progress=lambda *counts: done.append(counts),
         )  # fmt: skip
-        assert isinstance(found, FoundDesign)
+        assert not isinstance(outcome, InputError)
+        (found,) = outcome
         assert len(found.design.ranking) == top
         return found.reused
 
@@ -82,6 +83,50 @@ def test_what_is_kept_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.
     assert files(tmp_path / "d") == before
 
 
+def test_networks_together_have_one_design(fluidb: Run, tmp_path: Path, pair: list[str]) -> None:
+    """The design of either where they are equal; they are kept together or not at all."""
+
+    def designs(*shares: str) -> list[dict[str, Any]]:
+        options = [*pair, "--together", *shares, "--max-lut", "100%"]
+        content = json.loads(fluidb(*options, "-o", "d", "--force", "--json").stdout)
+        assert content["schema"] == "fluidb.dse-many-output/2"
+        return list(content["designs"])
+
+    alone = json.loads(fluidb("dse", TINY, POCKET, "--b-max", 2, "--max-lut", "100%", "--json").stdout)
+    both = designs()
+    for item, network in zip(both, ("tiny", "other"), strict=True):
+        assert (item["network"], item["output"], item["reused"]) == (network, f"d/{network}-pocket", False)
+        assert {name: item[name] for name in ("T_R", "T_P", "T_C", "objective", "gop_s")} == {
+            name: alone[name] for name in ("T_R", "T_P", "T_C", "objective", "gop_s")
+        }
+        assert item["together"]["networks"] == [{"name": name, "share": 0.5} for name in ("tiny", "other")]
+        assert fluidb("latency", item["output"]).returncode == 0
+    assert [item["reused"] for item in designs("--shares", "2,2")] == [True, True]
+    assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
+    shutil.rmtree(tmp_path / "d" / "other-pocket")
+    assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
+    fluidb(*pair, "--max-lut", "100%", "-o", "d", "--force")
+    assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
+
+
+def test_one_network_together_is_as_alone(fluidb: Run, tmp_path: Path) -> None:
+    for folder, options in {"alone": [], "together": ["--together", "--shares", "3"]}.items():
+        fluidb("dse", TINY, POCKET, *options, "-o", folder)
+    assert files(tmp_path / "alone") == files(tmp_path / "together")
+
+
+def test_what_goes_with_one_network_is_refused_together(fluidb: Run, tmp_path: Path, pair: list[str]) -> None:
+    for options, fault in {
+        ("--shares", "1,2"): "--shares: expected --together beside it",
+        ("--together", "--shares", "1"): "--shares: expected as many numbers >= 0 as networks, 2, and one above 0",
+        ("--together", "--persistent", "search"): "--persistent: weights that stay go with one network",
+        ("--together", "--weights", "runs.json"): "--weights: runs of a simulation go with one network",
+    }.items():
+        (line,) = lines(fluidb(*pair, *options, "-o", "d"))
+        assert line.startswith(f"fluidb: {fault}")
+    assert not (tmp_path / "d").exists()
+
+
 def test_only_folders_of_designs_are_written_to(tmp_path: Path) -> None:
     def refused(folder: str, *, replace: bool = False) -> str:
         with pytest.raises(InputError) as fault:
@@ -103,9 +148,9 @@ def test_only_folders_of_designs_are_written_to(tmp_path: Path) -> None:
 def test_a_folder_of_many_is_read_by_the_other_commands(tmp_path: Path) -> None:
     design_each([(*TINY_ON_POCKET, OPTIONS)], tmp_path / "d")
     write_latency(tmp_path / "d" / "tiny-pocket")
-    (found,) = design_each([(*TINY_ON_POCKET, OPTIONS)], tmp_path / "d")
-    assert isinstance(found, FoundDesign)
-    assert found.reused
+    (outcome,) = design_each([(*TINY_ON_POCKET, OPTIONS)], tmp_path / "d")
+    assert not isinstance(outcome, InputError)
+    assert [found.reused for found in outcome] == [True]
     assert (tmp_path / "d" / "tiny-pocket" / "latency.json").exists()
 
 
@@ -121,6 +166,8 @@ def test_what_is_typed_wrong_is_said_before_any_search(fluidb: Run, tmp_path: Pa
     with pytest.raises(InputError, match="found tiny-pocket twice"):
         design_each([(*TINY_ON_POCKET, OPTIONS)] * 2)
     assert "one of each" in lines(fluidb("dse", TINY, POCKET, "--scheduler", "local"))[0]
+    assert "found tiny-pocket twice" in lines(fluidb("dse", f"{TINY},{TINY}", POCKET))[0]
+    assert "found tiny, tiny" in lines(fluidb("dse", f"{TINY},{TINY}", POCKET, "--together"))[0]
     assert not (tmp_path / "d").exists()
 
 

@@ -72,7 +72,7 @@ def _network(explanation: Explanation, b: int, top: int) -> Iterator[str]:
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
         **blocks(explanation.board_use),
-        "not judged": not_judged(design.supply),
+        "not judged": not_judged(design.options.unjudged(board)),
         f"batch of {b}": f"{ms(time_s.sum())}; MACs are made in {totals[0]} % of it",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
     }
@@ -234,7 +234,7 @@ def _record(explanation: Explanation, index: int | None) -> dict[str, Any]:
         **design.tile.by_name,
         "dsp_share": design.dsp_share,
         "blocks": explanation.board_use and explanation.board_use.record,
-        "unjudged": list(design.supply.unjudged),
+        "unjudged": list(design.options.unjudged(design.platform)),
         "mean_gop_s": explanation.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
         "layers": layers,

@@ -32,6 +32,8 @@ class BoardSearch(Search, KindOptions):
     tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C[,V[,W]]")] = (
         None
     )
+    together: Annotated[bool, option("One NPU for all networks: the best for the mean of their requests.")] = False
+    shares: Annotated[str | None, option("Parts of the requests of each network; with --together.", "S1,S2,...")] = None
     top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5
     scheduler: Cluster = None
     threads: Threads = None
@@ -46,9 +48,10 @@ class BoardSearch(Search, KindOptions):
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Search the best design of every network on every board, write and print it."""
-        from ....dse.npu.design import check_output, tabulate_design, write_design
+        from ....dse.npu.design import check_output, write_design
         from ....dse.npu.persistent import search_persistent
         from ....dse.npu.search import search
+        from ....dse.npu.together import tabulate_each
         from ....formats import InputError, parse_numbers
 
         output, force, as_json = written.output, written.force, written.as_json
@@ -58,13 +61,13 @@ class BoardSearch(Search, KindOptions):
                 "tile: expected T_R,T_P,T_C, and perhaps V pixels, and then W words of a beat of the port, "
                 f'found "{self.tile}"; e.g. 100,2,4'
             )
-        stated = partial(self.read, tile=given or None)
         networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
-        sized = self.persistent == SEARCH
+        shares, sized = self._shares(len(networks)), self.persistent == SEARCH
         if sized and (given or len(networks) * len(platforms) > 1):
             raise InputError("persistent: expected one network, one board and no tile to search sizes; give a size")
+        asked = many.requests(partial(self.read, tile=given or None), networks, platforms, shares)
         if len(networks) * len(platforms) > 1:
-            many.run(stated, networks, platforms, written, top=self.top, scheduler=self.scheduler, threads=self.threads)
+            many.run(asked, written, top=self.top, scheduler=self.scheduler, threads=self.threads)
             return
         if self.scheduler is not None:
             raise InputError(
@@ -72,16 +75,16 @@ class BoardSearch(Search, KindOptions):
             )
         if output is not None:
             check_output(output, force=force)
-        problem = stated(network, platform)
+        (request,) = asked
         sizes: Sizes = []
         with progress("sizes" if sized else "designs") as report:
             if sized:
-                sizes, best = search_persistent(*problem, top=self.top, threads=self.threads, progress=report)
+                sizes, best = search_persistent(*request, top=self.top, threads=self.threads, progress=report)
                 options, searched = sizes[best]
-                problem = problem._replace(options=options)
+                request = *request[:2], options
             else:
-                searched = search(*problem, top=self.top, threads=self.threads, progress=report)
-        design, fbcb = tabulate_design(*problem, searched)
+                searched = search(*request, top=self.top, threads=self.threads, progress=report)
+        ((design, fbcb),) = tabulate_each(*request, searched)
         if output is not None:
             write_design(output, design, fbcb, replace=force)
         record, following = design_record(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
@@ -91,6 +94,22 @@ class BoardSearch(Search, KindOptions):
             ]
         text = [*_text(design, fbcb), *_sizes(sizes)]
         show(as_json, "fluidb.dse-output/2", record, text, output, following)
+
+    def _shares(self, networks: int) -> list[float] | None:
+        """Parts of the requests of networks that share an NPU; ``None`` if each has one of its own."""
+        from ....formats import InputError, parse_numbers
+
+        if not self.together:
+            if self.shares is not None:
+                raise InputError("shares: expected --together beside it: each network gets a design of its own")
+            return None
+        if networks > 1 and self.persistent is not None:
+            raise InputError("persistent: weights that stay go with one network; leave it out, or --together")
+        if networks > 1 and self.weights is not None and self.weights.endswith(".json"):
+            raise InputError(
+                "weights: runs of a simulation go with one network; give w_b, and parts of the requests as --shares"
+            )
+        return parse_numbers(self.shares, "shares", float, "3,1")
 
 
 def _sizes(sizes: Sizes) -> Iterator[str]:
@@ -128,7 +147,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         **blocks(taken),
         "weights that stay": _stays(design),
         **({} if design.lut_share is None else {"LUTs": luts}),
-        "not judged": not_judged(design.supply),
+        "not judged": not_judged(design.options.unjudged(board)),
         "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
     }
     yield facts(lines)

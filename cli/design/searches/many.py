@@ -15,11 +15,10 @@ from ..problem import design_record, not_judged
 
 if TYPE_CHECKING:
     from ....dse.npu.stated import Problem
-    from ....formats import InputError
-    from ....studies.designs import FoundDesign
+    from ....studies.designs import DesignRequest, FoundDesign, Outcome
     from ...options import FolderOptions
 
-    Pair = tuple[Problem, FoundDesign | InputError]
+    Pair = tuple[DesignRequest, Outcome]
 
 
 def names(text: str, what: str) -> list[str]:
@@ -48,22 +47,21 @@ def refuse_many(network: str, platform: str, search: str) -> None:
             raise InputError(f'{what}: expected one, as the search is {search}, found "{text}"; search each alone')
 
 
-def run(
+def requests(
     stated: Callable[[str, str], Problem],
     networks: Sequence[str],
     platforms: Sequence[str],
-    written: FolderOptions,
-    *,
-    top: int,
-    scheduler: str | None,
-    threads: int | None,
-) -> None:
-    """Search for every network on every board; a search that fails does not stop the others."""
+    shares: Sequence[float] | None,
+) -> list[DesignRequest]:
+    """The searches: every network on every board, or with shares all networks together on every board.
+
+    Every fault of the arguments is reported, before any search starts.
+    """
+    from ....dse.npu.workload import Workload
     from ....formats import InputError
-    from ....studies.designs import design_each
 
     asked: list[Problem] = []
-    wrong: dict[str, None] = {}  # every fault of the arguments is reported together, before any search starts
+    wrong: dict[str, None] = {}
     for pair in itertools.product(networks, platforms):
         try:
             asked.append(stated(*pair))
@@ -71,55 +69,71 @@ def run(
             wrong |= dict.fromkeys(error.faults)
     if wrong:
         raise InputError(wrong)
+    if shares is None:
+        return list(asked)
+    together = Workload.of([problem.network for problem in asked[:: len(platforms)]], shares)
+    return [(together, *problem[1:]) for problem in asked[: len(platforms)]]
+
+
+def run(
+    asked: Sequence[DesignRequest], written: FolderOptions, *, top: int, scheduler: str | None, threads: int | None
+) -> None:
+    """Make searches; one that fails does not stop the others."""
+    from ....formats import InputError
+    from ....studies.designs import design_each
+
     output = written.output
     where: dict[str, Any] = {"replace": written.force, "scheduler": scheduler, "threads": threads}
     with resumable(output, "designs"), progress("searches") as report:
         outcomes = design_each(asked, output, top, **where, progress=report)
     pairs = list(zip(asked, outcomes, strict=True))
-    record = {"designs": [_record(*pair, output) for pair in pairs]}
+    record = {"designs": [record for pair in pairs for record in _records(*pair, output)]}
     show(written.as_json, "fluidb.dse-many-output/2", record, _text(pairs))
-    reused = [outcome.reused for outcome in outcomes if not isinstance(outcome, InputError)]
+    reused = [found.reused for outcome in outcomes if not isinstance(outcome, InputError) for found in outcome]
     if output is not None and reused:
         note(f"wrote {output}; {sum(reused):,} of {len(reused):,} designs were kept there already")
-    faulty = [(problem, outcome.first_faults) for problem, outcome in pairs if isinstance(outcome, InputError)]
+    faulty = [(request, outcome.first_faults) for request, outcome in pairs if isinstance(outcome, InputError)]
     if faulty:
-        fail(
-            [
-                f"{problem.network.name} on {problem.platform.name}: {line}"
-                for problem, faults in faulty
-                for line in faults
-            ]
-        )
+        fail([f"{_name(request)}: {line}" for request, faults in faulty for line in faults])
         raise typer.Exit(2)
 
 
-def _record(problem: Problem, outcome: FoundDesign | InputError, output: Path | None) -> dict[str, object]:
+def _name(request: DesignRequest) -> str:
+    return f"{request[0].name} on {request[1].name}"
+
+
+def _records(request: DesignRequest, outcome: Outcome, output: Path | None) -> Iterator[dict[str, object]]:
     from ....formats import InputError
-    from ....studies.designs import name_of
+    from ....studies.designs import names_of
 
     if isinstance(outcome, InputError):
-        return {"network": problem.network.name, "platform": problem.platform.name, "faults": outcome.faults}
-    folder = None if output is None else output / name_of(problem)
-    return design_record(outcome.design, outcome.fbcb) | {"output": folder, "reused": outcome.reused}
+        yield {"network": request[0].name, "platform": request[1].name, "faults": outcome.faults}
+        return
+    for name, found in zip(names_of(request), outcome, strict=True):
+        folder = None if output is None else output / name
+        yield design_record(found.design, found.fbcb) | {"output": folder, "reused": found.reused}
 
 
 def _text(pairs: Sequence[Pair]) -> Iterator[str]:
     from ....formats import InputError
 
     rows: list[tuple[object, ...]] = []
-    for problem, outcome in pairs:
-        name = f"{problem.network.name} on {problem.platform.name}"
+    for request, outcome in pairs:
         if isinstance(outcome, InputError):
-            rows.append((name, *["-"] * 5, "no design"))
-            continue
-        design = outcome.design
-        gop_s = [f"{value:,.1f}" for value in (design.gop_s[0], design.gop_s[-1])]
-        objective = design.options.text(design.ranking[0].objective)
-        made = "kept" if outcome.reused else "searched"
-        rows.append((name, design.tile, objective, *gop_s, percent(design.dsp_share), made))
-    b_max = pairs[0][0].options.b_max
+            rows.append((_name(request), *["-"] * 5, "no design"))
+        else:
+            rows += map(_row, outcome)
+    b_max = pairs[0][0][2].b_max
     yield table(["", "design", "objective", "GOP/s at b=1", f"at b={b_max}", "DSPs", ""], rows)
-    designs = [outcome.design for _, outcome in pairs if not isinstance(outcome, InputError)]
-    boards = {design.platform.name: not_judged(design.supply) for design in designs}
+    boards = {board.name: not_judged(options.unjudged(board)) for (_, board, options), _ in pairs}
     if any(boards.values()):
         yield facts((f"not judged on {name}", text) for name, text in boards.items())
+
+
+def _row(found: FoundDesign) -> tuple[object, ...]:
+    design = found.design
+    gop_s = [f"{value:,.1f}" for value in (design.gop_s[0], design.gop_s[-1])]
+    objective, made = design.options.text(design.ranking[0].objective), "kept" if found.reused else "searched"
+    part = f", {percent(design.shares[design.network.name], 1)} of the requests" if design.together else ""
+    name = f"{design.network.name} on {design.platform.name}{part}"
+    return name, design.tile, objective, *gop_s, percent(design.dsp_share), made

@@ -129,6 +129,23 @@ def evaluator(gemms, b_max, gb_s=1.0, **options):
     return Evaluator(network_of(gemms), board, SearchOptions(b_max=b_max, **options))
 
 
+@example(((1, 4, 18, 1), (1, 3)), (37, 4, 5, 4), (0, 0, 0), 4, 1.0, Batching.FLUID)  # a beat has outputs of a row
+@example(((1, 40, 4, 1), (0, 1)), (28, 4, 11, 1), (0, 0, 0), 4, 1.0, Batching.FC)  # and inputs along P
+@example(((5, 20, 14, 1), (5, 4)), (50, 2, 1, 1), (9, 1, 3), 1, 0.4, Batching.FLUID)  # beats take most of the time
+@given(
+    products(), engines, st.tuples(st.integers(0, 60), st.integers(0, 6), st.integers(0, 12)), st.integers(1, 4),
+    st.sampled_from([0.1, 0.4, 1.0, 5.0]), st.sampled_from(list(Batching)),
+)  # fmt: skip
+@settings(max_examples=120)
+def test_no_design_costs_less_than_its_bound_nor_than_a_larger_one_s(product, tile, more, b, gb_s, batching):
+    gemm, source = product
+    of = evaluator([(*gemm, False, *source)], b, gb_s, batching=batching)
+    tiles = np.array([(*tile, 0), (*np.add(tile[:3], more), tile[3], 0)]).T
+    (least, of_larger), cycles = of.least_cost(tiles, traffic=False).cycles, of.account(tiles[:, :1])[0][0].sum(axis=1)
+    assert np.all(of_larger <= least)
+    assert np.all(least < cycles)
+
+
 def side_by_side(board, V):
     """The most samples in a tile of columns of which the same row lies in banks of its own."""
     return max(int(port_for(board).words) // V, 1) if V > 1 else 99
