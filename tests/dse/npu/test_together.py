@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from builders import board_of, network_of
 from fluidb.dse import OBJECTIVES, Limits, SearchOptions, Tile, explain, search, tabulate_design
+from fluidb.dse.hardware.write import engine_package_text
 from fluidb.dse.npu.costs import board_use_of, samples_side_by_side
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.space import DesignSpace
@@ -117,6 +118,7 @@ def test_each_network_has_its_tables_of_one_npu():
     assert used[0] == used[1]
     blocks = _flip_flops(*tables[0])
     bits = sum(fbcb.register_bits for _, fbcb in tables)
+    engine_of_first = engine_package_text(*tables[0]).splitlines()[2:]  # the first lines name the design
     for (design, fbcb), network in zip(tables, networks, strict=True):
         assert design.shares == {"a": 0.75, "b": 0.25}
         assert fbcb.inputs == {"fluidb.design/4": design.digest()}
@@ -126,6 +128,7 @@ def test_each_network_has_its_tables_of_one_npu():
         assert fbcb.rows == own.rows
         assert design.gop_s == alone.gop_s
         assert blocks - _flip_flops(alone, own) == bits - own.register_bits
+        assert engine_package_text(design, fbcb).splitlines()[2:] == engine_of_first
         chosen = explain(design, fbcb).chosen
         assert chosen == explain(alone, own).chosen
 
