@@ -28,6 +28,7 @@ from ..engine import Port
 from .choices import Overlap
 from .evaluation import Evaluator
 from .fbcb import FbcbTable, encode
+from .objectives import OBJECTIVES
 from .options import SearchOptions
 from .ports import port_of
 from .resources import paper_luts
@@ -108,6 +109,13 @@ class DesignTable(Table):
         if self.together is None:
             return {self.network.name: 1.0}
         return {network.name: network.share for network in self.together.networks}
+
+    @property
+    def objective_text(self) -> str:
+        """The value of its objective as it is printed, and of which networks it is, if there are several."""
+        goal = OBJECTIVES[self.options.objective]
+        text = f"{self.options.text(self.ranking[0].objective)} {goal.summary.format(self.options.b_max)}"
+        return f"{text}, of the mean request for {', '.join(self.shares)}" if self.together else text
 
     @property
     def most_samples(self) -> int:

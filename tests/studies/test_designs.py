@@ -101,6 +101,9 @@ def test_networks_together_have_one_design(fluidb: Run, tmp_path: Path, pair: li
         }
         assert item["together"]["networks"] == [{"name": name, "share": 0.5} for name in ("tiny", "other")]
         assert fluidb("latency", item["output"]).returncode == 0
+    assert "GOP/s weighted mean over b = 1..2, of the mean request for tiny, other\n" in fluidb(
+        "compare", *(item["output"] for item in both)
+    ).stdout.replace("  ", "")
     assert [item["reused"] for item in designs("--shares", "2,2")] == [True, True]
     assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
     shutil.rmtree(tmp_path / "d" / "other-pocket")

@@ -128,7 +128,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     from ....dse import OBJECTIVES, Objective
     from ....dse.npu.costs import board_use_of
 
-    board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
+    board = design.platform
     peak = 2e-9 * design.peak_macs_per_s
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
     rest = f"{evaluated:,}; {ruled_out:,} more are ruled out by a bound" if ruled_out else f"all {evaluated:,}"
@@ -138,7 +138,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.origin}",
         "evaluated": None if design.options.tile else rest,
-        "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
+        "objective": design.objective_text,
         "peak": f"{peak:,.1f} GOP/s",
         "clock": f"{board.clock_mhz:g} MHz; {board.sources.get('clock_mhz', 'its file names no source')}",
         "port": _port(design),

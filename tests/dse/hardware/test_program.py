@@ -39,6 +39,7 @@ from fluidb.models.loader import build_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.traffic import poisson
+from test_engine import verilate
 from trained import alexnet_cifar10
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
@@ -79,7 +80,7 @@ def built(rtl: Path) -> list[str]:
     (build, then) = re.findall(r"```sh\n(verilator --cc.*)\n(.*)\n```", (rtl / "README.md").read_text())[0]
     command = [tool("verilator"), *shlex.split(build)[1:]]
     quick = os.environ | {"MAKEFLAGS": "OPT_FAST=-O1 OPT_GLOBAL=-O0"}  # to compile; it runs for a moment only
-    done = subprocess.run(command, cwd=rtl, env=quick, capture_output=True, text=True, check=False)
+    done = verilate(command, rtl, rtl / "obj_dir", env=quick)
     assert (done.returncode, done.stderr) == (0, "")
     return shlex.split(then)
 
