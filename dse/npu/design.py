@@ -144,7 +144,7 @@ class DesignTable(Table):
     def lut_share(self) -> float | None:
         """Share of its look-up tables in use by the fit to the paper, where no engine is counted."""
         board = self.platform
-        if self.options.counts_logic(board) or not (board.luts and board.states(LUT_KEYS)):
+        if self.options.counts_luts(board) or not (board.luts and board.states(LUT_KEYS)):
             return None
         return float(paper_luts(board, self.tile) / board.luts)
 

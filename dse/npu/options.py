@@ -18,7 +18,7 @@ from .layouts import LayoutPlan, make_plan
 from .logic import Entries
 from .objectives import OBJECTIVES
 from .ports import words_of
-from .resources import Limits, Supply, counts_logic
+from .resources import Limits, Resource, Supply, logic_of
 from .side_by_side import NONE_NEEDED, Needed
 from .tiles import Tile, Tiles
 from .workload import Workload, as_workload
@@ -115,9 +115,13 @@ class SearchOptions(Strict):
         """Whether memories are counted as they are placed; the paper counts their bits."""
         return self.overlap is not Overlap.PAPER
 
-    def counts_logic(self, platform: Board) -> bool:
-        """Whether look-up tables and flip-flops of the NPU are counted; else the former as the paper has them."""
-        return self.placed and counts_logic(platform)
+    def counts_luts(self, platform: Board) -> bool:
+        """Whether look-up tables of the NPU are counted; else as the paper has them."""
+        return self.placed and Resource.LUTS in logic_of(platform)
+
+    def unjudged(self, platform: Board) -> dict[str, str]:
+        """Keys of a board's file that no design is held against, each with the reason."""
+        return Supply.of(platform, self.limits, placed=self.placed).unjudged
 
     def room(self, platform: Board) -> Limits:
         """The most that a design may take of a board beside the weights that stay.

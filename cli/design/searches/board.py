@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ....dse.npu.stated import Problem, parse_limit
 from ...options import Cluster, FolderOptions, KindOptions, Threads, option
 from ...render import facts, percent, progress, show, table
-from ..problem import SEARCH, BestBy, Persistent, Search, board_of, design_record
+from ..problem import SEARCH, BestBy, Persistent, Search, board_of, design_record, not_judged
 from . import many
 
 if TYPE_CHECKING:
@@ -143,10 +143,11 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "clock": f"{board.clock_mhz:g} MHz; {board.sources.get('clock_mhz', 'its file names no source')}",
         "port": _port(design),
         "DSPs": f"{design.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
-        "on-chip RAM": None if taken else percent(design.ram_share),
+        "on-chip RAM": None if taken and taken.block_rams is not None else percent(design.ram_share),
         **blocks(taken),
         "weights that stay": _stays(design),
         **({} if design.lut_share is None else {"LUTs": luts}),
+        "not judged": not_judged(design.options.unjudged(board)),
         "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
     }
     yield facts(lines)
@@ -186,17 +187,21 @@ def blocks(taken: BoardUse | None) -> dict[str, str]:
         share = f" ({percent(total / board, 1)})" if board else ""
         return f"{number(total)} of {board:,}{share}" + (f": {parts}" if parts else "")
 
-    lines = {"block RAMs": of(taken.total_block_rams, taken.block_rams_of_board, taken.block_rams)}
-    if taken.ultra_rams_of_board:
+    lines = {}
+    if taken.block_rams is not None:
+        lines["block RAMs"] = of(taken.total_block_rams, taken.block_rams_of_board or 0, taken.block_rams)
+        if taken.largest_T_R is not None and taken.total_block_rams > (taken.block_rams_of_board or 0):
+            lines["block RAMs"] += f"; it cannot be placed with T_R above {taken.largest_T_R:,}"
+    if taken.ultra_rams is not None and taken.ultra_rams_of_board:
         lines["UltraRAMs"] = of(taken.total_ultra_rams, taken.ultra_rams_of_board, taken.ultra_rams)
-    if taken.luts is not None and taken.flip_flops is not None:
+    if taken.luts is not None:
         lines["LUTs"] = of(taken.total_luts, taken.luts_of_board or 0, taken.luts)
-        lines["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
-        lines["side by side"] = f"{taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns, at most"
     elif taken.lutram_luts:
         lines["small banks"] = f"{taken.lutram_luts:,} LUTs"
-    if taken.total_block_rams > taken.block_rams_of_board:
-        lines["block RAMs"] += f"; it cannot be placed with T_R above {taken.largest_T_R:,}"
+    if taken.flip_flops is not None:
+        lines["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
+    if taken.luts is not None or taken.flip_flops is not None:
+        lines["side by side"] = f"{taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns, at most"
     return lines
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ...interrupt import resumable
-from ...render import fail, note, percent, progress, show, table
-from ..problem import design_record
+from ...render import facts, fail, note, percent, progress, show, table
+from ..problem import design_record, not_judged
 
 if TYPE_CHECKING:
     from ....dse.npu.stated import Problem
@@ -125,6 +125,9 @@ def _text(pairs: Sequence[Pair]) -> Iterator[str]:
             rows += map(_row, outcome)
     b_max = pairs[0][0][2].b_max
     yield table(["", "design", "objective", "GOP/s at b=1", f"at b={b_max}", "DSPs", ""], rows)
+    boards = {board.name: not_judged(options.unjudged(board)) for (_, board, options), _ in pairs}
+    if any(boards.values()):
+        yield facts((f"not judged on {name}", text) for name, text in boards.items())
 
 
 def _row(found: FoundDesign) -> tuple[object, ...]:
