@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..formats import JsonRecord
 from ..serving.figures import Figure
+from ..serving.requirements import Requirement
 from ..serving.statistics import Interval, mean_interval, welch_interval
 
 ROUNDING = 1e-9
@@ -62,6 +63,12 @@ class Estimate(JsonRecord):
     def values(self) -> NDArray[np.float64]:
         """The value of each seed."""
         return np.array(list(self.seeds.values()), dtype=np.float64)
+
+    def side(self, requirement: Requirement) -> bool | None:
+        """Whether the whole interval satisfies a requirement, or no part of it; ``None`` if only a part does."""
+        if self.low is None or self.high is None:
+            return requirement.allows(self.mean)
+        return requirement.side(Interval(self.low, self.high))
 
     def paired(self, other: Estimate) -> bool:
         """True if both figures have the same seeds, so the same traffic."""

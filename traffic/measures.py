@@ -26,7 +26,11 @@ Words = Literal["never", "always"]
 Threshold = float | Words
 """Value of the measure that an answer must reach so that its sample leaves; or no answer leaves, or every one."""
 
-_WORDS: dict[Threshold, float] = {"never": math.inf, "always": -math.inf}
+NEVER: Words = "never"
+"""The threshold that no answer reaches: its exit only answers requests whose deadline arrives."""
+
+WORDS: dict[Threshold, float] = {NEVER: math.inf, "always": -math.inf}
+"""Thresholds that are words, and the least values that reach them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,23 +95,23 @@ class Measure:
 
     def fits(self, threshold: Threshold) -> bool:
         """True if it is a threshold of this measure."""
-        return threshold in _WORDS or self.low <= float(threshold) <= self.high
+        return threshold in WORDS or self.low <= float(threshold) <= self.high
 
     def stated(self, value: float) -> Threshold:
         """The threshold that an answer reaches if it reaches a value, which may lie out of bounds."""
         if value > self.high:
-            return "never" if self.surer == "larger" else "always"
+            return NEVER if self.surer == "larger" else "always"
         if value < self.low:
-            return self.low if self.surer == "larger" else "never"
+            return self.low if self.surer == "larger" else NEVER
         return value
 
     def least(self, threshold: Threshold) -> float:
         """The least value of an array that reaches a threshold."""
-        return _WORDS[threshold] if isinstance(threshold, str) else self.to_array(threshold)
+        return WORDS[threshold] if isinstance(threshold, str) else self.to_array(threshold)
 
     def threshold(self, least: float) -> Threshold:
         """The threshold that :meth:`least` turns into a value."""
-        words: dict[float, Threshold] = {value: word for word, value in _WORDS.items()}
+        words: dict[float, Threshold] = {value: word for word, value in WORDS.items()}
         return words.get(least, self.to_file(least))
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ...studies.plan.sources import Source
     from ...studies.plan.steps import PlanStep
 
-NOT_AT_ANY_RATE = "no plan keeps the requirements at any rate; state a rate to see the nearest plan"
-
 _RULES = {
     "accuracy": "not accurate enough",
     "latency of one sample": "too slow for one sample",
@@ -64,6 +62,7 @@ def _search_record(search: Plans) -> dict[str, Any]:
         "refuted": search.refuted,
         "least_cost": search.least_cost,
         "nearest": search.nearest and plan_record(search.problem, search.nearest),
+        "undecided": search.undecided and plan_record(search.problem, search.undecided),
     }
 
 
@@ -85,7 +84,7 @@ def answer_text(answer: PlanAnswer) -> Iterator[str]:
         for member in answer.front
     ]
     yield folded_table(
-        [*(["rate"] if several else []), "DSPs", "hardware", "exits", "policy", *headings], rows, "--json"
+        [*(["rate"] if several else []), _counted(problem), "hardware", "exits", "policy", *headings], rows, "--json"
     )
     changes = [(step.change, _kept(problem, step.fresh), *_shown(figures, step.fresh)) for step in answer.steps]
     if changes:
@@ -117,6 +116,7 @@ def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, st
         "cost": _given(problem, plan, search.minimised),
         "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
         "bound": _bound(search, plan),
+        "undecided": _undecided(search, plan),
     }
 
 
@@ -136,9 +136,10 @@ def _bound(search: Plans, plan: Plan) -> str | None:
     least = search.least_cost
     if not least:
         return None
-    counted = " or ".join(dict.fromkeys(source.counted for source in search.problem.sources if any(source.dsps)))
-    amount = f"{least:,.0f} {counted}" if least > 1 else f"1 {counted.removesuffix('s')}"
-    shown = {"dsps": amount, "share": f"{percent(least, 1)} of a board's DSPs"}
+    counted = list(dict.fromkeys(source.counted for source in search.problem.sources if any(source.dsps)))
+    units = " or ".join(counted if least > 1 else map(_of_one, counted))
+    wholes = " or ".join({"DSPs": "a board's DSPs", "devices": "a cluster's devices"}[unit] for unit in counted)
+    shown = {"dsps": f"{least:,.0f} {units}", "share": f"{percent(least, 1)} of {wholes}"}
     text = shown.get(search.minimised) or quantity(least, "J")
     traffic = search.problem.traffic
     stated = traffic.rate_per_s is None and traffic.samples is None
@@ -148,10 +149,24 @@ def _bound(search: Plans, plan: Plan) -> str | None:
     return f"no plan can cost less than {text}, which is {percent(1 - least / plan.cost, 1)} less{proved}"
 
 
+def _undecided(search: Plans, plan: Plan) -> str | None:
+    """The cheapest plan that may keep the requirements, if it costs less than one that surely does."""
+    cheaper = search.undecided
+    if cheaper is None or cheaper.cost >= plan.cost:
+        return None
+    problem = search.problem
+    requirement = problem.requirements[cheaper.fresh.verdicts.index(None)]
+    _, hardware, exits, policy = _where(problem, cheaper)
+    cost = _amount(problem.sources[cheaper.numbers.source], cheaper.numbers.row)
+    where = ", ".join(filter(None, [cost, hardware, f"exits {exits}", f"policy {policy}"]))
+    value = _interval(requirement.unit, cheaper.fresh.figures[requirement.name])
+    return f"{where}: {requirement.text}: {value}; {_more(search, cheaper)}"
+
+
 def _given(problem: PlanProblem, plan: Plan, minimised: str) -> str | None:
     """Why hardware that is given, or a cluster, is cheaper than every board."""
     counted = problem.sources[plan.numbers.source].counted
-    if minimised != "dsps" or counted == "DSPs" or all(source.counted == counted for source in problem.sources):
+    if minimised == "energy" or counted == "DSPs" or all(source.counted == counted for source in problem.sources):
         return None
     if counted == "nothing":
         return "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out"
@@ -168,8 +183,26 @@ def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
     numbers = plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     design = f" {source.tiles[numbers.row]}" if source.tiles else ""
-    dsps = f"{source.dsps[numbers.row]:,}" if source.tiles else ""
-    return dsps, source.name + design, setting.text(problem.network.exits), problem.policies[numbers.policy].spec
+    cost = _amount(source, numbers.row)
+    if source.counted == _counted(problem):
+        cost = cost.split(" ")[0]
+    return cost, source.name + design, setting.text(problem.network.exits), problem.policies[numbers.policy].spec
+
+
+def _counted(problem: PlanProblem) -> str:
+    """What the column of costs counts, where a cell says nothing else."""
+    counted = {source.counted for source in problem.sources}
+    return "devices" if "devices" in counted and "DSPs" not in counted else "DSPs"
+
+
+def _amount(source: Source, row: int) -> str:
+    """What hardware costs; nothing where it is given."""
+    taken = int(source.dsps[row])
+    return f"{taken:,} {_of_one(source.counted) if taken == 1 else source.counted}" if taken else ""
+
+
+def _of_one(unit: str) -> str:
+    return unit.removesuffix("s")
 
 
 def _figures(search: Plans) -> list[str]:
@@ -207,20 +240,33 @@ def _searched(search: Plans) -> str:
     return ", ".join(parts) + again
 
 
-def miss(search: Plans) -> str:
-    """The line that says which requirement no plan keeps, and how far off the nearest is."""
-    problem, plan = search.problem, search.nearest
+def miss(search: Plans, *, at_any_rate: bool = False) -> str:
+    """The line that says which requirement no plan keeps, or for which one that is undecided, and what is nearest."""
+    problem, plan = search.problem, search.undecided or search.nearest
     assert plan is not None
-    broken = [
-        requirement
-        for requirement, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True)
-        if kept is not True
-    ]
-    requirement = broken[0]
+    number = plan.fresh.verdicts.index(plan.fresh.kept)
+    requirement = problem.requirements[number]
     figure = plan.fresh.figures.get(requirement.name)
     value = "not known" if figure is None else _interval(requirement.unit, figure)
     _, hardware, exits, policy = _where(problem, plan)
-    return (
-        f'no plan keeps "{requirement.text}"; the nearest has {value}: {hardware}, exits {exits}, policy {policy}; '
-        f"no hardware answers a sample in less than {quantity(search.fastest_s, 's')}; {_searched(search)}"
-    )
+    where, any_ = f"{hardware}, exits {exits}, policy {policy}", " at any rate" if at_any_rate else ""
+    if plan.fresh.kept is None:
+        said = f'undecided whether a plan keeps "{requirement.text}"{any_}: one has {value}: {where}'
+        said += f"; {_more(search, plan)}"
+    else:
+        fastest = f"no hardware answers a sample in less than {quantity(search.fastest_s, 's')}"
+        said = f'no plan keeps "{requirement.text}"{any_}; the nearest has {value}: {where}; {fastest}'
+    return f"{said}; {_searched(search)}"
+
+
+def _more(search: Plans, plan: Plan) -> str:
+    """What would decide a requirement that is undecided."""
+    problem, traffic = search.problem, search.problem.traffic
+    for requirement, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True):
+        figure = plan.fresh.figures.get(requirement.name)
+        if kept is None and figure is not None and figure.side(requirement) is not None:
+            return "it fails at one end of the engine's error, which no more requests can change"
+    more = f"more seeds than --seeds {traffic.seeds}"
+    if traffic.rate_per_s is None:
+        return f"a longer trace decides it, or {more}"
+    return f"more requests than --count {traffic.count:,} decide it, or {more}"

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..names import offering, policy_names
-from ..options import OptionalTrace, Samples, Slo, ThresholdsTried, flag, option, tried_thresholds, typed
+from ..options import OptionalTrace, Samples, Slo, flag, option, tried_thresholds, typed
 
 if TYPE_CHECKING:
     from ...dse.npu.stated import DesignOptions
     from ...studies.plan.scenario import PlanScenario
+    from ...traffic.measures import Threshold
 
 _POLICIES = "As in serve-sim, with alternatives: adaptb:timeout=S|M|L; the usual ones if not given. Repeatable."
+_TRIED = "Thresholds to try, perhaps with never; LOW..HIGH tries ten; the usual ones and never if not given."
 
 BESIDE_SCENARIO = {"network", "runs", "output", "plot", "force", "as_json", "threads", "scheduler"}
 """Parameters that may stand beside a scenario."""
@@ -35,7 +37,7 @@ class Question:
     trace: OptionalTrace = None
     slo: Slo = None
     samples: Samples = None
-    thresholds: ThresholdsTried = None
+    thresholds: Annotated[str | None, option(_TRIED, "P,P,...|LOW..HIGH")] = None
     policy: Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(policy_names))] = None
     minimise: Annotated[
         Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
@@ -72,10 +74,20 @@ def asked(
     if "rate" in stated:
         stated["rate"] = _rates(stated["rate"])
     if "thresholds" in stated:
-        stated["thresholds"] = list(tried_thresholds(stated["thresholds"]) or ())
+        stated["thresholds"] = _thresholds(stated["thresholds"])
     named = [name.strip() for name in platforms.split(",")]
     content = {"schema": SCHEMA, "network": network, "platforms": named, "space": vars(designs), **stated}
     return validate(PlanScenario, content, Path("options"))
+
+
+def _thresholds(text: str) -> list[Threshold]:
+    """The thresholds that were typed, words last."""
+    from ...traffic.measures import WORDS
+
+    typed_ = [part.strip() for part in text.split(",")]
+    words = [word for word in WORDS if word in typed_]
+    numbers = ",".join(part for part in typed_ if part not in words)
+    return [*((tried_thresholds(numbers) or ()) if numbers or not words else ()), *words]
 
 
 def _rates(text: str) -> list[float] | str:

@@ -16,7 +16,7 @@ from .hardware import find_networks, find_sources
 from .kept import kept_races
 from .policies import find_policies
 from .problem import PlanProblem, PlanTraffic, problem_of
-from .rates import PlanAnswer, find_at_rates, find_highest_rate
+from .rates import PlanAnswer, find_at_rates, find_highest_rate, lowest_rate
 from .scenario import SCHEMA, PlanScenario, read_plan_scenario
 from .steps import steps_of
 
@@ -47,7 +47,8 @@ def plan(
     Returns
     -------
     PlanAnswer
-        The plans, cheapest first; none if no plan keeps the requirements. It has no search if none does at any rate.
+        The plans, cheapest first; none if no plan keeps the requirements. If none does at any rate, its search is at
+        the lowest rate that is tried.
 
     Raises
     ------
@@ -59,9 +60,7 @@ def plan(
     with nullcontext() if runs is None else kept_races(runs) as kept:
         if scenario.rate == "max":
             highest = find_highest_rate(problem, kept=kept, scheduler=scheduler, threads=threads, progress=progress)
-            if highest is None:
-                return PlanAnswer([], [], notes=kept.notes if kept else ())
-            rates_per_s, progress = [highest], None
+            rates_per_s, progress = [lowest_rate(problem) if highest is None else highest], None
         answer = find_at_rates(
             problem,
             rates_per_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from ...formats import InputError
 from ...models import Exit, Network
 from ...rules.exit_choice import ExitGoal, choose_exits, log_of
 from ...traffic.exits import check_tried, decide
-from ...traffic.measures import Measure, Threshold, show_threshold
+from ...traffic.measures import NEVER, Measure, Threshold, show_threshold
 from ...traffic.samples import Samples
 
 MOST_SUBSETS = 5
@@ -33,6 +33,11 @@ class ExitSetting(NamedTuple):
     thresholds: tuple[Threshold, ...] | None  # None where the exits of requests are stated or drawn by rates
     rates: tuple[float, ...]  # share of the samples that leaves at each kept exit, and at the end
     accuracy: float | None = None  # of all samples; None without samples
+
+    @property
+    def waits(self) -> bool:
+        """Whether it keeps an exit that only answers requests whose deadline arrives."""
+        return NEVER in (self.thresholds or ())
 
     def keeps_all(self, of: Network) -> bool:
         """Whether it keeps all exits of a network."""
@@ -64,7 +69,12 @@ def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
 
 
 def chosen_settings(
-    exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold], stage_s: Sequence[NDArray[np.float64]]
+    exits: Sequence[Exit],
+    samples: Samples,
+    tried: Sequence[Threshold],
+    stage_s: Sequence[NDArray[np.float64]],
+    *,
+    never: bool = True,
 ) -> list[ExitSetting]:
     """At most one exit with every threshold, and those that PAME's rule chooses; the most accurate first.
 
@@ -73,11 +83,11 @@ def chosen_settings(
 
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1) each (:func:`fluidb.dse.exits.stage_times.stage_times`).
     """
-    _check(exits, samples, tried)
+    alone = settings_of(exits, samples, tried, most=1, never=never)
     measure, log = samples.measure, log_of(samples)
-    confidences = tuple(sorted(set(map(measure.least, tried))))
-    settings = {(setting.kept, setting.thresholds): setting for setting in settings_of(exits, samples, tried, most=1)}
-    for times_s, precision, batch in product(stage_s, PRECISIONS, BATCHES):
+    settings = {(setting.kept, setting.thresholds): setting for setting in alone}
+    confidences = tuple(sorted({measure.least(threshold) for threshold in tried if threshold != NEVER}))
+    for times_s, precision, batch in product(stage_s if confidences else (), PRECISIONS, BATCHES):
         if batch >= times_s.shape[-1] or batch > len(samples):
             continue
         choice = choose_exits(log, times_s, ExitGoal(batch, precision, confidences=confidences))
@@ -87,23 +97,30 @@ def chosen_settings(
 
 
 def settings_of(
-    exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold], most: int = MOST_SUBSETS
+    exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold], most: int = MOST_SUBSETS, *, never: bool = True
 ) -> list[ExitSetting]:
     """Every subset of at most ``most`` exits with every threshold, the same for all exits; the most accurate first.
 
-    A setting in which an exit lets no sample leave is left out: without that exit it answers alike and computes less.
+    If ``never`` is tried, it may stand at any of the exits, unless it is of no use. A setting in which an exit with
+    another threshold lets no sample leave is left out: with ``never`` there it is the same setting.
     """
-    last = len(exits)
+    last, settings = len(exits), []
     _check(exits, samples, tried)
-    settings: list[ExitSetting] = []
+    tried = [threshold for threshold in tried if never or threshold != NEVER]
     for size in range(min(last, most + 1)):
-        for kept in combinations(range(1, last), size):
-            for threshold in tried if kept else tried[:1]:
-                thresholds = (threshold,) * size
-                setting = _setting(samples, kept, thresholds)
-                if min(setting.rates[:-1], default=1.0) > 0:
-                    settings.append(setting)
+        for kept, thresholds in product(combinations(range(1, last), size), _thresholds(tried, size)):
+            setting = _setting(samples, kept, thresholds)
+            left = zip(setting.rates[:-1], thresholds, strict=True)
+            if all(rate > 0 or threshold == NEVER for rate, threshold in left):
+                settings.append(setting)
     return _ordered(settings)
+
+
+def _thresholds(tried: Sequence[Threshold], size: int) -> Iterable[tuple[Threshold, ...]]:
+    """The thresholds of some exits: one that is tried at all of them, or at some, and ``never`` at the others."""
+    others = [NEVER] if NEVER in tried else []
+    each = (product(dict.fromkeys([threshold, *others]), repeat=size) for threshold in tried)
+    return dict.fromkeys(chain.from_iterable(each)) if size else [()]
 
 
 def _ordered(settings: Iterable[ExitSetting]) -> list[ExitSetting]:

@@ -96,6 +96,8 @@ def _sources(network: PlanNetwork, name: str, platform: Platform, designs: Desig
     rows, last = cut_into_rows(network.file, network.path), len(platform.devices)
     studied = study(rows, platform, PartitionOptions(), range(1, last + 1), left_out=lambda _count, _fault: None)
     return [
-        TableSource(f"{name}: {len(here.devices)} of {last} devices", tabulate_latency(here), here, network.subnet)
+        TableSource(
+            f"{name}: {len(here.devices)} of {last} devices", tabulate_latency(here), here, network.subnet, devices=last
+        )
         for here in [partition.every for partition in studied]
     ]

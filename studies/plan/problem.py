@@ -17,7 +17,7 @@ from ...serving.terms import ANSWER
 from ...tables.latency import LatencyTable
 from ...traffic.arrivals import poisson
 from ...traffic.distributions import Objective
-from ...traffic.measures import Measure, Threshold
+from ...traffic.measures import NEVER, Measure, Threshold
 from ...traffic.samples import Samples, draw_samples
 from ...traffic.trace import Trace
 from ...traffic.traffic import Traffic, prepare
@@ -108,15 +108,17 @@ class PlanProblem:
         given = self.network, self.sources, self.settings, self.policies, self.requirements
         return PlanProblem(*given, replace(self.traffic, rate_per_s=rate_per_s))
 
-    def settings_of(self, source: Source) -> list[int]:
-        """Settings that hardware can have: all exits must be kept where its times are not known by layer."""
-        numbers = [at for at, setting in enumerate(self.settings) if source.drops or setting.keeps_all(self.network)]
-        if not numbers:
-            raise InputError(
-                f"{source.name}: expected times by layer, so that exits can be left out, or a threshold with which "
-                "samples leave at every exit, found neither; try lower thresholds"
-            )
-        return numbers
+    def settings_of(self, source: Source, fate: Fate) -> list[int]:
+        """Settings that are of use on hardware with the policies of a fate.
+
+        All exits must be kept where times are not known by layer. Where exits can be left out and no request is
+        answered early, an exit with ``never`` only costs time.
+        """
+        return [
+            number
+            for number, setting in enumerate(self.settings)
+            if (fate.early or not setting.waits if source.drops else setting.keeps_all(self.network))
+        ]
 
     def drawn(self, setting: int, seed: int) -> Traffic:
         """The requests of a run with a setting."""
@@ -177,7 +179,8 @@ def problem_of(
     traffic : PlanTraffic
         The requests.
     thresholds : sequence of Threshold, optional
-        Those that are tried, the same at all exits, by default the usual ones of the samples' measure.
+        Those that are tried, the same at all exits; ``never`` may stand beside another one. By default the usual ones
+        of the samples' measure, and ``never``.
 
     Returns
     -------
@@ -205,18 +208,34 @@ def problem_of(
     ]
     if faults:
         raise InputError(faults)
-    settings = _settings(network, sources, traffic.samples, thresholds)
-    return PlanProblem(network, sources, settings, policies, requirements, traffic)
+    never = any(fate_of(policy).early for policy in policies) or not all(source.drops for source in sources)
+    settings = _settings(network, sources, traffic.samples, thresholds, never=never)
+    problem = PlanProblem(network, sources, settings, policies, requirements, traffic)
+    faults = [
+        f"{source.name}: expected times by layer, so that exits can be left out, or thresholds for every exit, found "
+        "neither; try lower thresholds, or never, too"
+        for source in sources
+        if not any(problem.settings_of(source, fate) for fate in problem.by_fate())
+    ]
+    if faults:
+        raise InputError(faults)
+    return problem
 
 
 def _settings(
-    network: Network, sources: Sequence[Source], samples: Samples | None, thresholds: Sequence[Threshold] | None
+    network: Network,
+    sources: Sequence[Source],
+    samples: Samples | None,
+    thresholds: Sequence[Threshold] | None,
+    *,
+    never: bool,
 ) -> list[ExitSetting]:
     """Every setting of the exits, or those that PAME's rule chooses where exits are many."""
     if samples is None:
         return as_stated(network.exits)
-    tried = samples.measure.usual if thresholds is None else thresholds
+    tried = (*samples.measure.usual, NEVER) if thresholds is None else thresholds
     if len(network.exits) - 1 <= MOST_SUBSETS:
-        return settings_of(network.exits, samples, tried)
+        return settings_of(network.exits, samples, tried, never=never)
     fastest = [source.table(int(source.work_s.argmin())) for source in sources]
-    return chosen_settings(network.exits, samples, tried, [stage_times(table, network) for table in fastest])
+    stage_s = [stage_times(table, network) for table in fastest]
+    return chosen_settings(network.exits, samples, tried, stage_s, never=never)

@@ -122,7 +122,7 @@ def find_highest_rate(
         here = problem.at_rate(rate_per_s)
         return bool(find_plans(here, "work", first=True, kept=kept, scheduler=scheduler, threads=threads).front)
 
-    high = max(_most(problem, source) for source in problem.sources)
+    high = _most_of_all(problem)
     low = high / 2
     for _ in range(HALVINGS):
         if holds(low):
@@ -134,6 +134,16 @@ def find_highest_rate(
         middle = math.sqrt(high * low)
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
+
+
+def lowest_rate(problem: PlanProblem) -> float:
+    """The lowest rate that :func:`find_highest_rate` tries."""
+    return _most_of_all(problem) / float(2**HALVINGS)
+
+
+def _most_of_all(problem: PlanProblem) -> float:
+    """Rate beyond which all hardware has more work than time, with any setting."""
+    return max(_most(problem, source) for source in problem.sources)
 
 
 def _most(problem: PlanProblem, source: Source) -> float:

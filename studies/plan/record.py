@@ -50,6 +50,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
         "platform": source.name,
         **(source.tiles[numbers.row].by_name if source.tiles else {}),
         "dsps": int(source.dsps[numbers.row]) if source.tiles else None,
+        "devices": int(source.dsps[numbers.row]) if source.counted == "devices" else None,
         "dsp_share": float(source.share[numbers.row]) if source.tiles else None,
         "lut_share": taken and taken.lut_share,
         "flip_flop_share": taken and taken.flip_flop_share,

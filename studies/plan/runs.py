@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from ...serving.outcome import Replay
 from ...serving.replay import simulate
 from ...serving.requirements import Requirement, judge
 from ...serving.scheduler import Scheduler
-from ...serving.statistics import Interval
 from ...tables.latency import LatencyTable
 from ...traffic.traffic import Traffic
 from ..estimates import Estimate
@@ -71,16 +70,11 @@ class RaceResult(NamedTuple):
 
 def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
     """Simulate a row of a source with some settings and the policies of their fates, on the first seed."""
-    source, row = task.source, task.row
-    whole, hopeless, ended, run = problem.sources[source].table(row), 0, 0, 0
+    source, row, hopeless, ended, run = task.source, task.row, 0, 0, 0
     kept: list[Finisher] = []
-    tables: dict[tuple[int, ...], LatencyTable] = {}  # by the exits that are kept, whatever their thresholds
-    by_fate = problem.by_fate()
+    table_of, by_fate = tables_of(problem, source, row), problem.by_fate()
     for number, fate, below_s in zip(task.settings, task.fates, task.below_s, strict=True):
-        setting, traffic = problem.settings[number], problem.drawn(number, problem.traffic.seed)
-        if setting.kept not in tables:
-            tables[setting.kept] = problem.table(whole, number)
-        table = tables[setting.kept]  # thresholds change who leaves, which the traffic knows, and no time
+        table, traffic = table_of(number), problem.drawn(number, problem.traffic.seed)
         required = [*problem.requirements, *to_beat(below_s)]
         if _hopeless(required, table, surely_run(traffic, fate)):
             hopeless += len(by_fate[fate])
@@ -97,6 +91,21 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
                 p99_s = summary.percentile("p99").latency_s
                 kept.append(Finisher(PlanNumbers(source, row, number, at), summary.energy_j, accuracy, p99_s))
     return RaceResult(kept, hopeless, ended, run)
+
+
+def tables_of(problem: PlanProblem, source: int, row: int) -> Callable[[int], LatencyTable]:
+    """The latency tables of a row of a source by the number of a setting."""
+    whole = problem.sources[source].table(row)
+    tables: dict[tuple[int, ...], LatencyTable] = {}
+
+    def table_of(setting: int) -> LatencyTable:
+        """With its exits; thresholds change who leaves, which the traffic knows, and no time."""
+        kept = problem.settings[setting].kept
+        if kept not in tables:
+            tables[kept] = problem.table(whole, setting)
+        return tables[kept]
+
+    return table_of
 
 
 def _as_stated(requirement: Requirement, fate: Fate) -> Requirement:
@@ -156,16 +165,16 @@ def surely_late(replay: Replay, longer_than_s: NDArray[np.float64], until_s: flo
 
 @dataclass(frozen=True)
 class FreshFigures:
-    """Figures of a plan on fresh seeds."""
+    """Figures of a plan on some seeds, fresh ones for all that is printed."""
 
     figures: dict[str, Estimate]  # by name in requirements
     # whether each requirement is kept; None where the interval holds the bound, or an end of a measured error disagrees
     verdicts: list[bool | None]
 
     @property
-    def kept(self) -> bool:
-        """Whether all requirements surely hold."""
-        return all(verdict is True for verdict in self.verdicts)
+    def kept(self) -> bool | None:
+        """Whether all requirements surely hold; ``None`` if that is undecided, as none of them surely fails."""
+        return False if False in self.verdicts else None if None in self.verdicts else True
 
     def excess(self, requirements: Sequence[Requirement]) -> float:
         """How far the worst figure is beyond its bound, as a share of the bound; infinite where it is not known."""
@@ -178,17 +187,17 @@ class FreshFigures:
 
 
 def fresh_runs(
-    problem: PlanProblem, table: LatencyTable, policy: Scheduler, traffics: Sequence[Traffic]
+    problem: PlanProblem, table: LatencyTable, policy: Scheduler, traffics: Mapping[int, Traffic]
 ) -> FreshFigures:
-    """The figures of hardware and policy on fresh traffic."""
-    summaries = [summarise(simulate(table, traffic, as_scheduler(policy, table))) for traffic in traffics]
+    """The figures of hardware and policy on traffic by seed."""
+    summaries = [summarise(simulate(table, traffic, as_scheduler(policy, table))) for traffic in traffics.values()]
     figures = {}
     for name in dict.fromkeys([*SHOWN, *(requirement.name for requirement in problem.requirements)]):
         values = [FIGURES[name].of(summary) for summary in summaries]
         known = [value for value in values if value is not None and math.isfinite(value)]
         if len(known) == len(values):
             intervals = [FIGURES[name].interval_of(summary).interval for summary in summaries]
-            figures[name] = Estimate.of(FIGURES[name], known, problem.traffic.fresh, intervals)
+            figures[name] = Estimate.of(FIGURES[name], known, traffics, intervals)
     if "accuracy" in figures and not fate_of(policy).drops:
         figures["accuracy_of_all"] = figures["accuracy"]
     verdicts = [_verdict(requirement, figures) for requirement in problem.requirements]
@@ -200,8 +209,4 @@ def fresh_runs(
 
 def _verdict(requirement: Requirement, figures: dict[str, Estimate]) -> bool | None:
     figure = figures.get(requirement.name)
-    if figure is None:
-        return False
-    if figure.low is None or figure.high is None:
-        return requirement.allows(figure.mean)
-    return requirement.side(Interval(figure.low, figure.high))
+    return False if figure is None else figure.side(requirement)

@@ -12,6 +12,7 @@ from ...dse.npu.stated import DesignOptions
 from ...formats import AnyPath, Strict, is_input, parse_toml, read_toml
 from ...models import NETWORKS
 from ...platforms import PLATFORMS
+from ...traffic.measures import Threshold
 from ..scenario import beside
 
 SCHEMA = "fluidb.plan-scenario/1"
@@ -43,7 +44,7 @@ class PlanScenario(Strict):
     trace: Text | None = None
     slo: Text | None = None
     samples: Text | None = None
-    thresholds: Annotated[list[float], Field(min_length=1)] | None = None
+    thresholds: Annotated[list[Threshold], Field(min_length=1)] | None = None
     policy: Annotated[list[Text], Field(min_length=1)] | None = None
     minimise: Literal["dsps", "share", "energy"] = "dsps"
     over_p99: bool = False

@@ -7,6 +7,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from .exits import ExitSetting
 from .kept import KeptRaces
 from .problem import Fate, PlanProblem, right_share
 from .rules import LATENCY, UTILISATION, least_energy, least_latency, least_p99, possible, surely_run
-from .runs import FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, race
+from .runs import FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, race, tables_of
 from .sources import Source
 
 ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
@@ -72,6 +73,8 @@ class Plans:
         Cost below which proofs exclude every plan; ``None`` if they exclude all.
     nearest : Plan or None
         If the front is empty: of the plans that came nearest to keeping the requirements, the nearest.
+    undecided : Plan or None
+        Of the plans for which the requirements are undecided, the cheapest that is known.
     over_p99 : bool
         Whether the front is over the 99th percentile, too.
     fastest_s : float
@@ -85,6 +88,7 @@ class Plans:
     refuted: int
     least_cost: float | None
     nearest: Plan | None = None
+    undecided: Plan | None = None
     over_p99: bool = False
     fastest_s: float = 0.0
 
@@ -173,7 +177,19 @@ def find_plans(
     least = float(field.cost[0]) if field.cost.size else None
     nearest = None if walk.front or first else _nearest(walk)
     fastest_s = 0.0 if walk.front else _fastest(problem)
-    return Plans(problem, cost, walk.front, counts, walk.refuted, least, nearest, over_p99, fastest_s)
+    open_ = [plan for plan in [*walk.refuted, *([nearest] if nearest else [])] if plan.fresh.kept is None]
+    return Plans(
+        problem,
+        cost,
+        walk.front,
+        counts,
+        len(walk.refuted),
+        least,
+        nearest,
+        next(iter(open_), None),
+        over_p99,
+        fastest_s,
+    )
 
 
 def _fastest(problem: PlanProblem) -> float:
@@ -181,28 +197,35 @@ def _fastest(problem: PlanProblem) -> float:
     return min(
         float(least_latency(source, setting)[:, [*setting.kept, source.stages][0] - 1].min())
         for source in problem.sources
-        for setting in map(problem.settings.__getitem__, problem.settings_of(source))
+        for fate in problem.by_fate()
+        for setting in map(problem.settings.__getitem__, problem.settings_of(source, fate))
     )
 
 
 def _nearest(walk: _Walk) -> Plan:
-    """Of the plans on the fastest hardware of each source, the one that comes nearest to the requirements."""
+    """The plan that comes nearest to the requirements: on the fastest hardware of each source, or one that was refuted.
+
+    On the fastest hardware the nearest on the first seed is taken.
+    """
     problem = walk.problem
-    plans: list[tuple[float, Plan]] = []
+    least = min(
+        (requirement.bound for requirement in problem.requirements if requirement.name in ACCURACIES), default=0.0
+    )
+    plans: list[tuple[float, PlanNumbers]] = []
     for number, source in enumerate(problem.sources):
         row = int(source.work_s.argmin())
-        settings = problem.settings_of(source)
-        most = max(problem.most_accuracy(number, at) for at in settings)
-        least = min(
-            (requirement.bound for requirement in problem.requirements if requirement.name in ACCURACIES), default=0.0
-        )
-        right = [at for at in settings if problem.most_accuracy(number, at) >= min(least, most)]
-        for setting in right:
-            for policy in range(len(problem.policies)):
-                plan = PlanNumbers(number, row, setting, policy)
-                fresh = walk.confirm(plan)
-                plans.append((fresh.excess(problem.requirements), Plan(plan, fresh, math.inf, 0.0)))
-    return min(plans, key=lambda ranked: ranked[0])[1]
+        table_of = tables_of(problem, number, row)
+        for fate, policies in problem.by_fate().items():
+            settings = problem.settings_of(source, fate)
+            most = [problem.most_accuracy(number, at, early=fate.early) for at in settings]
+            right = [at for at, right in zip(settings, most, strict=True) if right >= min(least, max(most))]
+            for at, policy in product(right, policies):
+                traffic = {problem.traffic.seed: problem.drawn(at, problem.traffic.seed)}
+                figures = fresh_runs(problem, table_of(at), problem.policies[policy], traffic)
+                plans.append((figures.excess(problem.requirements), PlanNumbers(number, row, at, policy)))
+    _, first = min(plans)
+    nearest = Plan(first, walk.confirm(first), math.inf, 0.0)
+    return min([nearest, *walk.refuted], key=lambda plan: plan.fresh.excess(problem.requirements))
 
 
 def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
@@ -217,11 +240,11 @@ def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
     parts = []
     for number, source in enumerate(problem.sources):
         rows = len(source.dsps)
-        for at in problem.settings_of(source):
-            setting, traffic = problem.settings[at], problem.drawn(at, problem.traffic.seed)
-            known_right = traffic.trace.correct is not None or None
-            check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
-            for kind, (fate, policies) in enumerate(problem.by_fate().items()):
+        for kind, (fate, policies) in enumerate(problem.by_fate().items()):
+            for at in problem.settings_of(source, fate):
+                setting, traffic = problem.settings[at], problem.drawn(at, problem.traffic.seed)
+                known_right = traffic.trace.correct is not None or None
+                check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
                 counts["all"] += rows * len(policies)
                 known = [
                     (requirement, right_share(traffic, early=fate.early))
@@ -273,7 +296,7 @@ class _Walk:
     ) -> None:
         self.problem, self.counts, self._field, self._cost = problem, counts, field, cost
         self.front: list[Plan] = []
-        self.refuted = 0
+        self.refuted: list[Plan] = []
         self._over_p99, self._kept = over_p99, kept
         self._passed: list[float] = []  # p99 in the race of each plan on the front
         self._waiting: list[tuple[float, float, float, PlanNumbers]] = []  # a heap: cost, - accuracy, p99 in the race
@@ -339,11 +362,11 @@ class _Walk:
         below_s = self._below_s(accuracy)
         if below_s == 0 or p99_s >= below_s:
             return
-        fresh = self.confirm(plan)
-        if not fresh.kept or (self._over_p99 and self._no_better(accuracy, fresh)):
-            self.refuted += 1
+        here = Plan(plan, self.confirm(plan), cost, accuracy)
+        if not here.fresh.kept or (self._over_p99 and self._no_better(accuracy, here.fresh)):
+            self.refuted.append(here)
             return
-        self.front.append(Plan(plan, fresh, cost, accuracy))
+        self.front.append(here)
         self._passed.append(p99_s)
 
     def _no_better(self, accuracy: float, fresh: FreshFigures) -> bool:
@@ -355,5 +378,5 @@ class _Walk:
         """Simulate a plan on the fresh seeds."""
         problem = self.problem
         table = problem.table(problem.sources[plan.source].table(plan.row), plan.setting)
-        traffics = [problem.drawn(plan.setting, seed) for seed in problem.traffic.fresh]
+        traffics = {seed: problem.drawn(plan.setting, seed) for seed in problem.traffic.fresh}
         return fresh_runs(problem, table, problem.policies[plan.policy], traffics)

@@ -40,7 +40,7 @@ class Source(ABC):
     counted: str  # what its cost counts: DSPs, devices, or nothing where hardware is given
     tiles: list[Tile] | None  # the design of each row
     dsps: NDArray[np.int64]  # (N,), that each row takes, or devices of a cluster; 0 where hardware is given
-    share: NDArray[np.float64]  # (N,), of the board's DSPs
+    share: NDArray[np.float64]  # (N,), of the board's DSPs, or the cluster's devices; 0 where hardware is given
     parts_s: NDArray[np.float64]  # (N, E, 2, B), least time of each stage's backbone, and of what its exit adds
     speedup: float  # throughput with several lanes, relative to one batch at a time
     drops: bool  # whether exits can be left out: its times are known by layer
@@ -130,7 +130,7 @@ def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile
 
 
 class TableSource(Source):
-    """Hardware that is given by its latency table, perhaps of some devices of a cluster."""
+    """Hardware that is given by its latency table, perhaps of some of the ``devices`` of a cluster."""
 
     def __init__(
         self,
@@ -138,11 +138,14 @@ class TableSource(Source):
         table: LatencyTable,
         partition: PartitionTable | None = None,
         subnet: SubNetEntry | None = None,
+        *,
+        devices: int = 1,
     ) -> None:
         self.name, self.tiles, self.speedup, self.partition = name, None, table.speedup, partition
         self._choose(subnet)
         self._table = table = self.labelled(table)
-        self.dsps, self.share = np.array([len(partition.devices) if partition else 0]), np.ones(1)
+        self.dsps = np.array([len(partition.devices) if partition else 0])
+        self.share = self.dsps / devices
         self.counted = "devices" if partition else "nothing"
         self.drops = bool(table.layers) and table.variants == 1
         self.parts_s = parts_of(table, "time_s")[None]

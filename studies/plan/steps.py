@@ -35,7 +35,7 @@ def steps_of(problem: PlanProblem, plan: Plan) -> list[PlanStep]:
 
     def at(change: str, table: LatencyTable, faster: float = 1.0, slo_s: float | None = None) -> PlanStep:
         wanted = asked if slo_s is None else replace(asked, slo_s=slo_s)
-        traffics = [wanted.draw(setting, seed, faster) for seed in asked.fresh]
+        traffics = {seed: wanted.draw(setting, seed, faster) for seed in asked.fresh}
         return PlanStep(change, fresh_runs(problem, problem.table(table, numbers.setting), policy, traffics))
 
     steps = [at(f"times as measured: x {factor:g}", whole.slower(factor)) for factor in whole.measured or ()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -41,7 +42,7 @@ from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.kept import kept_races
-from fluidb.studies.plan.problem import Fate, PlanProblem, PlanTraffic, problem_of
+from fluidb.studies.plan.problem import Fate, PlanProblem, PlanTraffic, fate_of, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import least_energy, least_p99, possible
@@ -50,6 +51,7 @@ from fluidb.studies.plan.search import STEP, Cost, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
+from fluidb.traffic.measures import CONFIDENCE, NEVER, Threshold
 from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
 from fluidb.traffic.traffic import Traffic, prepare
 
@@ -87,10 +89,12 @@ def random_problem(seed: int, *, drops: bool = False) -> PlanProblem:
     traffic = PlanTraffic(
         draw.uniform(0.4, 1.4) / whole_s, None, 300, draw.uniform(0.8, 3) * whole_s, samples_of(400, seed), seed, 3
     )
-    thresholds = sorted(draw.sample([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5))[::2]
+    tried = sorted(draw.sample([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5))[::2]
     names = [*draw.sample(POLICIES, 1), *draw.sample(DROPPING, 2)] if drops else draw.sample(POLICIES, 3)
     policies = [find_policy(name) for name in names]
-    return problem_of(NETWORK, [source], policies, [parse_requirement(text) for text in texts], traffic, thresholds)
+    return problem_of(
+        NETWORK, [source], policies, [parse_requirement(text) for text in texts], traffic, [*tried, "never"]
+    )
 
 
 class Ran(NamedTuple):
@@ -104,8 +108,8 @@ class Ran(NamedTuple):
 
 
 def thresholds_of(problem: PlanProblem) -> list[float]:
-    """The thresholds that the settings of a problem have."""
-    return sorted({float(item.thresholds[0]) for item in problem.settings if item.thresholds}) or [0.5]
+    """The thresholds that the settings of a problem have, never aside."""
+    return sorted({float(at) for item in problem.settings for at in item.thresholds or () if at != NEVER}) or [0.5]
 
 
 @cache
@@ -116,7 +120,24 @@ def every_plan(seed: int, *, drops: bool = False, rate: float = 1.0) -> list[Ran
     return list(simulate_plans(problem, thresholds_of(problem)))
 
 
-def simulate_plans(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ran]:
+def every_setting(samples: Samples, tried: list[float]) -> Iterator[tuple[tuple[int, ...], tuple[Threshold, ...]]]:
+    """Every subset of the two exits, each with the same threshold or with never; those that let samples leave."""
+    choices: list[Threshold | None] = [None, *tried, NEVER]
+    for exits in product(choices, repeat=2):
+        kept = tuple(place for place, at in enumerate(exits, 1) if at is not None)
+        thresholds = tuple(at for at in exits if at is not None)
+        if len({at for at in thresholds if at != NEVER}) > 1:
+            continue
+        gone, of_use = np.zeros(len(samples), np.bool_), True
+        for place, at in zip(kept, thresholds, strict=True):
+            sure = samples.confidences[:, place - 1] >= CONFIDENCE.least(at)
+            of_use &= at == NEVER or bool((sure & ~gone).any())
+            gone |= sure
+        if of_use:
+            yield kept, thresholds
+
+
+def simulate_plans(problem: PlanProblem, tried: list[float]) -> Iterator[Ran]:
     """Simulate every design, exit setting and policy whole."""
     (source,), asked = problem.sources, problem.traffic
     assert isinstance(source, BoardSource)
@@ -124,31 +145,25 @@ def simulate_plans(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ra
     assert samples is not None
     rate_per_s = asked.rate_per_s
     assert rate_per_s is not None
-    settings: dict[tuple[tuple[int, ...], float | None], float] = {}
-    kept: tuple[int, ...]
-    threshold: float | None
-    subsets: list[tuple[int, ...]] = [(), (1,), (2,), (1, 2)]
-    for kept, threshold in product(subsets, thresholds):
+    settings: dict[tuple[tuple[int, ...], tuple[Threshold, ...]], float] = {}
+    for kept, thresholds in every_setting(samples, tried):
         sure = np.ones((400, len(kept) + 1), np.bool_)
-        sure[:, :-1] = samples.confidences[:, [place - 1 for place in kept]] >= threshold
-        left = sure.argmax(axis=1)
-        if (np.bincount(left, minlength=len(kept) + 1)[:-1] > 0).all():
-            columns = np.array([*(place - 1 for place in kept), 2])
-            right = samples.correct[np.arange(400), columns[left]].mean()
-            settings[kept, threshold if kept else None] = float(right)
+        least = list(map(CONFIDENCE.least, thresholds))
+        sure[:, :-1] = samples.confidences[:, [place - 1 for place in kept]] >= np.array(least)
+        columns = np.array([*(place - 1 for place in kept), 2])
+        settings[kept, thresholds] = float(samples.correct[np.arange(400), columns[sure.argmax(axis=1)]].mean())
 
     @cache
-    def served(kept: tuple[int, ...], threshold: float | None, seed: int) -> tuple[Traffic, float]:
+    def served(kept: tuple[int, ...], thresholds: tuple[Threshold, ...], seed: int) -> tuple[Traffic, float]:
         here = samples.at_exits(kept, [1] * len(kept))
         trace = draw_samples(poisson(rate_per_s, asked.count, seed), here, seed)
         rates = [1 / (len(kept) + 1)] * (len(kept) + 1)
-        levels = [] if threshold is None else [threshold] * len(kept)
-        traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=levels)
+        traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=thresholds)
         assert trace.correct is not None
         return traffic, float(trace.correct[np.arange(300), traffic.exits - 1].mean())
 
     tables: dict[tuple[Any, ...], LatencyTable] = {}
-    for tile, ((kept, threshold), right) in product(
+    for tile, ((kept, thresholds), right) in product(
         map(tuple, tiles_of(designs(Supply.of(source.board)))), settings.items()
     ):
         if (tile, kept) not in tables:
@@ -158,11 +173,13 @@ def simulate_plans(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ra
             tables[tile, kept] = tabulate_latency(*tabulate_design(network, source.board, options, found))
         table = tables[tile, kept]
 
-        def run(policy: str, seed: int, kept=kept, threshold=threshold, table=table):
-            traffic, share = served(kept, threshold, seed)
+        def run(policy: str, seed: int, kept=kept, thresholds=thresholds, table=table):
+            traffic, share = served(kept, thresholds, seed)
             return summarise(simulate(table, traffic, policy)), share
 
         for policy in problem.policies:
+            if NEVER in thresholds and "answer" not in policy.spec:
+                continue  # it waits for nothing: without that exit it answers alike and computes less
             first, share = run(policy.spec, asked.seed)
             required = problem.requirements
             if first.deadlines is None:
@@ -177,7 +194,7 @@ def simulate_plans(problem: PlanProblem, thresholds: list[float]) -> Iterator[Ra
                 interval = mean_interval(values) if np.isfinite(values).all() else Interval(np.inf, np.inf)
                 assert interval is not None
                 kept_there.append(item.allows(interval.low) and item.allows(interval.high))
-            yield Ran((tile, kept, threshold, policy.spec), of_all, first, fresh, all(kept_there))
+            yield Ran((tile, kept, thresholds, policy.spec), of_all, first, fresh, all(kept_there))
 
 
 def cost_of(ran: Ran, minimised: str) -> float:
@@ -233,10 +250,8 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
         setting = problem.settings[plan.numbers.setting]
         assert plan.accuracy == right
         assert source.tiles is not None
-        assert setting.thresholds is not None
-        at = setting.thresholds[0] if setting.thresholds else None
         policy = problem.policies[plan.numbers.policy].spec
-        assert (tuple(source.tiles[plan.numbers.row]), setting.kept, at, policy) in plans
+        assert (tuple(source.tiles[plan.numbers.row]), setting.kept, setting.thresholds, policy) in plans
     assert sum(number for name, number in found.counts.items() if name != "all") == found.counts["all"]
     assert found.least_cost is None or not wanted or found.least_cost <= wanted[0][0]
     assert (found.nearest is None) == bool(found.front)
@@ -430,6 +445,28 @@ def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch
         assert dsps_of(problem_with(problem, pair))[0] == min(alone[0][:1] + alone[1][:1])
 
 
+@pytest.mark.parametrize("seed", [2, 5])
+def test_more_to_choose_from_is_never_worse(seed: int) -> None:
+    """Each plan with one exit, threshold, policy or board fewer has one as good with all of them."""
+    problem = random_problem(seed, drops=True)
+    (source,) = problem.sources
+    assert isinstance(source, BoardSource)
+    slow = BoardSource(NETWORK, source.board.model_copy(update={"bandwidth_gb_s": 0.05}), source.options)
+    front = find_plans(replace(problem, sources=[slow, source])).front
+    settings, tried = problem.settings, thresholds_of(problem)
+    changes: list[dict[str, Any]] = [{"sources": [slow]}, {"sources": [source]}]
+    changes += [{"policies": [item for item in problem.policies if item is not one]} for one in problem.policies]
+    changes += [{"settings": [item for item in settings if exit_ not in item.kept]} for exit_ in (1, 2)]
+    changes += [
+        {"settings": [item for item in settings if at not in (item.thresholds or ())]} for at in (NEVER, tried[0])
+    ]
+    fewer = [replace(problem, _drawn={}, **change) for change in changes]
+    found = [plan for one in fewer for plan in find_plans(one).front]
+    assert len(found) >= len(fewer) / 2
+    for plan in found:
+        assert any(other.cost <= plan.cost and other.accuracy >= plan.accuracy for other in front)
+
+
 def dsps_of(problem: PlanProblem) -> list[int]:
     """DSPs of the plans on the front."""
     found = [plan.numbers for plan in find_plans(problem).front]
@@ -535,6 +572,21 @@ def test_the_fewest_devices_of_a_cluster(asking: Run, tmp_path: Path) -> None:
     assert "bound     1 device: no plan can cost less; proved for the requests of seed 0\n" in done.stdout
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "partition.json", "plan.json"}
     assert asking("explain", "p").returncode == 0
+    assert re.search("^devices +hardware ", done.stdout, re.MULTILINE)
+    share = [*asked, "--rate", 30, "--minimise", "share"]
+    best = json.loads(asking(*share, "--json").stdout)
+    assert best["searches"][0]["least_cost"] <= best["front"][0]["devices"] / 10
+    assert " of a cluster's devices" in asking(*share).stdout
+
+
+def test_a_board_and_a_cluster_are_counted_apart(asking: Run) -> None:
+    """A share is of the board's DSPs or of the cluster's devices; given hardware costs nothing in either."""
+    asked = ["plan", "alexnet_cifar10", "edgesp-a,pynq-z1", "--slo", "5s", "--rate", 0.5, "--max-dsp", "8DSPs"]
+    asked += ["--count", 200, "--seeds", 2, "--policy", "serial", "--b-max", 1, "--require", "p90 <= 5s"]
+    shown = asking(*asked).stdout
+    assert "cost      its devices are counted as DSPs are; to compare boards, leave it out\n" in shown
+    assert "bound     1 device or DSP: no plan can cost less; proved" in shown
+    assert "\n1 device  edgesp-a: 1 of 10 devices  " in shown
 
 
 def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_path: Path) -> None:
@@ -548,6 +600,7 @@ def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_
     assert (best["platform"], best["dsps"]) == ("mine", None)
     text = asking(*asked, *LIMITS).stdout
     assert "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out" in text
+    assert asking(*asked, *LIMITS, "--minimise", "share").stdout == text
     assert "T_R" not in best
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "plan.json", "samples.npz"}
     assert asking("serve-sim", "p", "--trace", "t.csv", "--samples", "p/samples.npz", "--slo", "2ms").returncode == 0
@@ -580,6 +633,54 @@ def test_early_answers_keep_a_limit_that_nothing_else_keeps() -> None:
     found = find_plans(problem)
     assert [problem.policies[plan.numbers.policy].spec for plan in found.front] == texts[2:]
     assert found.counts["latency of one sample"] == 2
+
+
+def test_an_exit_that_only_answers_at_the_deadline_keeps_what_no_threshold_keeps() -> None:
+    """Of four requests one finds the hardware busy. Who leaves early is wrong; who waits is right, or late by a bit."""
+    required = [parse_requirement("violation_rate <= 10 %"), parse_requirement("accuracy_of_all >= 75 %")]
+    arrival_s = np.repeat(np.arange(50) * 20.0, 4) + np.tile([0.0, 4.0, 8.0, 9.0], 50)
+    samples = Samples(np.full((200, 1), 0.9), np.tile([False, True], (200, 1)))
+    traffic = PlanTraffic(None, replace(offline(200), arrival_s=arrival_s), 200, 3.5, samples, 0, 2)
+    network = NETWORK.keep_exits(
+        (1,), [Exit(name="early", rate=0.5), NETWORK.exits[-1].model_copy(update={"rate": 0.5})]
+    )
+    policies = [find_policy("serial"), find_policy("serial:on_deadline=answer")]
+    source = TableSource("one", table_of([[0.5], [2.5]], [0.5, 0.5]))
+    (plan,) = find_plans(problem_of(network, [source], policies, required, traffic)).front
+    assert plan.numbers.policy == 1
+    assert plan.accuracy == pytest.approx(0.75)
+    assert problem_of(network, [source], policies, required, traffic).settings[plan.numbers.setting].thresholds == (
+        "never",
+    )
+    without = problem_of(network, [source], policies, required, traffic, [0.5, 0.9])
+    assert not find_plans(without).front
+
+
+def test_an_exit_that_nobody_takes_is_a_choice_only_where_it_is_of_use() -> None:
+    """Requests are answered there at their deadlines, or the times without it are not known."""
+    samples, required = samples_of(400, 3), [parse_requirement("p99 <= 1s")]
+    traffic = PlanTraffic(1.0, None, 200, 1.0, samples, 0, 2)
+    board = random_problem(0).sources[0]
+    stages = table_of([[0.1], [0.1], [0.1]], [0.2, 0.2, 0.6]).model_copy(
+        update={"layers": [], "stage_s": [[[0.1], [0.1], [0.1]]]}
+    )
+    table = TableSource("table", stages)
+    late, early = find_policy("serial"), find_policy("serial:on_deadline=answer")
+    of_both = problem_of(NETWORK, [board, table], [late, early], required, traffic, [0.6, NEVER])
+    waits = [(), ("never",), (0.6,), ("never", "never"), ("never", 0.6), (0.6, "never"), (0.6, 0.6)]
+    for source, fate, wanted in (
+        (board, fate_of(early), waits),
+        (board, fate_of(late), [item for item in waits if "never" not in item]),
+        (table, fate_of(early), waits[3:]),
+        (table, fate_of(late), waits[3:]),
+    ):
+        found = {of_both.settings[at].thresholds for at in of_both.settings_of(source, fate)}
+        assert found == set(wanted)
+    one = problem_of(NETWORK, [board], [late], required, traffic, [0.6, NEVER])
+    assert not any(setting.waits for setting in one.settings)
+    unsure = replace(traffic, samples=replace(samples, confidences=np.minimum(samples.confidences, 0.9)))
+    with pytest.raises(InputError, match="table: expected times by layer"):
+        problem_of(NETWORK, [table], [late], required, unsure, [1.0])
 
 
 def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
@@ -660,12 +761,32 @@ def test_subnets_are_not_accurate_on_requests_that_they_drop() -> None:
 
 def test_accuracy_of_all_stands_where_a_policy_may_leave_a_request_without_an_answer(asking: Run) -> None:
     fewer = [*ASKED[:-4], "--count", 200, *ASKED[-2:]]
-    asked = [*fewer, *LIMITS, "--samples", "s.npz", "--thresholds", "0.5,0.9", "--require", "accuracy_of_all >= 70 %"]
+    asked = [*fewer, *LIMITS, "--samples", "s.npz", "--thresholds", "0.6,never", "--require", "accuracy_of_all >= 70 %"]
     answered = json.loads(asking(*asked, "--policy", "fluid:on_deadline=serve|answer", "--json").stdout)
     assert answered["policies"] == ["fluid:on_deadline=serve", "fluid:on_deadline=answer"]
     assert all(item["kept"]["accuracy_of_all >= 70 %"] for item in answered["front"])
     shown = asking(*asked, "--policy", "fluid", "--policy", "serial:on_deadline=drop").stdout
     assert "accuracy of all" in shown
+
+
+def test_what_the_interval_holds_is_undecided_and_more_requests_decide_it(asking: Run) -> None:
+    """A bound that is the mean of the nearest plan is undecided; half of it is kept by none."""
+    asked = ["plan", TINY, BOARD, "--b-max", 2, "--rate", 3000, "--slo", "2ms", "--seeds", 3, "--policy", "serial"]
+    asked += ["--max-dsp", "6DSPs", "--count", 200]
+    found = json.loads(asking(*asked, "--require", "p99 <= 1us", "--json").stdout)["searches"][0]
+    assert found["undecided"] is None
+    least = found["nearest"]["figures"]["mean"]
+    assert least["low"] < least["mean"] < least["high"]
+    done = asking(*asked, "--require", f"mean <= {1e6 * least['mean']:.5f}us", "--json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    (searched,) = found["searches"]
+    assert (found["front"], list(searched["undecided"]["kept"].values())) == ([], [None])
+    (line,) = done.stderr.splitlines()
+    assert line.startswith('fluidb: undecided whether a plan keeps "mean <= ')
+    assert "; more requests than --count 200 decide it, or more seeds than --seeds 3; " in line
+    beyond = asking(*asked, "--require", f"mean <= {5e5 * least['low']:.5f}us")
+    assert beyond.stderr.startswith("fluidb: no plan keeps")
 
 
 def test_the_highest_rate(asking: Run) -> None:
@@ -675,7 +796,7 @@ def test_the_highest_rate(asking: Run) -> None:
     assert found["front"][0]["kept"] == {"p90 <= 2ms": True}
     none = asking(*asked, "--rate", "max", "--require", "p90 <= 1us")
     assert (none.returncode, none.stdout) == (1, "")
-    assert none.stderr.startswith("fluidb: no plan keeps the requirements at any rate")
+    assert none.stderr.startswith('fluidb: no plan keeps "p90 <= 1us" at any rate; the nearest has ')
 
 
 def test_a_requirement_that_holds_at_one_end_of_a_measured_error_is_undecided(asking: Run) -> None:
