@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -103,18 +104,27 @@ def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def facts(lines: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:
-    """Names and values, aligned; a fact whose value is ``None`` is left out."""
+    """Names and values, aligned; a fact whose value is ``None`` is left out, and a long one folds at a terminal."""
     given = lines.items() if isinstance(lines, Mapping) else lines
     pairs = [(name, value) for name, value in given if value is not None]
-    width = max(len(name) for name, _ in pairs)
-    return "\n".join(f"{printable(name):<{width}}  {printable(value)}" for name, value in pairs)
+    before = max(len(name) for name, _ in pairs) + len(_GAP)
+    folded = [(printable(name), folds(printable(value), _terminal() - before)) for name, value in pairs]
+    return "\n".join(f"{name:<{before}}" + value.replace("\n", "\n" + before * " ") for name, value in folded)
+
+
+def folds(text: str, room: float) -> str:
+    """Text in lines that end between words, if it is longer than the room."""
+    if len(text) <= room:
+        return text
+    return "\n".join(textwrap.wrap(text, max(int(room), _LEAST), break_long_words=False, break_on_hyphens=False))
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: bool = False) -> str:
-    """A table of formatted cells; a narrow terminal gets several, each with the first column."""
+    """A table of formatted cells; a narrow terminal gets several, each with the first column, and long cells fold."""
     cells = [list(headers), *([printable(str(cell)) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) + len(_GAP) for column in zip(*cells, strict=True)]
-    room = shutil.get_terminal_size().columns + len(_GAP) - widths[0] if sys.stdout.isatty() else math.inf
+    room = _terminal() - _width([row[0] for row in cells])
+    cells[1:] = [[row[0], *(folds(cell, room - len(_GAP)) for cell in row[1:])] for row in cells[1:]]
+    widths = [_width(column) + len(_GAP) for column in zip(*cells, strict=True)]
     parts: list[list[int]] = [[]]
     for column, width in enumerate(widths[1:], 1):
         if parts[-1] and sum(widths[k] for k in parts[-1]) + width > room:
@@ -146,10 +156,24 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 _GAP = "  "
 """The gap that tabulate puts between columns."""
 
+_LEAST = 20
+"""Characters of a folded line, at least."""
+
 _FOLDED = 12
 """The number of rows that stand for many; up to twice as many rows are all shown."""
 
 _Item = TypeVar("_Item")
+
+
+def _terminal() -> float:
+    """Characters of a line of the terminal; elsewhere no line is too long."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
+
+
+def _width(column: Sequence[str]) -> int:
+    """Characters of a column, whose header has two more in tabulate."""
+    header, *cells = [max(map(len, cell.split("\n"))) for cell in column]
+    return max(header + 2, *cells)
 
 
 def _table(cells: Sequence[Sequence[str]], *, text: bool) -> str:

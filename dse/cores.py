@@ -97,13 +97,13 @@ def _check_board(
             raise InputError(
                 f"cores: expected designs that fit {board.name} together, found {share:.1f} % of its {what}; {small}"
             )
-    if len(counted) == len(designs):
+    if len(counted) == len(designs) and board.block_rams is not None:
         together = {
             f"{buffer} of {kind}": bank._replace(number=count * bank.number)
             for kind, (design, count) in enumerate(zip(designs, counts, strict=True))
             for buffer, bank in banks_of(board, design.tile).items()
         }
-        if place(board, together).block_rams > (board.block_rams or 0):
+        if place(board, together).block_rams > board.block_rams:
             raise InputError(
                 f"cores: expected designs whose buffers can be placed on {board.name} together, found some that "
                 f"cannot; {small}"

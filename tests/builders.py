@@ -291,11 +291,14 @@ def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None
     return Network(name="random", title="random", exits=exits, layers=layers)
 
 
+WITHOUT_LOGIC = {"luts": None, "flip_flops": None}
+"""What a board's file leaves out so that logic is not judged."""
+
+
 def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8) -> Board:
     return Board(
-        name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, flip_flops=1, luts=1, clock_mhz=100.0,
-        bandwidth_gb_s=gb_s, word_bits=16,
-    )  # fmt: skip
+        name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, clock_mhz=100.0, bandwidth_gb_s=gb_s, word_bits=16
+    )
 
 
 # small latency tables, traces and policies

@@ -53,13 +53,20 @@ def check(platform: PlatformName, as_json: AsJson = False) -> None:
     The command prints each fault with its key, and the exit code is 2. Without faults it prints
     the file's facts.
     """
-    from ...platforms import Platform, load_platform
+    from ...platforms import Board, Platform, load_platform
 
     with every_fault():
         board = load_platform(platform, kind=Platform)
     record = {"file": platform, **_record(board, "sources"), "unsourced": board.unsourced}
     sources = f"no source for {', '.join(board.unsourced)}" if board.unsourced else "a source for every number"
     text = f"{printable(platform)}: no faults; {board.summary}; {sources}"
+    if isinstance(board, Board):
+        from ...dse.npu.resources import Supply
+        from ..design.problem import not_judged
+
+        unjudged = Supply.of(board).unjudged
+        record["unjudged"], left = list(unjudged), not_judged(unjudged)
+        text += f"; not judged: {left}" if left else "; every resource is judged"
     show(as_json, "fluidb.platform-check-output/1", record, [text])
 
 

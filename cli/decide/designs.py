@@ -48,14 +48,13 @@ def _facts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[
     from ...dse.npu.objectives import OBJECTIVES
 
     options, board = design.options, design.platform
-    goal = OBJECTIVES[options.objective]
     layouts = f"{options.batching} batching, {'stackable PEs' if options.stacking else 'no stacking'}"
     lines = {
         "network": design.network.name,
         "board": board_of(board),
         "engine": f"{layouts}, b = 1..{options.b_max}",
         design.tile.names: str(design.tile),
-        goal.title: f"{options.text(design.ranking[0].objective)} {goal.summary.format(options.b_max)}",
+        OBJECTIVES[options.objective].title: design.objective_text,
         "DSPs": f"{design.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": percent(design.ram_share),
         "FBCB": f"{fbcb.register_bits:,} flip-flops",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..options import AsJson, PictureOptions, Threads, option
 from ..render import facts, percent, progress, show, table
-from .problem import NetworkName, PlatformName, Search, board_of
+from .problem import NetworkName, PlatformName, Search, board_of, not_judged
 
 if TYPE_CHECKING:
     from ...dse.npu.pareto import Axis, Front, FrontPoint
@@ -75,6 +75,7 @@ def _record(front: Front, asked: Problem) -> dict[str, Any]:
         "bandwidth_gb_s": asked.platform.bandwidth_gb_s,
         "word_bits": asked.platform.word_bits,
         "options": asked.options,
+        "unjudged": list(asked.options.unjudged(asked.platform)),
         "over": keys,
         "objective_unit": OBJECTIVES[asked.options.objective].unit,
         "designs_evaluated": front.designs_evaluated,
@@ -99,6 +100,7 @@ def _text(front: Front, asked: Problem) -> Iterator[str]:
         "network": f"{net.title} ({net.name})",
         "board": board_of(board),
         "objective": f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}",
+        "not judged": not_judged(options.unjudged(board)),
         "front": f"{len(front.points):,} designs; {front.designs_evaluated:,} evaluated",
     }
     yield facts(lines)

@@ -93,6 +93,24 @@ def board_of(board: Board) -> str:
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s{words}"
 
 
+_UNJUDGED = {
+    "block_rams": "block RAMs",
+    "ultra_rams": "UltraRAMs",
+    "luts": "LUTs",
+    "flip_flops": "flip-flops",
+    "port_words": "the port's width",
+}
+"""Keys of a board's file as they are printed."""
+
+
+def not_judged(unjudged: dict[str, str]) -> str | None:
+    """What of a board no design is held against, and why; none if there is nothing."""
+    by_reason: dict[str, list[str]] = {}
+    for key, why in unjudged.items():
+        by_reason.setdefault(why, []).append(_UNJUDGED[key])
+    return "; ".join(f"{', '.join(names)} ({why})" for why, names in by_reason.items()) or None
+
+
 def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
     """The JSON of a design."""
     from ...dse.npu.costs import board_use_of
@@ -118,6 +136,7 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         **shares,
         "flip_flop_share": board_use and board_use.flip_flop_share,
         "blocks": board_use and board_use.record,
+        "unjudged": list(design.options.unjudged(design.platform)),
         "fbcb_register_bits": fbcb.register_bits,
         "fbcb_register_share": design.register_share(fbcb),
         "designs_evaluated": design.designs_evaluated,

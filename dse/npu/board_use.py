@@ -9,7 +9,7 @@ import numpy as np
 
 from ...platforms import Board
 from .banks import small
-from .logic import NO_ENTRIES, Entries
+from .logic import NO_ENTRIES, Entries, Values
 from .resources import LOGIC, Limits, Resource, Supply
 from .rows import rows_by_blocks
 from .side_by_side import power_of_two
@@ -19,28 +19,28 @@ from .tiles import Tile, with_rows
 class BoardUse(NamedTuple):
     """What one design takes of a board, and whether it can be placed."""
 
-    block_rams: dict[str, float]  # by buffer, of 36 Kb; a half is one of 18 Kb
-    ultra_rams: dict[str, int]  # by buffer
+    block_rams: dict[str, float] | None  # by buffer, of 36 Kb; a half is one of 18 Kb; none where they are not counted
+    ultra_rams: dict[str, int] | None  # by buffer
     lutram_luts: int  # look-up tables that hold small banks
-    block_rams_of_board: int
-    ultra_rams_of_board: int
+    block_rams_of_board: int | None
+    ultra_rams_of_board: int | None
     samples: int  # that the engine can have side by side in a tile of columns
     luts: dict[str, int] | None  # by part; none where they are not counted
     flip_flops: dict[str, int] | None
     luts_of_board: int | None
     flip_flops_of_board: int | None
     placed: bool
-    largest_T_R: int  # with its other sizes, by blocks
+    largest_T_R: int | None  # with its other sizes, by blocks
 
     @property
     def total_block_rams(self) -> float:
         """Block RAMs of all its buffers."""
-        return sum(self.block_rams.values())
+        return sum((self.block_rams or {}).values())
 
     @property
     def total_ultra_rams(self) -> int:
         """UltraRAMs of all its buffers."""
-        return sum(self.ultra_rams.values())
+        return sum((self.ultra_rams or {}).values())
 
     @property
     def total_luts(self) -> int:
@@ -70,7 +70,7 @@ class BoardUse(NamedTuple):
 
 
 def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_ENTRIES) -> BoardUse | None:
-    """What a design takes of a board in blocks, look-up tables and flip-flops.
+    """What a design takes of a board in blocks, look-up tables and flip-flops, as far as the board states them.
 
     Parameters
     ----------
@@ -86,31 +86,38 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
     Returns
     -------
     BoardUse or None
-        Blocks by buffer, the others by part; ``None`` if the board's file states no block RAMs.
+        Blocks by buffer, the others by part; ``None`` if none of these is judged.
     """
-    if board.block_rams is None:
-        return None
     supply = Supply.of(board, Limits(max_luts=board.luts), entries=entries)
+    if not supply.only(Resource.BLOCK_RAMS, *LOGIC):
+        return None
     samples = power_of_two(samples)
     demand = supply.demand(tile, samples)
-    luts = flip_flops = None
-    if supply.only(*LOGIC):
-        counted = demand.logic
-        luts, flip_flops = (
-            {name: ceil(number) for name, number in part.items()}
-            for part in (counted.luts | {"small tables": counted.small_luts}, counted.flip_flops)
-        )
+    block_rams = ultra_rams = largest_T_R = luts = flip_flops = None
+    if Resource.BLOCK_RAMS in supply.most:
+        block_rams = {name: float(count) / 2 for name, count in demand.placed.halves.items()}
+        ultra_rams = {name: int(count) for name, count in demand.placed.ultra_rams.items()}
+        largest_T_R = int(rows_by_blocks(supply, with_rows(tile.array, np.iinfo(np.int64).max))[0])
+    if Resource.LUTS in supply.most:
+        luts = _whole(demand.logic.luts | {"small tables": demand.logic.small_luts})
+    if Resource.FLIP_FLOPS in supply.most:
+        flip_flops = _whole(demand.logic.flip_flops)
     return BoardUse(
-        block_rams={name: float(count) / 2 for name, count in demand.placed.halves.items()},
-        ultra_rams={name: int(count) for name, count in demand.placed.ultra_rams.items()},
+        block_rams=block_rams,
+        ultra_rams=ultra_rams,
         lutram_luts=int(small(demand.banks)[0]),
         block_rams_of_board=board.block_rams,
-        ultra_rams_of_board=board.ultra_rams or 0,
+        ultra_rams_of_board=None if block_rams is None else board.ultra_rams or 0,
         samples=samples,
         luts=luts,
         flip_flops=flip_flops,
         luts_of_board=board.luts,
         flip_flops_of_board=board.flip_flops,
         placed=bool(demand.within(supply.only(Resource.BLOCK_RAMS, *LOGIC))),
-        largest_T_R=int(rows_by_blocks(supply, with_rows(tile.array, np.iinfo(np.int64).max))[0]),
+        largest_T_R=largest_T_R,
     )
+
+
+def _whole(parts: dict[str, Values]) -> dict[str, int]:
+    """Counts of parts, rounded up."""
+    return {name: ceil(number) for name, number in parts.items()}

@@ -101,8 +101,8 @@ def samples_side_by_side(design: DesignTable, fbcb: FbcbTable) -> int:
 
 
 def board_use_of(design: DesignTable, fbcb: FbcbTable) -> BoardUse | None:
-    """What a design takes of its board; ``None`` if the board's file states no blocks, or memory is counted in bits."""
-    if not design.options.placed or design.platform.block_rams is None:
+    """What a design takes of its board; ``None`` if nothing but DSPs and bits of memory is counted."""
+    if not design.options.placed:
         return None
     entries = Entries(design.together.control_bits, 1) if design.together else fbcb.entries
     return board_use(design.platform, design.tile, samples_side_by_side(design, fbcb), entries)

@@ -28,6 +28,7 @@ from ..engine import Port
 from .choices import Overlap
 from .evaluation import Evaluator
 from .fbcb import FbcbTable, encode
+from .objectives import OBJECTIVES
 from .options import SearchOptions
 from .ports import port_of
 from .resources import paper_luts
@@ -110,6 +111,13 @@ class DesignTable(Table):
         return {network.name: network.share for network in self.together.networks}
 
     @property
+    def objective_text(self) -> str:
+        """The value of its objective as it is printed, and of which networks it is, if there are several."""
+        goal = OBJECTIVES[self.options.objective]
+        text = f"{self.options.text(self.ranking[0].objective)} {goal.summary.format(self.options.b_max)}"
+        return f"{text}, of the mean request for {', '.join(self.shares)}" if self.together else text
+
+    @property
     def most_samples(self) -> int:
         """Samples side by side in a tile of columns that its layouts may have."""
         if self.together:
@@ -136,7 +144,7 @@ class DesignTable(Table):
     def lut_share(self) -> float | None:
         """Share of its look-up tables in use by the fit to the paper, where no engine is counted."""
         board = self.platform
-        if self.options.counts_logic(board) or not (board.luts and board.states(LUT_KEYS)):
+        if self.options.counts_luts(board) or not (board.luts and board.states(LUT_KEYS)):
             return None
         return float(paper_luts(board, self.tile) / board.luts)
 

@@ -309,7 +309,7 @@ def find_front(
     network, platform, options = as_network(network), as_board(platform), options or SearchOptions()
     axes = tuple([Axis.DSP] if over is None else over)
     check_axes(platform, options.objective, axes)
-    if Axis.LUT in axes and not options.counts_logic(platform):
+    if Axis.LUT in axes and not options.counts_luts(platform):
         platform.require(LUT_KEYS, "the axis lut")
     fronts = _FrontSearch(network, platform, options, axes, threads, progress)
     every = designs(options.supply(network, platform))

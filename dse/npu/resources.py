@@ -84,6 +84,14 @@ class Resource(StrEnum):
 
 LOGIC = Resource.LUTS, Resource.FLIP_FLOPS
 
+STATED = {
+    "block_rams": Resource.BLOCK_RAMS,
+    "ultra_rams": Resource.BLOCK_RAMS,
+    "luts": Resource.LUTS,
+    "flip_flops": Resource.FLIP_FLOPS,
+}
+"""What is judged by an optional key of a board's file."""
+
 
 def paper_luts(platform: Board, tiles: Tiles | Tile) -> Any:
     """Look-up tables by the fit to the paper: T_C trees have T_P - 1 adders each (docs/model.md, Resources)."""
@@ -168,10 +176,10 @@ GROWING: dict[Resource, Callable[[Demand], Any]] = {
 """What no larger size takes less of, beside DSPs and bits: small banks, which move into blocks, are left out."""
 
 
-def counts_logic(board: Board) -> bool:
-    """True if look-up tables and flip-flops are counted: the board states both, and its words are the engine's."""
-    stated = None not in (board.block_rams, board.luts, board.flip_flops)
-    return stated and board.word_bits == WORD_BITS
+def logic_of(board: Board) -> dict[Resource, float]:
+    """Look-up tables and flip-flops of a board, as far as it states them, if its words are the engine's."""
+    stated = {resource: getattr(board, key) for key, resource in STATED.items() if resource in LOGIC}
+    return {resource: most for resource, most in stated.items() if most is not None and board.word_bits == WORD_BITS}
 
 
 class Supply(NamedTuple):
@@ -199,13 +207,35 @@ class Supply(NamedTuple):
         most: dict[Resource, float] = {Resource.DSPS: board.dsps, Resource.BUFFER_BITS: board.on_chip_bits}
         if placed and board.block_rams is not None:
             most[Resource.BLOCK_RAMS] = board.block_rams
-        if placed and counts_logic(board):
-            most |= {Resource.LUTS: board.luts or 0, Resource.FLIP_FLOPS: board.flip_flops or 0}
-        elif limits.max_luts is not None:
+        if placed:
+            most |= logic_of(board)
+        if limits.max_luts is not None and Resource.LUTS not in most:
             most[Resource.FITTED_LUTS] = limits.max_luts
         pixels = board.pixels if placed else ONE_PIXEL  # the paper's engine has one, and counts no port
         ports = [0, *board.other_ports] if placed else [0]
         return cls(platform, board, most, pixels, ports, placed, limited=limits != Limits(), **more)
+
+    @property
+    def unjudged(self) -> dict[str, str]:
+        """Keys of the board's file that no design is held against, each with the reason."""
+        board, why = self.board, {}
+        judged = {Resource.LUTS if resource is Resource.FITTED_LUTS else resource for resource in self.most}
+        for key, resource in STATED.items():
+            if resource not in judged and (key != "ultra_rams" or board.ultra_rams):
+                why[key] = self._why_not(key)
+        if not self.placed or board.usual_port_words != board.port_words:
+            why["port_words"] = self._why_not("port_words")
+        return why
+
+    def _why_not(self, key: str) -> str:
+        """Why a key of the board's file is not judged."""
+        if not self.placed:
+            return "the paper counts DSPs and bits of memory"
+        if getattr(self.board, key) is None:
+            return "its file states none"
+        if key == "port_words":
+            return f"{self.board.port_words} words a beat carry less than {self.board.bandwidth_gb_s:g} GB/s"
+        return "its file states no block RAMs" if key == "ultra_rams" else f"the engine has words of {WORD_BITS} bits"
 
     def only(self, *resources: Resource) -> dict[Resource, float]:
         """The most of some resources, as far as they are judged."""

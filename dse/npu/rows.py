@@ -99,7 +99,7 @@ def best_rows(supply: Supply, tiles: Tiles, most_samples: int) -> Tiles:
     rows = _rows_by_logic(supply, with_rows(tiles, rows_by_blocks(supply, tiles)), needed)
     fitting = [with_rows(tiles, rows)[:, rows > 0]]
     samples, most = 2, min(power_of_two(supply.wanted), most_samples)
-    while samples <= most and Resource.LUTS in supply.most:
+    while samples <= most and supply.only(*LOGIC):
         left = rows > 0
         tiles, needed, rows = tiles[:, left], needed[left], rows[left]
         fewer = _rows_by_logic(supply, with_rows(tiles, rows), np.maximum(samples, needed))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...formats import InputError
 from .board_use import board_use
 from .ports import words_of
-from .resources import COUNTS, GROWING, Demand, Resource, Supply
+from .resources import COUNTS, GROWING, LOGIC, Demand, Resource, Supply
 from .rows import best_rows, largest, rows_by_blocks
 from .side_by_side import by_banks
 from .tiles import FEWEST_ROWS, Tile, Tiles
@@ -65,11 +65,22 @@ def _fault(supply: Supply, tile: Tile, demand: Demand, resource: Resource) -> st
             blocks += f" beside {taken.total_ultra_rams:,} UltraRAMs"
         lower = f"lower T_R to {taken.largest_T_R:,} at most" if taken.largest_T_R else "lower T_P or T_C"
         return f"memories that can be placed on {name}, found {blocks}; {lower}, or count bits with --overlap paper"
+    totals = {Resource.LUTS: taken.total_luts, Resource.FLIP_FLOPS: taken.total_flip_flops}
+    found = " and ".join(f"{total:,}" for of, total in totals.items() if of in supply.most)
     return (
-        f"at most {board.luts:,} of {supply.platform.luts:,} LUTs and {board.flip_flops:,} flip-flops of {name}, found "
-        f"{taken.total_luts:,} and {taken.total_flip_flops:,}; {_more_luts(supply)}lower T_P or T_C, or count as the "
+        f"at most {_logic(supply)} of {name}, found {found}; {_more_luts(supply)}lower T_P or T_C, or count as the "
         "paper with --overlap paper"
     )
+
+
+def _logic(supply: Supply) -> str:
+    """The most look-up tables and flip-flops, as far as they are judged."""
+    board = supply.board
+    texts = {
+        Resource.LUTS: f"{board.luts or 0:,} of {supply.platform.luts or 0:,} LUTs",
+        Resource.FLIP_FLOPS: f"{board.flip_flops or 0:,} flip-flops",
+    }
+    return " and ".join(text for resource, text in texts.items() if resource in supply.most)
 
 
 def _more_luts(supply: Supply) -> str:
@@ -87,8 +98,8 @@ def _refusal(supply: Supply) -> str:
         within += f" and {most[Resource.FITTED_LUTS]:,} LUTs ({fixed})"
     if Resource.BLOCK_RAMS in most:
         within += f" and {board.block_rams:,} block RAMs"
-    if Resource.LUTS in most:
-        within += f" and {board.luts:,} of {platform.luts:,} LUTs and {board.flip_flops:,} flip-flops"
+    if supply.only(*LOGIC):
+        within += f" and {_logic(supply)}"
     hint = "loosen the limits" if supply.limited else f"{_more_luts(supply)}check what its file states"
     return (
         f"{platform.name}: no design fits: {within} "

@@ -90,7 +90,7 @@ class DesignOptions:
         }
         stated = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
         options = validate(SearchOptions, stated | given | {"limits": limits}, Path("options"))
-        if self.max_lut is not None and not options.counts_logic(board):
+        if self.max_lut is not None and not options.counts_luts(board):
             board.require(LUT_KEYS, "max_lut")
         return Problem(load_network(network) if isinstance(network, str) else network, board, options)
 

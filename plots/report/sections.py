@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ...dse.npu.design import DesignTable
 from ...dse.npu.explanation import Explanation, explain
 from ...dse.npu.fbcb import FbcbTable
-from ...dse.npu.objectives import OBJECTIVES
 from ...serving.figures import FIGURES, SHOWN_IN
 from ...serving.requirements import Requirement
 from ...studies.comparison import Comparison, PointResult
@@ -81,15 +80,15 @@ def _networks(shown: ReportEntry) -> Element:
 
 
 def _design_facts(design: DesignTable) -> Element:
-    board, options, best = design.platform, design.options, design.ranking[0]
-    goal, gemms = OBJECTIVES[options.objective], sum(row.gemm is not None for row in design.network.layers)
+    board, options = design.platform, design.options
+    gemms = sum(row.gemm is not None for row in design.network.layers)
     stacking = "with stacking" if options.stacking else "no stacking"
     return _facts({
         "network": [named(design.network.title), f", {gemms} GEMMs"],
         "board": [named(board.title), f", {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"],
         "design": [f"{design.tile.names} = {design.tile}, {design.origin}"],
         "engine": [f"{options.batching.value} batching, {stacking}, b = 1..{options.b_max}"],
-        "objective": [f"{options.text(best.objective)} {goal.summary.format(options.b_max)}"],
+        "objective": [design.objective_text],
         "peak": [f"{2e-9 * design.peak_macs_per_s:,.1f} GOP/s"],
     })  # fmt: skip
 

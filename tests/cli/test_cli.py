@@ -1076,15 +1076,40 @@ def test_a_table_folds_at_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     headers, rows = ["name", "first", "second", "third"], [["a", "1", "22", "333"], ["b", "4444", "5", "6"]]
     whole = render.table(headers, rows)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "23")
+    monkeypatch.setenv("COLUMNS", "25")
     assert render.table(headers, rows) == (
         "name      first    second\n------  -------  --------\na             1        22\nb          4444         5"
         "\n\nname      third\n------  -------\na           333\nb             6"
     )
     monkeypatch.setenv("COLUMNS", "80")
     assert render.table(headers, rows) == whole
+    for columns in range(17, 40):  # 16 are the first column beside the widest one
+        monkeypatch.setenv("COLUMNS", str(columns))
+        folded = render.table(headers, rows)
+        assert max(map(len, folded.splitlines())) <= columns
+        assert (folded == whole) == (columns >= max(map(len, whole.splitlines())))
     monkeypatch.setenv("COLUMNS", "3")  # a column is never split
     assert render.table(headers, rows).count("name") == 3
+
+
+def test_long_values_fold_between_words_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In facts and in cells of tables; elsewhere each is in one line, which scripts read."""
+    words = "one two-three <4,5> four-five six seven eight nine ten eleven twelve"
+    assert render.facts({"a": words, "long name": "x"}).splitlines()[0] == f"a          {words}"
+    whole = render.table(["key", "text"], [["a", words]], text=True)
+    assert words in whole
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    for columns in range(32, 90):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for text, first in (
+            (render.facts({"a": words, "long name": "x"}).removesuffix("\nlong name  x"), "a"),
+            (render.table(["key", "text"], [["a", words]], text=True).split("\n", 2)[2], "a"),
+        ):
+            assert max(map(len, text.splitlines())) <= columns
+            assert text.split() == [first, *words.split()]
+            (indent,) = {len(line) - len(line.lstrip()) for line in text.splitlines()[1:]} or {0}
+            assert indent in (0, 11, 7)
+            assert text.count("\n") <= len(words) // (columns - 11) + 1
 
 
 @pytest.mark.parametrize(

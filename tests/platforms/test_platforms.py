@@ -117,7 +117,7 @@ def test_every_fault_at_once_with_its_key(tmp_path):
 def test_a_board_without_flip_flops_shares_none(fluidb, tmp_path):
     """An ASIC has neither flip-flops nor look-up tables to share: commands print a dash, JSON null."""
     text = (DATA / "pocket.toml").read_text()
-    (tmp_path / "chip.toml").write_text(text.replace("flip_flops = 10_000\nluts = 5_000\n", ""))
+    (tmp_path / "chip.toml").write_text(text.replace("flip_flops = 100_000\nluts = 50_000\n", ""))
     assert re.search(r"^flip_flops +-$", fluidb("platforms", "show", "chip.toml").stdout, re.MULTILINE)
     assert "flip-flops (-)" in fluidb("dse", TINY, "chip.toml", "--b-max", 2, "-o", "tiny").stdout
     assert "flip-flops (- of pocket)" in fluidb("fbcb", "tiny").stdout
@@ -246,7 +246,8 @@ def test_a_file_of_another_kind_is_one_fault(fluidb):
 
 def test_check(fluidb, tmp_path):
     assert fluidb("platforms", "check", "zc706").stdout == (
-        "zc706: no faults; 900 DSPs, 19.2 Mb, 150 MHz, 4.267 GB/s; a source for every number\n"
+        "zc706: no faults; 900 DSPs, 19.2 Mb, 150 MHz, 4.267 GB/s; a source for every number; "
+        "every resource is judged\n"
     )
     assert "no source for dsps, on_chip_mbit, flip_flops" in fluidb("platforms", "check", POCKET).stdout
     content = json.loads(fluidb("platforms", "check", POCKET, "--json").stdout)

@@ -101,6 +101,9 @@ def test_networks_together_have_one_design(fluidb: Run, tmp_path: Path, pair: li
         }
         assert item["together"]["networks"] == [{"name": name, "share": 0.5} for name in ("tiny", "other")]
         assert fluidb("latency", item["output"]).returncode == 0
+    assert "GOP/s weighted mean over b = 1..2, of the mean request for tiny, other\n" in fluidb(
+        "compare", *(item["output"] for item in both)
+    ).stdout.replace("  ", "")
     assert [item["reused"] for item in designs("--shares", "2,2")] == [True, True]
     assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
     shutil.rmtree(tmp_path / "d" / "other-pocket")
@@ -120,7 +123,7 @@ def test_what_goes_with_one_network_is_refused_together(fluidb: Run, tmp_path: P
         ("--shares", "1,2"): "--shares: expected --together beside it",
         ("--together", "--shares", "1"): "--shares: expected as many numbers >= 0 as networks, 2, and one above 0",
         ("--together", "--persistent", "search"): "--persistent: weights that stay go with one network",
-        ("--together", "--weights", "runs.json"): "--weights: runs of a simulation go with one network",
+        ("--together", "--weights", "runs.json", "--shares", "1,1"): "--shares: expected none beside the runs of a",
     }.items():
         (line,) = lines(fluidb(*pair, *options, "-o", "d"))
         assert line.startswith(f"fluidb: {fault}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...options import KindOptions, PictureOptions, option, written
 from ...render import facts, ms, note, percent, percents, show, table
-from ..problem import board_of
+from ..problem import board_of, not_judged
 from ..searches.board import blocks, ranking
 from . import Layer, Top
 
@@ -66,12 +66,13 @@ def _network(explanation: Explanation, b: int, top: int) -> Iterator[str]:
     label = list(explanation.parts_s)[worst].label
     bounded = explanation.bound[:, at] == list(explanation.parts_s)[worst]
     reach = f"layers it bounds: {bounded.sum()}, with {percent(time_s[bounded].sum() / time_s.sum(), 1)}"
-    about = {
+    about: dict[str, str | None] = {
         "network": f"{design.network.title} ({design.network.name})",
         "layers": f"{products} GEMMs and {len(explanation.layers) - products} memory-only that take time",
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
         **blocks(explanation.board_use),
+        "not judged": not_judged(design.options.unjudged(board)),
         f"batch of {b}": f"{ms(time_s.sum())}; MACs are made in {totals[0]} % of it",
         "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
     }
@@ -233,6 +234,7 @@ def _record(explanation: Explanation, index: int | None) -> dict[str, Any]:
         **design.tile.by_name,
         "dsp_share": design.dsp_share,
         "blocks": explanation.board_use and explanation.board_use.record,
+        "unjudged": list(design.options.unjudged(design.platform)),
         "mean_gop_s": explanation.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
         "layers": layers,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ....dse.npu.stated import Problem, parse_limit
 from ...options import Cluster, FolderOptions, KindOptions, Threads, option
 from ...render import facts, percent, progress, show, table
-from ..problem import SEARCH, BestBy, Persistent, Search, board_of, design_record
+from ..problem import SEARCH, BestBy, Persistent, Search, board_of, design_record, not_judged
 from . import many
 
 if TYPE_CHECKING:
@@ -105,10 +105,8 @@ class BoardSearch(Search, KindOptions):
             return None
         if networks > 1 and self.persistent is not None:
             raise InputError("persistent: weights that stay go with one network; leave it out, or --together")
-        if networks > 1 and self.weights is not None and self.weights.endswith(".json"):
-            raise InputError(
-                "weights: runs of a simulation go with one network; give w_b, and parts of the requests as --shares"
-            )
+        if self.shares is not None and self.weights is not None and self.weights.endswith(".json"):
+            raise InputError("shares: expected none beside the runs of a simulation, which have the requests of each")
         return parse_numbers(self.shares, "shares", float, "3,1")
 
 
@@ -128,7 +126,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     from ....dse import OBJECTIVES, Objective
     from ....dse.npu.costs import board_use_of
 
-    board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
+    board = design.platform
     peak = 2e-9 * design.peak_macs_per_s
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
     rest = f"{evaluated:,}; {ruled_out:,} more are ruled out by a bound" if ruled_out else f"all {evaluated:,}"
@@ -138,15 +136,16 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.origin}",
         "evaluated": None if design.options.tile else rest,
-        "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
+        "objective": design.objective_text,
         "peak": f"{peak:,.1f} GOP/s",
         "clock": f"{board.clock_mhz:g} MHz; {board.sources.get('clock_mhz', 'its file names no source')}",
         "port": _port(design),
         "DSPs": f"{design.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
-        "on-chip RAM": None if taken else percent(design.ram_share),
+        "on-chip RAM": None if taken and taken.block_rams is not None else percent(design.ram_share),
         **blocks(taken),
         "weights that stay": _stays(design),
         **({} if design.lut_share is None else {"LUTs": luts}),
+        "not judged": not_judged(design.options.unjudged(board)),
         "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
     }
     yield facts(lines)
@@ -186,17 +185,21 @@ def blocks(taken: BoardUse | None) -> dict[str, str]:
         share = f" ({percent(total / board, 1)})" if board else ""
         return f"{number(total)} of {board:,}{share}" + (f": {parts}" if parts else "")
 
-    lines = {"block RAMs": of(taken.total_block_rams, taken.block_rams_of_board, taken.block_rams)}
-    if taken.ultra_rams_of_board:
+    lines = {}
+    if taken.block_rams is not None:
+        lines["block RAMs"] = of(taken.total_block_rams, taken.block_rams_of_board or 0, taken.block_rams)
+        if taken.largest_T_R is not None and taken.total_block_rams > (taken.block_rams_of_board or 0):
+            lines["block RAMs"] += f"; it cannot be placed with T_R above {taken.largest_T_R:,}"
+    if taken.ultra_rams is not None and taken.ultra_rams_of_board:
         lines["UltraRAMs"] = of(taken.total_ultra_rams, taken.ultra_rams_of_board, taken.ultra_rams)
-    if taken.luts is not None and taken.flip_flops is not None:
+    if taken.luts is not None:
         lines["LUTs"] = of(taken.total_luts, taken.luts_of_board or 0, taken.luts)
-        lines["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
-        lines["side by side"] = f"{taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns, at most"
     elif taken.lutram_luts:
         lines["small banks"] = f"{taken.lutram_luts:,} LUTs"
-    if taken.total_block_rams > taken.block_rams_of_board:
-        lines["block RAMs"] += f"; it cannot be placed with T_R above {taken.largest_T_R:,}"
+    if taken.flip_flops is not None:
+        lines["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
+    if taken.luts is not None or taken.flip_flops is not None:
+        lines["side by side"] = f"{taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns, at most"
     return lines
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ...interrupt import resumable
-from ...render import fail, note, percent, progress, show, table
-from ..problem import design_record
+from ...render import facts, fail, note, percent, progress, show, table
+from ..problem import design_record, not_judged
 
 if TYPE_CHECKING:
     from ....dse.npu.stated import Problem
@@ -57,7 +57,6 @@ def requests(
 
     Every fault of the arguments is reported, before any search starts.
     """
-    from ....dse.npu.workload import Workload
     from ....formats import InputError
 
     asked: list[Problem] = []
@@ -71,8 +70,17 @@ def requests(
         raise InputError(wrong)
     if shares is None:
         return list(asked)
-    together = Workload.of([problem.network for problem in asked[:: len(platforms)]], shares)
-    return [(together, *problem[1:]) for problem in asked[: len(platforms)]]
+    return [_together(asked[board :: len(platforms)], shares) for board in range(len(platforms))]
+
+
+def _together(problems: Sequence[Problem], shares: Sequence[float]) -> DesignRequest:
+    """One search for the networks of problems on one board; runs of a simulation state how many requests began."""
+    from ....dse.npu.workload import Workload
+
+    launches = [problem.options.launches for problem in problems]
+    began = [sum(b * runs for b, runs in enumerate(stages[0], 1)) for stages in launches if stages]
+    options = problems[0].options.model_copy(update={"launches": [row for stages in launches for row in stages]})
+    return Workload.of([problem.network for problem in problems], shares or began), problems[0].platform, options
 
 
 def run(
@@ -125,6 +133,9 @@ def _text(pairs: Sequence[Pair]) -> Iterator[str]:
             rows += map(_row, outcome)
     b_max = pairs[0][0][2].b_max
     yield table(["", "design", "objective", "GOP/s at b=1", f"at b={b_max}", "DSPs", ""], rows)
+    boards = {board.name: not_judged(options.unjudged(board)) for (_, board, options), _ in pairs}
+    if any(boards.values()):
+        yield facts((f"not judged on {name}", text) for name, text in boards.items())
 
 
 def _row(found: FoundDesign) -> tuple[object, ...]:

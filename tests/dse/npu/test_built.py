@@ -7,7 +7,7 @@ import json
 import naive_engine
 import numpy as np
 import pytest
-from builders import POCKET, any_gemm, board_of, network_of, port_for
+from builders import POCKET, WITHOUT_LOGIC, any_gemm, board_of, network_of, port_for
 from enumeration import ranked
 from fluidb.dse import (
     Batching,
@@ -191,7 +191,7 @@ ENERGIES = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 5
 
 def without_logic(board):
     """A board on which samples side by side are not limited."""
-    return load_platform(board).model_copy(update={"flip_flops": None})
+    return load_platform(board).model_copy(update=WITHOUT_LOGIC)
 
 
 NETWORKS = [

@@ -42,8 +42,8 @@ def cost(gemm, tile, code, b, B_R, rate, mode):
 def evaluator(network, b_max, rate, mode, *, stacking=True):
     """What evaluates designs on a board that moves ``rate`` words a cycle."""
     board = Board(
-        name="b", title="b", dsps=1, on_chip_mbit=1.0, flip_flops=1, luts=1, clock_mhz=1.0,
-        bandwidth_gb_s=2e-3 * rate, word_bits=16, mac_pj=1.0, on_chip_pj_per_word=1.0, off_chip_pj_per_word=1.0,
+        name="b", title="b", dsps=1, on_chip_mbit=1.0, clock_mhz=1.0, bandwidth_gb_s=2e-3 * rate, word_bits=16,
+        mac_pj=1.0, on_chip_pj_per_word=1.0, off_chip_pj_per_word=1.0,
     )  # fmt: skip
     return Evaluator(network, board, paper_options(batching=mode, stacking=stacking, b_max=b_max))
 

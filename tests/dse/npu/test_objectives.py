@@ -251,7 +251,7 @@ def test_energies_follow_from_their_sources(name, nm, volt, dram_pj):
 
 
 def bare_board(folder):
-    """A board that states neither energies nor look-up tables."""
+    """A board that states neither energies nor the fit of look-up tables."""
     text = (DATA / "pocket.toml").read_text()
     path = folder / "bare.toml"
     path.write_text(text[: text.index("mac_pj")])
@@ -263,7 +263,7 @@ def bare_board(folder):
     [
         (["--objective", "energy"], ENERGY_KEYS),
         (["--objective", "gop_s_w"], ENERGY_KEYS),
-        (["--max-lut", "50%"], ("luts_fixed", "luts_per_adder")),
+        (["--overlap", "paper", "--max-lut", "50%"], ("luts_fixed", "luts_per_adder")),
     ],
 )
 def test_a_board_that_does_not_state_what_is_asked(fluidb, tmp_path, arguments, named):
@@ -275,16 +275,17 @@ def test_a_board_that_does_not_state_what_is_asked(fluidb, tmp_path, arguments, 
 
 
 def test_a_bare_board_has_no_energy_and_no_luts(fluidb, tmp_path):
-    found = json.loads(fluidb("dse", TINY, bare_board(tmp_path), "--b-max", 2, "--json").stdout)
+    asked = TINY, bare_board(tmp_path), "--overlap", "paper", "--b-max", 2
+    found = json.loads(fluidb("dse", *asked, "--json").stdout)
     assert (found["energy_j"], found["lut_share"]) == (None, None)
-    assert "LUTs" not in fluidb("dse", TINY, bare_board(tmp_path), "--b-max", 2).stdout
+    assert "\nLUTs" not in fluidb("dse", *asked).stdout
 
 
 def test_objective_and_limits_reach_the_design(fluidb):
     asked = ["--objective", "energy", "--max-dsp", "75%", "--max-ram", "0.01Mb", "--max-lut", "48%", "--b-max", 2]
     found = json.loads(fluidb("dse", TINY, POCKET, *asked, "--json").stdout)
     assert found["options"]["objective"] == "energy"
-    assert found["options"]["limits"] == {"max_dsps": 18, "max_ram_mbit": 0.01, "max_luts": 2400}
+    assert found["options"]["limits"] == {"max_dsps": 18, "max_ram_mbit": 0.01, "max_luts": 24_000}
     assert found["objective_unit"] == "J"
     assert found["objective"] == pytest.approx(sum(found["energy_j"]) / 2)
     assert found["dsp_share"] <= 0.75
@@ -298,7 +299,10 @@ def test_objective_and_limits_reach_the_design(fluidb):
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["--max-lut", "2%"], "100 LUTs (2,000 of them taken by no adder) hold no double-buffered tile"),
+        (
+            ["--overlap", "paper", "--max-lut", "2%"],
+            "1,000 LUTs (20,000 of them taken by no adder) hold no double-buffered tile",
+        ),
         (["--max-dsp", "0.5DSPs"], '--max-dsp: expected room for at least 1, found "0.5DSPs"'),
         (["--max-dsp", "80"], '--max-dsp: expected a unit (DSPs, %), found no unit in "80"'),
         (["--max-dsp", "3Mb"], '--max-dsp: expected a unit (DSPs, %), found unit "Mb"'),

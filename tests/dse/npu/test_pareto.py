@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from builders import COMPILED, POCKET, TINY, any_gemm, modes, network_of, paper_options
 from enumeration import every_row, ranked
-from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, Tile, search
+from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, Overlap, SearchOptions, Tile, search
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.pareto import Axis, check_axes, find_front, undominated
 from fluidb.dse.npu.space import designs
@@ -163,7 +163,7 @@ def test_axes_need_what_boards_state():
     board = load_platform(POCKET).model_copy(update={"luts_fixed": None, "mac_pj": None})
     for axis, key in ((Axis.LUT, "luts_fixed"), (Axis.ENERGY, "mac_pj")):
         with pytest.raises(InputError, match=f"needs {key}, which"):
-            find_front(load_network(TINY), board, over=[axis])
+            find_front(load_network(TINY), board, SearchOptions(overlap=Overlap.PAPER), over=[axis])
 
 
 @pytest.mark.parametrize("arguments", [[], ["--objective", "energy"]])

@@ -8,7 +8,7 @@ from typing import Any
 import naive_engine
 import numpy as np
 import pytest
-from builders import board_of, network_of, port_for
+from builders import WITHOUT_LOGIC, board_of, network_of, port_for
 from fluidb.dse import SearchOptions, Tile, explain, read_design, search, tabulate_design
 from fluidb.dse.npu import schedule
 from fluidb.dse.npu.banks import banks_of
@@ -77,6 +77,7 @@ def test_pixels_share_the_weights_and_divide_the_rows():
         assert one_part["weights"] == all_parts["weights"]
     taken = board_use(ZCU104, Tile(512, 6, 48, 4))
     assert taken is not None
+    assert taken.largest_T_R is not None
     assert taken.largest_T_R >= 512
 
 
@@ -157,7 +158,7 @@ def test_pixels_that_cannot_be_are_refused(fluidb, given, fault):
 def test_the_only_layout_of_a_batch_must_find_its_banks():
     """All samples side by side, of products with one column: a tile touches as many as it has columns."""
     options, network = SearchOptions(batching="column", b_max=8), network_of([(9, 4, 1, 2)])
-    board = ZCU104.model_copy(update={"port_words": 8, "bandwidth_gb_s": 0.5, "flip_flops": None})
+    board = ZCU104.model_copy(update={"port_words": 8, "bandwidth_gb_s": 0.5, **WITHOUT_LOGIC})
     supply = options.supply(network, board)
     check_fit(supply, Tile(64, 2, 2, 4))
     with pytest.raises(InputError, match="at most 2 samples side by side in a tile of columns, found 8; lower V"):

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from builders import ROOT
+from builders import ROOT, WITHOUT_LOGIC
 from fluidb.dse import Limits, Overlap, SearchOptions, Tile, search
 from fluidb.dse.npu.banks import Bank, halves, place
 from fluidb.dse.npu.board_use import BoardUse, board_use
@@ -77,7 +77,7 @@ def test_banks_that_take_every_block_can_be_placed():
 
 def test_every_design_of_a_space_can_be_placed():
     assert all(utilised(ZC706, tile).placed for tile in tiles_of(designs(Supply.of(ZC706))[:, ::53]))
-    board = ZC706.model_copy(update={"flip_flops": None})  # without look-up tables and flip-flops
+    board = ZC706.model_copy(update=WITHOUT_LOGIC)
     every = designs(Supply.of(board))
     tiles = every[:, every[4] == 0]
     assert all(utilised(board, tile).placed for tile in tiles_of(tiles[:, ::53]))
@@ -112,7 +112,7 @@ def test_what_cannot_be_placed_is_refused(fluidb):
     with pytest.raises(InputError, match=message):
         check_fit(Supply.of(ZC706), Tile(4652, 7, 128))
     check_fit(Supply.of(ZC706, placed=False), Tile(4652, 7, 128))
-    check_fit(Supply.of(ZC706.model_copy(update={"block_rams": None})), Tile(4652, 7, 128))
+    check_fit(Supply.of(ZC706.model_copy(update={"block_rams": None, **WITHOUT_LOGIC})), Tile(4652, 7, 128))
     found = fluidb("dse", "resnet50", "zc706", "--tile", "4652,7,128")
     assert (found.returncode, len(found.stderr.splitlines())) == (2, 1)
     assert fluidb("dse", "resnet50", "zc706", "--tile", "4652,7,128", "--overlap", "paper").returncode == 0

@@ -7,7 +7,7 @@ import sys
 import naive
 import numpy as np
 import pytest
-from builders import COMPILED, any_gemm, board_of, modes, network_of, paper_options
+from builders import COMPILED, WITHOUT_LOGIC, any_gemm, board_of, modes, network_of, paper_options
 from enumeration import every_row, ranked
 from fluidb.dse import Batching, Objective, SearchOptions, Tile, configure, search, tabulate_design
 from fluidb.dse.npu import space as space_module
@@ -157,8 +157,8 @@ def test_a_given_design_may_fill_a_board():
     tile, board = Tile(6, 2, 4), board_of(8)
     full = board.model_copy(update={"on_chip_mbit": tile.buffer_bits(16) / 2**20})
     check_fit(Supply.of(full), tile)
-    with_luts = full.model_copy(update={"luts_fixed": 10.0, "luts_per_adder": 5.0})
-    check_fit(Supply.of(with_luts, Limits(max_luts=10 + 5 * 4 * (2 - 1))), tile)
+    with_luts = full.model_copy(update={"luts": 1, "luts_fixed": 10.0, "luts_per_adder": 5.0})
+    check_fit(Supply.of(with_luts, Limits(max_luts=10 + 5 * 4 * (2 - 1)), placed=False), tile)
     with pytest.raises(InputError, match="Mb on chip of b, found"):
         check_fit(Supply.of(full), Tile(7, 2, 4))
 
@@ -244,7 +244,7 @@ def test_designs_that_are_found_as_built(network, board):
     """As in docs/model.md, Bandwidth."""
     for gb_s, tiles in AS_BUILT[network, board].items():
         platform = load_platform(board, gb_s)
-        in_bits = platform.model_copy(update={"block_rams": None})
+        in_bits = platform.model_copy(update={"block_rams": None, **WITHOUT_LOGIC})
         for overlap, counted, tile in zip(("tiles", "ideal"), (platform, in_bits), tiles, strict=True):
             found = search(load_network(network), counted, SearchOptions(overlap=overlap))
             assert found.best.tile == Tile(*tile), (gb_s, overlap)

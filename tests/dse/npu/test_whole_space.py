@@ -84,9 +84,10 @@ def test_a_search_finds_the_best_of_every_design(seed):
 def test_a_space_has_the_largest_T_R_of_every_design():
     """Of each with room for 1, 2, 4, ... samples side by side; also where none fits between a small T_R and a large."""
     gaps = several = 0
-    for seed in range(40):
+    for seed in range(28):
         network, board, options = random_case(seed)
-        supply = options.supply(network, board)
+        stated = [{}, {}, {"luts": None}, {"flip_flops": None, "block_rams": None}][seed % 4]
+        supply = options.supply(network, board := board.model_copy(update=stated))
         tiles = every_design(supply)
         expected: set[tuple[int, ...]] = set()
         for samples in (1, 2, 4):
