@@ -124,7 +124,7 @@ def _kept(folder: Path, asked: DesignRequest, made: SearchTable) -> list[FoundDe
     """The designs that an earlier search of the same left; ``None`` if not all of them are there and whole."""
     workload, board, options = as_workload(asked[0]), *asked[1:]
     kept: list[FoundDesign] = []
-    for network, name in zip(workload.networks, names_of(asked), strict=True):
+    for network, own, name in zip(workload.networks, options.of_each(workload), names_of(asked), strict=True):
         if not (folder / name).is_dir():
             return None
         try:
@@ -132,7 +132,7 @@ def _kept(folder: Path, asked: DesignRequest, made: SearchTable) -> list[FoundDe
             table = read_table(SearchTable, folder / name / SEARCH_FILE, design, fbcb)
         except InputError:
             return None
-        same = (design.network, design.platform, design.options) == (network, board, options)
+        same = (design.network, design.platform, design.options) == (network, board, own)
         if not same or design.shares != workload.by_name or table != made.derived_from(design, fbcb):
             return None
         kept.append(FoundDesign(design, fbcb, reused=True))

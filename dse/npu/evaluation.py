@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -57,7 +58,8 @@ class Evaluator:
         self._launches, self.plan = np.array(options.launches), options.plan(platform)
         self._macs = workload.macs
         room = options.resident_words(platform)
-        self.work, self._rows = merged(workload, memory_layers=options.memory_layers, room=room)
+        counted = replace(workload, shares=(1.0,) * len(workload.networks)) if options.launches else workload
+        self.work, self._rows = merged(counted, memory_layers=options.memory_layers, room=room)
         stages = len(self.work.memory_words)
         if not options.launches:  # all as one stage
             repeats, words = self.work.repeats.sum(axis=1, keepdims=True), self.work.memory_words.sum(keepdims=True)

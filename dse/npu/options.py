@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -49,7 +50,7 @@ class SearchOptions(Strict):
         The most that a design may take of the board.
     launches : list of list of float
         For the objective ``traffic``: runs that a simulation counted of each stage with
-        b = 1..b_max samples.
+        b = 1..b_max samples, network by network.
     persistent_mbit : float
         On-chip memory in Mb of 2**20 bits in which the weights of the first layers stay.
     """
@@ -176,14 +177,16 @@ class SearchOptions(Strict):
 
     def check(self, workload: Workload) -> None:
         """Refuse options that go with one network only."""
-        if len(workload.networks) == 1:
-            return
-        if self.launches:
-            raise InputError("weights: runs of a simulation go with one network, found several; give w_b, or leave out")
-        if self.persistent_mbit:
+        if self.persistent_mbit and len(workload.networks) > 1:
             raise InputError(
                 "persistent: weights that stay go with one network, found several that share the NPU; leave it out"
             )
+
+    def of_each(self, workload: Workload) -> list[Self]:
+        """The options for each network of a workload: with the launches of its own stages."""
+        stages = iter(self.launches)
+        own = [list(islice(stages, len(network.exits))) for network in workload.networks]
+        return [self.model_copy(update={"launches": launches}) for launches in own]
 
     def needed_samples(self, workload: Workload) -> Needed:
         """Samples side by side that a design must have: of the only layout of a batch."""

@@ -33,7 +33,8 @@ def tabulate_each(
     """
     workload, platform = as_workload(network), as_board(platform)
     most = options.samples_side_by_side(workload, platform, result.best.tile.array)
-    tables = [tabulate_design(each, platform, options, result, most) for each in workload.networks]
+    pairs = zip(workload.networks, options.of_each(workload), strict=True)
+    tables = [tabulate_design(each, platform, own, result, most) for each, own in pairs]
     if len(tables) == 1:
         return tables
     together = Together(

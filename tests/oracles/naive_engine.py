@@ -33,23 +33,23 @@ def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
     found = []
     for start in range(0, B_P * C, T_C):
         columns = [divmod(place, C) for place in range(start, min(start + T_C, B_P * C))]
+        inners = [range(begin, min(begin + T_P, P)) for begin in range(0, P, T_P)]
+        weights = [{(p, c) for p in inner for _, c in columns} for inner in inners]
+        weights_of = [(beats(cells, words), len(cells)) for cells in weights]
         for top in range(0, B_R * R, rows):
             block = range(top, min(top + rows, B_R * R))
             # sample and row of the matrix, of what exists
             held = {q: [divmod(row, R) for row in block if q * B_R + row // R < b // runs] for q in dict(columns)}
+            # of an inner index, which stands apart from the others: rows of a line follow one another
+            of_index = sum(beats([((q, i, r // line), r) for i, r in cells], of_beat) for q, cells in held.items())
+            rows_held = sum(map(len, held.values()))
             tiles = []
-            for begin in range(0, P, T_P):
-                inner = range(begin, min(begin + T_P, P))
-                loaded = words_in = 0
-                for q, cells in held.items():
-                    # rows of a line follow one another; the inner indices of a fully connected layer's only row
-                    if R > 1 or source[0]:
-                        loaded += beats([((q, i, p, r // line), r) for p in inner for i, r in cells], of_beat)
-                    else:
-                        loaded += beats([((q, i), p) for p in inner for i, _ in cells], words)
-                    words_in += len(inner) * len(cells)
-                weights = {(p, c) for p in inner for _, c in columns}
-                tiles.append((loaded + beats(weights, words), words_in + len(weights)))
+            for inner, (of_weights, number) in zip(inners, weights_of, strict=True):
+                loaded = len(inner) * of_index
+                if R == 1 and not source[0]:  # the inner indices of a fully connected layer's only row follow, too
+                    alone = [[((q, i), p) for p in inner for i, _ in cells] for q, cells in held.items()]
+                    loaded = sum(beats(cells, words) for cells in alone)
+                tiles.append((loaded + of_weights, len(inner) * rows_held + number))
             out = [((q, i, c), r) if R > 1 else ((q, i), c) for q, c in columns for i, r in held[q]]
             found.append((tiles, len(block), beats(out, words), len(out)))
     return found
@@ -69,7 +69,7 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
     pace = Fraction(of_cycles) / Fraction(ready)
 
     def burst(count):
-        return 1 + ceil(count * pace)
+        return 1 - -count * pace.numerator // pace.denominator
 
     passes = passes_of(gemm, tile, layout, rows, int(words), source) * (gemm[3] * layout[3])
     share = ceil(max(stored for _, _, stored, _ in passes) / len(passes[0][0]))
@@ -127,7 +127,12 @@ def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99):
                 rows = rows_of_block(down, source[0], tile[3], n)
                 if rows <= max(tile[0] // most, 1):
                     cycles = run(gemm, tile, layout, rows, port, drain, source)
-                    found.append((cycles, words_of(gemm, tile, layout, rows), code, B_R, -rows))
+                    found.append((cycles, tile, layout, rows, code, B_R))
                 if rows == 1:
                     break
-    return min(found)
+    least = min(found)[0]
+    return min(
+        (cycles, words_of(gemm, tile, layout, rows), code, B_R, -rows)
+        for cycles, tile, layout, rows, code, B_R in found
+        if cycles == least
+    )

@@ -122,10 +122,8 @@ class BoardSearch(Search, KindOptions):
             return None
         if networks > 1 and self.persistent is not None:
             raise InputError("persistent: weights that stay go with one network; leave it out, or --together")
-        if networks > 1 and self.weights is not None and self.weights.endswith(".json"):
-            raise InputError(
-                "weights: runs of a simulation go with one network; give w_b, and parts of the requests as --shares"
-            )
+        if self.shares is not None and self.weights is not None and self.weights.endswith(".json"):
+            raise InputError("shares: expected none beside the runs of a simulation, which have the requests of each")
         return parse_numbers(self.shares, "shares", float, "3,1")
 
 

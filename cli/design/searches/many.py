@@ -57,7 +57,6 @@ def requests(
 
     Every fault of the arguments is reported, before any search starts.
     """
-    from ....dse.npu.workload import Workload
     from ....formats import InputError
 
     asked: list[Problem] = []
@@ -71,8 +70,17 @@ def requests(
         raise InputError(wrong)
     if shares is None:
         return list(asked)
-    together = Workload.of([problem.network for problem in asked[:: len(platforms)]], shares)
-    return [(together, *problem[1:]) for problem in asked[: len(platforms)]]
+    return [_together(asked[board :: len(platforms)], shares) for board in range(len(platforms))]
+
+
+def _together(problems: Sequence[Problem], shares: Sequence[float]) -> DesignRequest:
+    """One search for the networks of problems on one board; runs of a simulation state how many requests began."""
+    from ....dse.npu.workload import Workload
+
+    launches = [problem.options.launches for problem in problems]
+    began = [sum(b * runs for b, runs in enumerate(stages[0], 1)) for stages in launches if stages]
+    options = problems[0].options.model_copy(update={"launches": [row for stages in launches for row in stages]})
+    return Workload.of([problem.network for problem in problems], shares or began), problems[0].platform, options
 
 
 def run(
