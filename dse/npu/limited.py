@@ -5,9 +5,12 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
+import numpy as np
+
 from ...models import Network
 from ...platforms import Board
 from .evaluation import Evaluator, Progress
+from .objectives import OBJECTIVES
 from .options import SearchOptions
 from .ports import words_of
 from .resources import Resource, Supply
@@ -16,9 +19,12 @@ from .side_by_side import by_banks
 from .tiles import Tile
 from .workload import Workload
 
+MEMORY, BANDWIDTH = "on_chip_mbit", "bandwidth_gb_s"
+"""Keys of a board's file for its memory on the chip, whatever it is made of, and off it."""
+
 KEYS = {
     Resource.DSPS: "dsps",
-    Resource.BUFFER_BITS: "on_chip_mbit",
+    Resource.BUFFER_BITS: MEMORY,
     Resource.BLOCK_RAMS: "block_rams",
     Resource.LUTS: "luts",
     Resource.FLIP_FLOPS: "flip_flops",
@@ -26,12 +32,10 @@ KEYS = {
 }
 """The key of a board's file that states a resource."""
 
-BANDWIDTH = "bandwidth_gb_s"
-
 MORE_BANDWIDTH = 0.1
 """How much more bandwidth a design is tried with."""
 
-LIMITS = {"dsps": "max_dsps", "on_chip_mbit": "max_ram_mbit", "luts": "max_luts"}
+LIMITS = {"dsps": "max_dsps", MEMORY: "max_ram_mbit", "luts": "max_luts"}
 """The limits of a user, by the key of what they limit."""
 
 
@@ -54,8 +58,8 @@ def limited_by(network: Network | Workload, platform: Board, options: SearchOpti
     """Find what of a board a design is limited by.
 
     These are resources of which the design takes more than there is if one of its sizes is a step larger, and the
-    others are as they are; and the bandwidth.  Whether the best design is better with more of a resource, :func:`gains`
-    tells.
+    others are as they are; and the bandwidth, with which the port may become wider.  Whether the best design is better
+    with more of a resource, :func:`gains` tells.
 
     Parameters
     ----------
@@ -76,9 +80,13 @@ def limited_by(network: Network | Workload, platform: Board, options: SearchOpti
             if not demand.within({resource: most}):
                 refused.setdefault(KEYS[resource], {})[size] = value
     more = platform.model_copy(update={BANDWIDTH: (1 + MORE_BANDWIDTH) * platform.bandwidth_gb_s})
-    words = int(words_of(supply.board, design.tile)) if options.placed else design.W
-    same_port = design.tile._replace(W=words).array
-    return LimitedBy(refused, Evaluator(network, more, options).rate(same_port, [options.objective]).item())
+    ways, there = [design.tile], options.supply(network, more)
+    if there.placed:  # the port as it is, and the whole port, which may be wider there, if that fits
+        ways = [design.tile._replace(W=int(words_of(platform, design.tile))), *ways]
+        ways = ways[: 1 + bool(there.demand(design.tile).within(there.most))]
+    goal, tiles = OBJECTIVES[options.objective], np.concatenate([way.array for way in ways], axis=1)
+    values = Evaluator(network, more, options).rate(tiles, [options.objective])[:, 0]
+    return LimitedBy(refused, float(values[goal.losses(values).argmin()]))
 
 
 def _larger(supply: Supply, tile: Tile) -> dict[str, int]:
@@ -121,8 +129,8 @@ def gains(
     """
     judged = dict.fromkeys(KEYS[resource] for resource in options.supply(network, platform).most)
     judged |= {BANDWIDTH: None}
-    memory = ("on_chip_mbit", *(key for key in ("block_rams", "ultra_rams") if getattr(platform, key) is not None))
-    each = [memory if key == "on_chip_mbit" else (key,) for key in judged if key != "block_rams"]
+    memory = (MEMORY, *(key for key in ("block_rams", "ultra_rams") if getattr(platform, key) is not None))
+    each = [memory if key == MEMORY else (key,) for key in judged if key != "block_rams"]
     every, found = tuple(key for keys in each for key in keys), list[Gain]()
     for keys in (*each, every):
         better = search(network, *_with_more(platform, options, keys, share), top=1).best

@@ -155,7 +155,7 @@ def _text(design: DesignTable, fbcb: FbcbTable, limits: str) -> Iterator[str]:
         "evaluated": None if design.options.tile else rest,
         "objective": design.objective_text,
         "inferences": inferences(design),
-        "limited by": limits,
+        "limits": limits,
         "peak": f"{peak:,.1f} GOP/s",
         "clock": f"{board.clock_mhz:g} MHz; {board.sources.get('clock_mhz', 'its file names no source')}",
         "port": _port(design),

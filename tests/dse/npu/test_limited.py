@@ -105,6 +105,16 @@ def test_limits_that_are_known():
     assert limited_by(network, few, narrow, found).refuses == {"luts": {"W": 32}}
 
 
+@pytest.mark.parametrize(("luts", "gain"), [(100_000, 1.0859), (80_000, 1.0)])
+def test_a_full_port_becomes_wider_with_the_bandwidth_if_that_fits(luts, gain):
+    """A port of four words carries four words a cycle; one of eight takes more look-up tables."""
+    network, options = network_of([(1, 64, 64, 1)]), SearchOptions(b_max=1, tile=Tile(512, 8, 64))
+    board = ZC706.model_copy(update={"port_words": 4, "bandwidth_gb_s": 1.2, "luts": luts})
+    design = search(network, board, options).best
+    more = limited_by(network, board, options, design).with_bandwidth
+    assert more / design.objective == pytest.approx(gain, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("tile", "rows", "least", "most"), [((512, 8, 64), 1, 0.04, 0.1), ((512, 2, 4), 2000, 0, 0.01)]
 )
@@ -122,13 +132,13 @@ def test_dse_prints_what_limits_and_what_more_gives(fluidb, tmp_path):
     write_file(tmp_path / "b.toml", platform_text(small), replace=True)
     asked = "dse", "alexnet", "b.toml", "--b-max", 2, "--more", "20%"
     text, found = fluidb(*asked).stdout, json.loads(fluidb(*asked, "--json").stdout)
-    (line,) = re.findall(r"^limited by +(.*)$", text, re.MULTILINE)
+    (line,) = re.findall(r"^limits +(.*)$", text, re.MULTILINE)
     sizes = {size: value for limit in found["limited_by"] for size, value in limit["refuses"].items()}
     assert sizes
     assert {(size, int(value)) for size, value in re.findall(r"(\w+) = (\d+)", line)} == set(sizes.items())
     faster = found["with_more_bandwidth"]["objective"] / found["objective"] - 1
     assert faster > 0.001
-    assert line.endswith(f"bandwidth (+{100 * faster:.1f} % with 10 % more)")
+    assert line.endswith(f"; 10 % more bandwidth gives +{100 * faster:.1f} %")
     rates = [gop_s * 1e9 / (2 * load_network("alexnet").macs) for gop_s in found["gop_s"]]
     assert found["inferences_per_s"] == pytest.approx(rates)
     assert re.search(rf"^inferences +{rates[0]:.4g} /s at b = 1, {rates[1]:.4g} /s at b = 2$", text, re.MULTILINE)
