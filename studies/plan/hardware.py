@@ -11,6 +11,7 @@ from ...dse.npu.stated import DesignOptions
 from ...dse.partition.study import study
 from ...dse.partition.tabulate import tabulate_latency
 from ...dse.subgraphs.search import find_subgraphs, latency_table
+from ...formats import InputError, is_input
 from ...models import Network
 from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network, read_network_file
@@ -39,6 +40,11 @@ def find_networks(name: str, samples: Samples | None) -> list[PlanNetwork]:
 
     A network has an exit at each of its candidates if the samples answer there.
     """
+    if "," in name and ":" not in name and not is_input(name):
+        raise InputError(
+            f'network: expected one, found "{name}"; search one NPU for several with `fluidb dse {name} BOARD '
+            "--together`, and find what it serves with `fluidb capacity` (`fluidb docs plan`)"
+        )
     if is_family(name):
         networks = []
         for member in load_family(name).members():

@@ -105,34 +105,38 @@ def find_highest_rate(
     problem : PlanProblem
         With traffic of any rate.
     kept, scheduler, threads, progress
-        As of :func:`find_plans`; ``progress`` is called with rates that are tried, and how many will be.
+        As of :func:`find_plans`; ``progress`` is called with rates that were tried, and how many will be, with the
+        search for the plans at the highest one.
 
     Returns
     -------
     float or None
-        Found by bisection to within :data:`RATIO`; ``None`` if none is kept.
+        Found by bisection to within :data:`RATIO`; ``None`` if none is kept. Designs that other ones beat are left out
+        here (:func:`find_plans`, ``first``).
     """
     tried = 0
 
-    def holds(rate_per_s: float) -> bool:
+    def holds(rate_per_s: float, between: float) -> bool:
         nonlocal tried
+        if progress:  # this one, those after it, and the search for the plans at the highest one
+            progress(tried, tried + 1 + max(0, math.ceil(math.log2(math.log(between) / math.log(RATIO)))) + 1)
         tried += 1
-        if progress:
-            progress(tried, tried + 1)
         here = problem.at_rate(rate_per_s)
         return bool(find_plans(here, "work", first=True, kept=kept, scheduler=scheduler, threads=threads).front)
 
     high = _most_of_all(problem)
     low = high / 2
     for _ in range(HALVINGS):
-        if holds(low):
+        if holds(low, high / low):
             break
         high, low = low, low / 2
     else:
         return None
     while high / low > RATIO:
         middle = math.sqrt(high * low)
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if holds(middle, middle / low) else (low, middle)
+    if progress:
+        progress(tried, tried + 1)
     return low
 
 

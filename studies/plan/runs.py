@@ -95,7 +95,8 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
 
 def tables_of(problem: PlanProblem, source: int, row: int) -> Callable[[int], LatencyTable]:
     """The latency tables of a row of a source by the number of a setting."""
-    whole = problem.sources[source].table(row)
+    causes = any(requirement.name == "mac_share" for requirement in problem.requirements)
+    whole = problem.sources[source].table(row, causes=causes)
     tables: dict[tuple[int, ...], LatencyTable] = {}
 
     def table_of(setting: int) -> LatencyTable:

@@ -17,6 +17,7 @@ from ...formats import brief
 from ...serving.requirements import Requirement, check_stated
 from ...traffic.traffic import Traffic
 from ..workers import Workers, in_order, workers
+from .dominance import Unbeaten, faster_is_better
 from .exits import ExitSetting
 from .kept import KeptRaces
 from .problem import Fate, PlanProblem, right_share
@@ -139,7 +140,8 @@ def find_plans(
     over_p99 : bool
         The front is over the 99th percentile, too.
     first : bool
-        Stop at the first plan: the front has one at most.
+        Stop at the first plan: the front has one at most. Rows that are as slow or slower than another one in every
+        part are left out, for which there is no proof: batches may happen to form in a better order on them.
     kept : KeptRaces, optional
         Simulations of an earlier search, which are not made again; simulations of this search are added.
     scheduler : str, optional
@@ -160,7 +162,7 @@ def find_plans(
         If the traffic or a requirement does not fit the network or the hardware, or it states no energies.
     """
     field, counts = _prove(problem, cost)
-    walk = _Walk(problem, field, counts, cost, over_p99=over_p99, kept=kept)
+    walk = _Walk(problem, field, counts, cost, over_p99=over_p99, first=first, kept=kept)
     with workers(scheduler, threads) as at:
         for part in field.waves():
             if progress:
@@ -292,6 +294,7 @@ class _Walk:
         cost: Cost,
         *,
         over_p99: bool,
+        first: bool,
         kept: KeptRaces | None,
     ) -> None:
         self.problem, self.counts, self._field, self._cost = problem, counts, field, cost
@@ -300,6 +303,8 @@ class _Walk:
         self._over_p99, self._kept = over_p99, kept
         self._passed: list[float] = []  # p99 in the race of each plan on the front
         self._waiting: list[tuple[float, float, float, PlanNumbers]] = []  # a heap: cost, - accuracy, p99 in the race
+        # by source, where rows that are beaten are left out
+        self._unbeaten: dict[int, Unbeaten] | None = {} if first and faster_is_better(problem.requirements) else None
         self._policies = problem.by_fate()
         self._fates = list(self._policies)
         kinds = np.unique(np.stack([field.source, field.setting, field.fate]), axis=1).T.tolist()
@@ -323,6 +328,7 @@ class _Walk:
     def advance(self, part: slice, at: Workers) -> None:
         """Race a part of the field; take those plans that cost less than all that is left can."""
         field, below_s = self._field, functools.cache(self._below_s)
+        self._find_times(part, at)
         settings: dict[tuple[int, int], list[tuple[int, Fate, float]]] = {}
         costs: dict[PlanNumbers, float] = {}
         for cost, source, row, setting, fate, p99_s in zip(
@@ -330,7 +336,7 @@ class _Walk:
             field.setting[part].tolist(), field.fate[part].tolist(), field.p99_s[part].tolist(), strict=True,
         ):  # fmt: skip
             bound_s = below_s(self._most[source, setting, fate])
-            if p99_s < bound_s:
+            if p99_s < bound_s and (self._unbeaten is None or row in self._unbeaten[source]):
                 kind = self._fates[fate]
                 settings.setdefault((source, row), []).append((setting, kind, bound_s))
                 costs |= {PlanNumbers(source, row, setting, policy): cost for policy in self._policies[kind]}
@@ -345,6 +351,16 @@ class _Walk:
         rest = field.cost[part.stop] if part.stop < len(field.cost) else math.inf
         while self._waiting and self._waiting[0][0] < rest:
             self._take(*heapq.heappop(self._waiting))
+
+    def _find_times(self, part: slice, at: Workers) -> None:
+        """Find the times of the rows of a part of the field together, and which rows are beaten."""
+        for number in np.unique(self._field.source[part]).tolist():
+            rows = np.unique(self._field.row[part][self._field.source[part] == number])
+            times_s = self.problem.sources[number].found_times(rows, at.threads)
+            if self._unbeaten is not None:
+                rivals = self._unbeaten.setdefault(number, Unbeaten())
+                new = np.isin(rows, rivals.unknown(rows))
+                rivals.judge(rows[new], times_s[new])
 
     def _race(self, tasks: Sequence[RaceTask], at: Workers) -> Iterator[RaceResult]:
         """Results of tasks as they come: kept ones first, and then those that are simulated now."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ...dse.exits.stage_times import keep_exits
 from ...dse.npu.board_use import BoardUse
-from ...dse.npu.choices import Objective, Overlap
+from ...dse.npu.choices import Overlap
 from ...dse.npu.costs import board_use_of
 from ...dse.npu.design import DesignTable, tabulate_design
-from ...dse.npu.evaluation import MARGIN, Evaluator
+from ...dse.npu.evaluation import MARGIN, Evaluator, on_threads
 from ...dse.npu.fbcb import FbcbTable
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.objectives import dynamic_energy
@@ -28,9 +28,16 @@ from ...platforms import Board
 from ...tables.latency import LatencyTable, SubNetEntry
 from ...tables.partition import PartitionTable
 from .exits import ExitSetting
+from .layer_times import LayerTimes, TimesOfLayers, evaluator_of, stages_of
 
 BLOCK = 256
 """Designs whose least times are computed at once."""
+
+TOGETHER = 16
+"""Designs whose times a thread finds at once."""
+
+KEPT = 2**14
+"""Designs whose times are kept: some tens of MB."""
 
 
 class Source(ABC):
@@ -83,8 +90,13 @@ class Source(ABC):
         return work_s
 
     @abstractmethod
-    def table(self, row: int) -> LatencyTable:
-        """The latency table of a row, with all exits."""
+    def table(self, row: int, *, causes: bool = True) -> LatencyTable:
+        """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
+
+    def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+        """The times of some rows that their tables have, by part as ``parts_s``, found on all threads."""
+        del threads
+        return self.parts_s[rows]
 
 
 class BoardSource(Source):
@@ -105,6 +117,15 @@ class BoardSource(Source):
         order = np.lexsort((np.arange(len(dsps)), work_of(parts_s).sum(axis=(1, 2)), dsps))
         self.tiles = tiles_of(tiles[:, order])
         self.dsps, self.share, self.parts_s = dsps[order], dsps[order] / board.dsps, parts_s[order]
+        self._found: dict[int, TimesOfLayers] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what a worker finds itself where it needs it."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_times"} | {"_found": {}}
+
+    @cached_property
+    def _times(self) -> LayerTimes:
+        return LayerTimes(self.network, self.board, self.options)
 
     @cached_property
     def energy_j(self) -> NDArray[np.float64]:
@@ -112,9 +133,28 @@ class BoardSource(Source):
         assert self.tiles is not None
         return least_energies(self.network, self.board, self.options, np.array(self.tiles).T)
 
-    def table(self, row: int) -> LatencyTable:
-        """The latency table of a row, with all exits."""
+    def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+        """The times of some rows that their tables have, by part as ``parts_s``, found on all threads."""
         assert self.tiles is not None
+        if len(self._found) + len(rows) > KEPT:
+            self._found.clear()
+        new = [row for row in rows.tolist() if row not in self._found]
+        tiles = np.array([self.tiles[row] for row in new]).T
+
+        def find(start: int) -> None:
+            times = self._times.of(tiles[:, start : start + TOGETHER])
+            self._found.update(zip(new[start:], times.each(), strict=False))
+
+        for _ in on_threads(find, range(0, len(new), TOGETHER), threads):
+            pass
+        return np.stack([self._times.parts(self._found[row]) for row in rows.tolist()])
+
+    def table(self, row: int, *, causes: bool = True) -> LatencyTable:
+        """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
+        assert self.tiles is not None
+        if not causes:
+            times = self._found.get(row) or next(self._times.of(self.tiles[row].array).each())
+            return self.labelled(self._times.table(times))
         return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row])))
 
     def board_use(self, row: int) -> BoardUse | None:
@@ -164,9 +204,10 @@ class TableSource(Source):
             )
         return work_of(parts_of(self._table, "energy_j")[None])
 
-    def table(self, row: int) -> LatencyTable:
+    def table(self, row: int, *, causes: bool = True) -> LatencyTable:
         """The table; there is one row."""
         assert row == 0
+        del causes  # as it has them
         return self._table
 
 
@@ -234,14 +275,9 @@ def _by_part(
     """Stages (from 0) of the backbone and heads that a network has, and 1 for heads; and what counts them apart."""
     order = sorted({(layer.stage, layer.in_head) for layer in network.layers})
     number = {part: at for at, part in enumerate(order, 1)}
-    layers = [layer.model_copy(update={"stage": number[layer.stage, layer.in_head]}) for layer in network.layers]
-    parts = [Exit(name=f"{stage}", rate=0.0) for stage, _ in order]
-    apart = network.model_copy(update={"layers": sorted(layers, key=lambda layer: layer.stage), "exits": parts})
-    launches = [[1.0] * options.b_max] * len(order)
-    goal = {"objective": Objective.TRAFFIC, "launches": launches, "weights": [], "tile": None}
-    evaluator = Evaluator(apart, board, SearchOptions.model_validate(dict(options) | goal))
+    apart = stages_of(network, [number[layer.stage, layer.in_head] for layer in network.layers])
     stages, heads = np.array(order).T
-    return (stages - 1, heads), evaluator
+    return (stages - 1, heads), evaluator_of(apart, board, options)
 
 
 def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from builders import POCKET, TINY, Run, board_of, lines, table_of
 from fluidb.dse import SearchOptions, search
 from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.dse.exits.stage_times import stage_times
+from fluidb.dse.npu.choices import Overlap
 from fluidb.dse.npu.design import tabulate_design
 from fluidb.dse.npu.latency import tabulate_latency
 from fluidb.dse.npu.resources import Supply
@@ -40,6 +41,7 @@ from fluidb.serving.statistics import Interval, mean_interval
 from fluidb.studies.plan import ask
 from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import search as plan_search
+from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.problem import Fate, PlanProblem, PlanTraffic, fate_of, problem_of
@@ -49,7 +51,7 @@ from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
 from fluidb.studies.plan.search import STEP, Cost, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
-from fluidb.tables.latency import LatencyTable
+from fluidb.tables.latency import USES, LatencyTable
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.measures import CONFIDENCE, NEVER, Threshold
 from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
@@ -445,10 +447,9 @@ def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch
         assert dsps_of(problem_with(problem, pair))[0] == min(alone[0][:1] + alone[1][:1])
 
 
-@pytest.mark.parametrize("seed", [2, 5])
-def test_more_to_choose_from_is_never_worse(seed: int) -> None:
+def test_more_to_choose_from_is_never_worse() -> None:
     """Each plan with one exit, threshold, policy or board fewer has one as good with all of them."""
-    problem = random_problem(seed, drops=True)
+    problem = random_problem(5, drops=True)
     (source,) = problem.sources
     assert isinstance(source, BoardSource)
     slow = BoardSource(NETWORK, source.board.model_copy(update={"bandwidth_gb_s": 0.05}), source.options)
@@ -483,9 +484,13 @@ def problem_with(problem: PlanProblem, sources: list[BoardSource]) -> PlanProble
 @pytest.mark.parametrize("seed", range(2))
 def test_the_highest_rate_is_kept_and_a_little_more_is_not(seed: int) -> None:
     """With policies that leave requests without an answer in one of the problems."""
-    problem = random_problem(seed, drops=seed == 1)
-    found = find_highest_rate(problem)
+    problem, told = random_problem(seed, drops=seed == 1), list[tuple[int, int]]()
+    found = find_highest_rate(problem, progress=lambda done, of: told.append((done, of)))
     assert found is not None
+    assert [done for done, _ in told] == list(range(len(told)))
+    assert told[-1][1] == len(told)  # the search at this rate is left
+    bisected = [of for _, of in told if of == told[-1][1]]
+    assert len(bisected) >= len(told) - 2  # how many are left is known from where a rate holds
     assert find_plans(problem.at_rate(found)).front
     assert not find_plans(problem.at_rate(RATIO * found)).front
 
@@ -1058,6 +1063,55 @@ def test_a_table_knows_the_parts_of_its_time(tiny_design: Path) -> None:
         until = (source.parts_s[0, :, 0] + counts[:, None] * source.parts_s[0, :, 1]).cumsum(axis=0)
         places = [place - 1 for place in (*setting.kept, 3)]
         assert kept[0, 1:, 1:] == pytest.approx(until[places])
+
+
+@pytest.mark.parametrize("overlap", list(Overlap))
+def test_times_of_many_designs_are_those_of_their_tables(overlap: Overlap) -> None:
+    """To the bit, with energies, and by part; a table is the same whether others were found with it."""
+    source = random_problem(5).sources[0]
+    assert isinstance(source, BoardSource)
+    source = BoardSource(NETWORK, source.board, source.options.model_copy(update={"overlap": overlap}))
+    rows = np.arange(0, len(source.dsps), 5)
+    alone = [source.table(row, causes=False) for row in rows[:2].tolist()]
+    parts_s = source.found_times(rows, 2)
+    assert alone == [source.table(row, causes=False) for row in rows[:2].tolist()]
+    for row, here_s in zip(rows.tolist(), parts_s, strict=True):
+        quick, whole = source.table(row, causes=False), source.table(row)
+        layers = [layer.model_copy(update=dict.fromkeys(["macs", *USES])) for layer in whole.layers]
+        assert quick.layers == layers
+        wanted = whole.model_copy(update={"layers": layers, "peak_macs_per_s": None, "inputs": {}, "npus": None})
+        assert dict(quick) == dict(wanted)
+        assert here_s.sum(axis=(0, 1)) == pytest.approx(whole.array()[0, -1, 1:])
+        assert (source.parts_s[row] <= here_s).all()
+
+
+def test_rows_that_others_beat_are_those_of_brute_force() -> None:
+    """In whatever parts they are judged; of equal rows one stays."""
+    times_s = np.random.default_rng(1).integers(1, 5, (60, 3, 1)).astype(float)
+    unbeaten, order = Unbeaten(), np.random.default_rng(2).permutation(60)
+    unbeaten.judge(order, times_s[order])
+    stays = [row for row in range(60) if row in unbeaten]
+    assert 1 < len(stays) < 30
+    for row in range(60):
+        others = [(times_s[other] <= times_s[row]).all() for other in stays if other != row]
+        assert any(others) == (row not in stays)
+    parts = Unbeaten()
+    for part in np.split(order, 6):
+        parts.judge(part, times_s[part])
+    assert parts.unknown(np.arange(62)).tolist() == [60, 61]
+    assert {row for row in stays if row in parts} | {0} == {*stays, 0}
+
+
+def test_a_search_leaves_out_beaten_rows_only_where_faster_is_better() -> None:
+    for text, wanted in {
+        "p99 <= 1s": True,
+        "accuracy >= 50 %": True,
+        "p99 >= 1s": False,
+        "busy_share <= 50 %": False,
+        "mac_share >= 50 %": False,
+        "energy <= 1J": False,
+    }.items():
+        assert faster_is_better([parse_requirement("violation_rate <= 1 %"), parse_requirement(text)]) == wanted
 
 
 def test_of_many_exits_pames_rule_chooses(fluidb: Run, tmp_path: Path) -> None:
