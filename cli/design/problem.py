@@ -93,12 +93,15 @@ def board_of(board: Board) -> str:
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s{words}"
 
 
-_UNJUDGED = {
+RESOURCES = {
+    "dsps": "DSPs",
+    "on_chip_mbit": "on-chip memory",
     "block_rams": "block RAMs",
     "ultra_rams": "UltraRAMs",
     "luts": "LUTs",
     "flip_flops": "flip-flops",
     "port_words": "the port's width",
+    "bandwidth_gb_s": "bandwidth",
 }
 """Keys of a board's file as they are printed."""
 
@@ -107,7 +110,7 @@ def not_judged(unjudged: dict[str, str]) -> str | None:
     """What of a board no design is held against, and why; none if there is nothing."""
     by_reason: dict[str, list[str]] = {}
     for key, why in unjudged.items():
-        by_reason.setdefault(why, []).append(_UNJUDGED[key])
+        by_reason.setdefault(why, []).append(RESOURCES[key])
     return "; ".join(f"{', '.join(names)} ({why})" for why, names in by_reason.items()) or None
 
 
@@ -132,6 +135,7 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
         "word_bits": design.platform.word_bits,
         "options": design.options,
         **best.model_dump(),
+        "inferences_per_s": design.inferences_per_s,
         "objective_unit": OBJECTIVES[design.options.objective].unit,
         **shares,
         "flip_flop_share": board_use and board_use.flip_flop_share,

@@ -149,6 +149,11 @@ class DesignTable(Table):
         return float(paper_luts(board, self.tile) / board.luts)
 
     @property
+    def inferences_per_s(self) -> list[float]:
+        """Inferences a second for b = 1..b_max, all of which run to the end."""
+        return [gop_s * 1e9 / (2 * self.network.macs) for gop_s in self.gop_s]
+
+    @property
     def peak_macs_per_s(self) -> float:
         """MACs a second with every unit busy."""
         return self.tile.macs * self.platform.clock_hz

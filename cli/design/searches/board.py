@@ -12,6 +12,7 @@ from ...options import Cluster, FolderOptions, KindOptions, Threads, option
 from ...render import facts, percent, progress, show, table
 from ..problem import SEARCH, BestBy, Persistent, Search, board_of, design_record, not_judged
 from . import many
+from .limited import limits_record, limits_text, more_record, more_text, parse_more
 
 if TYPE_CHECKING:
     from ....dse.npu.board_use import BoardUse
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ....dse.npu.fbcb import FbcbTable
     from ....dse.npu.persistent import Sizes
     from ....models import Network
+    from ....studies.designs import DesignRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,7 @@ class BoardSearch(Search, KindOptions):
     together: Annotated[bool, option("One NPU for all networks: the best for the mean of their requests.")] = False
     shares: Annotated[str | None, option("Parts of the requests of each network; with --together.", "S1,S2,...")] = None
     top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5
+    more: Annotated[str | None, option("Search with this much more of each resource, too, e.g. 10%.", "SHARE")] = None
     scheduler: Cluster = None
     threads: Threads = None
 
@@ -48,13 +51,8 @@ class BoardSearch(Search, KindOptions):
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Search the best design of every network on every board, write and print it."""
-        from ....dse.npu.design import check_output, write_design
-        from ....dse.npu.persistent import search_persistent
-        from ....dse.npu.search import search
-        from ....dse.npu.together import tabulate_each
         from ....formats import InputError, parse_numbers
 
-        output, force, as_json = written.output, written.force, written.as_json
         given = parse_numbers(self.tile, "tile", int, "100,2,4")
         if self.tile is not None and len(given) not in (3, 4, 5):
             raise InputError(
@@ -66,6 +64,9 @@ class BoardSearch(Search, KindOptions):
         if sized and (given or len(networks) * len(platforms) > 1):
             raise InputError("persistent: expected one network, one board and no tile to search sizes; give a size")
         asked = many.requests(partial(self.read, tile=given or None), networks, platforms, shares)
+        more = parse_more(self.more)
+        if more is not None and (given or len(networks) * len(platforms) > 1):
+            raise InputError("more: expected one network, one board and no tile, as it searches again; leave it out")
         if len(networks) * len(platforms) > 1:
             many.run(asked, written, top=self.top, scheduler=self.scheduler, threads=self.threads)
             return
@@ -73,9 +74,20 @@ class BoardSearch(Search, KindOptions):
             raise InputError(
                 "scheduler: expected several networks or boards, found one of each: its search is one task"
             )
-        if output is not None:
-            check_output(output, force=force)
         (request,) = asked
+        self._run_one(request, more, written)
+
+    def _run_one(self, request: DesignRequest, more: float | None, written: FolderOptions) -> None:
+        """Search one NPU, write and print it."""
+        from ....dse.npu.design import check_output, write_design
+        from ....dse.npu.limited import gains, limited_by
+        from ....dse.npu.persistent import search_persistent
+        from ....dse.npu.search import search
+        from ....dse.npu.together import tabulate_each
+
+        output, sized = written.output, self.persistent == SEARCH
+        if output is not None:
+            check_output(output, force=written.force)
         sizes: Sizes = []
         with progress("sizes" if sized else "designs") as report:
             if sized:
@@ -86,14 +98,19 @@ class BoardSearch(Search, KindOptions):
                 searched = search(*request, top=self.top, threads=self.threads, progress=report)
         ((design, fbcb),) = tabulate_each(*request, searched)
         if output is not None:
-            write_design(output, design, fbcb, replace=force)
-        record, following = design_record(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
+            write_design(output, design, fbcb, replace=written.force)
+        limits = limited_by(*request, searched.best)
+        record = design_record(design, fbcb) | limits_record(limits) | {"output": output}
+        text = [*_text(design, fbcb, limits_text(limits, searched.best.objective)), *_sizes(sizes)]
         if sized:
             record["persistent"] = [
                 {"persistent_mbit": size.persistent_mbit, **result.best.model_dump()} for size, result in sizes
             ]
-        text = [*_text(design, fbcb), *_sizes(sizes)]
-        show(as_json, "fluidb.dse-output/2", record, text, output, following)
+        if more is not None:
+            with progress("searches") as report:
+                found = gains(*request, searched.best, more, report)
+            record["more"], text = more_record(found, more), [*text, *more_text(found, more, design.options)]
+        show(written.as_json, "fluidb.dse-output/2", record, text, output, f"; next: fluidb latency {output}")
 
     def _shares(self, networks: int) -> list[float] | None:
         """Parts of the requests of networks that share an NPU; ``None`` if each has one of its own."""
@@ -122,7 +139,7 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
         yield table(["Mb for weights that stay", "design", "objective", "to none"], rows)
 
 
-def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
+def _text(design: DesignTable, fbcb: FbcbTable, limits: str) -> Iterator[str]:
     from ....dse import OBJECTIVES, Objective
     from ....dse.npu.costs import board_use_of
 
@@ -137,6 +154,8 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "design": f"{design.tile.names} = {design.tile}, {design.origin}",
         "evaluated": None if design.options.tile else rest,
         "objective": design.objective_text,
+        "inferences": inferences(design),
+        "limits": limits,
         "peak": f"{peak:,.1f} GOP/s",
         "clock": f"{board.clock_mhz:g} MHz; {board.sources.get('clock_mhz', 'its file names no source')}",
         "port": _port(design),
@@ -161,6 +180,13 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
             row.append(OBJECTIVES[Objective.ENERGY].text(energy_j))
     yield table(headers, rows)
     yield from ranking(design)
+
+
+def inferences(design: DesignTable) -> str:
+    """Inferences a second, one by one and in the largest batches."""
+    rates = design.inferences_per_s
+    sizes = {1: rates[0], design.options.b_max: rates[-1]}
+    return ", ".join(f"{rate:,.4g} /s at b = {b}" for b, rate in sizes.items())
 
 
 def _port(design: DesignTable) -> str | None:

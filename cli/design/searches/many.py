@@ -12,6 +12,7 @@ import typer
 from ...interrupt import resumable
 from ...render import facts, fail, note, percent, progress, show, table
 from ..problem import design_record, not_judged
+from .limited import limits_record
 
 if TYPE_CHECKING:
     from ....dse.npu.stated import Problem
@@ -111,6 +112,7 @@ def _name(request: DesignRequest) -> str:
 
 
 def _records(request: DesignRequest, outcome: Outcome, output: Path | None) -> Iterator[dict[str, object]]:
+    from ....dse.npu.limited import limited_by
     from ....formats import InputError
     from ....studies.designs import names_of
 
@@ -119,7 +121,8 @@ def _records(request: DesignRequest, outcome: Outcome, output: Path | None) -> I
         return
     for name, found in zip(names_of(request), outcome, strict=True):
         folder = None if output is None else output / name
-        yield design_record(found.design, found.fbcb) | {"output": folder, "reused": found.reused}
+        limits = limits_record(limited_by(*request, found.design.ranking[0]))
+        yield design_record(found.design, found.fbcb) | limits | {"output": folder, "reused": found.reused}
 
 
 def _text(pairs: Sequence[Pair]) -> Iterator[str]:
