@@ -56,6 +56,17 @@ class LayerTimes:
         self._network, self._board, self._options = network, board, options
         self._evaluator = evaluator_of(stages_of(network, range(1, len(network.layers) + 1)), board, options)
         self._groups = list(layer_groups(network.layers))
+        firsts = [network.layers[group[0]] for group in self._groups]
+        self._parts = np.array([(first.stage - 1, first.in_head) for first in firsts]).T
+        self._layers = [
+            LayerUse(
+                name=first.name,
+                stage=first.stage,
+                role="head" if first.in_head else "backbone",
+                time_s=[1.0] * options.b_max,
+            )
+            for first in firsts
+        ]
 
     def of(self, tiles: Tiles) -> TimesOfLayers:
         """Times and energies of D designs."""
@@ -74,28 +85,18 @@ class LayerTimes:
     def parts(self, times: TimesOfLayers) -> NDArray[np.float64]:
         """Times of a design by stage, for its backbone and its head. Shapes: returns (E, 2, b_max)."""
         parts_s = np.zeros((len(self._network.exits), 2, self._options.b_max))
-        firsts = [self._network.layers[group[0]] for group in self._groups]
-        np.add.at(parts_s, tuple(np.array([(first.stage - 1, first.in_head) for first in firsts]).T), times.time_s)
+        np.add.at(parts_s, tuple(self._parts), times.time_s)
         return parts_s
 
     def table(self, times: TimesOfLayers) -> LatencyTable:
         """The latency table of a design."""
         time_s = times.time_s.tolist()
         energy_j = None if times.energy_j is None else times.energy_j.tolist()
-        layers = []
-        for number, group in enumerate(self._groups):
-            first = self._network.layers[group[0]]
-            if not time_s[number][0]:
-                continue  # the pool of a head, if the traffic of pools does not count
-            layers.append(
-                LayerUse.model_construct(
-                    name=first.name,
-                    stage=first.stage,
-                    role="head" if first.in_head else "backbone",
-                    time_s=time_s[number],
-                    energy_j=energy_j and energy_j[number],
-                )
-            )
+        layers = [
+            layer.model_copy(update={"time_s": time_s[number], "energy_j": energy_j and energy_j[number]})
+            for number, layer in enumerate(self._layers)
+            if time_s[number][0]  # not the pool of a head, if the traffic of pools does not count
+        ]
         return LatencyTable.model_construct(
             network=self._network.name,
             platform=self._board.name,
