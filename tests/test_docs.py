@@ -227,7 +227,7 @@ def test_a_network_and_a_board_are_described_as_the_page_says(tmp_path, number, 
     (tmp_path / file).write_text(blocks("docs/your-own.md", "toml")[number])
     printed = run_shell(blocks("docs/your-own.md", "sh")[number], tmp_path)
     assert f"{file}: no faults; " in printed
-    assert re.search(r"^design +<T_R,T_P,T_C> = <", printed, flags=re.MULTILINE)
+    assert re.search(r"^design +<T_R,T_P,T_C(,V,W)?> = <", printed, flags=re.MULTILINE)
 
 
 def test_exits_are_chosen_and_served_as_the_page_says(tmp_path):

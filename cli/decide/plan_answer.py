@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..design.problem import not_judged
 from ..options import objective_record
 from ..render import facts, folded_table, percent, quantity, table
 
@@ -104,11 +105,12 @@ def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, st
     if source.tiles:
         taken = f"{source.dsps[numbers.row]:,} DSPs, {percent(float(source.share[numbers.row]), 1)} of the board's"
         design = f"{source.tiles[numbers.row].names} = {source.tiles[numbers.row]}: {taken}"
+    left = not_judged(source.unjudged)
     failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
     first = problem.requirements[failed[0]] if failed else None
     return {
         "rate": _rate(problem),
-        "hardware": source.name,
+        "hardware": f"{source.name}{f'; not judged: {left}' if left else ''}",
         "design": design,
         "its logic": _logic(source, numbers.row),
         "exits": setting.text(problem.network.exits),
@@ -123,12 +125,13 @@ def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, st
 def _logic(source: Source, row: int) -> str | None:
     """Look-up tables and flip-flops of a design, where they are counted."""
     taken = source.board_use(row)
-    if taken is None or not taken.luts:
+    if taken is None:
         return None
-    return (
-        f"{taken.total_luts:,} LUTs, {percent(taken.lut_share, 1)}; "
-        f"{taken.total_flip_flops:,} flip-flops, {percent(taken.flip_flop_share, 1)}"
-    )
+    counted = {
+        f"{taken.total_luts:,} LUTs": taken.lut_share,
+        f"{taken.total_flip_flops:,} flip-flops": taken.flip_flop_share,
+    }
+    return "; ".join(f"{text}, {percent(share, 1)}" for text, share in counted.items() if share is not None) or None
 
 
 def _bound(search: Plans, plan: Plan) -> str | None:

@@ -43,7 +43,7 @@ def bound_designs(tiles, work, plan, paces, least):
     Shapes: ``tiles`` (4, codes, D); ``least`` (figures, S, B_max, D): cycles, or cycles, words and accesses.
     """
     figures, stages, batches, count = least.shape
-    inner, each, weights = np.empty(count), np.empty(count), np.empty(count)
+    inner, each, weights, across, over = np.empty((5, count))
     best = np.empty((figures, batches, count))
     for figure in range(figures):
         for s in range(stages):
@@ -62,22 +62,22 @@ def bound_designs(tiles, work, plan, paces, least):
                 inner[j] = R * (P / T_P[j] if plan.literal else tiles_along(P, T_P[j]))
                 each[j] = sample_words(R, P, C, T_C[j])
                 weights[j] = work.fetched[u] * weight_words(R, P, C, T_R[j], 1)
+                across[j], over[j] = tiles_along(C, T_C[j]), R * C / (T_R[j] * T_C[j])
             for i in range(batches):
                 # no layout computes less, and each reads the weights in every pass
                 b, B_R, B_P, passes = layout_at(plan, plan.fewest_rows[work.kinds[u], i])
                 runs, columns = passes * B_R, B_P * C
                 if plan.literal:
                     runs, columns = runs * B_P, C
-                cycles = best[0, i]
+                cycles, per_pass, passes_of_rows = best[0, i], b / passes, passes / R
                 for j in range(count):
-                    # tiles of columns times blocks of rows: no layout has fewer
-                    across = max(tiles_along(C, T_C[j]), b / passes * R * C / (T_R[j] * T_C[j]))
-                    turns = passes * inner[j] / R * across
+                    # tiles along P times those of columns times blocks of rows: no layout has fewer
+                    turns = passes_of_rows * inner[j] * max(across[j], per_pass * over[j])
                     compute = runs * inner[j] * tiles_along(columns, T_C[j]) / V[j]
                     load = b * (each[j] - R * C) * per_input[j] + passes * weights[j] * paces.word[j]
                     moved = load + b * (R * C) * per_output[j] + paces.asking * turns
                     # a tile is loaded when the last but one is computed, so every other tile waits for its own load
-                    alternating = (load + (paces.asking + paces.waiting) * turns + compute) / 2
+                    alternating = (load + (paces.asking + paces.waiting) * turns + compute) * 0.5
                     cycles[j] = smaller(max(compute, moved, alternating), cycles[j])
                 if figures > 1:
                     words, accesses = best[1, i], best[2, i]

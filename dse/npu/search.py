@@ -158,7 +158,7 @@ def search(
         progress(total, total)
     order = rank(tiles, goal.losses(values))[:top]
     best = zip(tiles_of(tiles[:, order]), values[order].tolist(), strict=True)
-    ruled_out = total - np.unique(tiles[1:], axis=1).shape[1]
+    ruled_out = total - len(set(map(tuple, tiles[1:].T.tolist())))
     return SearchResult([RankedDesign.of(tile, value) for tile, value in best], values.size, ruled_out)
 
 

@@ -73,6 +73,11 @@ class Source(ABC):
     def energy_j(self) -> NDArray[np.float64]:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
 
+    @property
+    def unjudged(self) -> dict[str, str]:
+        """Keys of the board's file that no design is held against, each with the reason."""
+        return {}
+
     def board_use(self, row: int) -> BoardUse | None:
         """What a row takes of a board, where that is counted."""
         del row  # of no board
@@ -156,6 +161,11 @@ class BoardSource(Source):
             times = self._found.get(row) or next(self._times.of(self.tiles[row].array).each())
             return self.labelled(self._times.table(times))
         return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row])))
+
+    @property
+    def unjudged(self) -> dict[str, str]:
+        """Keys of the board's file that no design is held against, each with the reason."""
+        return self.options.unjudged(self.board)
 
     def board_use(self, row: int) -> BoardUse | None:
         """What a row takes of the board, where that is counted."""

@@ -49,7 +49,7 @@ def test_a_bet_on_a_mean_loses_while_the_mean_is_not_above_0() -> None:
 def test_false_alarms_are_as_rare_as_they_are_said_to_be() -> None:
     """Six bets that look after every batch: the first alarm comes after 1/a batches on average, or later."""
     random, wait = np.random.default_rng(1), []
-    for _ in range(60):
+    for _ in range(30):
         evidence = Evidence(6, 1 / 300)
         while not evidence.found(1).size:
             hits, slow = random.binomial(16, 0.5, 100), random.random(100) < 0.02
@@ -83,7 +83,7 @@ def test_a_bet_on_a_rate_is_fair_while_the_rate_is_what_it_was(factor: float) ->
 def test_an_unchanged_rate_is_no_evidence(together: int, known: int, per_batch: int) -> None:
     """The first alarm comes after 1/a batches on average, or later, though the rate is known from few batches only."""
     random, wait = np.random.default_rng(1), []
-    for _ in range(60):
+    for _ in range(30):
         groups = random.gamma(per_batch / together, together, 8 * 300 + known)
         arrived = np.full(len(groups), per_batch)
         rate = rate_of(arrived[:known], groups[:known])

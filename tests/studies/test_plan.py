@@ -836,19 +836,20 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
         over_p99 = true
         count = 200
         seeds = 2
-        space = {{ b_max = 2, batching = "row", max_dsp = "40%" }}
+        space = {{ b_max = 2, batching = "row", max_dsp = "25%" }}
     """
     (tmp_path / "asked" / "q.toml").write_text(text)
     options: list[Any] = ["plan", TINY, BOARD, *LIMITS, "--rate", "1000,2000", "--slo", "2ms", "--samples", "s.npz"]
     options += ["--thresholds", "0.5,0.9", "--policy", "serial", "--policy", "adaptb:timeout=S|M"]
     options += ["--over-p99", "--count", 200, "--seeds", 2]
-    options += ["--b-max", 2, "--batching", "row", "--max-dsp", "40%"]
+    options += ["--b-max", 2, "--batching", "row", "--max-dsp", "25%"]
     by_file, by_options = (
         json.loads(asking(*arguments, "--json", "-o", name, "--plot", f"{name}.svg").stdout)
         for name, arguments in (("f", ["plan", "asked/q.toml"]), ("o", options))
     )
     assert by_file["policies"] == ["serial", "adaptb:timeout=S", "adaptb:timeout=M"]
     assert len(by_file["searches"]) == 2
+    assert by_file["front"]
     for found in (by_file, by_options):
         del found["samples"], found["output"]
     assert by_file == by_options

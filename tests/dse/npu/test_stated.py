@@ -94,3 +94,13 @@ def test_what_a_board_states_and_a_search_does_not_count_is_named():
         "port_words": "16 words a beat carry less than 4.267 GB/s",
     }
     assert SearchOptions(overlap=Overlap.IDEAL).supply(NETWORK, ZC706).unjudged == {}
+
+
+def test_plan_says_what_is_not_judged_and_prints_what_is(fluidb, tmp_path):
+    write_file(tmp_path / "board.toml", platform_text(board_with("luts", "port_words")), replace=True)
+    asked = "--slo", "1s", "--rate", 1, "--max-dsp", "1DSPs", "--policy", "serial", "--count", 100
+    text = fluidb("plan", TINY, "board.toml", *asked, "--require", "violation_rate <= 50 %").stdout
+    assert re.search(
+        r"^hardware +zc706; not judged: block RAMs, flip-flops \(its file states none\)$", text, re.MULTILINE
+    )
+    assert re.search(r"^its logic +[\d,]+ LUTs, [\d.]+ %$", text, re.MULTILINE)
