@@ -38,7 +38,7 @@ def limits_text(limits: LimitedBy, objective: float) -> str:
         parts.append(f"{RESOURCES[key]} refuse{'s' * (key == MEMORY)} {refused}")
     if gain := round(100 * (limits.with_bandwidth / objective - 1), 1):
         parts.append(f"{percent(MORE_BANDWIDTH, 0)} more {RESOURCES[BANDWIDTH]} gives {gain:+.1f} %")
-    return "; ".join(parts) or "nothing of the board"
+    return "; ".join(parts) or "nothing of the board: larger sizes fit"
 
 
 def limits_record(limits: LimitedBy) -> dict[str, Any]:
