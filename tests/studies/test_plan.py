@@ -41,6 +41,7 @@ from fluidb.serving.statistics import Interval, mean_interval
 from fluidb.studies.plan import ask
 from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import search as plan_search
+from fluidb.studies.plan import sources as plan_sources
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.kept import kept_races
@@ -466,6 +467,22 @@ def test_more_to_choose_from_is_never_worse() -> None:
     assert len(found) >= len(fewer) / 2
     for plan in found:
         assert any(other.cost <= plan.cost and other.accuracy >= plan.accuracy for other in front)
+
+
+def test_fewer_rows_make_no_plan_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside each design the same with two rows less, and with three quarters and half of them."""
+    problem = random_problem(1)
+    (source,) = problem.sources
+    assert isinstance(source, BoardSource)
+    largest = designs(source.options.supply(NETWORK, source.board))
+    fewer = [np.maximum(2, rows) for rows in (largest[0] - 2, 2 * (3 * largest[0] // 8), 2 * (largest[0] // 4))]
+    every = np.unique(np.concatenate([largest, *([rows, *largest[1:]] for rows in fewer)], axis=1), axis=1)
+    assert every.shape[1] > 3 * largest.shape[1]
+    monkeypatch.setattr(plan_sources, "designs", lambda _supply: every)
+    all_rows = BoardSource(NETWORK, source.board, source.options)
+    fronts = [find_plans(replace(problem, sources=[one], _drawn={})).front for one in (source, all_rows)]
+    few, many = ([(plan.cost, plan.accuracy) for plan in front] for front in fronts)
+    assert few == many != []
 
 
 def dsps_of(problem: PlanProblem) -> list[int]:
