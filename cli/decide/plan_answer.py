@@ -186,9 +186,9 @@ def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
     numbers = plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     design = f" {source.tiles[numbers.row]}" if source.tiles else ""
-    cost = _amount(source, numbers.row)
-    if source.counted == _counted(problem):
-        cost = cost.split(" ")[0]
+    taken = int(source.dsps[numbers.row])
+    alike = source.counted == _counted(problem) and taken
+    cost = f"{taken:,}" if alike else _amount(source, numbers.row)
     return cost, source.name + design, setting.text(problem.network.exits), problem.policies[numbers.policy].spec
 
 

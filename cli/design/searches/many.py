@@ -119,9 +119,9 @@ def _records(request: DesignRequest, outcome: Outcome, output: Path | None) -> I
     if isinstance(outcome, InputError):
         yield {"network": request[0].name, "platform": request[1].name, "faults": outcome.faults}
         return
+    limits = limits_record(limited_by(*request, outcome[0].design.ranking[0]))  # all networks have one design
     for name, found in zip(names_of(request), outcome, strict=True):
         folder = None if output is None else output / name
-        limits = limits_record(limited_by(*request, found.design.ranking[0]))
         yield design_record(found.design, found.fbcb) | limits | {"output": folder, "reused": found.reused}
 
 
