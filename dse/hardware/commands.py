@@ -41,7 +41,7 @@ class Strobe(IntFlag):
     START = 8
 
 
-class Fault(IntEnum):
+class NpuFault(IntEnum):
     """What the NPU says about its first fault since reset; docs/hardware.md says what follows."""
 
     NONE = 0

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from builders import ROOT
 from fluidb.dse import engine
-from fluidb.dse.hardware.commands import Fault
 from fluidb.dse.hardware.templates import ENGINE, RTL, filled
 
 PACKAGE, BENCH = "engine_pkg.sv", "memory.hpp"
@@ -50,7 +49,7 @@ def test_every_number_of_the_engine_is_one_of_these() -> None:
 def test_the_page_has_the_code_of_every_fault() -> None:
     page = (ROOT / "docs" / "hardware.md").read_text(encoding="utf-8")
     found = re.findall(r"^\| (\d+) `([A-Z]+)` \|", page, re.MULTILINE)
-    assert found == [(str(fault.value), fault.name) for fault in Fault if fault]
+    assert found == [(str(fault.value), fault.name) for fault in NpuFault if fault]
 
 
 def modules() -> list[Path]:

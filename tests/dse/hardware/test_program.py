@@ -25,7 +25,7 @@ from fluidb.dse import (
     write_latency,
 )
 from fluidb.dse.engine import RESET_CYCLES
-from fluidb.dse.hardware.commands import Command, Fault, Script, Strobe, cycles_between, preemption
+from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycles_between, preemption
 from fluidb.dse.hardware.memory import memory_of
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
@@ -210,7 +210,7 @@ def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Pa
             [command[0], "changed.bin", "other.bin"], cwd=rtl, capture_output=True, text=True, check=False
         )
         assert done.returncode == 1
-        assert f"found {Fault.STALE}" in done.stdout
+        assert f"found {NpuFault.STALE}" in done.stdout
         assert "layer 0," not in done.stdout
 
 
@@ -220,7 +220,7 @@ def samples(digits: Quantised) -> integer.Integers:
         return integer.encode(digits.network, held["input"][:2])
 
 
-def refused(script: Script, fault: Fault, strobes: int, b_exit: int, b_incr: int, slot: int) -> None:
+def refused(script: Script, fault: NpuFault, strobes: int, b_exit: int, b_incr: int, slot: int) -> None:
     """Strobes after which no layer runs; then a reset."""
     script.add(Command.FAULT, fault)
     script.add(Command.GIVE, strobes, b_exit, b_incr, slot)
@@ -233,8 +233,8 @@ def test_a_start_without_samples_or_without_places_is_refused(
 ) -> None:
     """Neither hangs the NPU nor writes beyond the maps, and after a reset it runs."""
     script, started = script_of(digits, samples), Strobe.UPDATE | Strobe.RESTART | Strobe.START
-    refused(script, Fault.EMPTY, started, 0, 0, 0)
-    refused(script, Fault.PLACES, started, 0, 2, BUILT.b_max - 1)
+    refused(script, NpuFault.EMPTY, started, 0, 0, 0)
+    refused(script, NpuFault.PLACES, started, 0, 2, BUILT.b_max - 1)
     script.hand_over(0, np.arange(2), BUILT.b_max - 2)
     script.stage(1, np.arange(2), BUILT.b_max - 2, started & ~Strobe.START, 0, 2)  # the last places
     assert len(ran(*npu, script)) == 4
@@ -246,7 +246,7 @@ def test_strobes_while_a_layer_runs_are_not_obeyed(
 ) -> None:
     """Maps and cycles are the same as without them, and the NPU says so."""
     script = script_of(digits, samples)
-    script.add(Command.FAULT, Fault.BUSY)
+    script.add(Command.FAULT, NpuFault.BUSY)
     script.add(Command.LATER, 100, Command.GIVE, strobe, 0, 1, 3)
     assert len(ran(*npu, first_stage(script, 2))) == 4
 
@@ -269,7 +269,7 @@ def test_a_long_reset_forgets_them(digits: Quantised, npu: tuple[Path, list[str]
     script.parts[0][2] = late
     script.add(Command.GIVE, Strobe.UPDATE | Strobe.RESTART | Strobe.START, 0, 2, 0)
     script.add(Command.RESET, 9, RESET_CYCLES)
-    script.add(Command.FAULT, Fault.UNASKED)
+    script.add(Command.FAULT, NpuFault.UNASKED)
     for _ in range(late - RESET_CYCLES):
         script.add(Command.GIVE, 0, 0, 0, 0)
     script.add(Command.RUN, 0, False)
