@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from builders import ROOT
 from fluidb.dse import engine
+from fluidb.dse.hardware.commands import NpuFault
 from fluidb.dse.hardware.templates import ENGINE, RTL, filled
 
 PACKAGE, BENCH = "engine_pkg.sv", "memory.hpp"
