@@ -13,7 +13,8 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.device.alternatives import Alternative
-    from ...dse.device.calibration import Calibration, RowFit
+    from ...dse.device.calibration import Calibration
+    from ...dse.device.errors import RowFit
 
 FAST = 0.8
 """A measured time below this share of what products or transfers alone take is a mistake, and no noise."""
@@ -26,9 +27,13 @@ def command(
     platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", "PLATFORM", **named(ENGINE))],
     measurements: Annotated[Path, argument("Measured times (`fluidb docs your-own`).", "FILE.csv")],
     hold_out: Annotated[
-        str | None, option("Networks that are predicted, not fitted; the error that is kept is theirs.", "NAME,NAME")
+        str | None,
+        option("Networks that are predicted, not fitted, and give the error; without any, each in turn.", "NAME,NAME"),
     ] = None,
     keep: Annotated[str | None, option("Constants that stay as they are.", "KEY,KEY")] = None,
+    confidence: Annotated[
+        float, option("How likely a further network lies within the error.", min=0.5, max=0.999)
+    ] = 0.9,
     output: Annotated[Path | None, written("Write the engine with its constants.", "OUT.toml")] = None,
     *,
     picture: PictureOptions,
@@ -38,10 +43,11 @@ def command(
 
     The constants are the effective bandwidth, the share of the shorter of computing and moving
     that does not overlap, and the fixed times of a layer and of an inference. Networks that are
-    held out say how far the predictions are off.
+    not fitted say within which multiples of its predicted time a further network lies.
     """
     from ...dse.device.alternatives import nearer
-    from ...dse.device.calibration import calibrate, read_measurements
+    from ...dse.device.calibration import calibrate
+    from ...dse.device.measurements import read_measurements
     from ...formats import check_free, together, write_file
     from ...platforms import load_platform
     from ...platforms.engine import Engine
@@ -54,7 +60,7 @@ def command(
     engine = load_platform(platform, kind=Engine)
     rows = read_measurements(measurements, engine)
     held, kept = names(hold_out) or [], names(keep) or []
-    calibration = calibrate(engine, rows, held, kept, table=measurements.name)
+    calibration = calibrate(engine, rows, held, kept, table=measurements.name, confidence=confidence)
     other = nearer(calibration, rows, held, kept)
     with together():
         if output is not None:
@@ -65,6 +71,7 @@ def command(
         "output": output,
         "platform": calibration.engine.model_dump(mode="json", exclude={"schema_"}),
         "errors": spread,
+        "error": calibration.error and calibration.error._asdict(),
         "alike": calibration.alike,
         "nearer": other and {"changes": other.changes, "errors": _spread(other.calibration)},
         "rows": [{**row._asdict(), "error": row.error} for row in calibration.rows],
@@ -75,7 +82,7 @@ def command(
 
 def _spread(calibration: Calibration) -> list[dict[str, Any]]:
     """Errors of the rows fitted and held out, of all and by cause."""
-    from ...dse.device.calibration import Bound
+    from ...dse.device.errors import Bound
 
     return [
         {"rows": word, "bound": bound, **_figures(calibration, held_out=held_out, bound=bound)}
@@ -93,7 +100,7 @@ def _figures(calibration: Calibration, **which: Any) -> dict[str, float]:
 
 
 def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alternative | None) -> Iterator[str]:
-    from ...dse.device.calibration import by_network
+    from ...dse.device.errors import by_network
 
     engine = calibration.engine
     yield facts(
@@ -103,6 +110,7 @@ def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alterna
             "not hidden": percent(engine.not_hidden, 1),
             "a layer": ms(engine.layer_s),
             "an inference": ms(engine.inference_s),
+            "error": _error(calibration),
         }
         | {"not told apart": "; ".join(map(_group, calibration.alike)) or None, "too fast": _too_fast(calibration)}
         | {"nearer": other and _nearer(calibration, other)}
@@ -117,6 +125,19 @@ def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alterna
         for line in spread
     ]  # fmt: skip
     yield table(["rows", "bound by", "count", "mean error", "worst", "of their sum"], cells)
+
+
+def _error(calibration: Calibration) -> str:
+    """Between which multiples of its predicted time a further network takes."""
+    from ...dse.device.errors import FEWEST
+
+    error, held = calibration.error, any(row.held_out for row in calibration.rows)
+    if error is None:
+        several = f"name {FEWEST} or more of other kinds with --hold-out, or none" if held else "measure more"
+        return f"not known: expected at least {FEWEST} networks that were not fitted; {several}"
+    of = f"{error.networks} networks, " + ("held out" if held else "each predicted from the others")
+    sure = percent(error.confidence, 0)
+    return f"a further network takes {error.low:g} to {error.high:g} times as long as predicted, at {sure}; from {of}"
 
 
 def _group(names: list[str]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from .calibration import Calibration, Measurement, calibrate
+from .calibration import Calibration, calibrate
 from .engine import needs_of
+from .measurements import Measurement
 
 ROWS = 20
 """Fitted rows below which nothing is proposed: few rows fit whatever is tried."""

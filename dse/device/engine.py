@@ -183,4 +183,5 @@ def tabulate_engine(file: NetworkFile, path: AnyPath, engine: Engine) -> Latency
         gather_s=engine.gathers_s(len(network.exits)),
         wake_up_s=engine.wake_up_s,
         measured=engine.measured,
+        measured_confidence=engine.measured_confidence,
     )

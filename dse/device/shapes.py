@@ -88,7 +88,7 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine, *, most_pixel
         return ShapeSearch(file.name, given, given, compared)
     shape = dict(zip(("pixels", "input_channels", "output_channels"), sizes, strict=True))
     origin = f"fluidb dse {file.name} {engine.name}: at most {most} multiply-accumulates a cycle"
-    range_ = dict.fromkeys(("measured_low", "measured_high"))
+    range_ = dict.fromkeys(("measured_low", "measured_high", "measured_confidence", "measured_error"))
     sources = {key: text for key, text in engine.sources.items() if key not in range_}
     sources |= dict.fromkeys(shape, "as pixels") | {"pixels": origin}
     shaped = engine.model_copy(update={**shape, **range_, "sources": sources})

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.device.calibration import CONSTANTS, Measurement, calibrate, read_measurements
+from ...dse.device.calibration import calibrate
 from ...dse.device.engine import batch_times, needs
+from ...dse.device.fit import CONSTANTS
+from ...dse.device.measurements import Measurement, read_measurements
 from ...dse.device.shapes import search_shape
 from ...dse.npu.choices import Objective
 from ...dse.npu.options import SearchOptions

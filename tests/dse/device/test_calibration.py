@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from builders import DATA, Run
 from fluidb.dse.device.alternatives import nearer
-from fluidb.dse.device.calibration import (
-    CONSTANTS,
-    Bound,
-    Measurement,
-    calibrate,
-    read_measurements,
-)
+from fluidb.dse.device.calibration import calibrate
 from fluidb.dse.device.engine import Needs, batch_times, needs, tabulate_engine
+from fluidb.dse.device.errors import Bound
+from fluidb.dse.device.fit import CONSTANTS
+from fluidb.dse.device.measurements import Measurement, read_measurements
 from fluidb.models.loader import read_network_file
 from fluidb.models.works import LayerWork
 from fluidb.platforms import load_platform
@@ -71,9 +68,15 @@ def test_the_constants_that_made_a_table_are_found(tmp_path: Path) -> None:
     assert found.alike == []
     assert len(found.errors(held_out=True)) == 1
     assert abs(np.append(found.errors(held_out=True), found.errors(held_out=False))).max() < 1e-3
-    assert found.engine.measured_low == pytest.approx(1, abs=1e-3)
-    assert found.engine.measured_high == pytest.approx(1, abs=1e-3)
+    assert (found.error, found.engine.measured) == (None, "not known")  # from one network
     assert not found.engine.unsourced
+    every = calibrate(engine, read_measurements(tmp_path / "m.csv", engine), keep=["not_hidden"])
+    assert every.error is not None
+    assert (every.error.networks, every.engine.measured) == (len(NETWORKS), [every.error.low, every.error.high])
+    for network in NETWORKS[:2]:  # each is predicted as if it alone had been held out
+        alone = calibrate(engine, read_measurements(tmp_path / "m.csv", engine), [network], ["not_hidden"])
+        of_it = [row for row in every.left_out if row.network == network]
+        assert of_it == [row for row in alone.rows if row.held_out]
 
 
 def huber(ratio: float) -> float:
@@ -141,9 +144,7 @@ def test_causes_and_what_is_kept() -> None:
     assert found.engine.effective_gb_s == pytest.approx(1.0, rel=1e-3)
     assert abs(found.errors(held_out=False)).max() < 1e-3
     assert found.errors(held_out=True, bound=Bound.MEMORY).size == 0
-    ratio = found.rows[3].measured_s / found.rows[3].predicted_s  # of the row that was held out alone
-    assert found.engine.measured_low == found.engine.measured_high == pytest.approx(ratio, rel=1e-3)
-    assert set(found.engine.sources) == {"effective_gb_s", "not_hidden", "layer_s", "measured_low", "measured_high"}
+    assert set(found.engine.sources) == {"effective_gb_s", "not_hidden", "layer_s", "measured_error"}
 
 
 def test_constants_that_a_table_cannot_tell_apart() -> None:
@@ -338,7 +339,8 @@ def test_tables_by_layer_of_several_arrays_give_back_their_constants(fluidb: Run
         for network in ("inception_v3", "mobilenet_v2"):
             rows = [row for row in record["rows"] if row["network"] == network]
             sums.append(sum(row["measured_s"] for row in rows) / sum(row["predicted_s"] for row in rows))
-        assert [found["measured_low"], found["measured_high"]] == pytest.approx(sorted(sums), rel=1e-3)
+        assert (record["error"], found["measured_error"]) == (None, "not known")  # two networks
+        assert sums == pytest.approx([1, 1], abs=0.02)
         assert errors["held out", None]["count"] == sum(
             errors["held out", bound]["count"] for bound in Bound if ("held out", bound) in errors
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fluidb.dse.device.calibration import _within
+from fluidb.dse.device.fit import _within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
