@@ -39,8 +39,6 @@ class Row(NamedTuple):
     mhz: float
     logic_ns: float
     routing_ns: float
-    luts: int
-    flip_flops: int
     path: str
     sources: str  # a digest of what was measured
 
@@ -128,29 +126,26 @@ def measure(part: str, W: int, S: int) -> Row:
             subprocess.run(command, cwd=folder, check=True, capture_output=True)
         report = json.loads((folder / "report.json").read_text())
     (clock,) = report["fmax"].values()
-    used = {cell: of["used"] for cell, of in report["utilization"].items()}
-    logic, routing, path = longest(report)
-    counts = used["TRELLIS_COMB"], used["TRELLIS_FF"]
-    return Row(
-        part, W, S, round(clock["achieved"], 1), round(logic, 1), round(routing, 1), *counts, path, digest(part, W, S)
-    )
+    logic, routing, signals = longest(report)
+    mhz = round(clock["achieved"], 1)
+    return Row(part, W, S, mhz, round(logic, 1), round(routing, 1), signals, digest(part, W, S))
 
 
 def read_rows() -> list[Row]:
     """The rows of the table."""
     with TABLE.open(newline="") as file:
-        kinds = (str, int, int, float, float, float, int, int, str, str)
+        kinds = (str, int, int, float, float, float, str, str)
         rows = list(csv.reader(file))[1:]
     return [Row(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in rows]
 
 
 def table_text(rows: list[Row]) -> str:
     """The table of docs/npu.md; ``older`` marks what was measured on other sources than these."""
-    lines = [f"{'part':<13}{'W':>3}{'S':>3}{'MHz':>7}{'logic':>9}{'routing':>9}{'LUT4':>7}{'flip-flops':>12}"]
+    lines = [f"{'part':<13}{'W':>3}{'S':>3}{'MHz':>7}{'logic':>9}{'routing':>9}"]
     for row in rows:
         older = "" if row.sources == digest(row.part, row.W, row.S) else "  older"
         times = f"{row.mhz:>7.1f}{row.logic_ns:>6.1f} ns{row.routing_ns:>6.1f} ns"
-        lines.append(f"{row.part:<13}{row.W:>3}{row.S:>3}{times}{row.luts:>7}{row.flip_flops:>12}{older}")
+        lines.append(f"{row.part:<13}{row.W:>3}{row.S:>3}{times}{older}")
     return "\n".join(lines)
 
 

@@ -157,6 +157,7 @@ module port (
 
   tiles position (
       .clk,
+      .rst,
       .start,
       .next(go_load),
       .job,

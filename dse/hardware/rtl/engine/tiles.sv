@@ -7,6 +7,7 @@
 
 module tiles (
     input  wire                     clk,
+    input  wire                     rst,    // what follows is not looked at, up to `start`
     input  wire                     start,  // to the first tile
     input  wire                     next,   // `tile` is taken: the next one follows in the next cycle, if it is ready
     // verilator lint_off UNUSEDSIGNAL
@@ -248,9 +249,9 @@ module tiles (
 
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
-  logic over;  // the last tile was there
+  logic over = 1'b1;  // the last tile was there
   always @(posedge clk) begin
-    over <= !start && (over || (advance && ends_run && last_run));
+    over <= rst || (!start && (over || (advance && ends_run && last_run)));
     if (!start && next) assert (valid) else $fatal(1, "a tile is taken before it is there");
     if (!start && advance && !over) begin
       assert (p < job.P && top < job.down && column < job.columns && group < job.groups && run < job.runs)
