@@ -169,7 +169,7 @@ def _text(study: Study) -> Iterator[str]:
             "network": chosen.network,
             "cluster": f"{cluster.title} ({cluster.name}), communication {cluster.communication}",
             "devices": f"{len(chosen.devices)}: {', '.join(chosen.devices)}",
-            "idle": f"{idle}: no row of any block and no layer" if idle else None,
+            "idle": f"{idle}: no row of any block" if idle else None,
             "blocks": f"{len(chosen.blocks)}, by the rule {chosen.options.rule}",
             "time": f"{ms(chosen.average_s)}, average over the exits",
             "on all devices": None if study.subset is None else every,
