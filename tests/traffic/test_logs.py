@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +17,14 @@ CAMERAS = {"a": "t_ms\n500\n600\n", "b": "t_ms\n200\n250\n"}
 """Two files of one clock, in milliseconds (issue 46, F10)."""
 
 
-def made_of(folder: Path, text: str, kind: str = "csv", **options) -> ImportedTrace:
+def made_of(folder: Path, text: str, kind: str = "csv", **options: Any) -> ImportedTrace:
     path = folder / "log.csv"
     path.write_text(text)
     return import_trace(kind, path, ImportOptions(**options))
 
 
 def test_files_of_one_clock_stay_aligned(tmp_path):
-    options = {"columns": {"arrival": "t_ms"}, "unit": "ms", "zero": "200"}
+    options: dict[str, Any] = {"columns": {"arrival": "t_ms"}, "unit": "ms", "zero": "200"}
     traces = {name: made_of(tmp_path, text, **options) for name, text in CAMERAS.items()}
     assert traces["a"].time_zero == "0.2 s in the file"
     merged = superpose([for_network(made.trace, name) for name, made in traces.items()])
@@ -60,7 +61,7 @@ def test_networks_widths_steps_and_deadlines(tmp_path):
 def test_counts_become_arrivals(tmp_path):
     """Each within its interval, as many as counted; half of them in each half."""
     text = "t,n\n60,4000\n0,1000\n180,2000\n"
-    options = {"columns": {"arrival": "t", "count": "n"}, "unit": "s", "zero": "0"}
+    options: dict[str, Any] = {"columns": {"arrival": "t", "count": "n"}, "unit": "s", "zero": "0"}
     arrival = made_of(tmp_path, text, "counts", **options).trace.arrival_s
     assert np.histogram(arrival, [0, 60, 120, 180, 240])[0].tolist() == [1000, 4000, 0, 2000]
     assert np.histogram(arrival[1000:5000], [60, 90, 120])[0] == pytest.approx([2000, 2000], abs=5 * np.sqrt(1000))

@@ -432,7 +432,9 @@ def test_faults_of_the_command_line(fluidb: Run, arguments: list[str], said: str
     assert said in line
 
 
-CLUSTERS = {  # issue 46, F11: network, devices' GFLOP/s, links' Mb/s; time, devices and those that are idle
+CLUSTERS: dict[
+    str, Any
+] = {  # issue 46, F11: network, devices' GFLOP/s, links' Mb/s; time, devices and those that are idle
     "a slow link": ("alexnet_cifar10", (8.0, 16.0), 1.0, 41.80, ["edge"], []),
     "a server that is worth a part": ("mobilenet_v1", (40.0, 1000.0), 100.0, 26.76, ["edge", "server"], []),
 }
@@ -453,6 +455,7 @@ def test_where_one_device_is_faster_the_fastest_subset_is_found(tmp_path, case):
     cluster = Cluster.model_validate(content)
     cut = cut_into_rows(*read_network_file(name))
     (plain,) = study(cut, cluster, PartitionOptions(), [2])
+    assert plain.speedup is not None
     assert plain.speedup < 1
     assert plain.every.wholes[-1].device == "server"
     assert "server" not in plain.every.idle
