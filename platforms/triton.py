@@ -112,7 +112,8 @@ def _positive(text: str | None) -> float:
 
 def _between(measured: dict[int, float]) -> dict[int, float]:
     """Times of all numbers up to the largest."""
-    known, times = sorted(measured), {}
+    known = sorted(measured)
+    times: dict[int, float] = {}
     for first, last in zip(known, [*known[1:], known[-1]], strict=True):
         slope = (measured[last] - measured[first]) / max(1, last - first)
         times |= {b: measured[first] + slope * (b - first) for b in range(first, max(last, first + 1))}

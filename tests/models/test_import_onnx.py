@@ -840,7 +840,7 @@ FAULTS = {
     "a shape only a run gives": (
         NODE.format("n = NonZero (x) y = Relu (n)"), ['"n" depends on values that only a run gives']),
     "constants only": (NODE.format("y = Constant <value_floats=[1.0]> ()"), ["found constants only"]),
-    "nothing that multiplies": (NODE.format("y = Softmax (x)"), ["at least one layer that multiplies"]),
+    "nothing that multiplies": (NODE.format("y = Softmax (x)"), ["at least one node that multiplies"]),
     "no layer at all": (NODE.format("y = Relu (x)"), ["at least one node that multiplies"]),
     "a size written down for another run": (
         NODE.format("s = Constant <value_ints=[3,2]> () y = Reshape (x, s)"), ["it makes 6 values of 7"]),
