@@ -101,10 +101,10 @@ def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, st
     """The recommended plan, and the requirement that fails first if there is less of anything."""
     problem, numbers = search.problem, plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
-    design = None
-    if source.tiles:
+    design, tile = None, source.tile(numbers.row)
+    if tile:
         taken = f"{source.dsps[numbers.row]:,} DSPs, {percent(float(source.share[numbers.row]), 1)} of the board's"
-        design = f"{source.tiles[numbers.row].names} = {source.tiles[numbers.row]}: {taken}"
+        design = f"{tile.names} = {tile}: {taken}"
     left = not_judged(source.unjudged)
     failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
     first = problem.requirements[failed[0]] if failed else None
@@ -185,11 +185,15 @@ def _interval(unit: str, estimate: Estimate) -> str:
 def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
     numbers = plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
-    design = f" {source.tiles[numbers.row]}" if source.tiles else ""
-    taken = int(source.dsps[numbers.row])
+    tile, taken = source.tile(numbers.row), int(source.dsps[numbers.row])
     alike = source.counted == _counted(problem) and taken
     cost = f"{taken:,}" if alike else _amount(source, numbers.row)
-    return cost, source.name + design, setting.text(problem.network.exits), problem.policies[numbers.policy].spec
+    return (
+        cost,
+        source.name + (f" {tile}" if tile else ""),
+        setting.text(problem.network.exits),
+        problem.policies[numbers.policy].spec,
+    )
 
 
 def _counted(problem: PlanProblem) -> str:

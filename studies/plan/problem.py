@@ -236,6 +236,6 @@ def _settings(
     tried = (*samples.measure.usual, NEVER) if thresholds is None else thresholds
     if len(network.exits) - 1 <= MOST_SUBSETS:
         return settings_of(network.exits, samples, tried, never=never)
-    fastest = [source.table(int(source.work_s.argmin())) for source in sources]
+    fastest = [source.table(source.fastest) for source in sources]
     stage_s = [stage_times(table, network) for table in fastest]
     return chosen_settings(network.exits, samples, tried, stage_s, never=never)
