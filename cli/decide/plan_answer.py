@@ -147,9 +147,18 @@ def _bound(search: Plans, plan: Plan) -> str | None:
     traffic = search.problem.traffic
     stated = traffic.rate_per_s is None and traffic.samples is None
     proved = "" if stated else f"; proved for the requests of seed {traffic.seed}"
+    no_plan = _no_plan(search.problem)
     if math.isclose(least, plan.cost):
-        return f"{text}: no plan can cost less{proved}"
-    return f"no plan can cost less than {text}, which is {percent(1 - least / plan.cost, 1)} less{proved}"
+        return f"{text}: {no_plan} can cost less{proved}"
+    return f"{no_plan} can cost less than {text}, which is {percent(1 - least / plan.cost, 1)} less{proved}"
+
+
+def _no_plan(problem: PlanProblem) -> str:
+    """What a sentence about all plans is about: of several exits not all thresholds are tried."""
+    exits = len(problem.network.exits) - 1
+    if problem.traffic.samples is None or exits < 2:
+        return "no plan"
+    return "no plan with " + ("one threshold for all exits" if problem.every_subset else "exits that were tried")
 
 
 def _undecided(search: Plans, plan: Plan) -> str | None:
@@ -262,7 +271,7 @@ def miss(search: Plans, *, at_any_rate: bool = False) -> str:
         said += f"; {_more(search, plan)}"
     else:
         fastest = f"no hardware answers a sample in less than {quantity(search.fastest_s, 's')}"
-        said = f'no plan keeps "{requirement.text}"{any_}; the nearest has {value}: {where}; {fastest}'
+        said = f'{_no_plan(problem)} keeps "{requirement.text}"{any_}; the nearest has {value}: {where}; {fastest}'
     return f"{said}; {_searched(search)}"
 
 

@@ -981,7 +981,7 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     done = asking(*ASKED, "--require", "p99 <= 1us", "--samples", "s.npz", "-o", "p")
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith('fluidb: no plan keeps "p99 <= 1us"; the nearest has ')
+    assert line.startswith('fluidb: no plan with one threshold for all exits keeps "p99 <= 1us"; the nearest has ')
     assert "too slow for one sample" in line
     source = BoardSource(load_network(TINY), load_platform(str(tmp_path / BOARD)), SearchOptions(b_max=2))
     parts_s = source.nearer(np.arange(len(source.dsps))).alone_s
