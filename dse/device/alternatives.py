@@ -10,7 +10,7 @@ import numpy as np
 from ...platforms.engine import Engine
 from .calibration import Calibration, calibrate
 from .engine import needs_of
-from .fit import CONSTANTS, Rows
+from .fit import CONSTANTS, TimedRows
 from .measurements import Measurement
 
 ROWS = 20
@@ -76,7 +76,7 @@ def _again(engine: Engine, measurements: Sequence[Measurement]) -> list[Measurem
 
 def _error(engine: Engine, measurements: Sequence[Measurement], held: set[str], free: Sequence[str]) -> float:
     """Mean error of the fitted rows with all constants."""
-    rows = Rows(_again(engine, [row for row in measurements if row.network not in held]), engine)
+    rows = TimedRows(_again(engine, [row for row in measurements if row.network not in held]), engine)
     return float(np.average(abs(rows.shares(rows.fitted(free), rows.every) - 1), weights=rows.counts))
 
 

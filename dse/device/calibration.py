@@ -13,7 +13,7 @@ from ...formats import InputError, did_you_mean
 from ...platforms.engine import Engine
 from .engine import Floats
 from .errors import CONFIDENCE, Bound, LeftOut, RowFit, TimesError, judge, times_error
-from .fit import COARSE, CONSTANTS, SLOWEST, Rows, alike
+from .fit import COARSE, CONSTANTS, SLOWEST, TimedRows, alike
 from .measurements import Measurement
 
 PARTS = 6
@@ -153,7 +153,7 @@ class _Tried:
         self.free = free
         self.fitted = [row for row in measurements if row.network not in held]
         self.away = [row for row in measurements if row.network in held]
-        self.rows = Rows(self.fitted, base)
+        self.rows = TimedRows(self.fitted, base)
         numbers = {name: number for number, name in enumerate(dict.fromkeys(row.network for row in self.fitted))}
         self.part = np.array([numbers[row.network] for row in self.fitted])
         if len(numbers) == 1:  # then rows are left out, not networks

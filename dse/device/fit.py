@@ -50,7 +50,7 @@ EQUAL = 1e-3
 """Losses are equal if they differ by this share, or by the loss of errors of this size."""
 
 
-class Rows:
+class TimedRows:
     """Rows as arrays, to predict all of them for many rates at once; shares are of the measured times.
 
     With slowdowns u of computing and v of moving a row takes u * (longer + not_hidden * shorter) + fixed times, where
@@ -143,7 +143,7 @@ def _with(engine: Engine, free: Sequence[str], ratio: float, constants: Floats) 
 class _Search:
     """The constants beside ratios of the rates, for some rows."""
 
-    def __init__(self, table: Rows, free: Sequence[str], rows: Ints, effort: Effort) -> None:
+    def __init__(self, table: TimedRows, free: Sequence[str], rows: Ints, effort: Effort) -> None:
         self.table, self.free, self.rows, self.effort = table, free, rows, effort
         self.counts, self.fixed = table.counts[rows], table.fixed[:, rows]
         self.cases = cases_of(table.engine, free)
@@ -204,7 +204,7 @@ def cases_of(engine: Engine, free: Sequence[str]) -> Cases:
     return cases
 
 
-def alike(rows: Rows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
+def alike(rows: TimedRows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
     """Groups of fitted constants that can change together, with hardly a change of any predicted time."""
     changes = {
         name: rows.shares(engine.model_copy(update={name: value}), rows.every) - rows.shares(engine, rows.every)

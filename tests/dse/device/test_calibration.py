@@ -13,7 +13,7 @@ from fluidb.dse.device.alternatives import nearer
 from fluidb.dse.device.calibration import calibrate
 from fluidb.dse.device.engine import Needs, batch_times, needs, tabulate_engine
 from fluidb.dse.device.errors import Bound
-from fluidb.dse.device.fit import CONSTANTS, Rows, alike
+from fluidb.dse.device.fit import CONSTANTS, TimedRows, alike
 from fluidb.dse.device.measurements import Measurement, read_measurements
 from fluidb.models.loader import read_network_file
 from fluidb.models.works import LayerWork
@@ -101,7 +101,7 @@ def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], 
     for (parts, of_layer), factor in zip(cells, noise, strict=True):
         row = row_of("n", 1.0, [c for c, _ in parts], [m for _, m in parts], "w" if of_layer else None)
         rows.append(row._replace(seconds=factor * predicted(row, *true)))
-    engine = Rows(rows, ONE).fitted([*CONSTANTS])
+    engine = TimedRows(rows, ONE).fitted([*CONSTANTS])
 
     def loss(constants: list[float]) -> float:
         return sum(huber(predicted(row, *constants) / row.seconds) for row in rows)
@@ -130,7 +130,7 @@ def test_gross_errors_hardly_move_the_constants(times: float) -> None:
         row = row_of("n", 1.0, [10 ** draw.uniform(4, 7)], [10 ** draw.uniform(7, 10)], "w")
         factor = np.exp(draw.normal(0, 0.03)) * (times if at % 100 == 50 else 1)
         rows.append(row._replace(seconds=factor * predicted(row, 0.5, 0.3, 0.05, 0.0)))
-    engine = Rows(rows, ONE).fitted(["effective_gb_s", "not_hidden", "layer_s"])
+    engine = TimedRows(rows, ONE).fitted(["effective_gb_s", "not_hidden", "layer_s"])
     assert engine.effective_gb_s == pytest.approx(0.5, rel=0.02)
     assert engine.not_hidden == pytest.approx(0.3, abs=0.02)
     assert engine.layer_s == pytest.approx(0.05, rel=0.05)
@@ -159,7 +159,7 @@ def test_constants_that_a_table_cannot_tell_apart() -> None:
     free = [name for name in CONSTANTS if name != "effective_mhz"]
 
     def groups(rows: list[Measurement]) -> list[list[str]]:
-        return alike(table := Rows(rows, ONE), table.fitted(free), free)
+        return alike(table := TimedRows(rows, ONE), table.fitted(free), free)
 
     assert ["layer_s", "inference_s"] in groups(rows)
     assert groups([row_of("n", 2.0, [1e6], [5e8])] * 4) == [free[:1], free[1:]]  # the peak is fast enough
