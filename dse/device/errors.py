@@ -39,11 +39,28 @@ class RowFit(NamedTuple):
     bound: Bound | None  # none of the sum of several
     computing_s: float  # as predicted; a shorter measured time is of another unit, clock or shape
     moving_s: float  # at the peak bandwidth; a shorter one is of other words or another peak
+    count: int = 1  # rows of the table that it stands for
 
     @property
     def error(self) -> float:
         """Predicted over measured, less 1."""
         return self.predicted_s / self.measured_s - 1
+
+
+class LeftOut(NamedTuple):
+    """How far rows are off that were not fitted, with some constants."""
+
+    constants: list[str]
+    count: int
+    mean: float
+    worst: float
+
+    @classmethod
+    def of(cls, constants: Sequence[str], rows: Sequence[RowFit]) -> LeftOut:
+        """The errors of rows."""
+        errors = [abs(row.error) for row in rows]
+        weights = [row.count for row in rows]
+        return cls([*constants], sum(weights), float(np.average(errors, weights=weights)), max(errors))
 
 
 class TimesError(NamedTuple):
@@ -57,9 +74,9 @@ class TimesError(NamedTuple):
 
 def judge(row: Measurement, engine: Engine, *, held_out: bool) -> RowFit:
     """A row with its predicted time and what takes most of it."""
-    computing, moving = row.needs.cycles / engine.clock_hz, row.needs.bytes / engine.bytes_per_s
+    computing, moving = row.needs.cycles / engine.cycles_per_s, row.needs.bytes / engine.bytes_per_s
     begun = len(computing) * engine.layer_s + (engine.inference_s if row.layer is None else 0.0)
-    rates = engine.clock_hz, engine.bytes_per_s, engine.not_hidden
+    rates = engine.cycles_per_s, engine.bytes_per_s, engine.not_hidden
     times = layer_times(row.needs.cycles, row.needs.bytes, *rates, 0.0)
     parts = {
         Bound.COMPUTE: float(times[computing >= moving].sum()),
@@ -67,8 +84,11 @@ def judge(row: Measurement, engine: Engine, *, held_out: bool) -> RowFit:
         Bound.START_UP: begun,
     }
     bound = max(parts, key=lambda part: parts[part])
-    least = float(computing.sum()), float(row.needs.bytes.sum() / (1e9 * engine.bandwidth_gb_s))
-    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound, *least)
+    least = (
+        float(row.needs.cycles.sum() / engine.clock_hz),
+        float(row.needs.bytes.sum() / (1e9 * engine.bandwidth_gb_s)),
+    )
+    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound, *least, row.count)
 
 
 def by_network(rows: Sequence[RowFit]) -> list[RowFit]:

@@ -26,6 +26,7 @@ class Measurement(NamedTuple):
     layer: str | None
     seconds: float
     needs: Needs
+    count: int = 1  # rows of the table that it stands for
 
 
 class _MeasuredRow(Strict):
@@ -117,6 +118,7 @@ class _MeasuredRows:
         self.faults: list[str] = []
         self.others: set[str] = set()  # engines whose rows are left out
         self.needs: dict[str, Needs] = {}  # of each network
+        self.layers: dict[tuple[str, str], Needs] = {}  # of each layer that was measured
         self.refused: set[str] = set()  # networks with a fault that one row has told already
         self.unnamed: dict[str, list[str]] = {}  # faults of rows that name no layer, by network
 
@@ -136,11 +138,14 @@ class _MeasuredRows:
             self.refused.remove(row.network)
         need = self.needs[row.network]
         if row.layer is not None:
-            names = [work.name for work in need.works]
-            if row.layer not in names:
-                self.unnamed.setdefault(row.network, []).append(_no_layer(row.network, row.layer, names, line))
-                return
-            need = need.of_layer(names.index(row.layer))
+            place = row.network, row.layer
+            if place not in self.layers:
+                names = [work.name for work in need.works]
+                if row.layer not in names:
+                    self.unnamed.setdefault(row.network, []).append(_no_layer(*place, names, line))
+                    return
+                self.layers[place] = need.of_layer(names.index(row.layer))
+            need = self.layers[place]
         self.measurements.append(Measurement(row.network, row.layer, seconds, need))
 
     def checked(self) -> list[Measurement]:
