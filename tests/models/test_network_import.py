@@ -317,6 +317,7 @@ _KEYS: dict[str, dict[str, Any]] = {
     "flatten": {},
     "matmul": {"heads": _count, "transposed": st.booleans()},
     "gemm": {"rows": _count, "inner": _count, "columns": _count, "groups": _count, "per_sample": st.booleans()},
+    "recurrent": {"hidden": _count, "gates": st.integers(1, 8), "directions": st.integers(1, 2), "sequences": _count},
     "memory": {"reads": st.one_of(st.none(), st.integers(0, 9))},
     "view": {"shape": _shape},
     "add": {},

@@ -8,7 +8,10 @@ def _names(text: str) -> frozenset[str]:
 
 
 CONVOLUTIONS = _names("Conv ConvInteger ConvTranspose QLinearConv")
-PRODUCTS = CONVOLUTIONS | _names("Attention Einsum Gemm MatMul MatMulInteger QLinearMatMul")
+RECURRENT = {"GRU": 3, "LSTM": 4, "RNN": 1}
+"""Recurrent operators, and the products that each makes of a value of its state."""
+
+PRODUCTS = CONVOLUTIONS | frozenset(RECURRENT) | _names("Attention Einsum Gemm MatMul MatMulInteger QLinearMatMul")
 """Operators that multiply; they become layers of the network."""
 
 WINDOWS = _names("AveragePool LpPool MaxPool")

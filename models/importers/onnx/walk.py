@@ -14,14 +14,26 @@ from ...network import Shape
 from ..names import LayerNames
 from .graph import Graph, Node
 from .labels import SizeFault
-from .operators import ARRANGING, CONVOLUTIONS, ELEMENTWISE, GATHERS, JOINING, KEEPING, MOVING, POOLS, PRODUCTS, SCALES
+from .operators import (
+    ARRANGING,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    GATHERS,
+    JOINING,
+    KEEPING,
+    MOVING,
+    POOLS,
+    PRODUCTS,
+    RECURRENT,
+    SCALES,
+)
 from .order import AS_GIVEN, ONE, Rows, agreed, map_of, own_rows, rows_behind
 from .products import NodeProduct, convolution, is_average, matrix_product, pooling, raw_product
 
 MAX_PASS = 64
 """Most layers that one memory pass reads; a longer pass is split. A single node with more inputs is not."""
 
-MULTIPLYING = frozenset({"conv", "convtranspose", "gemm", "linear"})
+MULTIPLYING = frozenset({"conv", "convtranspose", "gemm", "linear", "recurrent"})
 """Operators of a network file that multiply."""
 
 KINDS = {
@@ -308,6 +320,8 @@ class Walk:
         active = scaled or active
         if node.op == "Attention":
             self.attend(node)
+        elif node.op in RECURRENT:
+            self.recur(node)
         elif node.op in CONVOLUTIONS:
             self.multiply(node, convolution(node, self.graph), active)
         elif node.op in PRODUCTS:
@@ -382,6 +396,19 @@ class Walk:
         self.hold(node.outputs[:1], made, rows=[Rows(tokens, out[-1])])
         for name, held in zip(node.outputs[1:], (keys, values, [scores]), strict=False):
             self.hold([name], held[0], rows=[None])
+
+    def recur(self, node: Node) -> None:
+        """Add an LSTM, GRU or RNN; states to begin with are read beside its input."""
+        self.count("products", node)
+        first, states = node.inputs[0], [name for name in node.inputs[5:7] if name not in {"", *self.graph.constants}]
+        sizes, (directions, _, hidden) = self.graph.sizes[first], self.graph.sizes[node.inputs[2]]
+        side = sizes[0 if node.attributes.get("layout") else 1]
+        content = {"op": "recurrent", "hidden": hidden, "gates": RECURRENT[node.op], "directions": directions}
+        source = Shape(sizes[0] * sizes[1], 1, sizes[2])
+        sources = [self.shaped(first, source, None), *map(self.layer, states)]
+        shape = Shape(source.height, 1, directions * hidden)
+        layer = self.emit(node.label, content | {"sequences": side}, [*dict.fromkeys(sources)], shape)
+        self.hold(node.outputs, layer, rows=[None])
 
     def pool(self, node: Node) -> None:
         """Add a pool; one that a network file has no operator for is plain traffic."""
