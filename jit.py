@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from types import FunctionType as PythonFunction
 from typing import Any
 
 import numba
@@ -40,6 +41,7 @@ wrapper_address: Any = _get_wrapper_address
 SOURCES = (
     "jit.py",
     "dse/engine.py",
+    "dse/device/kernels.py",
     "dse/npu/bounds.py",
     "dse/npu/kernels.py",
     "dse/npu/schedule.py",
@@ -199,6 +201,24 @@ def uncompiled() -> Iterator[None]:
         yield
     finally:
         named.DISABLE_JIT = usual
+
+
+def as_python(function: Any) -> Any:
+    """A copy of a function and of all that it calls by name, as plain Python.
+
+    Called from plain Python, each would be compiled for itself: half a minute for the event loop.
+    """
+    spaces: dict[int, dict[str, Any]] = {}
+
+    def copied(one: Any) -> Any:
+        names = one.__globals__
+        if id(names) not in spaces:
+            space = spaces[id(names)] = dict(names)
+            space |= {name: copied(value.py_func) for name, value in names.items() if is_jitted(value)}
+        return PythonFunction(one.__code__, spaces[id(names)], one.__name__, one.__defaults__, one.__closure__)
+
+    own = getattr(function, "py_func", function)
+    return copied(own) if isinstance(own, PythonFunction) else own
 
 
 def compile_for(signature: Any, function: Any) -> None:

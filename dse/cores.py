@@ -138,7 +138,7 @@ def engine_cores(file: NetworkFile, path: AnyPath, engines: Sequence[Engine], co
         stage = np.array([work.stage for work in need.works])
         moved_s = np.bincount(stage - 1, need.bytes / engine.bytes_per_s, len(table.exits))
         batch = np.arange(1, table.b_max + 1)
-        table = table.model_copy(update={"measured": None})
+        table = table.model_copy(update={"measured": None, "measured_confidence": None})
         cores.append(
             Core(engine.name, table, np.outer(moved_s, batch).astype(np.float64), engine.share_of_memory, count)
         )

@@ -9,7 +9,21 @@ from itertools import repeat
 from typing import Any
 
 from .network import MAX_WORK, Gemm, Layer, Shape
-from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatMul, MemoryPass, Op, Pool, Product, View
+from .schema import (
+    Conv,
+    ConvTranspose,
+    Flatten,
+    GlobalPool,
+    Join,
+    Linear,
+    MatMul,
+    MemoryPass,
+    Op,
+    Pool,
+    Product,
+    Recurrent,
+    View,
+)
 
 
 def windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
@@ -101,6 +115,16 @@ def _product(op: Product, *_: Shape) -> Lowered:
     return Shape(*op.shape), gemm, 0
 
 
+def _recurrent(op: Recurrent, source: Shape, *_: Shape) -> Lowered:
+    """Every step is a product of its own: its state is known only after the step before it."""
+    steps, rest = divmod(source.positions, op.sequences)
+    if rest:
+        raise ValueError(f"sequences {op.sequences} must divide the positions of the input, {source.positions}")
+    shape = Shape(source.height, source.width, op.directions * op.hidden)
+    gemm = Gemm(op.sequences, source.channels + op.hidden, op.gates * op.hidden, steps * op.directions)
+    return shape, gemm, 0
+
+
 def _memory(op: MemoryPass, *sources: Shape) -> Lowered:
     shape = Shape(*op.shape) if op.shape else sources[0]
     return shape, None, (sum(source.words for source in sources) if op.reads is None else op.reads) + shape.words
@@ -152,13 +176,14 @@ _LOWER: dict[type[Any], Callable[..., Lowered]] = {
     MemoryPass: _memory,
     Pool: _pool,
     Product: _product,
+    Recurrent: _recurrent,
     View: _view,
 }
 
 
 def lower(op: Op, sources: Sequence[Shape], stage: int, *, in_head: bool = False) -> tuple[Shape, Layer | None]:
     """The output of one operator, and its cost."""
-    if len(sources) != 1 and not isinstance(op, Join | MatMul | MemoryPass | Product):
+    if len(sources) != 1 and not isinstance(op, Join | MatMul | MemoryPass | Product | Recurrent):
         raise ValueError(f"{op.op} takes one input, found {len(sources)}")
     shape, gemm, words = _LOWER[type(op)](op, *sources)
     if max(shape.words, words, gemm.macs if gemm else 0) > MAX_WORK:

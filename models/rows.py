@@ -12,7 +12,7 @@ from ..formats import AnyPath, InputError
 from .loader import build_network, head_of
 from .lowering import lower_all
 from .network import Exit, Shape
-from .schema import Conv, Flatten, GlobalPool, Join, Linear, MemoryPass, NetworkFile, Op, Pool, View
+from .schema import Conv, Flatten, GlobalPool, Join, Linear, MemoryPass, NetworkFile, Op, Pool, Recurrent, View
 
 
 class RowLayer(NamedTuple):
@@ -139,6 +139,9 @@ def _whole_layer(op: Op, source: Shape) -> WholeLayer | None:
     if isinstance(op, Linear | Conv) and source.positions == 1:
         weights = (source.channels // getattr(op, "groups", 1) + 1) * op.out
         return WholeLayer(op.name, 2 * weights, weights)
+    if isinstance(op, Recurrent):
+        weights = op.directions * op.gates * op.hidden * (source.channels + op.hidden + 1)
+        return WholeLayer(op.name, 2 * source.positions * weights, weights)
     if isinstance(op, GlobalPool):
         return WholeLayer(op.name, source.words, 0)
     return WholeLayer(op.name, 0, 0) if isinstance(op, Flatten | View | MemoryPass | Join) else None

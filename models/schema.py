@@ -139,6 +139,21 @@ class Product(_Op):
     per_sample: bool = False
 
 
+class Recurrent(_Op):
+    """A recurrent layer, whose steps are the positions of its input: LSTM (4 ``gates``), GRU (3), RNN (1).
+
+    Each step reads the weights and multiplies them by its input and by the ``hidden`` values of the state; two
+    ``directions`` do so one after the other. ``sequences`` that stand side by side share each step's weights. The
+    output is the state after each step. Further inputs are states to begin with.
+    """
+
+    op: Literal["recurrent"]
+    hidden: Positive
+    gates: Annotated[int, Field(ge=1, le=8)]
+    directions: Annotated[int, Field(ge=1, le=2)] = 1
+    sequences: Positive = 1
+
+
 class MemoryPass(_Op):
     """Moves data and multiplies nothing: normalisation, softmax, an addition that is not fused, an embedding.
 
@@ -174,7 +189,18 @@ class Join(_Op):
 
 
 Op = Annotated[
-    Conv | ConvTranspose | Pool | GlobalPool | Linear | MatMul | Product | MemoryPass | View | Flatten | Join,
+    Conv
+    | ConvTranspose
+    | Pool
+    | GlobalPool
+    | Linear
+    | MatMul
+    | Product
+    | Recurrent
+    | MemoryPass
+    | View
+    | Flatten
+    | Join,
     Field(discriminator="op"),
 ]
 

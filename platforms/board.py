@@ -23,6 +23,9 @@ LUT_KEYS = ("luts", "luts_fixed", "luts_per_adder")
 """Keys that it must have to estimate the look-up tables of an NPU."""
 
 
+DSP_BITS = 27, 18
+"""Factors with a sign that a DSP multiplies in one piece (AMD UG579, DSP48E2; in Zynq-7 the first has 25 bits)."""
+
 PORT_LATENCY_CYCLES = 40
 """Assumed if a board's file states none: about what DDR behind an interconnect takes at 150 to 200 MHz."""
 
@@ -42,7 +45,8 @@ class Board(Platform):
     dsps : int
         DSPs; see ``macs_per_dsp``.
     macs_per_dsp : int
-        Multiply-accumulates of ``word_bits`` that a DSP does in a cycle of the NPU: more where its clock is a multiple.
+        Multiply-accumulates that a DSP does in a cycle of the NPU: more where its clock is a multiple. Of words that
+        an FPGA's DSP cannot multiply in one piece, each takes several DSPs.
     on_chip_mbit : float
         On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
     flip_flops, luts : int, optional
@@ -122,9 +126,24 @@ class Board(Platform):
         return f"{sizes}, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"
 
     @property
+    def dsps_per_mac(self) -> int:
+        """DSPs that multiply two words: one for each pair of pieces; each piece beside the sign's has a bit less.
+
+        The multipliers of an ASIC, which states neither look-up tables nor block RAMs, are as wide as its words.
+        """
+        if (self.luts, self.flip_flops, self.block_rams) == (None, None, None):
+            return 1
+        first, second = (max(1, -(-(self.word_bits - 1) // (bits - 1))) for bits in DSP_BITS)
+        return first * second
+
+    @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of a cycle that its DSPs can do."""
-        return self.dsps * self.macs_per_dsp
+        return self.dsps * self.macs_per_dsp // self.dsps_per_mac
+
+    def dsps_of(self, macs: Any) -> Any:
+        """DSPs that do so many multiply-accumulates in a cycle; an integer, or an array of integers."""
+        return -(-macs * self.dsps_per_mac // self.macs_per_dsp)
 
     def in_int8(self) -> Board:
         """Return the board with words of 8 bits: a DSP multiplies two pairs of them in place of one of 16 bits.

@@ -58,8 +58,10 @@ class Engine(Device):
     bandwidth_gb_s : float
         Peak off-chip bandwidth in 1e9 bytes per second.
     effective_gb_s : float, optional
-        Bandwidth that the engine gets; the peak if not stated.  It and the next three are what
+        Bandwidth that the engine gets; the peak if not stated.  It and the next four are what
         ``fluidb calibrate`` fits.
+    effective_mhz : float, optional
+        Clock with which the engine would compute as fast without pauses; its clock if not stated.
     not_hidden : float
         Share of the shorter of a layer's computing and moving that does not overlap with the longer.
     layer_s, inference_s : float
@@ -67,8 +69,11 @@ class Engine(Device):
     contention : float, optional
         With several such engines on one memory, the share of each one's transfers that waits for another engine's
         transfers at that time; if not stated, the share of the peak that one engine gets.
-    measured_low, measured_high : float, optional
-        Least and largest ratio of a measured time to the time predicted for it.
+    measured_low, measured_high, measured_confidence : float, optional
+        Between which multiples of its predicted time a network takes, and how likely it does: what ``fluidb
+        calibrate`` found in networks that were not fitted.
+    measured_error : str, optional
+        Stated as ``not known`` by ``fluidb calibrate`` in place of these if there were too few networks.
     """
 
     form: ClassVar[str] = "engine"
@@ -97,12 +102,15 @@ class Engine(Device):
     word_bits: Annotated[int, Field(ge=1, le=64)]
     bandwidth_gb_s: Amount
     effective_gb_s: Amount | None = None
+    effective_mhz: Amount | None = None
     not_hidden: Annotated[float, Field(ge=0, le=1)] = 0.0
     layer_s: Seconds = 0.0
     inference_s: Seconds = 0.0
     contention: Annotated[float | None, Field(ge=0, le=1)] = None
     measured_low: Ratio | None = None
     measured_high: Ratio | None = None
+    measured_confidence: Annotated[float | None, Field(gt=0, lt=1)] = None
+    measured_error: Literal["not known"] | None = None
     sources: dict[str, str] = {}
 
     @model_validator(mode="after")
@@ -116,8 +124,16 @@ class Engine(Device):
                 f"effective_gb_s: expected at most bandwidth_gb_s, {self.bandwidth_gb_s:g}, "
                 f"found {self.effective_gb_s:g}"
             )
+        if self.effective_mhz is not None and self.effective_mhz > self.clock_mhz:
+            raise ValueError(
+                f"effective_mhz: expected at most clock_mhz, {self.clock_mhz:g}, found {self.effective_mhz:g}"
+            )
         if self.measured_low is not None and self.measured_high is not None and self.measured_low > self.measured_high:
             raise ValueError("measured_low: expected at most measured_high, found more")
+        if self.measured_low is None and self.measured_confidence is not None:
+            raise ValueError("measured_confidence: expected it beside measured_low and measured_high only")
+        if self.measured_low is not None and self.measured_error is not None:
+            raise ValueError("measured_error: expected none beside measured_low and measured_high")
         return self
 
     @property
@@ -131,6 +147,11 @@ class Engine(Device):
         return self.clock_mhz * 1e6
 
     @property
+    def cycles_per_s(self) -> float:
+        """Cycles of computing in a second."""
+        return 1e6 * (self.effective_mhz or self.clock_mhz)
+
+    @property
     def bytes_per_s(self) -> float:
         """Bytes moved off chip in a second."""
         return 1e9 * (self.effective_gb_s or self.bandwidth_gb_s)
@@ -141,11 +162,17 @@ class Engine(Device):
         return self.bytes_per_s / (1e9 * self.bandwidth_gb_s) if self.contention is None else self.contention
 
     @property
-    def measured(self) -> list[float] | None:
-        """Least and largest ratio of a measured time to the one predicted, if it was calibrated."""
+    def measured(self) -> list[float] | Literal["not known"] | None:
+        """Between which multiples of its predicted time a network takes, if the engine was calibrated."""
         if self.measured_low is None or self.measured_high is None:
-            return None
+            return self.measured_error
         return [self.measured_low, self.measured_high]
+
+    def with_error(self, error: tuple[float, float, float] | None) -> Self:
+        """The engine with the ends of its error and their confidence, or with an error that is not known."""
+        low, high, confidence = error or (None, None, None)
+        keys = {"measured_low": low, "measured_high": high, "measured_confidence": confidence}
+        return self.model_copy(update={**keys, "measured_error": None if error else "not known"})
 
     @property
     def shape(self) -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dse.device.calibration import Bound, Calibration
+from ..dse.device.calibration import Calibration
+from ..dse.device.errors import Bound
 from .canvas import COLOURS, canvas, describe, legible, round_ticks
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def draw_calibration(found: Calibration) -> Figure:
         for axis in (axes.xaxis, axes.yaxis):
             round_ticks(axis)
         axes.legend(fontsize=7)
-        low, high = found.engine.measured_low, found.engine.measured_high
-        said = f"Networks take {low:.3g} to {high:.3g} times as long as predicted."
+        said = "The error of a further network is not known."
+        if found.error is not None:
+            low, high, sure, _ = found.error
+            said = f"A further network takes {low:.3g} to {high:.3g} times as long as predicted, at {sure:.0%}."
         return describe(figure, f"Times of {len(found.rows)} rows of {legible(found.engine.name)}", said)

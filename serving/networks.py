@@ -229,7 +229,7 @@ def ends_of(networks: Sequence[ServedNetwork]) -> dict[float, tuple[ServedNetwor
     """The networks where the times of a calibrated engine are at each end of its error, by their factor."""
     return {
         factor: tuple(replace(network, table=network.latency.slower(factor)) for network in networks)
-        for factor in networks[0].latency.measured or ()
+        for factor in networks[0].latency.ends
     }
 
 

@@ -14,7 +14,7 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from ..jit import FunctionAddress, compile_for
+from ..jit import FunctionAddress, as_python, compile_for
 from .event_loop import (
     FAULTS,
     OK,
@@ -121,9 +121,8 @@ def stepper(
     several = None if in_one_queue(networks) else len(state.queues)
     beside = None if terms is None and len(state.lanes) == 1 else len(state.lanes)
     own = scheduler.policy.decide
-    loop: Any = run_events
     if scheduler.debug:
-        decide = _whole_numbers(watched(own))
+        decide, loop = _whole_numbers(watched(own)), as_python(run_events)
     else:
         plain = run_plain if beside is None else run_beside
         decide, loop = _compiled(own, plain if terms is None else run_on_terms if several is None else run_several)
@@ -205,7 +204,7 @@ def _compiled(decide: Decide, loop: Any) -> tuple[Decide, Any]:
     if is_jitted(loop):
         with suppress(Exception):  # numba raises many kinds
             return compile_policy(decide), loop
-    return _whole_numbers(decide), run_events
+    return _whole_numbers(decide), as_python(run_events)
 
 
 def _whole_numbers(decide: Decide) -> Decide:

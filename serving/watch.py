@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..jit import as_python
 from .policies import Decide, Decision, LaneView
 from .policies.interface import Data
 
@@ -44,7 +45,7 @@ def _read_only(values: Any) -> Any:
 
 def watched(decide: Decide) -> Decide:
     """The decision in plain Python, which sees the queue that waits and no more, and must leave each request in it."""
-    plain = getattr(decide, "py_func", decide)
+    plain = as_python(decide)
 
     def decide_watched(view: LaneView, data: Data) -> Decision:
         queue = data.queue[view.first : view.first + view.waiting]

@@ -227,8 +227,10 @@ class LatencyTable(Table, SparseRecord):
         in place of variants.
     planned : PlannedService, optional
         Batch size and thresholds of a plan of exits, which hold where nothing else is asked for.
-    measured : list of float, optional
-        Of a calibrated engine: the least and the largest ratio of a measured time to the one predicted for it.
+    measured : list of float or str, optional
+        Of a calibrated engine: between which multiples of its predicted time a network takes, or ``not known``.
+    measured_confidence : float, optional
+        How likely it does, if that is stated.
     npus : list of BuiltNpu, optional
         The design that has the times, of each kind of cores; one if there are no cores.
     """
@@ -254,7 +256,8 @@ class LatencyTable(Table, SparseRecord):
     wake_up_s: SecondsOrNone | None = None
     cores: Cores | None = None
     planned: PlannedService | None = None
-    measured: Annotated[list[Ratio], Field(min_length=2, max_length=2)] | None = None
+    measured: Annotated[list[Ratio], Field(min_length=2, max_length=2)] | Literal["not known"] | None = None
+    measured_confidence: Annotated[float | None, Field(gt=0, lt=1)] = None
     npus: list[BuiltNpu] | None = None
 
     _repr_html_ = first_rows
@@ -337,7 +340,18 @@ class LatencyTable(Table, SparseRecord):
         layers = [
             layer.model_copy(update={"time_s": [factor * time_s for time_s in layer.time_s]}) for layer in self.layers
         ]
-        return self.model_copy(update={"layers": layers, "measured": None})
+        return self.model_copy(update={"layers": layers, "measured": None, "measured_confidence": None})
+
+    @property
+    def ends(self) -> list[float]:
+        """The multiples of its times at the ends of the error of a calibrated engine; none if it has or knows none."""
+        return self.measured if isinstance(self.measured, list) else []
+
+    @property
+    def unknown_error(self) -> str | None:
+        """Why the error of a calibrated engine is not known, if it is not."""
+        few = "its constants were fitted, and fewer than three other networks were measured"
+        return f"not known: {few}" if self.measured == "not known" else None
 
     @property
     def thresholds(self) -> tuple[str, Sequence[Threshold]] | None:

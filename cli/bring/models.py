@@ -24,6 +24,9 @@ FORMAT = "Format of FILE; auto goes by its ending (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp for exits at 1/2 and 3/4 of the work."
 COUNT = "SubNets to draw at random, instead of those in the file."
 NEAR = "The drawn SubNets (of 1000) that are nearest to each size (7.6MB) or work (1.3GMAC)."
+VALUE = "For onnx: an input that is a constant, e.g. a switch that an If asks. Repeatable."
+TREAT = "For onnx: what an operator that is not understood costs. Repeatable."
+ONE_FILTER = "For scalesim: what rows of one filter are, where the rows around them do not tell."
 HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp, none; else one that fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
@@ -239,32 +242,57 @@ class AddedExits:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class LeftOpen:
+    """What the file leaves open."""
+
+    format_: Annotated[str, option(FORMAT, "|".join(FORMATS), "--format", **offering(FORMATS))] = "auto"
+    dims: Annotated[
+        list[str] | None, option("For onnx: the size of an open dimension. Repeatable.", "NAME=SIZE", "--dim")
+    ] = None
+    values: Annotated[list[str] | None, option(VALUE, "INPUT=NUMBER", "--value")] = None
+    treat: Annotated[list[str] | None, option(TREAT, "DOMAIN.OP=free|memory", "--treat")] = None
+    one_filter: Annotated[str | None, option(ONE_FILTER, "conv|depthwise")] = None
+
+    def format_of(self, file: Path) -> str:
+        """The format that is stated, or that the file's name says."""
+        from ...models.importers import detect_format
+
+        return detect_format(file) if self.format_ == "auto" else self.format_
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the user says, as the library takes it."""
+        from ...models.importers import ReadAs
+
+        values = {name: _value(text, number) for text in self.values or [] for name, number in [_pair(text, "values")]}
+        treat = dict(_pair(text, "treat") for text in self.treat or [])
+        read_as = ReadAs(values, treat, self.one_filter)
+        return {"dims": dict(map(_dimension, self.dims or [])), "read_as": read_as}
+
+
 @app.command("import")
 @flat
 def import_(
     file: Annotated[Path, argument("The network to import.", "FILE")],
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
-    format_: Annotated[str, option(FORMAT, "|".join(FORMATS), "--format", **offering(FORMATS))] = "auto",
     name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
-    dims: Annotated[
-        list[str] | None, option("For onnx: the size of an open dimension. Repeatable.", "NAME=SIZE", "--dim")
-    ] = None,
     *,
+    reading: LeftOpen,
     added: AddedExits,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a network file of a network that another tool describes."""
     from ...formats import check_free, write_file
-    from ...models.importers import detect_format, import_network
+    from ...models.importers import import_network
     from ...models.loader import build_network
     from ...models.writer import network_text
 
     check_free(output, force, apart=[file])
-    chosen = detect_format(file) if format_ == "auto" else format_
-    sizes, given = dict(map(_dimension, dims or [])), added.given
+    chosen, given = reading.format_of(file), reading.given | added.given
     with every_fault():
-        made = import_network(file, chosen, name=name, dims=sizes, **given)
+        made = import_network(file, chosen, name=name, **given)
         net = build_network(made, file)
     write_file(output, network_text(made), replace=force)
     if "outputs" in net.sources:
@@ -337,6 +365,25 @@ def _dimension(text: str) -> tuple[str, int]:
     if not name or not re.fullmatch("[0-9]{1,9}", size) or int(size) < 1:
         raise InputError(f'dims: expected NAME=SIZE, such as batch=1, found "{text}"')
     return name, int(size)
+
+
+def _pair(text: str, name: str) -> tuple[str, str]:
+    from ...formats import InputError
+
+    key, _, value = text.rpartition("=")
+    if not key or not value:
+        example = "training=0" if name == "values" else "com.example.Mish=free"
+        raise InputError(f'{name}: expected NAME=VALUE, such as {example}, found "{text}"')
+    return key, value
+
+
+def _value(text: str, number: str) -> float:
+    from ...formats import InputError
+
+    try:
+        return float(number)
+    except ValueError:
+        raise InputError(f'values: expected INPUT=NUMBER, such as training=0, found "{text}"') from None
 
 
 def _places(text: str) -> int | tuple[str, ...]:

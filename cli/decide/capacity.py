@@ -99,12 +99,13 @@ def command(
     record["probes"] = [_stated(probe) | {"estimates": _estimates(required, probe)} for probe in capacity.probes]
     if capacity.clients is not None:
         record["think"] = think or "0"
-    if reached:
-        record["ends"] = [{"factor": factor, "kept_per_s": end.kept_per_s} for factor, end in reached.items()]
+    latency = served[0].latency
+    if latency.measured is not None:
+        at_ends = [{"factor": factor, "kept_per_s": end.kept_per_s} for factor, end in reached.items()]
+        record |= {"ends": at_ends or None, "ends_confidence": latency.measured_confidence}
     if as_json or capacity.kept_per_s is not None:
-        show(
-            as_json, "fluidb.capacity-output/1", record, _text(capacity, stated, required, reached, think), picture.plot
-        )
+        text = _text(capacity, stated, required, reached, think, latency.unknown_error)
+        show(as_json, "fluidb.capacity-output/1", record, text, picture.plot)
     if capacity.kept_per_s is None:
         lowest = capacity.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))
@@ -175,6 +176,7 @@ def _text(
     required: Sequence[Requirement],
     ends: Mapping[float, Capacity],
     think: str | None,
+    unknown_error: str | None,
 ) -> Iterator[str]:
     assert capacity.kept_per_s is not None
     clients = capacity.clients
@@ -196,6 +198,7 @@ def _text(
         "think time": None if clients is None else think or "0",
         what: _load(capacity),
         **{f"kept if times x {factor:g}": _load(end) for factor, end in ends.items()},
+        "error of times": unknown_error,
         "lowest not kept" if clients is None else "fewest not kept": not_kept,
         "undecided between": band,
         "requests a run": f"at most {capacity.max_requests:,}, then a "

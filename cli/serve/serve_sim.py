@@ -117,13 +117,16 @@ def _network_record(own: NetworkFigures | None) -> dict[str, object]:
 
 
 def _ends_record(served: ServeResult) -> dict[str, object]:
-    """The JSON of the ends of an engine's error, if there is one."""
+    """The JSON of the ends of an engine's error, if it was calibrated."""
+    latency = served.replay.uses[0].table
     keys = ("mean_latency_s", "violation_rate", "busy_share", "percentiles")
     ends = [
         {"factor": end.factor, **{key: getattr(end.summary, key) for key in keys}, "requirements": end.requirements}
         for end in served.ends
     ]
-    return {"ends": ends} if ends else {}
+    if latency.measured is None:
+        return {}
+    return {"ends": ends or None, "ends_confidence": latency.measured_confidence}
 
 
 def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
@@ -158,6 +161,7 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "variance in a batch": spread if waiting else None,
         "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
         "scheduler calls": f"{summary.scheduler_calls:,}",
+        "error of times": latency.unknown_error,
     }
     yield facts(about)
     yield from _latencies(served)
@@ -209,7 +213,9 @@ def _latencies(served: ServeResult) -> Iterator[str]:
             (f"{factor:g} of predicted", ms(case.mean_latency_s), ms(case.max_latency_s), percent(case.violation_rate))
             for factor, case in sorted(cases, key=lambda pair: pair[0])
         ]
-        yield table(["times, as measured", "average", "worst", "violations"], ends)
+        sure = served.replay.uses[0].table.measured_confidence
+        of = "as measured" if sure is None else f"{percent(sure, 0)} of networks"
+        yield table([f"times, {of}", "average", "worst", "violations"], ends)
 
 
 def _networks_text(served: ServeResult) -> Iterator[str]:

@@ -88,7 +88,7 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine, *, most_pixel
         return ShapeSearch(file.name, given, given, compared)
     shape = dict(zip(("pixels", "input_channels", "output_channels"), sizes, strict=True))
     origin = f"fluidb dse {file.name} {engine.name}: at most {most} multiply-accumulates a cycle"
-    range_ = dict.fromkeys(("measured_low", "measured_high"))
+    range_ = dict.fromkeys(("measured_low", "measured_high", "measured_confidence", "measured_error"))
     sources = {key: text for key, text in engine.sources.items() if key not in range_}
     sources |= dict.fromkeys(shape, "as pixels") | {"pixels": origin}
     shaped = engine.model_copy(update={**shape, **range_, "sources": sources})
@@ -113,7 +113,7 @@ class _Times:
 
 def _sums(cycles: Floats, moved: Floats, engine: Engine) -> Floats:
     """Times of one inference on shapes: columns of ``cycles`` by layer."""
-    rates = engine.clock_hz, engine.bytes_per_s, engine.not_hidden, engine.layer_s
+    rates = engine.cycles_per_s, engine.bytes_per_s, engine.not_hidden, engine.layer_s
     times: Floats = layer_times(cycles, moved[:, None], *rates).sum(axis=0) + engine.inference_s
     return times
 

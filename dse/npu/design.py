@@ -127,7 +127,7 @@ class DesignTable(Table):
     @property
     def dsps(self) -> int:
         """DSPs in use."""
-        return -(-self.tile.macs // self.platform.macs_per_dsp)
+        return int(self.platform.dsps_of(self.tile.macs))
 
     @property
     def dsp_share(self) -> float:

@@ -123,7 +123,7 @@ class Demand:
     @cached_property
     def dsps(self) -> Ints:
         """DSPs, each of which makes one or several MACs in a cycle."""
-        dsps: Ints = -(-macs_of(self.tiles) // self.board.macs_per_dsp)
+        dsps: Ints = self.board.dsps_of(macs_of(self.tiles))
         return dsps
 
     @cached_property
@@ -177,9 +177,12 @@ GROWING: dict[Resource, Callable[[Demand], Any]] = {
 
 
 def logic_of(board: Board) -> dict[Resource, float]:
-    """Look-up tables and flip-flops of a board, as far as it states them, if its words are the engine's."""
+    """Look-up tables and flip-flops of a board, as far as it states them.
+
+    They are counted for the engine's words: wider words take more than that, narrower ones less.
+    """
     stated = {resource: getattr(board, key) for key, resource in STATED.items() if resource in LOGIC}
-    return {resource: most for resource, most in stated.items() if most is not None and board.word_bits == WORD_BITS}
+    return {resource: most for resource, most in stated.items() if most is not None and board.word_bits >= WORD_BITS}
 
 
 class Supply(NamedTuple):
@@ -223,6 +226,8 @@ class Supply(NamedTuple):
         for key, resource in STATED.items():
             if resource not in judged and (key != "ultra_rams" or board.ultra_rams):
                 why[key] = self._why_not(key)
+            elif resource in LOGIC and board.word_bits > WORD_BITS:
+                why[key] = f"beyond what words of {WORD_BITS} bits take"
         if not self.placed or board.usual_port_words != board.port_words:
             why["port_words"] = self._why_not("port_words")
         return why

@@ -15,23 +15,27 @@ from .candidates import CandidateHead, place_candidates
 from .exits import Placement, place_exits, with_rates
 from .imported import ImportedNetwork
 from .names import plain_name
+from .read_as import ReadAs
 
 
 class NetworkImporter(NamedTuple):
     """A format that can be imported."""
 
     suffix: str  # end of a file's name, in lower case
-    read: Callable[[Path, str, Mapping[str, int]], ImportedNetwork]  # of path, network name, sizes of open dimensions
+    # of path, network name, sizes of open dimensions, and what the file leaves open
+    read: Callable[[Path, str, Mapping[str, int], ReadAs], ImportedNetwork]
 
 
-def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
+def _onnx(path: Path, name: str, dims: Mapping[str, int], read_as: ReadAs) -> ImportedNetwork:
     check_installed(f"{path}: the import of ONNX files", "onnx", "onnx")
     from .onnx import read
 
-    return read(path, name, dims)
+    if read_as.one_filter is not None:
+        raise InputError(f"one_filter: {path} is an ONNX model, which says what its convolutions are; leave it out")
+    return read(path, name, dims, read_as)
 
 
-__all__ = ["IMPORTERS", "CandidateHead", "Placement", "detect_format", "import_network"]
+__all__ = ["IMPORTERS", "CandidateHead", "Placement", "ReadAs", "detect_format", "import_network"]
 
 IMPORTERS: dict[str, NetworkImporter] = {
     "onnx": NetworkImporter(".onnx", _onnx),
@@ -60,6 +64,7 @@ def import_network(
     exits: Placement | None = None,
     rates: Sequence[float] | None = None,
     candidates: CandidateHead | None = None,
+    read_as: ReadAs | None = None,
 ) -> NetworkFile:
     """Make a network file from a file of another tool.
 
@@ -79,6 +84,8 @@ def import_network(
         Share of samples that leave at each exit but the last. By default all shares are equal, the last one included.
     candidates : CandidateHead, optional
         Add an exit candidate after every block (``fluidb docs exits``), with this head.
+    read_as : ReadAs, optional
+        What the file leaves open: values of inputs, costs of operators, rows of one filter.
 
     Returns
     -------
@@ -97,7 +104,7 @@ def import_network(
         NAME.check(name, where="name: ")
     if not is_input(path):
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
-    made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})
+    made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {}, read_as or ReadAs())
     file = made.file
     if exits is not None:
         if file.exits:

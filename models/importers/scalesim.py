@@ -15,6 +15,7 @@ from ...formats import InputError, read_text
 from ..schema import MAX_SIZE
 from .imported import ImportedNetwork, checked
 from .names import LayerNames
+from .read_as import ONE_FILTER, ReadAs
 
 CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter", "Strides")
 GEMM = ("M", "N", "K")
@@ -96,7 +97,7 @@ def _gemm(row: _LayerRow) -> dict[str, Any]:
     return {"op": "gemm", "rows": M, "inner": K, "columns": N, "groups": batch, "per_sample": batch > 1}
 
 
-def _depthwise_channels(rows: list[_LayerRow], index: int) -> tuple[int, int]:
+def _depthwise_channels(rows: list[_LayerRow], index: int, one_filter: str | None) -> tuple[int, int]:
     """Return the groups of a depthwise row, and the filters of each group; 0 groups for an ordinary row."""
     row = rows[index]
     channels, filters = row.values[4:6]
@@ -105,7 +106,7 @@ def _depthwise_channels(rows: list[_LayerRow], index: int) -> tuple[int, int]:
     around = {rows[index - 1].values[5]} if index else set()
     around |= {rows[index + 1].values[4]} if index + 1 < len(rows) else set()
     if not _DEPTHWISE.search(" ".join((row.name, *row.rest))):
-        return _unmarked(rows, index, around), filters
+        return _unmarked(rows, index, around, one_filter), filters
     if channels == filters == 1:  # one channel stands for all of them
         if len(around) != 1:
             raise ValueError(
@@ -118,8 +119,11 @@ def _depthwise_channels(rows: list[_LayerRow], index: int) -> tuple[int, int]:
     return channels, max(1, filters // channels)
 
 
-def _unmarked(rows: list[_LayerRow], index: int, around: set[int]) -> int:
-    """Return the groups of a row that nothing marks as depthwise: 0 unless the rows around it show that it must be."""
+def _unmarked(rows: list[_LayerRow], index: int, around: set[int], one_filter: str | None) -> int:
+    """Return the groups of a row that nothing marks as depthwise: 0 unless the rows around it show that it must be.
+
+    ``one_filter`` decides where they do not.
+    """
     row = rows[index]
     channels, filters = row.values[4:6]
     if filters > 1 or index + 1 == len(rows) or _ORDINARY in row.rest:
@@ -131,9 +135,12 @@ def _unmarked(rows: list[_LayerRow], index: int, around: set[int]) -> int:
         return 0
     if wanted in {channels, channels * positions}:
         return channels
+    if one_filter is not None:
+        return channels if one_filter == "depthwise" else 0
     raise ValueError(
         f"expected a next row of 1 channel, or of {channels} if this one is depthwise, found one of {wanted}; "
-        f"write #dw behind a depthwise row, {_ORDINARY} behind another"
+        f"write #dw behind a depthwise row, {_ORDINARY} behind another, or decide for all such rows with "
+        f"--one-filter {'|'.join(ONE_FILTER)}"
     )
 
 
@@ -147,7 +154,7 @@ def _positions(row: _LayerRow) -> list[int]:
     ]
 
 
-def _conv(rows: list[_LayerRow], index: int) -> dict[str, Any]:
+def _conv(rows: list[_LayerRow], index: int, one_filter: str | None) -> dict[str, Any]:
     """A convolution as SCALE-Sim computes it. Its input is padded already."""
     row = rows[index]
     height, width, filter_height, filter_width, channels, filters, _ = row.values
@@ -158,17 +165,19 @@ def _conv(rows: list[_LayerRow], index: int) -> dict[str, Any]:
         return {"op": "memory", "reads": height * width * channels, "shape": [*out, channels]}
     if max(row.named.get("batch", 0), row.named.get("batchsize", 0)) > 1:
         raise ValueError("expected a batch of 1, found more; fluidb batches samples by itself")
-    groups, filters = _depthwise_channels(rows, index)
+    groups, filters = _depthwise_channels(rows, index, one_filter)
     inner = filter_height * filter_width * (1 if groups else channels)
     groups = groups or 1
     content = {"op": "gemm", "rows": out[0] * out[1], "inner": inner, "columns": filters, "groups": groups}
     return content | {"shape": [*out, groups * filters]}
 
 
-def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
+def read(path: Path, name: str, dims: Mapping[str, int], read_as: ReadAs) -> ImportedNetwork:
     """Read a topology file as a network: its rows in sequence, each as one product."""
     if dims:
         raise InputError(f"dims: {path} is a SCALE-Sim topology, which leaves no dimension open; leave it out")
+    if read_as.values or read_as.treat:
+        raise InputError(f"values, treat: {path} is a SCALE-Sim topology, which has neither; leave it out")
     lines = _cells(path)
     if not lines:
         raise InputError(f"{path}: expected a SCALE-Sim topology, found an empty file")
@@ -180,7 +189,7 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     names, layers, faults = LayerNames(), [], []
     for index, row in enumerate(rows):
         try:
-            content = _gemm(row) if columns is GEMM else _conv(rows, index)
+            content = _gemm(row) if columns is GEMM else _conv(rows, index, read_as.one_filter)
         except ValueError as error:
             faults.append(f"{row.label}: {error}")
             continue

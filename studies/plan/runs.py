@@ -202,7 +202,7 @@ def fresh_runs(
     if "accuracy" in figures and not fate_of(policy).drops:
         figures["accuracy_of_all"] = figures["accuracy"]
     verdicts = [_verdict(requirement, figures) for requirement in problem.requirements]
-    for factor in table.measured or ():  # what holds at one end of a measured error only is undecided
+    for factor in table.ends:  # what holds at one end of a measured error only is undecided
         end = fresh_runs(problem, table.slower(factor), policy, traffics)
         verdicts = [here if here == there else None for here, there in zip(verdicts, end.verdicts, strict=True)]
     return FreshFigures(figures, verdicts)

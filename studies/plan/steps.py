@@ -38,7 +38,7 @@ def steps_of(problem: PlanProblem, plan: Plan) -> list[PlanStep]:
         traffics = {seed: wanted.draw(setting, seed, faster) for seed in asked.fresh}
         return PlanStep(change, fresh_runs(problem, problem.table(table, numbers.setting), policy, traffics))
 
-    steps = [at(f"times as measured: x {factor:g}", whole.slower(factor)) for factor in whole.measured or ()]
+    steps = [at(f"times as measured: x {factor:g}", whole.slower(factor)) for factor in whole.ends]
     steps += [at(change, table) for change, table in _smaller(source, numbers.row)]
     steps.append(at(f"{STEP:.0%} more requests a second", whole, 1 + STEP))
     if isinstance(asked.slo_s, float):

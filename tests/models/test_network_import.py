@@ -11,7 +11,7 @@ import pytest
 from builders import DATA, TINY, Run, edited, edits, lines
 from fluidb.formats import InputError, read_toml
 from fluidb.models import NETWORKS, Network, load_network
-from fluidb.models.importers import import_network
+from fluidb.models.importers import ReadAs, import_network
 from fluidb.models.importers.names import LayerNames
 from fluidb.models.loader import build_network
 from fluidb.models.schema import NAME_LENGTH, NetworkFile
@@ -23,14 +23,14 @@ TABLES = DATA / "scalesim"
 HEADER = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,"
 
 
-def import_scalesim(path: Path) -> Network:
-    return build_network(import_network(path, "scalesim"), path)
+def import_scalesim(path: Path, read_as: ReadAs | None = None) -> Network:
+    return build_network(import_network(path, "scalesim", read_as=read_as), path)
 
 
-def import_text(tmp_path: Path, text: str | bytes) -> Network:
+def import_text(tmp_path: Path, text: str | bytes, read_as: ReadAs | None = None) -> Network:
     path = tmp_path / "net.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return import_scalesim(path)
+    return import_scalesim(path, read_as)
 
 
 def products(network: Network) -> list[tuple[int, ...]]:
@@ -164,6 +164,14 @@ def test_strides_by_axis(tmp_path):
 def test_rows_that_are_no_plain_convolution(tmp_path, row, product):
     network = import_text(tmp_path, f"{HEADER}\nfirst,10,10,3,3,3,5,1,\n{row}\n")
     assert products(network)[1] == product
+
+
+@pytest.mark.parametrize(("one_filter", "product"), [("conv", (36, 144, 1, 1)), ("depthwise", (36, 9, 1, 16))])
+def test_rows_of_one_filter_that_their_neighbours_leave_open(tmp_path, one_filter, product):
+    """One option decides about all of them, and about no others: the last row makes one map in any case."""
+    text = f"{HEADER}\na,8,8,3,3,16,1,1,\nb,6,6,1,1,7,4,1,\nc,6,6,1,1,4,1,1,\n"
+    network = import_text(tmp_path, text, ReadAs(one_filter=one_filter))
+    assert products(network) == [product, (36, 7, 4, 1), (36, 4, 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -309,6 +317,7 @@ _KEYS: dict[str, dict[str, Any]] = {
     "flatten": {},
     "matmul": {"heads": _count, "transposed": st.booleans()},
     "gemm": {"rows": _count, "inner": _count, "columns": _count, "groups": _count, "per_sample": st.booleans()},
+    "recurrent": {"hidden": _count, "gates": st.integers(1, 8), "directions": st.integers(1, 2), "sequences": _count},
     "memory": {"reads": st.one_of(st.none(), st.integers(0, 9))},
     "view": {"shape": _shape},
     "add": {},

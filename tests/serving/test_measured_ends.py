@@ -11,6 +11,7 @@ from builders import Run
 from fluidb.formats import InputError, validate
 from fluidb.platforms import load_platform
 from fluidb.platforms.engine import Engine
+from fluidb.platforms.writer import platform_text
 from fluidb.serving import Requests, parse_requirement, serve
 from fluidb.tables import LatencyTable, read_latency
 from fluidb.traffic import poisson, write_trace
@@ -57,6 +58,7 @@ def test_a_requirement_that_holds_at_the_good_end_alone_is_undecided(fluidb: Run
         assert done.returncode == int(undecided)
         assert (f"undecided  {text}: fails at one end" in done.stdout) == undecided
     assert f"{ENDS[0]:g} of predicted" in done.stdout
+    assert "times, 90 % of networks" in done.stdout
 
 
 def test_capacity_prints_the_rate_at_both_ends(fluidb: Run, engine: Path) -> None:
@@ -74,6 +76,19 @@ def test_tables_without_an_error_have_no_ends(fluidb: Run, engine: Path) -> None
     done = fluidb("serve-sim", "plain", "--trace", "t.csv", "--slo", "20ms", "--json")
     assert "ends" not in json.loads(done.stdout)
     assert "measured" not in json.loads((engine.parent / "plain" / "latency.json").read_text())
+
+
+def test_an_error_that_is_not_known_is_said_and_has_no_ends(fluidb: Run, engine: Path) -> None:
+    calibrated = load_platform("dpu-b4096-kv260", kind=Engine).with_error(None)
+    (engine.parent / "e.toml").write_text(platform_text(calibrated))
+    assert fluidb("latency", "resnet18", "e.toml", "-o", "few").returncode == 0
+    given = ["few", "--slo", "20ms"]
+    rates = [*given, "--require", "violation_rate <= 10 %", "--seeds", 2, "--count", 300]
+    for command in (["serve-sim", *given, "--trace", "t.csv"], ["capacity", *rates]):
+        printed = json.loads(fluidb(*command, "--json").stdout)
+        assert (printed["ends"], printed["ends_confidence"]) == (None, None)
+        assert "error of times" in (text := fluidb(*command).stdout)
+        assert "not known: its constants were fitted" in " ".join(text.split())
 
 
 def test_an_error_belongs_to_layers_without_causes() -> None:

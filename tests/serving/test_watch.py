@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+
 import pytest
 from builders import COMPILED
+from fluidb.jit import as_python
 from fluidb.serving import find_policy
+from fluidb.serving.event_loop import run_events
 from numba.extending import is_jitted
 
 POLICIES = """
@@ -122,3 +126,16 @@ def test_only_a_debug_run_leaves_a_policy_as_plain_python(tmp_path):
     (tmp_path / "own.py").write_text(POLICIES)
     decisions = [find_policy(f"{tmp_path}/own.py:alone{more}").policy.decide for more in (":debug=on", "")]
     assert [is_jitted(decide) for decide in decisions] == [False, True]
+
+
+def test_nothing_that_the_event_loop_calls_in_a_debug_run_is_compiled():
+    """Called from plain Python, each function would be compiled for itself."""
+    seen, called = {}, [as_python(run_events)]
+    while called:
+        function = called.pop()
+        seen[function.__qualname__] = function
+        names = function.__code__.co_names
+        values = [function.__globals__[name] for name in names if name in function.__globals__]
+        assert not any(is_jitted(value) for value in values), function
+        called += [value for value in values if isinstance(value, FunctionType) and value.__qualname__ not in seen]
+    assert {"run_events", "leave", "sweep", "whose_turn", "narrowest"} < seen.keys()

@@ -8,14 +8,15 @@ from typing import Any
 
 from ....formats import InputError
 from ..imported import ImportedNetwork, checked
+from ..read_as import ReadAs
 from .graph import Graph, read_graph
 from .outputs import own_exits
 from .walk import KINDS, Walk, walk
 
 
-def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
+def read(path: Path, name: str, dims: Mapping[str, int], read_as: ReadAs) -> ImportedNetwork:
     """Read a model as a network: the layers that multiply, and the layers that only move data."""
-    graph = read_graph(path, dims)
+    graph = read_graph(path, dims, read_as)
     made = walk(graph, path)
     if not made.layers:
         raise InputError(f"{path}: expected at least one node that multiplies, found none")
@@ -64,4 +65,4 @@ def _sources(path: Path, graph: Graph, made: Walk) -> dict[str, str]:
             ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
             listed = ", ".join(f"{count} {op}" for op, count in ordered)
             sources[kind] = f"{counts.total()} nodes {meaning}: {listed}"
-    return sources
+    return sources | graph.remarks

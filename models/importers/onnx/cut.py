@@ -13,7 +13,7 @@ from onnx import AttributeProto, external_data_helper, helper, numpy_helper, sha
 
 from ....formats import InputError, did_you_mean, is_input
 from .decisions import Decided, write_out
-from .graph import inline_functions, load_model, tensors_of
+from .file import inline_functions, load_model, tensors_of
 from .labels import brief, label
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 

@@ -16,7 +16,8 @@ from onnx import helper
 
 from ....formats import InputError
 from ....traffic.measures import MEASURES, Measure, Threshold
-from .labels import brief, label
+from .file import Start
+from .labels import label
 from .operators import PRODUCTS
 from .paths import HINT, MAX_VALUES, Fork, Leaf, Paths, ThresholdTest, Tree, is_if
 
@@ -52,25 +53,25 @@ class Decided(NamedTuple):
         return f"If nodes of the model, which ask each sample by itself: {'; '.join(asked)}"
 
 
-def write_out(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decided | None]:
+def write_out(model: onnx.ModelProto, path: Path, start: Start | None = None) -> tuple[onnx.ModelProto, Decided | None]:
     """Write a model with If nodes as one without; its outputs are the answers of all exits, and what else exits return.
 
-    A model without If nodes is returned as it is.
+    A model without If nodes is returned as it is. ``start`` has the sizes of its inputs, which some conditions ask.
     """
     if not any(map(is_if, model.graph.node)):
         return model, None
     try:
-        return _written(model, path)
+        return _written(model, path, start)
     except InputError:
         raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:  # odd nodes: too few inputs, other attributes
-        raise InputError(f"{path}: its If nodes are not understood ({brief(str(error))}); {HINT}") from None
+    except (AttributeError, LookupError, TypeError, ValueError):  # odd nodes: too few inputs, other attributes
+        raise InputError(f"{path}: its If nodes, or nodes in their branches, are damaged; {HINT}") from None
 
 
-def _written(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decided | None]:
+def _written(model: onnx.ModelProto, path: Path, start: Start | None) -> tuple[onnx.ModelProto, Decided | None]:
     written = onnx.ModelProto()
     written.CopyFrom(model)
-    paths = Paths(written, path)
+    paths = Paths(written, path, start)
     tree = paths.follow([*reversed(written.graph.node)], {}, ())
     paths.infer()
     decisions: list[ExitCondition] = []
@@ -103,9 +104,10 @@ def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[ExitCondition, i
         for number, answer in enumerate(side.outputs):
             if place in {None, number} and (reached := _read(paths, fork.asked, truth, answer)):
                 return ExitCondition(label(fork.node), answer, *reached), number, side, rest
-    raise paths.fault(
+    raise paths.undecided(
         fork.node,
-        "expected a branch that answers at once if a measure of how sure its answer is reaches a threshold "
+        "its condition decides about no exit: expected a branch that answers at once if a measure of how sure its "
+        "answer is reaches a threshold "
         f"({', '.join(f'{name} {measure.reached}' for name, measure in MEASURES.items())}), found none",
     )
 

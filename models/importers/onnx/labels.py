@@ -1,8 +1,11 @@
-"""Names of an ONNX file, as faults print them."""
+"""Names of an ONNX file, as faults print them, and attributes by their names."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
+from onnx import helper
 
 
 def brief(text: str) -> str:
@@ -14,3 +17,12 @@ def brief(text: str) -> str:
 def label(node: onnx.NodeProto) -> str:
     """The name of a node, or of its first output if it has none."""
     return brief(node.name or next(filter(None, node.output), "") or node.op_type)
+
+
+class SizeFault(ValueError):
+    """A node whose sizes do not come out; the text is for people."""
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
+    """The attributes of a node by name."""
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}

@@ -8,7 +8,10 @@ def _names(text: str) -> frozenset[str]:
 
 
 CONVOLUTIONS = _names("Conv ConvInteger ConvTranspose QLinearConv")
-PRODUCTS = CONVOLUTIONS | _names("Attention Einsum Gemm MatMul MatMulInteger QLinearMatMul")
+RECURRENT = {"GRU": 3, "LSTM": 4, "RNN": 1}
+"""Recurrent operators, and the products that each makes of a value of its state."""
+
+PRODUCTS = CONVOLUTIONS | frozenset(RECURRENT) | _names("Attention Einsum Gemm MatMul MatMulInteger QLinearMatMul")
 """Operators that multiply; they become layers of the network."""
 
 WINDOWS = _names("AveragePool LpPool MaxPool")
@@ -17,7 +20,10 @@ WINDOWS = _names("AveragePool LpPool MaxPool")
 POOLS = WINDOWS | _names("GlobalAveragePool GlobalLpPool GlobalMaxPool")
 """Pools; each reads its input and writes its output."""
 
-ELEMENTWISE = _names(
+QUANTISERS = _names("BipolarQuant FloatQuant IntQuant MultiThreshold Quant Trunc")
+"""Operators of QONNX, Brevitas and FINN that round values to words of few bits."""
+
+ELEMENTWISE = QUANTISERS | _names(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd BitwiseNot BitwiseOr
     BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal
     Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual
@@ -29,7 +35,9 @@ ELEMENTWISE = _names(
 SCALES = "DynamicQuantizeLinear"
 """The elementwise operator that finds the scale itself, from the range of all values, and returns it beside them."""
 
-ARRANGING = _names("""DepthToSpace Expand Flatten Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze""")
+ARRANGING = _names(
+    "DepthToSpace Diagonal Expand Flatten Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze"
+)
 """The output is input values in other places; the next layer reads them from where they are."""
 
 KEEPING = _names("DepthToSpace Flatten Reshape SpaceToDepth Squeeze Transpose Unsqueeze")
@@ -45,11 +53,26 @@ MOVING = _names(
 )
 """An output value depends on values in other places of the input, so these operators are traffic."""
 
+SAME_SIZES = QUANTISERS | _names("GroupNormalization MeanVarianceNormalization")
+"""Operators whose output is as large as their first input; the onnx package infers no shape for these."""
+
+DATA_SIZED = _names(
+    """CenterCropPad Compress ConstantOfShape Expand NonMaxSuppression NonZero OneHot Pad Range Reshape Resize Slice
+    Split Squeeze Tile TopK Unique Unsqueeze Upsample"""
+)
+"""Operators whose output has a size that depends on values."""
+
 RESHAPING = _names("Flatten Reshape Squeeze Unsqueeze")
 """Arranging operators that keep the values in their order."""
 
 GATHERS = _names("Gather GatherElements GatherND")
 """Operators that take values at given places. If the places are constant, this rearranges; otherwise it is traffic."""
+
+SEQUENCES = _names(
+    """ConcatFromSequence Optional OptionalGetElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase
+    SequenceInsert SequenceLength SplitToSequence"""
+)
+"""Operators that make lists of tensors or read them: nothing moves."""
 
 JOINING = _names("Concat")
 """Operators that put maps side by side; each map is written in place."""

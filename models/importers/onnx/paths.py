@@ -18,7 +18,10 @@ from onnx.reference import ReferenceEvaluator
 
 from ....formats import InputError
 from ...schema import MAX_EXITS
-from .labels import label
+from .file import Start
+from .foreign import OWN as _OWN
+from .foreign import plain_nodes
+from .labels import brief, label
 from .operators import PRODUCTS
 
 PASSING = frozenset(
@@ -39,7 +42,6 @@ MAX_STEPS = 10**6
 MAX_VALUES = 2**20
 """Most values of a tensor between them."""
 
-_OWN = ("", "ai.onnx")
 HINT = "export a model that always runs to its end and has the answer of each exit as an output"
 
 
@@ -108,9 +110,10 @@ def _joined(op: str, parts: Sequence[_Truth]) -> _Truth | None:
 class Paths:
     """The paths through a model, and the nodes that they run."""
 
-    def __init__(self, model: onnx.ModelProto, path: Path) -> None:
+    def __init__(self, model: onnx.ModelProto, path: Path, start: Start | None) -> None:
         self.model, self.path = model, path
         graph = model.graph
+        self.sizer = start.sizer(model) if start else None  # sizes tell some conditions
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         self.inputs = [input_ for input_ in graph.input if input_.name not in self.constants]
         # types that the file states
@@ -147,6 +150,8 @@ class Paths:
                 weights.name = inner[weights.name]
                 self.constants[weights.name] = weights
                 self.model.graph.initializer.append(weights)
+                if self.sizer:
+                    self.sizer.weigh(weights)
             for inner_node in graph.node:
                 for tensors in (inner_node.input, inner_node.output):
                     tensors[:] = [inner.get(name, name) for name in tensors]
@@ -177,7 +182,11 @@ class Paths:
             elif is_if(task):
                 asked = self._meaning(names.get(task.input[0], task.input[0]), known, MAX_CONDITION)
                 if asked is None:
-                    raise self.fault(task, "expected a condition that compares a value with a constant, found another")
+                    raise self.undecided(
+                        task,
+                        "expected a condition that compares a value with a constant, found another, which decides "
+                        "about no exit",
+                    )
                 if isinstance(asked, bool):
                     self._enter(task, asked, tasks)
                     continue
@@ -230,12 +239,26 @@ class Paths:
             self.maker |= {name: copy for name in outputs if name}
             if self.active.intersection(inputs):
                 self.active |= set(outputs)
+            self._size(copy)
         names |= {own: name for own, name in zip(node.output, outputs, strict=True) if own != name}
+
+    def _size(self, node: onnx.NodeProto) -> None:
+        """Find the sizes of what a node makes, if they come out."""
+        if not self.sizer:
+            return
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        try:
+            for plain in [copy] if copy.domain in _OWN else plain_nodes(copy, self.sizer):
+                self.sizer.add(plain)
+        except Exception:  # noqa: BLE001  the reader of the graph then names the node
+            for name in filter(None, node.output):
+                self.sizer.unsized.setdefault(name, "is not known")
 
     def _meaning(self, name: str, known: _Known, depth: int) -> _Truth | None:
         """What a boolean says; ``None`` if it is not understood."""
-        if name not in self.active:
-            values = self._value(name)
+        values = self._value(name)
+        if values is not None or name not in self.active:
             return None if values is None or values.size != 1 else bool(values.item())
         node = self.maker.get(name)
         if node is not None and node.op_type in COMPARISONS:
@@ -249,9 +272,11 @@ class Paths:
         """A comparison of a tensor with a constant."""
         swaps, strict = COMPARISONS[node.op_type]
         large, small = node.input[::-1] if swaps else node.input
-        truth = large in self.active
-        values = self._value(small if truth else large)
-        if values is None or values.size != 1 or (truth and small in self.active):
+        values = self._value(large)
+        truth = values is None
+        if values is None:
+            values = self._value(small)
+        if values is None or values.size != 1:
             return None
         # a constant that is larger is one that the value does not reach
         asked = ThresholdTest(
@@ -266,7 +291,9 @@ class Paths:
         return asked, truth
 
     def _value(self, name: str) -> NDArray[Any] | None:
-        """The value of a tensor that does not depend on inputs; ``None`` if it cannot be computed."""
+        """The value of a tensor that depends on no input, or on its size alone; ``None`` if it cannot be computed."""
+        if self.sizer and name in self.sizer.data:
+            return numpy_helper.to_array(self.sizer.data[name])
         if name in self.active:
             return None
         try:
@@ -318,6 +345,21 @@ class Paths:
     def fault(self, node: onnx.NodeProto, message: str) -> InputError:
         """A fault of an If."""
         return InputError(f'{self.path}: node "{label(node)}" (If): {message}; {HINT}')
+
+    def undecided(self, node: onnx.NodeProto, message: str) -> InputError:
+        """A fault of an If that decides about no exit; perhaps it asks an input, whose value a user can state."""
+        needed, left = set(), [*node.input]
+        while left:
+            name = left.pop()
+            if name not in needed:
+                needed.add(name)
+                left += self.maker[name].input if name in self.maker else []
+        sizes = {entry.name: [dim.dim_value or 1 for dim in entry.type.tensor_type.shape.dim] for entry in self.inputs}
+        asked = [name for name in sizes if name in needed and math.prod(sizes[name]) == 1]
+        if asked:
+            name = brief(asked[0])
+            message += f"; it asks the input {name}, whose value can be stated: --value {name}=1"
+        return self.fault(node, message)
 
     def infer(self) -> None:
         """Find the shapes of all tensors; the values of weights are not needed."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...network import Shape
+from .einsum import terms_of
 from .graph import Graph, Node
 from .order import ONE, Rows, map_of, own_rows
 
@@ -33,7 +34,8 @@ def matrix_product(node: Node, graph: Graph) -> NodeProduct:
     """The product of a Gemm, MatMul or Einsum, or one of their quantised forms."""
     left, right = node.inputs[0], node.inputs[3 if node.op == "QLinearMatMul" else 1]
     if node.op == "Einsum":
-        terms = _einsum(node, graph)
+        (first, second), out = terms_of(node.attributes["equation"], [graph.sizes[name] for name in node.inputs])
+        terms = first, second, out
     elif node.op == "Gemm":
         transposed = [node.attributes.get(key) for key in ("transA", "transB")]
         terms = "ka" if transposed[0] else "ak", "bk" if transposed[1] else "kb", "ab"
@@ -48,22 +50,6 @@ def _matmul(left: int, right: int) -> tuple[str, str, str]:
     a = "k" if left == 1 else "".join(batch[len(batch) - left + 2 :]) + "ak"
     b = "k" if right == 1 else "".join(batch[len(batch) - right + 2 :]) + "kb"
     return a, b, "".join(batch) + "ab"
-
-
-def _einsum(node: Node, graph: Graph) -> tuple[str, str, str]:
-    equation = node.attributes["equation"].decode().replace(" ", "")
-    inputs, arrow, out = equation.partition("->")
-    parts = inputs.split(",")
-    if not arrow:
-        letters = "".join(parts)
-        out = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-    sized = [len(part) == len(graph.sizes[name]) for part, name in zip(parts, node.inputs, strict=False)]
-    once = all(len(set(part)) == len(part) for part in [*parts, out])
-    if len(parts) != 2 or len(node.inputs) != 2 or not all(sized) or not once or "." in equation:
-        raise ValueError(f'expected an equation of two operands, each letter once in each, found "{equation[:60]}"')
-    if any(letter not in parts[1] + out for letter in parts[0]) or any(c not in parts[0] + out for c in parts[1]):
-        raise ValueError(f'expected no sum over a letter of one operand only, found "{equation[:60]}"')
-    return parts[0], parts[1], out
 
 
 def _contract(graph: Graph, left: str, right: str, a: str, b: str, out: str) -> NodeProduct:

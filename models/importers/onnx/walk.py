@@ -13,14 +13,27 @@ from ....formats import InputError
 from ...network import Shape
 from ..names import LayerNames
 from .graph import Graph, Node
-from .operators import ARRANGING, CONVOLUTIONS, ELEMENTWISE, GATHERS, JOINING, KEEPING, MOVING, POOLS, PRODUCTS, SCALES
+from .labels import SizeFault
+from .operators import (
+    ARRANGING,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    GATHERS,
+    JOINING,
+    KEEPING,
+    MOVING,
+    POOLS,
+    PRODUCTS,
+    RECURRENT,
+    SCALES,
+)
 from .order import AS_GIVEN, ONE, Rows, agreed, map_of, own_rows, rows_behind
 from .products import NodeProduct, convolution, is_average, matrix_product, pooling, raw_product
 
 MAX_PASS = 64
 """Most layers that one memory pass reads; a longer pass is split. A single node with more inputs is not."""
 
-MULTIPLYING = frozenset({"conv", "convtranspose", "gemm", "linear"})
+MULTIPLYING = frozenset({"conv", "convtranspose", "gemm", "linear", "recurrent"})
 """Operators of a network file that multiply."""
 
 KINDS = {
@@ -50,20 +63,26 @@ def walk(graph: Graph, path: Path) -> Walk:
     needed = _written(graph)
     for _ in range(2):  # the second walk knows which tensors must be written, and writes them where they are made
         made = Walk(graph, needed)
-        faults = []
+        faults: dict[tuple[str, str], list[str]] = {}  # labels of nodes by operator and fault
         for node in graph.nodes:
             try:
                 made.step(node)
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd attributes
-                faults.append(f'{path}: node "{node.label}" ({node.op}): is not understood: {error}')
+                why = f"is not understood: {error}" if isinstance(error, SizeFault) else "its attributes do not fit it"
+                faults.setdefault((node.title, why), []).append(node.label)
                 made.settle()
                 for name in node.outputs:
                     made.tensors[name] = _Tensor({"input": graph.words(name)}, name)
         if faults:
-            raise InputError(faults)
+            raise InputError(_fault(path, op, why, labels) for (op, why), labels in faults.items())
         made.finish()
         needed |= set(made.passes)
     return made
+
+
+def _fault(path: Path, op: str, why: str, labels: Sequence[str]) -> str:
+    """One line for all nodes that have the same fault."""
+    return f'{path}: node "{labels[0]}" ({op}){f" and {len(labels) - 1} more" if labels[1:] else ""}: {why}'
 
 
 def _arranges(node: Node, graph: Graph) -> bool:
@@ -287,11 +306,11 @@ class Walk:
 
     def count(self, kind: str, node: Node) -> None:
         """Note the class of a node."""
-        self.kinds[kind][node.op] += 1
+        self.kinds[kind][node.title] += 1
 
     def step(self, node: Node) -> None:
         """Add the layers of one node."""
-        self.at = f'node "{node.label}" ({node.op})'
+        self.at = f'node "{node.label}" ({node.title})'
         active = [name for name in dict.fromkeys(node.inputs) if name and name not in self.graph.constants]
         scaled = [name for name in active if name not in self.scales]
         if node.op == SCALES:
@@ -301,6 +320,8 @@ class Walk:
         active = scaled or active
         if node.op == "Attention":
             self.attend(node)
+        elif node.op in RECURRENT:
+            self.recur(node)
         elif node.op in CONVOLUTIONS:
             self.multiply(node, convolution(node, self.graph), active)
         elif node.op in PRODUCTS:
@@ -376,6 +397,19 @@ class Walk:
         for name, held in zip(node.outputs[1:], (keys, values, [scores]), strict=False):
             self.hold([name], held[0], rows=[None])
 
+    def recur(self, node: Node) -> None:
+        """Add an LSTM, GRU or RNN; states to begin with are read beside its input."""
+        self.count("products", node)
+        first, states = node.inputs[0], [name for name in node.inputs[5:7] if name not in {"", *self.graph.constants}]
+        sizes, (directions, _, hidden) = self.graph.sizes[first], self.graph.sizes[node.inputs[2]]
+        side = sizes[0 if node.attributes.get("layout") else 1]
+        content = {"op": "recurrent", "hidden": hidden, "gates": RECURRENT[node.op], "directions": directions}
+        source = Shape(sizes[0] * sizes[1], 1, sizes[2])
+        sources = [self.shaped(first, source, None), *map(self.layer, states)]
+        shape = Shape(source.height, 1, directions * hidden)
+        layer = self.emit(node.label, content | {"sequences": side}, [*dict.fromkeys(sources)], shape)
+        self.hold(node.outputs, layer, rows=[None])
+
     def pool(self, node: Node) -> None:
         """Add a pool; one that a network file has no operator for is plain traffic."""
         tensor, out = node.inputs[0], node.outputs[0]
@@ -423,7 +457,7 @@ class Walk:
         seen, words = self.look(tensor), self.graph.words(tensor)
         for name in filter(None, node.outputs):
             if node.op in KEEPING and self.graph.words(name) != words:
-                raise ValueError(
+                raise SizeFault(
                     f"it makes {self.graph.words(name)} values of {words}: the file is made for another size of input"
                 )
             rows = self.rows_behind(node, name, active)

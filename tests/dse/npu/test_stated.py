@@ -11,7 +11,7 @@ from builders import TINY, network_of
 from enumeration import ranked
 from fluidb.dse import Overlap, SearchOptions, Tile, search
 from fluidb.dse.npu.board_use import board_use
-from fluidb.dse.npu.resources import LUT_SHARE, Limits, Supply
+from fluidb.dse.npu.resources import LOGIC, LUT_SHARE, Limits, Supply
 from fluidb.dse.npu.space import check_fit
 from fluidb.formats import InputError, write_file
 from fluidb.platforms import Board, load_platform
@@ -94,6 +94,18 @@ def test_what_a_board_states_and_a_search_does_not_count_is_named():
         "port_words": "16 words a beat carry less than 4.267 GB/s",
     }
     assert SearchOptions(overlap=Overlap.IDEAL).supply(NETWORK, ZC706).unjudged == {}
+
+
+def test_wider_words_take_more_dsps():
+    """Issue 46, F9: 24 by 24 bits are two products of 27 by 18, and look-up tables bind as for 16 bits."""
+    boards = {bits: ZC706.model_copy(update={"word_bits": bits}) for bits in (1, 8, 16, 18, 19, 24, 27, 28, 32, 35, 36)}
+    assert [board.dsps_per_mac for board in boards.values()] == [1, 1, 1, 1, 2, 2, 2, 4, 4, 4, 6]
+    assert boards[24].macs_per_cycle == ZC706.macs_per_cycle // 2
+    assert boards[24].dsps_of(100) == 200
+    narrow, wide = (Supply.of(boards[bits]) for bits in (16, 24))
+    assert {key: wide.most[key] for key in LOGIC} == {key: narrow.most[key] for key in LOGIC}
+    assert wide.unjudged["luts"] == "beyond what words of 16 bits take"
+    assert boards[32].model_copy(update=dict.fromkeys(("luts", "flip_flops", "block_rams"))).dsps_per_mac == 1  # ASIC
 
 
 def test_plan_says_what_is_not_judged_and_prints_what_is(fluidb, tmp_path):

@@ -1,0 +1,154 @@
+"""Measured times beside predicted ones, and the interval in which a further network lies (docs/intervals.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from ...platforms.engine import Engine
+from .engine import Floats, layer_times
+from .measurements import Measurement
+
+CONFIDENCE = 0.9
+"""Of the interval in which the time of a further network lies, if nothing else is asked for."""
+
+FEWEST = 3
+"""Networks that were not fitted, below which the error is not known."""
+
+
+class Bound(StrEnum):
+    """What takes most of a measured time, as predicted."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    START_UP = "start-up"
+
+
+class RowFit(NamedTuple):
+    """A measured time beside the predicted one."""
+
+    network: str
+    layer: str | None
+    measured_s: float
+    predicted_s: float
+    held_out: bool
+    bound: Bound | None  # none of the sum of several
+    computing_s: float  # as predicted; a shorter measured time is of another unit, clock or shape
+    moving_s: float  # at the peak bandwidth; a shorter one is of other words or another peak
+    repeats: int = 1  # rows of the table that it stands for
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted_s / self.measured_s - 1
+
+
+class LeftOut(NamedTuple):
+    """How far rows are off that were not fitted, with some constants."""
+
+    constants: list[str]
+    rows: int
+    mean: float
+    worst: float
+
+    @classmethod
+    def of(cls, constants: Sequence[str], rows: Sequence[RowFit]) -> LeftOut:
+        """The errors of rows."""
+        errors = [abs(row.error) for row in rows]
+        weights = [row.repeats for row in rows]
+        return cls([*constants], sum(weights), float(np.average(errors, weights=weights)), max(errors))
+
+
+class TimesError(NamedTuple):
+    """Between which multiples of its predicted time a network takes that was not fitted."""
+
+    low: float
+    high: float
+    confidence: float
+    networks: int  # that it was computed from
+
+
+def judge(row: Measurement, engine: Engine, *, held_out: bool) -> RowFit:
+    """A row with its predicted time and what takes most of it."""
+    computing, moving = row.needs.cycles / engine.cycles_per_s, row.needs.bytes / engine.bytes_per_s
+    begun = len(computing) * engine.layer_s + (engine.inference_s if row.layer is None else 0.0)
+    rates = engine.cycles_per_s, engine.bytes_per_s, engine.not_hidden
+    times = layer_times(row.needs.cycles, row.needs.bytes, *rates, 0.0)
+    parts = {
+        Bound.COMPUTE: float(times[computing >= moving].sum()),
+        Bound.MEMORY: float(times[computing < moving].sum()),
+        Bound.START_UP: begun,
+    }
+    bound = max(parts, key=lambda part: parts[part])
+    least = (
+        float(row.needs.cycles.sum() / engine.clock_hz),
+        float(row.needs.bytes.sum() / (1e9 * engine.bandwidth_gb_s)),
+    )
+    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound, *least, row.repeats)
+
+
+def by_network(rows: Sequence[RowFit]) -> list[RowFit]:
+    """Rows of networks, then for each network with measured layers the sum over them."""
+    layers: dict[str, dict[tuple[str, bool], list[RowFit]]] = {}
+    for row in rows:
+        if row.layer is not None:
+            layers.setdefault(row.network, {}).setdefault((row.layer, row.held_out), []).append(row)
+    sums = []
+    for network, by_layer in layers.items():
+        for held_out in (False, True):
+            means = [_mean_times(of) for (_, held), of in by_layer.items() if held == held_out]
+            if means:
+                measured_s, *predicted, moving_s = np.sum(means, axis=0).tolist()
+                times = measured_s, predicted[0], held_out, None, predicted[1], moving_s
+                sums.append(RowFit(network, f"{len(means)} layers", *times))
+    return [row for row in rows if row.layer is None] + sums
+
+
+def _mean_times(rows: Sequence[RowFit]) -> Floats:
+    """The times of a layer, each the mean over its rows."""
+    times = np.array([(row.measured_s, row.predicted_s, row.computing_s, row.moving_s) for row in rows])
+    means: Floats = np.average(times, axis=0, weights=[row.repeats for row in rows])
+    return means
+
+
+def times_error(rows: Sequence[RowFit], confidence: float) -> TimesError | None:
+    """The interval in which the next network lies, from rows that were not fitted; ``None`` if it is not known.
+
+    It is Student's prediction interval of the logarithm of measured over predicted times, of which each network has
+    one: the median over its rows, so that a gross one or a network that was measured often does not count for more.
+    """
+    ratios: dict[str, list[float]] = {}
+    for row in by_network(rows):
+        ratios.setdefault(row.network, []).append(math.log(row.measured_s / row.predicted_s))
+    logs = [float(np.median(of)) for of in ratios.values()]
+    count = len(logs)
+    if count < FEWEST:
+        return None
+    half = student_t((1 + confidence) / 2, count - 1) * float(np.std(logs, ddof=1)) * math.sqrt(1 + 1 / count)
+    mean = float(np.mean(logs))
+    low, high = (float(f"{math.exp(end):.4g}") for end in (mean - half, mean + half))
+    return TimesError(low, high, confidence, count)
+
+
+def student_t(share: float, degrees: int) -> float:
+    """The value below which Student's t lies with a probability of ``share``, at least 1/2."""
+    low, high = 0.0, math.pi / 2  # angles whose tangent is t / sqrt(degrees)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, degrees) < 2 * share - 1 else (low, middle)
+    return math.tan(low) * math.sqrt(degrees)
+
+
+def _within(angle: float, degrees: int) -> float:
+    """Probability that t lies within plus or minus ``sqrt(degrees) * tan(angle)`` (Abramowitz and Stegun, 26.7.3-4)."""
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = degrees % 2
+    term = total = (cosine if odd else 1.0) if degrees > 1 else 0.0
+    for i in range(2 + odd, degrees - 1, 2):
+        term *= (i - 1) / i * cosine * cosine
+        total += term
+    return (angle + sine * total) * 2 / math.pi if odd else sine * total

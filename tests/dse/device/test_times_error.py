@@ -1,0 +1,43 @@
+"""The error of a calibrated engine: Student's t, and how often a further network lies within it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fluidb.dse.device.errors import FEWEST, RowFit, student_t, times_error
+
+TABLE = {1: (6.314, 63.657), 2: (2.920, 9.925), 5: (2.015, 4.032), 10: (1.812, 3.169), 30: (1.697, 2.750)}
+"""Abramowitz and Stegun, Table 26.10: t below which 0.95 and 0.995 lie, by degrees of freedom."""
+
+
+def rows(ratios: list[float], layer: str | None = None) -> list[RowFit]:
+    """A network for each ratio of measured to predicted time."""
+    return [RowFit(f"n{at}", layer, ratio, 1.0, True, None, 0.0, 0.0) for at, ratio in enumerate(ratios)]
+
+
+@pytest.mark.parametrize("degrees", TABLE)
+def test_student_t_is_that_of_the_printed_table(degrees: int) -> None:
+    assert [student_t(share, degrees) for share in (0.95, 0.995)] == pytest.approx(TABLE[degrees], abs=5.1e-4)
+
+
+@pytest.mark.parametrize(("count", "confidence"), [(3, 0.9), (6, 0.8)])
+def test_a_further_network_lies_within_as_often_as_is_said(count: int, confidence: float) -> None:
+    """Logarithms of a normal distribution; the range of as many ratios would hold (n - 1) / (n + 1) of them."""
+    draw, tries = np.random.default_rng(7), 2000
+    within = 0
+    for _ in range(tries):
+        *seen, further = np.exp(draw.normal(0.2, 0.3, count + 1)).tolist()
+        error = times_error(rows(seen), confidence)
+        assert error is not None
+        within += error.low <= further <= error.high
+    assert within / tries == pytest.approx(confidence, abs=4 * (confidence * (1 - confidence) / tries) ** 0.5)
+
+
+def test_networks_count_once_and_few_are_not_enough() -> None:
+    seen = [0.9, 1.0, 1.2]
+    assert times_error(rows(seen[: FEWEST - 1]), 0.9) is None
+    error = times_error(rows(seen), 0.9)
+    assert times_error([*rows(seen), *rows(seen[:1]) * 5], 0.9) == error
+    assert times_error([*rows([0.9, 1.0]), *rows([1.0, 1.0, 1.2])[2:] * 3, *rows([1, 1, 9.0])[2:]], 0.9) == error
+    layers = [row for ratio in (0.5, 1.3) for row in rows([ratio] * 3, "layer")]
+    assert times_error(layers, 0.9) == times_error(rows([0.9] * 3), 0.9)  # their sums
