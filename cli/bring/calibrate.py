@@ -32,7 +32,11 @@ class FitOptions:
 
     hold_out: Annotated[
         str | None,
-        option("Networks that are predicted, not fitted, and give the error; without any, each in turn.", "NAME,NAME"),
+        option(
+            "Networks, or layers as NETWORK:LAYER, that are predicted, not fitted, and give the error; without any, "
+            "each network in turn.",
+            "NAME,NAME",
+        ),
     ] = None
     keep: Annotated[
         str | None, option("Constants that stay as they are; all others are fitted if they help.", "KEY,KEY")
@@ -40,6 +44,7 @@ class FitOptions:
     confidence: Annotated[float, option("How likely a further network lies within the error.", min=0.5, max=0.999)] = (
         0.9
     )
+    check: Annotated[bool, flag("Fit nothing: judge the engine as it is.", "--check")] = False
     anyway: Annotated[bool, flag("Write constants that are worse than none, too.", "--anyway")] = False
 
 
@@ -61,6 +66,7 @@ def command(
     """
     from ...dse.device.alternatives import nearer
     from ...dse.device.calibration import calibrate
+    from ...dse.device.fit import CONSTANTS
     from ...dse.device.measurements import read_measurements
     from ...formats import check_free, together, write_file
     from ...platforms import load_platform
@@ -73,7 +79,7 @@ def command(
     picture.check([measurements, output])
     engine = load_platform(platform, kind=Engine)
     rows = read_measurements(measurements, engine)
-    held, kept = names(fit.hold_out) or [], names(fit.keep) or []
+    held, kept = names(fit.hold_out) or [], [*CONSTANTS] if fit.check else names(fit.keep) or []
     calibration = calibrate(engine, rows, held, kept, table=measurements.name, confidence=fit.confidence)
     other = nearer(calibration, rows, held, kept)
     refused = calibration.worse and not fit.anyway
@@ -122,9 +128,18 @@ def _spread(calibration: Calibration) -> list[dict[str, Any]]:
 
 def _figures(calibration: Calibration, **which: Any) -> dict[str, float]:
     rows = calibration.chosen(**which)
-    errors = [abs(row.error) for row in rows]
-    total = sum(row.predicted_s for row in rows) / sum(row.measured_s for row in rows) - 1
-    return {"count": len(rows), "mean": sum(errors) / len(rows), "worst": max(errors), "total": total}
+    count = sum(row.repeats for row in rows)
+    mean = sum(row.repeats * abs(row.error) for row in rows) / count
+    predicted, measured = (
+        sum(row.repeats * time_s for row, time_s in zip(rows, times, strict=True))
+        for times in ([row.predicted_s for row in rows], [row.measured_s for row in rows])
+    )
+    return {
+        "count": count,
+        "mean": mean,
+        "worst": max(abs(row.error) for row in rows),
+        "total": predicted / measured - 1,
+    }
 
 
 def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alternative | None) -> Iterator[str]:
@@ -147,7 +162,10 @@ def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alterna
             "worse": _worse(calibration),
         }
     )
-    yield table(["rows not fitted, with", "mean error", "worst", ""], map(_choice, _compared(calibration).items()))
+    compared = _compared(calibration)
+    if not calibration.chosen(held_out=False):  # nothing was fitted
+        compared = {"none": compared["none"], "stated": compared["kept"]}
+    yield table(["rows not fitted, with", "mean error", "worst", ""], map(_choice, compared.items()))
     yield table(["measured", "ms", "predicted", "off by", "bound by", ""], map(_row, by_network(calibration.rows)))
     if layers := [row for row in calibration.rows if row.layer is not None]:
         far = sorted(layers, key=lambda row: abs(math.log(row.predicted_s / row.measured_s)), reverse=True)[:FAR]
@@ -160,7 +178,12 @@ def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alterna
     yield table(["rows", "bound by", "count", "mean error", "worst", "of their sum"], cells)
 
 
-_CHOICES = {"none": "no constants", "all": "all that may be fitted", "kept": "the constants kept"}
+_CHOICES = {
+    "none": "no constants",
+    "all": "all that may be fitted",
+    "kept": "the constants kept",
+    "stated": "the engine as it is",
+}
 """What the constants are, by their key in ``--json``."""
 
 
@@ -189,7 +212,7 @@ def _error(calibration: Calibration) -> str:
     if error is None:
         several = f"name {FEWEST} or more of other kinds with --hold-out, or none" if held else "measure more"
         return f"not known: expected at least {FEWEST} networks that were not fitted; {several}"
-    of = f"{error.networks} networks, " + ("held out" if held else "each predicted from the others")
+    of = f"{error.networks} networks, " + ("not fitted" if held else "each predicted from the others")
     sure = percent(error.confidence, 0)
     return f"a further network takes {error.low:g} to {error.high:g} times as long as predicted, at {sure}; from {of}"
 

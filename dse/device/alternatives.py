@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...platforms.engine import Engine
-from .calibration import Calibration, calibrate
+from .calibration import Calibration, calibrate, is_held
 from .engine import needs_of
 from .fit import CONSTANTS, TimedRows
 from .measurements import Measurement
@@ -48,7 +48,7 @@ def nearer(
     """
     held = set(hold_out)
     free = [name for name in CONSTANTS if name not in set(keep)]
-    if len(calibrated.chosen(held_out=False)) < ROWS:
+    if not free or len(calibrated.chosen(held_out=False)) < ROWS:
         return None
     base = calibrated.engine.model_copy(update={name: CONSTANTS[name] for name in free})
     changes: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def _again(engine: Engine, measurements: Sequence[Measurement]) -> list[Measurem
 
 def _error(engine: Engine, measurements: Sequence[Measurement], held: set[str], free: Sequence[str]) -> float:
     """Mean error of the fitted rows with all constants."""
-    rows = TimedRows(_again(engine, [row for row in measurements if row.network not in held]), engine)
+    rows = TimedRows(_again(engine, [row for row in measurements if not is_held(row, held)]), engine)
     return float(np.average(abs(rows.shares(rows.fitted(free), rows.every) - 1), weights=rows.counts))
 
 

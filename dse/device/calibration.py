@@ -19,7 +19,7 @@ from .measurements import Measurement
 PARTS = 6
 """Parts into which networks are divided to choose constants: each is predicted from the others."""
 
-SAMPLE = 400
+SAMPLE = 200
 """Most rows by which constants are chosen."""
 
 EARNS = 0.05
@@ -27,6 +27,9 @@ EARNS = 0.05
 
 NOTHING = 1e-3
 """A difference of mean errors that counts for nothing."""
+
+SHORT, LONG = 1 / 30, 300
+"""Measured times as multiples of the times at the peaks: what is beyond these is of another unit."""
 
 Ints = NDArray[np.int64]
 
@@ -86,9 +89,9 @@ def calibrate(
     measurements : sequence of Measurement
         Measured times.
     hold_out : iterable of str
-        Networks whose rows are predicted and not fitted.
+        Networks, or layers as ``network:layer``, whose rows are predicted and not fitted.
     keep : iterable of str
-        Constants that stay as the engine has them.
+        Constants that stay as the engine has them; if all do, nothing is fitted, and the engine is judged as it is.
     table : str
         Name of the measurements, for the sources of the constants.
     confidence : float
@@ -102,14 +105,15 @@ def calibrate(
     Raises
     ------
     InputError
-        If a name is unknown, or fewer than two rows are left to fit.
+        If a name is unknown, fewer than two rows are left to fit, or the unit of the times cannot be right.
     """
     held, kept = set(hold_out), set(keep)
     free = _free(measurements, held, kept, table)
     tried = _Tried(engine, measurements, held, free)
+    tried.check_units(table)
     names = tried.fewest()
     near = tried.rows.fitted(names)
-    judged = [judge(row, near, held_out=row.network in held) for row in measurements]
+    judged = [judge(row, near, held_out=not free or is_held(row, held)) for row in measurements]
     left_out = tried.left_out(names)
     every = LeftOut.of(free, tried.left_out(free)) if tried.enough(free) else None
     without = LeftOut.of([], tried.as_it_is(engine.model_copy(update=CONSTANTS)))
@@ -128,19 +132,31 @@ def calibrate(
 def _free(measurements: Sequence[Measurement], held: set[str], kept: set[str], table: str) -> list[str]:
     """The constants that may be fitted, or a fault."""
     networks = {row.network for row in measurements}
-    if strangers := sorted(held - networks):
-        hint = did_you_mean(strangers[0], networks, f"these are {', '.join(sorted(networks))}")
-        raise InputError(f'hold_out: expected networks of the table, found "{strangers[0]}"; {hint}')
+    layers = {_name(row) for row in measurements}
+    if strangers := sorted(held - networks - layers):
+        known = layers if ":" in strangers[0] else networks
+        hint = did_you_mean(strangers[0], known, f"these are {', '.join(sorted(networks))}")
+        raise InputError(f'hold_out: expected networks of the table, or network:layer, found "{strangers[0]}"; {hint}')
     if strangers := sorted(kept - set(CONSTANTS)):
         raise InputError(f'keep: expected some of {", ".join(CONSTANTS)}, found "{strangers[0]}"')
     free = [name for name in CONSTANTS if name not in kept]
-    count = sum(row.network not in held for row in measurements)
-    if count < 2 and free:
+    count = sum(not is_held(row, held) for row in measurements)
+    if count < (2 if free else 1):
         raise InputError(
             f"{table}: expected at least 2 rows to fit, so that each can be predicted from the others, found {count}; "
             "measure more networks, or hold out fewer"
         )
     return free
+
+
+def _name(row: Measurement) -> str:
+    """The name by which a layer is held out."""
+    return f"{row.network}:{row.layer}"
+
+
+def is_held(row: Measurement, held: set[str]) -> bool:
+    """Whether a row was held out."""
+    return row.network in held or _name(row) in held
 
 
 class _Tried:
@@ -151,13 +167,24 @@ class _Tried:
     ) -> None:
         base = engine.model_copy(update={name: CONSTANTS[name] for name in free})
         self.free = free
-        self.fitted = [row for row in measurements if row.network not in held]
-        self.away = [row for row in measurements if row.network in held]
+        self.fitted = [row for row in measurements if not is_held(row, held)]
+        self.away = [row for row in measurements if is_held(row, held)]
         self.rows = TimedRows(self.fitted, base)
         numbers = {name: number for number, name in enumerate(dict.fromkeys(row.network for row in self.fitted))}
         self.part = np.array([numbers[row.network] for row in self.fitted])
         if len(numbers) == 1:  # then rows are left out, not networks
             self.part = np.arange(len(self.fitted))
+
+    def check_units(self, table: str) -> None:
+        """Refuse times that are so long or short that their unit, or the engine, must be another."""
+        peak = self.rows.engine.model_copy(update=CONSTANTS)
+        ratio = float(np.median(1 / self.rows.shares(peak, self.rows.every)))
+        if not SHORT <= ratio <= LONG:
+            raise InputError(
+                f"{table}: expected times between {SHORT:g} and {LONG:g} of what products and transfers take at the "
+                f"peaks, found {ratio:.3g} of it in the median; check the unit of the times, clock_mhz, pixels, "
+                "input_channels, output_channels and bandwidth_gb_s"
+            )
 
     def enough(self, names: Sequence[str]) -> bool:
         """Whether as many rows are left as constants, whichever network is left out."""
@@ -207,11 +234,13 @@ class _Tried:
 def _source(table: str, rows: Sequence[RowFit], left_out: Sequence[RowFit]) -> str:
     """The source of constants: the table, its rows, and how far they are off."""
     words = []
-    held = any(row.held_out for row in rows)
-    fit = [row for row in rows if not row.held_out]
-    for did, of in (("fitted to", fit), ("held out" if held else "each network left out in turn:", left_out)):
-        count, mean, worst = LeftOut.of([], of)[1:]
-        networks = ", ".join(sorted({row.network for row in of}))
-        off = f"mean error {mean:.1%}, worst {worst:.1%}"
-        words.append(f"{did} {count} rows of {networks}: {off}" if held or of is fit else f"{did} {off}")
+    away = [row for row in rows if row.held_out]
+    for did, of in (("fitted to", [row for row in rows if not row.held_out]), ("held out", away)):
+        if of:
+            count, mean, worst = LeftOut.of([], of)[1:]
+            networks = ", ".join(sorted({row.network for row in of}))
+            words.append(f"{did} {count} rows of {networks}: mean error {mean:.1%}, worst {worst:.1%}")
+    if not away:
+        mean, worst = LeftOut.of([], left_out)[2:]
+        words.append(f"each network left out in turn: mean error {mean:.1%}, worst {worst:.1%}")
     return f"fluidb calibrate, {table}; {'; '.join(words)}"

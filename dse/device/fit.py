@@ -60,7 +60,7 @@ class TimedRows:
     def __init__(self, rows: Sequence[Measurement], engine: Engine) -> None:
         self.engine = engine
         self.measured_s = np.array([row.seconds for row in rows])
-        self.counts = np.array([row.count for row in rows], np.float64)
+        self.counts = np.array([row.repeats for row in rows], np.float64)
         different: dict[int, Needs] = {id(row.needs): row.needs for row in rows}
         places = {key: place for place, key in enumerate(different)}
         self.place = np.array([places[id(row.needs)] for row in rows])
@@ -96,7 +96,7 @@ class TimedRows:
         for _ in range(effort.zooms if len(grid) > 1 else 0):
             at = int(np.argmin(best[1]))
             ends = ratios[[max(at - 1, 0), min(at + 1, len(ratios) - 1)]]
-            ratios = np.geomspace(*ends, PARTS + 1)
+            ratios = np.geomspace(ends[0], ends[1], PARTS + 1)
             ratios[[0, -1]] = ends
             best = search.best(ratios)
         return _with(self.engine, free, *search.chosen([(grid, first), (ratios, best)]))

@@ -14,7 +14,7 @@ from fluidb.dse.device.calibration import calibrate
 from fluidb.dse.device.engine import Needs, batch_times, needs, tabulate_engine
 from fluidb.dse.device.errors import Bound
 from fluidb.dse.device.fit import CONSTANTS, TimedRows, alike
-from fluidb.dse.device.measurements import Measurement, read_measurements
+from fluidb.dse.device.measurements import SHAPE, Measurement, read_measurements
 from fluidb.models.loader import read_network_file
 from fluidb.models.works import LayerWork
 from fluidb.platforms import load_platform
@@ -233,6 +233,26 @@ BAD = {
     ),
     "cycles without a clock": ("network,cycles\nvgg16,1e9", "m.csv: line 2: clock_mhz: expected the clock"),
     "a negative time": ("network,latency_ms\nvgg16,-3", "m.csv: line 2: latency_ms: expected more than 0"),
+    "a time that no clock shows": (
+        "network,latency_ms\nvgg16,1e-300\nalexnet,1",
+        "line 2: latency_ms: expected a time",
+    ),
+    "microseconds as milliseconds": (
+        "network,latency_ms\nvgg16,52000\nresnet50,13800",
+        "m.csv: expected times between 0.0333333 and 300 of what products and transfers take at the peaks, found",
+    ),
+    "half a shape": (
+        "network,layer,input_height,latency_ms\nn,a,5,1",
+        "line 2: expected layer and all of input_height, input_width, input_channels, output_channels",
+    ),
+    "no whole groups": (
+        "network,layer,input_height,input_width,input_channels,output_channels,groups,latency_ms\nn,a,5,5,3,4,2,1",
+        "line 2: groups: expected a divisor of both channels, found 2",
+    ),
+    "a window beyond the map": (
+        "network,layer,input_height,input_width,input_channels,output_channels,kernel_width,latency_ms\nn,a,5,5,3,4,7,1",
+        "line 2: kernel_height, kernel_width: expected a window within the padded map",
+    ),
     "both": (
         "network,latency_ms,cycles\nvgg16,1,1",
         "line 2: latency_ms, latency_us, cycles: expected one of them, found latency_ms and cycles",
@@ -413,3 +433,61 @@ def test_constants_that_are_worse_than_none_are_not_written(fluidb: Run, tmp_pat
     assert record["worse_than_none"]
     assert record["compared"]["kept"]["constants"] == ["effective_mhz"]
     assert load_platform(str(tmp_path / "new.toml"), kind=Engine).effective_mhz == pytest.approx(150, rel=1e-3)
+
+
+def test_a_layer_may_state_its_sizes(tmp_path: Path) -> None:
+    """Rows with the sizes of layers of two networks need what the networks' own layers need."""
+    sizes = [*SHAPE, "kernel_height", "kernel_width", "stride", "padding", "groups"]
+    engine, lines = kv260(), [f"network,layer,latency_us,{','.join(sizes)}"]
+    expected = []
+    for network in ("vgg16", "mobilenet_v2"):
+        file, path = read_network_file(network)
+        need = needs(file.model_copy(update={"exits": []}), path, engine)
+        for at, work in enumerate(need.works):
+            if work.gemm is None:
+                continue
+            gemm, (height, width), stride = work.gemm, work.window, work.stride[0]
+            channels = gemm.P // (height * width) * gemm.groups
+            lines_of = gemm.R // work.line
+            side = work.line * stride if gemm.R > 1 else 1
+            values = side * (lines_of > 1) or 1, side, channels, gemm.C * gemm.groups, height, width, stride
+            lines.append(f"{network},{work.name},100,{','.join(map(str, values))},{height // 2},{gemm.groups}")
+            expected.append((need.cycles[at], need.bytes[at]))
+    (tmp_path / "m.csv").write_text("\n".join(lines))
+    rows = read_measurements(tmp_path / "m.csv", engine)
+    assert np.array([(row.needs.cycles[0], row.needs.bytes[0]) for row in rows]) == pytest.approx(np.array(expected))
+
+
+def test_many_times_of_one_thing_become_few_rows(tmp_path: Path) -> None:
+    """They have the mean logarithm of all and the same number; what else the file says stays."""
+    draw = np.random.default_rng(4)
+    times = np.exp(draw.normal(0, 0.1, 500))
+    lines = [f"vgg16,{time!r}" for time in times.tolist()]
+    (tmp_path / "m.csv").write_text(
+        "\n".join(["network,latency_ms", *lines[:250], "alexnet,3", *lines[250:], "alexnet,3"])
+    )
+    rows = read_measurements(tmp_path / "m.csv", kv260())
+    assert [row.seconds for row in rows if row.network == "alexnet"] == [3e-3, 3e-3]
+    many = [row for row in rows if row.network == "vgg16"]
+    assert len(many) < 10
+    assert sum(row.repeats for row in many) == 500
+    mean = np.average(np.log([1e3 * row.seconds for row in many]), weights=[row.repeats for row in many])
+    assert mean == pytest.approx(np.log(times).mean())
+    assert [row.seconds for row in many] == sorted(row.seconds for row in many)
+
+
+def test_an_engine_is_checked_as_it_is(fluidb: Run, tmp_path: Path) -> None:
+    """Nothing is fitted, and the error is of all networks; layers are held out by name."""
+    rows = [row._replace(seconds=1.1 * row.seconds) for row in rows_made_by(kv260(effective_gb_s=6.0), NETWORKS)]
+    engine = kv260(effective_gb_s=6.0)
+    (tmp_path / "e.toml").write_text(platform_text(engine))
+    lines = [f"{row.network},{1e3 * row.seconds!r}" for row in rows]
+    (tmp_path / "m.csv").write_text("\n".join(["network,latency_ms", *lines]))
+    record = json.loads(fluidb("calibrate", "e.toml", "m.csv", "--check", "-o", "new.toml", "--json").stdout)
+    assert (record["platform"]["effective_gb_s"], record["compared"]["kept"]["constants"]) == (6.0, [])
+    assert [record["error"]["low"], record["error"]["high"]] == pytest.approx([1.1, 1.1], rel=1e-3)
+    assert load_platform(str(tmp_path / "new.toml"), kind=Engine).measured == pytest.approx([1.1, 1.1], rel=1e-3)
+    assert "the engine as it is" in fluidb("calibrate", "e.toml", "m.csv", "--check").stdout
+    layers = [row._replace(layer=f"l{at}") for at, row in enumerate(rows)]
+    found = calibrate(engine, layers, [f"{NETWORKS[1]}:l1"], CONSTANTS.keys() - {"effective_gb_s"})
+    assert [row.held_out for row in found.rows] == [False, True, False, False, False, False]
