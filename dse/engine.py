@@ -38,6 +38,9 @@ WRITE_DELAY = 4
 FLIGHT_BITS = 7
 """Bits that count the beats that are accepted and whose words have not come."""
 
+RESET_CYCLES = 1024
+"""Cycles after which a reset forgets the beats that the memory has not answered, as the memory may be reset, too."""
+
 BEAT_BITS = 4 + 4 * NUMBER_BITS
 """What the engine notes of each of these beats, beside a bit for each of its words."""
 

@@ -58,8 +58,10 @@ class Engine(Device):
     bandwidth_gb_s : float
         Peak off-chip bandwidth in 1e9 bytes per second.
     effective_gb_s : float, optional
-        Bandwidth that the engine gets; the peak if not stated.  It and the next three are what
+        Bandwidth that the engine gets; the peak if not stated.  It and the next four are what
         ``fluidb calibrate`` fits.
+    effective_mhz : float, optional
+        Clock with which the engine would compute as fast without pauses; its clock if not stated.
     not_hidden : float
         Share of the shorter of a layer's computing and moving that does not overlap with the longer.
     layer_s, inference_s : float
@@ -100,6 +102,7 @@ class Engine(Device):
     word_bits: Annotated[int, Field(ge=1, le=64)]
     bandwidth_gb_s: Amount
     effective_gb_s: Amount | None = None
+    effective_mhz: Amount | None = None
     not_hidden: Annotated[float, Field(ge=0, le=1)] = 0.0
     layer_s: Seconds = 0.0
     inference_s: Seconds = 0.0
@@ -121,6 +124,10 @@ class Engine(Device):
                 f"effective_gb_s: expected at most bandwidth_gb_s, {self.bandwidth_gb_s:g}, "
                 f"found {self.effective_gb_s:g}"
             )
+        if self.effective_mhz is not None and self.effective_mhz > self.clock_mhz:
+            raise ValueError(
+                f"effective_mhz: expected at most clock_mhz, {self.clock_mhz:g}, found {self.effective_mhz:g}"
+            )
         if self.measured_low is not None and self.measured_high is not None and self.measured_low > self.measured_high:
             raise ValueError("measured_low: expected at most measured_high, found more")
         if self.measured_low is None and self.measured_confidence is not None:
@@ -138,6 +145,11 @@ class Engine(Device):
     def clock_hz(self) -> float:
         """Cycles per second."""
         return self.clock_mhz * 1e6
+
+    @property
+    def cycles_per_s(self) -> float:
+        """Cycles of computing in a second."""
+        return 1e6 * (self.effective_mhz or self.clock_mhz)
 
     @property
     def bytes_per_s(self) -> float:

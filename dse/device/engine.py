@@ -122,10 +122,10 @@ def needs_of(works: Sequence[LayerWork], engine: Engine) -> Needs:
 
 
 def layer_times(
-    cycles: Floats, moved: Floats, clock_hz: float, bytes_per_s: float, not_hidden: float, layer_s: float
+    cycles: Floats, moved: Floats, cycles_per_s: float, bytes_per_s: float, not_hidden: float, layer_s: float
 ) -> Floats:
     """Time of each layer for one sample."""
-    computing, moving = cycles / clock_hz, moved / bytes_per_s
+    computing, moving = cycles / cycles_per_s, moved / bytes_per_s
     times: Floats = np.maximum(computing, moving) + not_hidden * np.minimum(computing, moving) + layer_s
     return times
 
@@ -133,7 +133,7 @@ def layer_times(
 def batch_times(need: Needs, engine: Engine, b: int = 1) -> Floats:
     """Time of each layer for b samples, the first with the fixed time of each inference."""
     _, cycles, moved, _ = need.of_batch(b, engine)
-    rates = engine.clock_hz, engine.bytes_per_s, engine.not_hidden
+    rates = engine.cycles_per_s, engine.bytes_per_s, engine.not_hidden
     times = layer_times(cycles, moved, *rates, b * engine.layer_s)
     times[0] += b * engine.inference_s
     return times

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...platforms.engine import Engine
-from .engine import layer_times
+from .engine import Floats, layer_times
 from .measurements import Measurement
 
 CONFIDENCE = 0.9
@@ -39,11 +39,28 @@ class RowFit(NamedTuple):
     bound: Bound | None  # none of the sum of several
     computing_s: float  # as predicted; a shorter measured time is of another unit, clock or shape
     moving_s: float  # at the peak bandwidth; a shorter one is of other words or another peak
+    repeats: int = 1  # rows of the table that it stands for
 
     @property
     def error(self) -> float:
         """Predicted over measured, less 1."""
         return self.predicted_s / self.measured_s - 1
+
+
+class LeftOut(NamedTuple):
+    """How far rows are off that were not fitted, with some constants."""
+
+    constants: list[str]
+    rows: int
+    mean: float
+    worst: float
+
+    @classmethod
+    def of(cls, constants: Sequence[str], rows: Sequence[RowFit]) -> LeftOut:
+        """The errors of rows."""
+        errors = [abs(row.error) for row in rows]
+        weights = [row.repeats for row in rows]
+        return cls([*constants], sum(weights), float(np.average(errors, weights=weights)), max(errors))
 
 
 class TimesError(NamedTuple):
@@ -57,9 +74,9 @@ class TimesError(NamedTuple):
 
 def judge(row: Measurement, engine: Engine, *, held_out: bool) -> RowFit:
     """A row with its predicted time and what takes most of it."""
-    computing, moving = row.needs.cycles / engine.clock_hz, row.needs.bytes / engine.bytes_per_s
+    computing, moving = row.needs.cycles / engine.cycles_per_s, row.needs.bytes / engine.bytes_per_s
     begun = len(computing) * engine.layer_s + (engine.inference_s if row.layer is None else 0.0)
-    rates = engine.clock_hz, engine.bytes_per_s, engine.not_hidden
+    rates = engine.cycles_per_s, engine.bytes_per_s, engine.not_hidden
     times = layer_times(row.needs.cycles, row.needs.bytes, *rates, 0.0)
     parts = {
         Bound.COMPUTE: float(times[computing >= moving].sum()),
@@ -67,24 +84,35 @@ def judge(row: Measurement, engine: Engine, *, held_out: bool) -> RowFit:
         Bound.START_UP: begun,
     }
     bound = max(parts, key=lambda part: parts[part])
-    least = float(computing.sum()), float(row.needs.bytes.sum() / (1e9 * engine.bandwidth_gb_s))
-    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound, *least)
+    least = (
+        float(row.needs.cycles.sum() / engine.clock_hz),
+        float(row.needs.bytes.sum() / (1e9 * engine.bandwidth_gb_s)),
+    )
+    return RowFit(row.network, row.layer, row.seconds, sum(parts.values()), held_out, bound, *least, row.repeats)
 
 
 def by_network(rows: Sequence[RowFit]) -> list[RowFit]:
     """Rows of networks, then for each network with measured layers the sum over them."""
-    layers: dict[str, list[RowFit]] = {}
+    layers: dict[str, dict[tuple[str, bool], list[RowFit]]] = {}
     for row in rows:
         if row.layer is not None:
-            layers.setdefault(row.network, []).append(row)
-    sums = [
-        RowFit(
-            network, f"{len(of)} layers", sum(row.measured_s for row in of), sum(row.predicted_s for row in of),
-            of[0].held_out, None, sum(row.computing_s for row in of), sum(row.moving_s for row in of),
-        )
-        for network, of in layers.items()
-    ]  # fmt: skip
+            layers.setdefault(row.network, {}).setdefault((row.layer, row.held_out), []).append(row)
+    sums = []
+    for network, by_layer in layers.items():
+        for held_out in (False, True):
+            means = [_mean_times(of) for (_, held), of in by_layer.items() if held == held_out]
+            if means:
+                measured_s, *predicted, moving_s = np.sum(means, axis=0).tolist()
+                times = measured_s, predicted[0], held_out, None, predicted[1], moving_s
+                sums.append(RowFit(network, f"{len(means)} layers", *times))
     return [row for row in rows if row.layer is None] + sums
+
+
+def _mean_times(rows: Sequence[RowFit]) -> Floats:
+    """The times of a layer, each the mean over its rows."""
+    times = np.array([(row.measured_s, row.predicted_s, row.computing_s, row.moving_s) for row in rows])
+    means: Floats = np.average(times, axis=0, weights=[row.repeats for row in rows])
+    return means
 
 
 def times_error(rows: Sequence[RowFit], confidence: float) -> TimesError | None:

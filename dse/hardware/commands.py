@@ -27,6 +27,9 @@ class Command(IntEnum):
     GIVE = 2
     RUN = 3
     ENTRY = 4
+    LATER = 5
+    RESET = 6
+    FAULT = 7
 
 
 class Strobe(IntFlag):
@@ -36,6 +39,18 @@ class Strobe(IntFlag):
     RESTART = 2
     ADVANCE = 4
     START = 8
+
+
+class NpuFault(IntEnum):
+    """What the NPU says about its first fault since reset; docs/hardware.md says what follows."""
+
+    NONE = 0
+    UPDATE = 1  # more exits than samples, or more samples than B_max
+    STALE = 2  # a record of another layout
+    EMPTY = 3  # a start without samples
+    PLACES = 4  # the place of the first sample leaves too few behind it
+    BUSY = 5  # strobes while a layer runs
+    UNASKED = 6  # words that no beat asked for
 
 
 def cycles_between(port: Port, b_max: int) -> int:
@@ -66,17 +81,18 @@ class Script:
         head = [port.ready, port.cycles, port.latency, 0, cycles_between(port, memory.b_max)]
         self.parts = [np.array(head, "<u4")]
 
-    def _add(self, *words: int) -> None:
+    def add(self, *words: int) -> None:
+        """A command by its number and what follows it."""
         self.parts.append(np.array(words, "<u4"))
 
     def _words(self, command: int, address: int, values: Integers) -> None:
         words = values.astype("<i2").ravel()
-        self._add(command, address, len(words))
+        self.add(command, address, len(words))
         self.parts.append(np.append(words, np.zeros(len(words) % 2, "<i2")).view("<u4"))
 
     def enter(self, number: int, entry: str) -> None:
         """Write an entry of the control block; its record is the memory's."""
-        self._add(Command.ENTRY, number, int(entry, 2))
+        self.add(Command.ENTRY, number, int(entry, 2))
 
     def supply(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
         """Write the inputs of a product for samples; `slot` is the place of the first in the maps."""
@@ -104,10 +120,10 @@ class Script:
             running.append(layer)
             if place.end is End.NEXT:
                 continue
-            self._add(Command.GIVE, *give)
-            self._add(Command.RUN, len(running), place.end is End.EXIT)
+            self.add(Command.GIVE, *give)
+            self.add(Command.RUN, len(running), place.end is End.EXIT)
             for ran in running:
-                self._add(self.numbers[ran.name], len(rows), self.timed[ran.name][len(rows) - 1].cycles)
+                self.add(self.numbers[ran.name], len(rows), self.timed[ran.name][len(rows) - 1].cycles)
             for ran in running:
                 self.expect(ran, rows, slot)
             give, running = (Strobe.ADVANCE | Strobe.START, 0, 0, slot), []

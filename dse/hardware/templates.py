@@ -9,7 +9,7 @@ from string import Template
 from .. import engine
 from ..npu.fbcb import K_BITS, K_NAMES
 from . import jobs
-from .commands import Command, Strobe
+from .commands import Command, NpuFault, Strobe
 from .memory import End
 
 RTL = Path(__file__).parent / "rtl"
@@ -53,6 +53,8 @@ def constants() -> dict[str, object]:
         "record_members": _members(jobs.OF_LAYER),
         "LAYOUT_WORDS": len(jobs.LAYOUT_FIELDS),
         "JOB_WORDS": len(jobs.FIELDS),
+        "FAULT_BITS": max(NpuFault).bit_length(),
+        "faults": "\n".join(f"  localparam fault_t FAULT_{fault.name} = {fault.value};" for fault in NpuFault),
         "ends": "\n".join(f"  localparam number_t END_{end.name} = {end.value};" for end in End),
         "commands": _enumerated(Command),
         "strobes": _enumerated(Strobe),

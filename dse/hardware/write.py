@@ -10,8 +10,8 @@ import numpy as np
 
 from ... import __version__
 from ...formats import InputError, check_own_folder, write_directory
-from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
-from ..engine import MOST, WORD_BITS
+from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
+from ..engine import FLIGHT_BITS, MOST, WORD_BITS
 from ..npu.choices import Batching, Overlap
 from ..npu.design import DesignTable, read_design
 from ..npu.fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
@@ -110,6 +110,25 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     )
 
 
+def check_counters(design: DesignTable) -> None:
+    """Refuse what the engine's counters do not hold: sizes, and beats in flight of which the times count more."""
+    port, flying = design.port, 2**FLIGHT_BITS - 1
+    if math.ceil(port.latency * port.ready / port.cycles) > flying:
+        most = int(flying * port.cycles // port.ready)
+        raise InputError(
+            f"{design.platform.name}: port_latency_cycles: the engine expects at most {most:,}, as {flying} beats may "
+            f"be in flight, found {port.latency:,g}; search again on a copy of the board with a shorter one"
+        )
+    for layer in design.network.layers:
+        sizes = {"columns of a group": layer.gemm[2], "rows of a line": layer.line} if layer.gemm else {}
+        for what, size in sizes.items():
+            if size > MOST:
+                raise InputError(
+                    f'{DESIGN_FILE}: layer "{layer.name}": {what}: the engine expects at most {MOST:,}, '
+                    f"found {size:,}; search again for a network with a smaller layer"
+                )
+
+
 def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     """The SystemVerilog package that fits the array to a design."""
     from ..npu.costs import samples_side_by_side
@@ -126,6 +145,7 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
             f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "
             f"search again on a copy of the board with another width"
         )
+    check_counters(design)
     samples = power_of_two(samples_side_by_side(design, fbcb))  # what is addressed by it needs no multiplier
     return _of_design(ENGINE_PACKAGE_FILE, "//", design, **design.tile._asdict() | {"W": words}, S=samples)
 

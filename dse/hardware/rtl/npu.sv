@@ -9,7 +9,9 @@
 
 module npu (
     input  wire                              clk,
-    input  wire                              rst,  // synchronous, active high; loads the control block
+    // Synchronous, active high; loads the control block.  `idle` rises once the memory has answered every beat, or when
+    // it lasts for RESET_CYCLES, as with a memory that is reset as well.
+    input  wire                              rst,
 
     // The scheduler, while `idle`: the Fluid Batching Engine's strobes, then `start`, in the same cycle or later.
     input  wire                              update,
@@ -29,8 +31,7 @@ module npu (
     output logic                             at_exit,  // the last layer was the last one before an exit
     output logic [  fbe_pkg::COUNT_BITS-1:0] b_act,
     output logic [  fbe_pkg::LAYER_BITS-1:0] layer,
-    output logic                             fault,  // an update was out of range since reset
-    output logic                             stale,  // a record was of another layout since reset
+    output       engine_pkg::fault_t         fault,  // the first since reset, engine_pkg::FAULT_...; what caused it did not run
 
     // the memory, as engine.sv describes it
     output logic                             burst,
@@ -60,12 +61,34 @@ module npu (
   localparam int STEP_BITS = $clog2(COUNT_BITS + 1);
 
   localparam int STATE_BITS = 3;
-  localparam logic [STATE_BITS-1:0] IDLE = 0, LOOK_UP = 1, ASK = 2, FETCH = 3, MULTIPLY = 4, START = 5, RUN = 6;
+  localparam logic [STATE_BITS-1:0] IDLE = 0, LOOK_UP = 1, ASK = 2, FETCH = 3, MULTIPLY = 4, START = 5, RUN = 6, DRAIN = 7;
+  localparam int FLIGHT_BITS = engine_pkg::FLIGHT_BITS;
+  localparam int RESET_BITS = $clog2(engine_pkg::RESET_CYCLES);
 
   logic [STATE_BITS-1:0] state;
   logic [BEAT_BITS-1:0] asked, come;
   logic [STEP_BITS-1:0] step;
   logic engine_done, fits, goes_on;
+
+  // Strobes are obeyed while idle only; a batch needs a sample, and places for all of them in the maps.
+  logic strobes, updates, out_of_range, empty, beyond;
+  assign strobes = update || restart || advance || start || entry_write;
+  assign updates = update && idle;
+  assign empty   = state == LOOK_UP && b_act == '0;
+  assign beyond  = state == LOOK_UP && {1'b0, first} + {1'b0, b_act} > (COUNT_BITS + 1)'(fbe_pkg::B_MAX);
+
+  // Beats that the memory has not answered, which a reset does not forget, and how long a reset lasts.
+  logic [FLIGHT_BITS:0] unanswered = '0;
+  logic [RESET_BITS-1:0] lasts;
+  logic answers, unasked;
+  assign answers = read_valid && unanswered != '0;
+  assign unasked = read_valid && !answers;
+
+  always_ff @(posedge clk) begin
+    lasts <= rst ? lasts + 1'b1 : '0;
+    if (rst && lasts == RESET_BITS'(engine_pkg::RESET_CYCLES - 1)) unanswered <= '0;
+    else unanswered <= unanswered + (FLIGHT_BITS + 1)'(valid && ready && !write) - (FLIGHT_BITS + 1)'(answers);
+  end
 
   // How to run the layer.
   logic found;
@@ -77,18 +100,18 @@ module npu (
   fbe fluid_batching (
       .clk,
       .rst,
-      .update,
+      .update       (updates),
       .b_exit,
       .b_incr,
-      .restart,
-      .advance      (advance || goes_on),
-      .write        (entry_write),
+      .restart      (restart && idle),
+      .advance      ((advance && idle) || goes_on),
+      .write        (entry_write && idle),
       .write_address(entry_address),
       .write_entry  (entry_bits),
       .b_act,
       .layer,
       .number,
-      .fault,
+      .fault        (out_of_range),
       .valid        (found),
       .k,
       .blocks,
@@ -109,7 +132,7 @@ module npu (
   assign of   = {LAYOUT'(0), record[KEPT-1:0]};
   assign fits = entry == {CODE_BITS'(k), BLOCKS_BITS'(blocks), ROWS_BITS'(b_r)};
 
-  always_ff @(posedge clk) if (state == FETCH && read_valid) record <= (WORD * RECORD)'({read_words, record} >> WORD * W);
+  always_ff @(posedge clk) if (state == FETCH && answers) record <= (WORD * RECORD)'({read_words, record} >> WORD * W);
 
   // Words of the layer times samples, all at once, a bit of the counts in each cycle.
   localparam int PRODUCTS = 7;
@@ -149,10 +172,12 @@ module npu (
   assign idle       = state == IDLE;
 
   always_ff @(posedge clk) begin
-    if (update) first <= slot;
+    if (updates) first <= slot;
     if (layer_done) at_exit <= ends == engine_pkg::END_EXIT;
     case (state)
-      LOOK_UP: if (found) state <= ASK;
+      LOOK_UP:
+      if (empty || beyond) state <= IDLE;
+      else if (found) state <= ASK;
       ASK: begin
         state <= FETCH;
         asked <= '0;
@@ -161,25 +186,32 @@ module npu (
       end
       FETCH: begin
         if (valid && ready) asked <= asked + 1'b1;
-        if (read_valid) come <= come + 1'b1;
-        if (read_valid && come == BEAT_BITS'(BEATS - 1)) state <= MULTIPLY;
+        if (answers) come <= come + 1'b1;
+        if (answers && come == BEAT_BITS'(BEATS - 1)) state <= MULTIPLY;
       end
       MULTIPLY: begin
         step <= step + 1'b1;
-        if (!fits) begin
-          stale <= 1'b1;
-          state <= IDLE;
-        end else if (step == STEP_BITS'(COUNT_BITS - 1)) state <= START;
+        if (!fits) state <= IDLE;
+        else if (step == STEP_BITS'(COUNT_BITS - 1)) state <= START;
       end
       START: state <= RUN;
       RUN: if (engine_done) state <= goes_on ? LOOK_UP : IDLE;
+      DRAIN: if (unanswered == '0) state <= IDLE;
       default: if (start) state <= LOOK_UP;
     endcase
+    if (fault == engine_pkg::FAULT_NONE) begin
+      if (out_of_range) fault <= engine_pkg::FAULT_UPDATE;
+      else if (state == MULTIPLY && !fits) fault <= engine_pkg::FAULT_STALE;
+      else if (empty) fault <= engine_pkg::FAULT_EMPTY;
+      else if (beyond) fault <= engine_pkg::FAULT_PLACES;
+      else if (strobes && !idle) fault <= engine_pkg::FAULT_BUSY;
+      else if (unasked) fault <= engine_pkg::FAULT_UNASKED;
+    end
     if (rst) begin
-      state   <= IDLE;
+      state   <= DRAIN;
       first   <= '0;
       at_exit <= 1'b0;
-      stale   <= 1'b0;
+      fault   <= engine_pkg::FAULT_NONE;
     end
   end
 
@@ -198,7 +230,7 @@ module npu (
       .address   (engine_address),
       .count     (engine_count),
       .ready,
-      .read_valid(read_valid && state == RUN),
+      .read_valid(answers && state == RUN),
       .read_words,
       .write_words
   );
@@ -229,13 +261,15 @@ module npu (
     was_b_act   <= b_act;
     was_layer   <= layer;
     if (!rst) begin
-      assert (idle || !(start || update || restart || advance || entry_write))
-        else $fatal(1, "the scheduler's strobes come while the NPU is idle");
-      assert (state != LOOK_UP || b_act != '0) else $fatal(1, "start without samples");
+      assert (state != ASK || b_act != '0) else $fatal(1, "a layer runs without samples");
       assert (state != ASK || int'(first) + int'(b_act) <= fbe_pkg::B_MAX) else $fatal(1, "places beyond the maps");
+      assert (unanswered <= (FLIGHT_BITS + 1)'(1 << FLIGHT_BITS)) else $fatal(1, "more beats are in flight than are counted");
+      assert (state == RUN || state == FETCH || state == DRAIN || unanswered == '0)
+        else $fatal(1, "words of an earlier run may come");
       assert (!waits || (valid && write == was_write && address == was_address && count == was_count))
         else $fatal(1, "a beat changes before it is accepted");
-      assert (!read_valid || state == RUN || (fetches && come < asked)) else $fatal(1, "words that nothing asked for");
+      assert (!answers || state == RUN || state == DRAIN || (fetches && come < asked))
+        else $fatal(1, "words that nothing takes");
       assert (!was_running || state == IDLE || (b_act == was_b_act && layer == was_layer))
         else $fatal(1, "the batch changes while a layer runs");
     end

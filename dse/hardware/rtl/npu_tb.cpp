@@ -11,6 +11,9 @@
 //   GIVE: strobes, b_exit, b_incr, slot
 //   RUN: layers, whether the last is one before an exit; and of each: number, b, cycles
 //   ENTRY: number, bits; an entry of the control block
+//   LATER: cycles; the next GIVE comes so long after the next RUN begins, while the NPU is busy
+//   RESET: cycles, lasts; after so many cycles the NPU is reset for so many, while the memory goes on; then it is idle
+//   FAULT: code; the fault that is there at the end of each RUN from now on, up to a reset
 
 #include <cstdarg>
 #include <cstdio>
@@ -25,11 +28,15 @@
 #define LIMIT 1000000000u  // cycles of a layer, at most
 #endif
 
+static const Number NONE[4] = {};  // no strobe
+
 struct Bench {
   VerilatedContext context;
   Vnpu npu{&context};
   Memory<Vnpu> memory;
-  Number between = 0;
+  Number between = 0, fault_code = 0;
+  const Number *later = nullptr;  // strobes that come during a run
+  uint64_t later_at = 0;
   uint64_t layers = 0, words = 0, faults = 0;
 
   void fault(const char *format, ...) {
@@ -37,6 +44,20 @@ struct Bench {
     va_start(values, format);
     if (++faults <= 20) vprintf(format, values);
     va_end(values);
+  }
+
+  void reset(Number lasts) {
+    npu.rst = 1;
+    for (Number i = 0; i < lasts; i++) next();
+    npu.rst = 0;
+    for (unsigned now = 0; !npu.idle && now <= LIMIT; now++) next();
+    fault_code = 0;
+    check_fault();
+  }
+
+  void next() {
+    memory.serve(npu);
+    tick();
   }
 
   void tick() {
@@ -52,8 +73,18 @@ struct Bench {
     }
   }
 
+  void check_fault() {
+    if (npu.fault != fault_code) fault("FAIL expected fault %u, found %u\n", fault_code, npu.fault);
+  }
+
   // The strobes are there for one cycle.
   void give(const Number *of) {
+    strobe(of);
+    next();
+    strobe(NONE);
+  }
+
+  void strobe(const Number *of) {
     npu.update = (of[0] & UPDATE) != 0;
     npu.restart = (of[0] & RESTART) != 0;
     npu.advance = (of[0] & ADVANCE) != 0;
@@ -61,18 +92,13 @@ struct Bench {
     npu.b_exit = of[1];
     npu.b_incr = of[2];
     npu.slot = of[3];
-    memory.serve(npu);
-    tick();
-    npu.update = npu.restart = npu.advance = npu.start = 0;
-    npu.b_exit = npu.b_incr = npu.slot = 0;
   }
 
   void enter(Number number, Number bits) {
     npu.entry_write = 1;
     npu.entry_address = number;
     npu.entry_bits = bits;
-    memory.serve(npu);
-    tick();
+    next();
     npu.entry_write = 0;
   }
 
@@ -80,7 +106,8 @@ struct Bench {
   bool run(const Number *wanted, Number count, bool at_exit) {
     Number done = 0, bursts = 0;
     uint64_t since = 0, now = 1;  // of `start`, or the end of the last layer; then of the layer's first burst
-    for (; !npu.idle && done <= count && now <= LIMIT; now++) {
+    for (uint64_t run = 0; !npu.idle && done <= count && now <= LIMIT; now++, run++) {
+      strobe(later && run == later_at ? later : NONE);
       memory.serve(npu);
       if (npu.burst && ++bursts == 2) {  // the first is the record's
         if (now - since != between) fault("FAIL layer %u: begins after %lu cycles, expected %u\n", npu.layer, long(now - since), between);
@@ -99,14 +126,13 @@ struct Bench {
       }
       tick();
     }
+    strobe(NONE);
+    later = nullptr;
     layers += done;
     if (done != count) fault("FAIL expected %u layers, found %u\n", count, done);
     if (npu.at_exit != at_exit) fault("FAIL expected at_exit %d, found %d\n", at_exit, npu.at_exit);
-    if (npu.fault || npu.stale) fault("FAIL fault %d, stale %d\n", npu.fault, npu.stale);
-    for (int i = 0; i < WRITE_DELAY; i++) {
-      memory.serve(npu);
-      tick();
-    }
+    check_fault();
+    for (int i = 0; i < WRITE_DELAY; i++) next();
     return npu.idle;
   }
 };
@@ -135,11 +161,8 @@ int main(int argc, char **argv) {
   bench.npu.records = commands[3];
   bench.between = commands[4];
   bench.npu.clk = 0;
-  bench.npu.rst = 1;
   bench.npu.eval();
-  bench.tick();
-  bench.npu.rst = 0;
-  bench.npu.eval();
+  bench.reset(1);
 
   for (size_t at = 5; at < commands.size();) {
     const Number command = commands[at], *of = &commands[at + 1];
@@ -152,6 +175,17 @@ int main(int argc, char **argv) {
     } else if (command == GIVE) {
       bench.give(of);
       at += 5;
+    } else if (command == LATER) {
+      bench.later_at = of[0];
+      bench.later = of + 2;  // behind the number of GIVE
+      at += 7;
+    } else if (command == RESET) {
+      for (Number i = 0; i < of[0]; i++) bench.next();
+      bench.reset(of[1]);
+      at += 3;
+    } else if (command == FAULT) {
+      bench.fault_code = of[0];
+      at += 2;
     } else if (command == ENTRY) {
       bench.enter(of[0], of[1]);
       at += 3;

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from builders import ROOT
 from fluidb.dse import engine
+from fluidb.dse.hardware.commands import NpuFault
 from fluidb.dse.hardware.templates import ENGINE, RTL, filled
 
 PACKAGE, BENCH = "engine_pkg.sv", "memory.hpp"
 SHOWN = {
     "WORD_BITS": {PACKAGE, BENCH}, "SUM_BITS": {PACKAGE}, "NUMBER_BITS": {PACKAGE, BENCH}, "SIZE_BITS": {PACKAGE},
     "START": {PACKAGE}, "IN_FLIGHT": {PACKAGE}, "ROW_CYCLES": {PACKAGE}, "DRAIN": {PACKAGE},
-    "WRITE_DELAY": {PACKAGE, BENCH}, "FLIGHT_BITS": {PACKAGE}, "BEAT_BITS": {PACKAGE}, "RECORD_WORDS": {PACKAGE},
+    "WRITE_DELAY": {PACKAGE, BENCH}, "FLIGHT_BITS": {PACKAGE}, "BEAT_BITS": {PACKAGE}, "RESET_CYCLES": {PACKAGE},
+    "RECORD_WORDS": {PACKAGE},
     "CODE_BITS": {PACKAGE}, "BLOCKS_BITS": {PACKAGE}, "ROWS_BITS": {PACKAGE},
 }  # fmt: skip
 """Files of the RTL that state each number; the others are of the model and of jobs only."""
@@ -43,6 +45,12 @@ def test_a_number_of_the_engine_shows_in_the_files_that_need_it(name: str, monke
 
 def test_every_number_of_the_engine_is_one_of_these() -> None:
     assert {name for name in vars(engine) if name.isupper()} == SHOWN.keys() | OF_MODEL_ONLY
+
+
+def test_the_page_has_the_code_of_every_fault() -> None:
+    page = (ROOT / "docs" / "hardware.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| (\d+) `([A-Z]+)` \|", page, re.MULTILINE)
+    assert found == [(str(fault.value), fault.name) for fault in NpuFault if fault]
 
 
 def modules() -> list[Path]:

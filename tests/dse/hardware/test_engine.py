@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from builders import tool
 from fluidb.dse import SearchOptions, search, tabulate_design
+from fluidb.dse.engine import FLIGHT_BITS
 from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.templates import ENGINE as SOURCE
 from fluidb.dse.hardware.templates import filled
@@ -200,8 +201,8 @@ def build(design: Design, folder: Path, source: Path = SOURCE, optimise: str = "
     return folder / "build" / "engine_tb"
 
 
-def simulate(program: Path, design: Design, jobs: list[Job], folder: Path) -> list[str]:
-    """Run jobs; the faults found, one line each."""
+def simulate(program: Path, design: Design, jobs: list[Job], folder: Path, *, timed: bool = True) -> list[str]:
+    """Run jobs; the faults found, one line each. Cycles need not be the model's if the jobs are not ``timed``."""
     images = [image(design, job) for job in jobs]
     parts = [np.array(head, dtype="<u4").tobytes() + before.astype("<i2").tobytes() for head, before, _ in images]
     (folder / "jobs").write_bytes(b"".join(parts))
@@ -218,7 +219,7 @@ def simulate(program: Path, design: Design, jobs: list[Job], folder: Path) -> li
         drain, run = naive_engine.drain_of(design.T_P), job.run
         expected = naive_engine.run(run.gemm, run.tile, run.layout, run.rows, port, drain, run.window.source)
         wrong = int((memory != after).sum())
-        if wrong or cycles != expected:
+        if wrong or (timed and cycles != expected):
             faults.append(f"{wrong} of {len(after)} words differ, {cycles} cycles in place of {expected}: {job}")
     return faults
 
@@ -232,6 +233,9 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, False)
     found.append(Job(rounds_up, 1, 1, 2, 0))
     assert simulate(program, design, found, tmp_path) == []
+    if design is DESIGNS[0]:  # the port stalls where the model asks for more beats than may be in flight
+        late = [job._replace(num=1, den=1, latency=3 << FLIGHT_BITS) for job in found]
+        assert simulate(program, design, late, tmp_path, timed=False) == []
 
 
 def test_an_assertion_sees_a_tile_that_loads_too_early(tmp_path: Path) -> None:

@@ -358,6 +358,26 @@ def test_a_port_that_the_engine_has_not_is_refused(fluidb: Run, tmp_path: Path) 
     assert not (tmp_path / "rtl").exists()
 
 
+def test_what_the_counters_of_the_engine_do_not_hold_is_refused(fluidb: Run, tmp_path: Path) -> None:
+    """One cycle of latency more than beats may be in flight, and one column more than are counted."""
+    board = (ROOT / "platforms" / "pynq-z1.toml").read_text()
+    (tmp_path / "wide.toml").write_text(ONE_LAYER.replace("out = 3", "out = 65_536"))
+    for network, latency, said in (
+        (TINY, 194, "port_latency_cycles: the engine expects at most 193, as 127 beats may be in flight, found 194;"),
+        ("wide.toml", 193, 'layer "only": columns of a group: the engine expects at most 65,535, found 65,536;'),
+        (TINY, 193, None),
+    ):
+        (tmp_path / "own.toml").write_text(
+            board.replace("dsps = 220", f"dsps = 220\nport_latency_cycles = {latency}", 1)
+        )
+        assert fluidb("dse", network, "own.toml", "--tile", "64,3,8", "-o", "d", "--force").returncode == 0
+        assert fluidb("latency", "d").returncode == 0
+        if said:
+            assert said in fault(fluidb, "d", "-o", "rtl")
+            assert not (tmp_path / "rtl").exists()
+    assert fluidb("hardware", "d", "-o", "rtl").returncode == 0
+
+
 def test_int8_doubles_the_multipliers_and_has_no_engine(fluidb: Run, tmp_path: Path) -> None:
     search = ("dse", TINY, "pynq-z1", "--b-max", 1)
     records = [json.loads(fluidb(*search, "--json", *more).stdout) for more in ((), ("--int8",))]

@@ -24,7 +24,8 @@ from fluidb.dse import (
     write_design,
     write_latency,
 )
-from fluidb.dse.hardware.commands import Script, Strobe, cycles_between, preemption
+from fluidb.dse.engine import RESET_CYCLES
+from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycles_between, preemption
 from fluidb.dse.hardware.memory import memory_of
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
@@ -91,7 +92,7 @@ def ran(rtl: Path, command: list[str], script: Script | None = None) -> list[lis
         (rtl / "other.bin").write_bytes(script.content())
         command = [*command[:2], "other.bin"]
     done = subprocess.run(command, cwd=rtl, capture_output=True, text=True, check=False)
-    assert "\nPASSED: " in done.stdout, done.stdout[:2000]
+    assert re.search(r"^PASSED: ", done.stdout, re.MULTILINE), done.stdout[:2000]
     assert (done.returncode, done.stderr) == (0, "")
     return [list(map(int, re.findall(r"\d+", line))) for line in done.stdout.splitlines() if line.startswith("layer ")]
 
@@ -209,8 +210,70 @@ def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Pa
             [command[0], "changed.bin", "other.bin"], cwd=rtl, capture_output=True, text=True, check=False
         )
         assert done.returncode == 1
-        assert "stale 1" in done.stdout
+        assert f"found {NpuFault.STALE}" in done.stdout
         assert "layer 0," not in done.stdout
+
+
+@pytest.fixture(scope="module")
+def samples(digits: Quantised) -> integer.Integers:
+    with np.load(INPUTS) as held:
+        return integer.encode(digits.network, held["input"][:2])
+
+
+def refused(script: Script, fault: NpuFault, strobes: int, b_exit: int, b_incr: int, slot: int) -> None:
+    """Strobes after which no layer runs; then a reset."""
+    script.add(Command.FAULT, fault)
+    script.add(Command.GIVE, strobes, b_exit, b_incr, slot)
+    script.add(Command.RUN, 0, False)
+    script.add(Command.RESET, 0, 1)
+
+
+def test_a_start_without_samples_or_without_places_is_refused(
+    digits: Quantised, npu: tuple[Path, list[str]], samples: integer.Integers
+) -> None:
+    """Neither hangs the NPU nor writes beyond the maps, and after a reset it runs."""
+    script, started = script_of(digits, samples), Strobe.UPDATE | Strobe.RESTART | Strobe.START
+    refused(script, NpuFault.EMPTY, started, 0, 0, 0)
+    refused(script, NpuFault.PLACES, started, 0, 2, BUILT.b_max - 1)
+    script.hand_over(0, np.arange(2), BUILT.b_max - 2)
+    script.stage(1, np.arange(2), BUILT.b_max - 2, started & ~Strobe.START, 0, 2)  # the last places
+    assert len(ran(*npu, script)) == 4
+
+
+@pytest.mark.parametrize("strobe", list(Strobe))
+def test_strobes_while_a_layer_runs_are_not_obeyed(
+    digits: Quantised, npu: tuple[Path, list[str]], samples: integer.Integers, strobe: Strobe
+) -> None:
+    """Maps and cycles are the same as without them, and the NPU says so."""
+    script = script_of(digits, samples)
+    script.add(Command.FAULT, NpuFault.BUSY)
+    script.add(Command.LATER, 100, Command.GIVE, strobe, 0, 1, 3)
+    assert len(ran(*npu, first_stage(script, 2))) == 4
+
+
+@pytest.mark.parametrize("cycles", [10, 40, 700])
+def test_a_reset_waits_for_the_words_that_are_asked_for(
+    digits: Quantised, npu: tuple[Path, list[str]], samples: integer.Integers, cycles: int
+) -> None:
+    """While a record or a tile loads; the next run would take them for its own."""
+    script = script_of(digits, samples)
+    script.hand_over(0, np.arange(2), 0)
+    script.add(Command.GIVE, Strobe.UPDATE | Strobe.RESTART | Strobe.START, 0, 2, 0)
+    script.add(Command.RESET, cycles, 1)
+    assert len(ran(*npu, first_stage(script, 2))) == 4
+
+
+def test_a_long_reset_forgets_them(digits: Quantised, npu: tuple[Path, list[str]], samples: integer.Integers) -> None:
+    """And the NPU says that words come which it did not ask for."""
+    script, late = script_of(digits, samples), 2 * RESET_CYCLES
+    script.parts[0][2] = late
+    script.add(Command.GIVE, Strobe.UPDATE | Strobe.RESTART | Strobe.START, 0, 2, 0)
+    script.add(Command.RESET, 9, RESET_CYCLES)
+    script.add(Command.FAULT, NpuFault.UNASKED)
+    for _ in range(late - RESET_CYCLES):
+        script.add(Command.GIVE, 0, 0, 0, 0)
+    script.add(Command.RUN, 0, False)
+    assert ran(*npu, script) == []
 
 
 def test_the_npu_runs_what_was_written_for_it(digits: Quantised, npu: tuple[Path, list[str]]) -> None:

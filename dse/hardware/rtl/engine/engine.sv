@@ -55,6 +55,7 @@ module engine (
 
   // The port's program.
   logic take, tile_done;  // a beat of a load is accepted; a tile is computed
+  logic [FLIGHT_BITS:0] in_flight;  // beats that are accepted and whose words have not come
   logic signed [PASS_BITS-1:0] stored_pass, pass, stored_beyond;
   logic [DRAIN-1:0] drains;
 
@@ -70,6 +71,7 @@ module engine (
       .address,
       .count,
       .ready,
+      .hold        (in_flight[FLIGHT_BITS]),
       .tile_done,
       .pass_drained(drains[DRAIN-1]),
       .loads       (take),
@@ -94,8 +96,9 @@ module engine (
       sent <= sent + 1'b1;
     end
     if (read_valid) come <= come + 1'b1;
+    in_flight <= in_flight + (FLIGHT_BITS + 1)'(take) - (FLIGHT_BITS + 1)'(read_valid);
     loaded <= START'({loaded, read_valid && arrived.last});
-    if (start) {sent, come, loaded} <= '0;
+    if (start) {sent, come, loaded, in_flight} <= '0;
   end
 
   // Computing: V rows of the tile in each cycle, a step.  The sums of a row are read, added and written: IN_FLIGHT at once.
@@ -298,14 +301,12 @@ module engine (
   localparam logic [1:0] HALVES = 2;
   logic busy;
   logic signed [PASS_BITS-1:0] pass_beyond;  // beyond the pass that is stored
-  logic [FLIGHT_BITS:0] in_flight;
   engine_pkg::words_t was_job;
   assign pass_beyond = pass - stored_pass;
 
   always @(posedge clk) begin
     busy      <= !rst && (start || (busy && !done));
     was_job   <= job;
-    in_flight <= (start || rst) ? '0 : in_flight + (FLIGHT_BITS + 1)'(take) - (FLIGHT_BITS + 1)'(read_valid);
     if (busy && !start && !rst) begin
       assert (job == was_job) else $fatal(1, "a job changes while it runs");
       assert (!take || in_flight < IN_PORT) else $fatal(1, "more beats are in flight than their notes are held");

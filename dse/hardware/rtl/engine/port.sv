@@ -21,6 +21,7 @@ module port (
     output      engine_pkg::number_t  address,
     output      engine_pkg::number_t  count,
     input  wire                       ready,
+    input  wire                       hold,          // as many beats are in flight as are noted: no load goes
 
     // what becomes of the tiles
     input  wire                       tile_done,     // one is computed: a half of the buffers is free
@@ -67,7 +68,7 @@ module port (
   assign go_store       = (state == STORE_WAIT || state == LAST_WAIT) && drained_beyond > 0;
   assign burst          = go_load || go_store;
   assign write          = state == STORE || state == LAST;
-  assign valid          = state == LOAD || write;
+  assign valid          = (state == LOAD && !hold) || write;
   assign take           = valid && ready;
   assign address        = write ? store_address : load_address;
   assign count          = write ? store_beat.count : load_beat.weights ? load_beat.count : engine_pkg::W;
@@ -189,7 +190,7 @@ module port (
   // What the modules around it promise, and what it promises to them.
   localparam logic [1:0] HALVES = 2;
   localparam logic signed [PASS_BITS-1:0] HELD = 3;  // passes that are loaded, computed or stored at once
-  logic waits, was_burst, was_valid, was_write;
+  logic waits, was_burst, was_valid, was_held, was_write;
   engine_pkg::number_t was_address, was_count;
   logic signed [PASS_BITS-1:0] under_way;
   assign under_way = loading_pass - stored_pass;
@@ -198,6 +199,7 @@ module port (
     waits       <= valid && !ready && !start && !rst;
     was_burst   <= burst;
     was_valid   <= valid;
+    was_held    <= state == LOAD && hold;
     was_write   <= write;
     was_address <= address;
     was_count   <= count;
@@ -206,7 +208,7 @@ module port (
       assert (!waits || (valid && write == was_write && address == was_address && count == was_count))
         else $fatal(1, "a beat changes before it is accepted");
       assert (!valid || (count != 0 && count <= engine_pkg::W)) else $fatal(1, "a beat has 1 to W words");
-      assert (!valid || was_valid || was_burst) else $fatal(1, "a beat without its burst");
+      assert (!valid || was_valid || was_held || was_burst) else $fatal(1, "a beat without its burst");
       assert (!burst || !valid) else $fatal(1, "a burst begins within another");
       assert (!go_load || occupied < HALVES) else $fatal(1, "a tile loads into a half that is taken");
       assert (!tile_done || occupied != 0) else $fatal(1, "more tiles are computed than loaded");
