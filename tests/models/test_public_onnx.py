@@ -71,6 +71,12 @@ SIMPLE: dict[str, Any] = {
         """g (float[1,4,4] x) => (float[1,3] y) {
             d = Einsum <equation="bii->bi"> (x) t = Einsum <equation="...ii"> (x) o = Einsum <equation="bij->bi"> (x)
             a = Add (d, o) m = Mul (a, t) y = MatMul (m, w) }""", 13, 1, {"w": (4, 3)}, 12),
+    "sizes of padding as timm computes them": (
+        """g (float[1,3,9,9] x) => (float[1,4,a,b] y) {
+            s = Shape (x) p = Constant <value_ints=[0,0,0,0,0,0,0,0]> () i = Constant <value_ints=[7]> ()
+            two = Constant <value_ints=[2]> () e = Gather (s, two) q = Mod (e, two) z = Constant <value_ints=[0]> ()
+            m = Constant <value_int=0> () c = Clip (q, m) u = ScatterElements (p, i, c) n = NonZero (u)
+            d = Pad (x, u) y = Conv (d, w) }""", 13, 1, {"w": (4, 3, 2, 2)}, 8 * 9 * 12 * 4),
     "three operands, from left to right": (
         """g (float[2,3] x) => (float[2,5] y) { y = Einsum <equation="ij,jk,kl->il"> (x, u, v) }""", 12, 1,
         {"u": (3, 4), "v": (4, 5)}, 2 * 3 * 4 + 2 * 4 * 5),
