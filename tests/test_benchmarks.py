@@ -222,6 +222,8 @@ def test_the_page_shows_how_often_the_errors_of_engines_hold():
     assert all(item["kept"] <= item["none"] for item in run["machines"])
     (found,) = [engines.measure(machine, 0) for machine in engines.machines() if machine.engine.name == "gemmini"]
     assert found == next(item for item in run["machines"] if item["machine"] == "gemmini")
+    assert engines.check_more() == run["more"]
+    assert {item["network"] for item in run["more"] if not item["inside"]} == {"squeezenet1_1"}
 
 
 def test_coverage_is_measured_against_all_long_runs(monkeypatch):

@@ -20,6 +20,10 @@ FEWEST = 3
 """Networks that were not fitted, below which the error is not known."""
 
 
+WIDEST = 1000
+"""Multiple of a predicted time beyond which an end of the interval says nothing."""
+
+
 class Bound(StrEnum):
     """What takes most of a measured time, as predicted."""
 
@@ -132,6 +136,8 @@ def times_error(rows: Sequence[RowFit], confidence: float, *, chose: bool = Fals
     degrees = count - 1 - chose
     half = student_t((1 + confidence) / 2, degrees) * float(np.std(logs, ddof=1)) * math.sqrt(1 + 1 / count)
     mean = float(np.mean(logs))
+    if max(abs(mean - half), abs(mean + half)) > math.log(WIDEST):
+        return None
     low, high = (float(f"{math.exp(end):.4g}") for end in (mean - half, mean + half))
     return TimesError(low, high, confidence, count)
 
