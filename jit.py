@@ -41,6 +41,7 @@ wrapper_address: Any = _get_wrapper_address
 SOURCES = (
     "jit.py",
     "dse/engine.py",
+    "dse/device/kernels.py",
     "dse/npu/bounds.py",
     "dse/npu/kernels.py",
     "dse/npu/schedule.py",

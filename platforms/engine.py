@@ -47,6 +47,14 @@ class Engine(Device):
         as 8x8.
     additions_fused, pools_fused : bool
         Whether a residual addition, or a pool, is part of the layer that makes its last input; else it is a layer.
+    linear_over_pixels : bool
+        Whether outputs of a fully connected layer, whose map is one pixel, also take the places of other pixels.
+    added_per_cycle, pooled_per_cycle : float, optional
+        Words that an addition, or a layer without products of another kind, reads and writes in a cycle; without it
+        only their transfers take time.
+    maps_on_chip_kib, weights_on_chip_kib : float, optional
+        Maps of a layer, and weights of a network from its first layer on, that stay on the chip, in KiB: what does not
+        fit moves.
     linear_batch : int
         Samples of a batch for which the weights of a fully connected layer are read once.
     clock_mhz : float
@@ -58,8 +66,10 @@ class Engine(Device):
     bandwidth_gb_s : float
         Peak off-chip bandwidth in 1e9 bytes per second.
     effective_gb_s : float, optional
-        Bandwidth that the engine gets; the peak if not stated.  It and the next three are what
+        Bandwidth that the engine gets; the peak if not stated.  It and the next four are what
         ``fluidb calibrate`` fits.
+    effective_mhz : float, optional
+        Clock with which the engine would compute as fast without pauses; its clock if not stated.
     not_hidden : float
         Share of the shorter of a layer's computing and moving that does not overlap with the longer.
     layer_s, inference_s : float
@@ -94,12 +104,18 @@ class Engine(Device):
     windows_extended: bool = False
     additions_fused: bool = True
     pools_fused: bool = False
+    linear_over_pixels: bool = False
+    added_per_cycle: Amount | None = None
+    pooled_per_cycle: Amount | None = None
+    maps_on_chip_kib: Amount | None = None
+    weights_on_chip_kib: Amount | None = None
     linear_batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 1
     clock_mhz: Amount
     macs_per_dsp: Annotated[int, Field(ge=1, le=64)] = 1
     word_bits: Annotated[int, Field(ge=1, le=64)]
     bandwidth_gb_s: Amount
     effective_gb_s: Amount | None = None
+    effective_mhz: Amount | None = None
     not_hidden: Annotated[float, Field(ge=0, le=1)] = 0.0
     layer_s: Seconds = 0.0
     inference_s: Seconds = 0.0
@@ -121,6 +137,10 @@ class Engine(Device):
                 f"effective_gb_s: expected at most bandwidth_gb_s, {self.bandwidth_gb_s:g}, "
                 f"found {self.effective_gb_s:g}"
             )
+        if self.effective_mhz is not None and self.effective_mhz > self.clock_mhz:
+            raise ValueError(
+                f"effective_mhz: expected at most clock_mhz, {self.clock_mhz:g}, found {self.effective_mhz:g}"
+            )
         if self.measured_low is not None and self.measured_high is not None and self.measured_low > self.measured_high:
             raise ValueError("measured_low: expected at most measured_high, found more")
         if self.measured_low is None and self.measured_confidence is not None:
@@ -138,6 +158,11 @@ class Engine(Device):
     def clock_hz(self) -> float:
         """Cycles per second."""
         return self.clock_mhz * 1e6
+
+    @property
+    def cycles_per_s(self) -> float:
+        """Cycles of computing in a second."""
+        return 1e6 * (self.effective_mhz or self.clock_mhz)
 
     @property
     def bytes_per_s(self) -> float:

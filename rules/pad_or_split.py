@@ -110,8 +110,12 @@ def partition(sizes: Ints, time_s: Floats, gather_s: Floats, into: Ints) -> int:
     Only runs of the samples by decreasing width need to be tried: if a larger width never takes less time, then
     filling sub-batches of given sizes in this order makes no sub-batch wider than any other order does.
     """
-    total = sizes.sum()
-    width_of = np.repeat(np.arange(sizes.size), sizes)
+    total, samples = sizes.sum(), 0
+    width_of = np.empty(total, dtype=np.int64)
+    for width in range(sizes.size):
+        for _ in range(sizes[width]):
+            width_of[samples] = width
+            samples += 1
     best_s = np.full(total + 1, np.inf)  # least time of the first samples, in sub-batches that are gathered
     begin_of = np.zeros(total + 1, dtype=np.int64)  # where the last of these sub-batches begins
     best_s[0] = 0.0
@@ -129,5 +133,6 @@ def partition(sizes: Ints, time_s: Floats, gather_s: Floats, into: Ints) -> int:
         into[count] = end - begin_of[end]
         end = begin_of[end]
         count += 1
-    into[:count] = into[:count][::-1].copy()
+    for k in range(count // 2):  # one by one: an array in a slice takes four seconds to compile
+        into[k], into[count - 1 - k] = into[count - 1 - k], into[k]
     return count

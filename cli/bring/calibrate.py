@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from ..names import ENGINE, named
-from ..options import AsJson, PictureOptions, argument, names, option, written
+from ..options import AsJson, PictureOptions, argument, flag, names, option, written
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.device.alternatives import Alternative
     from ...dse.device.calibration import Calibration
-    from ...dse.device.errors import RowFit
+    from ...dse.device.errors import LeftOut, RowFit
 
 FAST = 0.8
 """A measured time below this share of what products or transfers alone take is a mistake, and no noise."""
@@ -23,30 +26,47 @@ FAR = 5
 """Layers that are named because they are the farthest off."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """What is fitted, and how it is judged."""
+
+    hold_out: Annotated[
+        str | None,
+        option(
+            "Networks, or layers as NETWORK:LAYER, that are predicted, not fitted, and give the error; without any, "
+            "each network in turn.",
+            "NAME,NAME",
+        ),
+    ] = None
+    keep: Annotated[
+        str | None, option("Constants that stay as they are; all others are fitted if they help.", "KEY,KEY")
+    ] = None
+    confidence: Annotated[float, option("How likely a further network lies within the error.", min=0.5, max=0.999)] = (
+        0.9
+    )
+    check: Annotated[bool, flag("Fit nothing: judge the engine as it is.", "--check")] = False
+    anyway: Annotated[bool, flag("Write constants that are worse than none, too.", "--anyway")] = False
+
+
 def command(
     platform: Annotated[str, argument("An engine of `fluidb platforms`, or a TOML file.", "PLATFORM", **named(ENGINE))],
     measurements: Annotated[Path, argument("Measured times (`fluidb docs your-own`).", "FILE.csv")],
-    hold_out: Annotated[
-        str | None,
-        option("Networks that are predicted, not fitted, and give the error; without any, each in turn.", "NAME,NAME"),
-    ] = None,
-    keep: Annotated[str | None, option("Constants that stay as they are.", "KEY,KEY")] = None,
-    confidence: Annotated[
-        float, option("How likely a further network lies within the error.", min=0.5, max=0.999)
-    ] = 0.9,
     output: Annotated[Path | None, written("Write the engine with its constants.", "OUT.toml")] = None,
     *,
+    fit: FitOptions,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Fit the constants of an engine to measured times.
 
-    The constants are the effective bandwidth, the share of the shorter of computing and moving
-    that does not overlap, and the fixed times of a layer and of an inference. Networks that are
-    not fitted say within which multiples of its predicted time a further network lies.
+    The constants are the effective bandwidth and clock, the share of the shorter of computing and
+    moving that does not overlap, and the fixed times of a layer and of an inference. Only constants
+    with which networks that are not fitted are clearly nearer are kept. Exit code 1, and no file, if
+    the result is worse than no constants.
     """
     from ...dse.device.alternatives import nearer
     from ...dse.device.calibration import calibrate
+    from ...dse.device.fit import CONSTANTS
     from ...dse.device.measurements import read_measurements
     from ...formats import check_free, together, write_file
     from ...platforms import load_platform
@@ -59,17 +79,21 @@ def command(
     picture.check([measurements, output])
     engine = load_platform(platform, kind=Engine)
     rows = read_measurements(measurements, engine)
-    held, kept = names(hold_out) or [], names(keep) or []
-    calibration = calibrate(engine, rows, held, kept, table=measurements.name, confidence=confidence)
+    held, kept = names(fit.hold_out) or [], [*CONSTANTS] if fit.check else names(fit.keep) or []
+    calibration = calibrate(engine, rows, held, kept, table=measurements.name, confidence=fit.confidence)
     other = nearer(calibration, rows, held, kept)
+    refused = calibration.worse and not fit.anyway
     with together():
-        if output is not None:
+        if output is not None and not refused:
             write_file(output, platform_text(calibration.engine), replace=picture.force)
         picture.write(lambda: draw_calibration(calibration))
     spread = _spread(calibration)
     record = {
-        "output": output,
+        "output": None if refused else output,
         "platform": calibration.engine.model_dump(mode="json", exclude={"schema_"}),
+        "compared": {name: choice and choice._asdict() for name, choice in _compared(calibration).items()},
+        "worse_than_none": calibration.worse,
+        "at_bounds": calibration.at_bounds,
         "errors": spread,
         "error": calibration.error and calibration.error._asdict(),
         "alike": calibration.alike,
@@ -77,7 +101,17 @@ def command(
         "rows": [{**row._asdict(), "error": row.error} for row in calibration.rows],
     }
     text = _text(calibration, spread, other)
-    show(as_json, "fluidb.calibrate-output/1", record, text, output, "; next: fluidb latency NETWORK")
+    show(
+        as_json, "fluidb.calibrate-output/1", record, text, None if refused else output,
+        "; next: fluidb latency NETWORK",
+    )  # fmt: skip
+    if refused:
+        raise typer.Exit(1)
+
+
+def _compared(calibration: Calibration) -> dict[str, LeftOut | None]:
+    """Errors of rows that were not fitted, without constants and with them."""
+    return {"none": calibration.without, "all": calibration.every, "kept": calibration.earned}
 
 
 def _spread(calibration: Calibration) -> list[dict[str, Any]]:
@@ -94,9 +128,18 @@ def _spread(calibration: Calibration) -> list[dict[str, Any]]:
 
 def _figures(calibration: Calibration, **which: Any) -> dict[str, float]:
     rows = calibration.chosen(**which)
-    errors = [abs(row.error) for row in rows]
-    total = sum(row.predicted_s for row in rows) / sum(row.measured_s for row in rows) - 1
-    return {"count": len(rows), "mean": sum(errors) / len(rows), "worst": max(errors), "total": total}
+    count = sum(row.repeats for row in rows)
+    mean = sum(row.repeats * abs(row.error) for row in rows) / count
+    predicted, measured = (
+        sum(row.repeats * time_s for row, time_s in zip(rows, times, strict=True))
+        for times in ([row.predicted_s for row in rows], [row.measured_s for row in rows])
+    )
+    return {
+        "count": count,
+        "mean": mean,
+        "worst": max(abs(row.error) for row in rows),
+        "total": predicted / measured - 1,
+    }
 
 
 def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alternative | None) -> Iterator[str]:
@@ -107,14 +150,22 @@ def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alterna
         {
             "engine": engine.summary,
             "bandwidth": f"{engine.bytes_per_s / 1e9:.4g} of {engine.bandwidth_gb_s:g} GB/s",
+            "clock": f"{engine.cycles_per_s / 1e6:.4g} of {engine.clock_mhz:g} MHz",
             "not hidden": percent(engine.not_hidden, 1),
             "a layer": ms(engine.layer_s),
             "an inference": ms(engine.inference_s),
             "error": _error(calibration),
+            "at its bound": "; ".join(calibration.at_bounds) or None,
+            "not told apart": "; ".join(map(_group, calibration.alike)) or None,
+            "too fast": _too_fast(calibration),
+            "nearer": other and _nearer(calibration, other),
+            "worse": _worse(calibration),
         }
-        | {"not told apart": "; ".join(map(_group, calibration.alike)) or None, "too fast": _too_fast(calibration)}
-        | {"nearer": other and _nearer(calibration, other)}
     )
+    compared = _compared(calibration)
+    if not calibration.chosen(held_out=False):  # nothing was fitted
+        compared = {"none": compared["none"], "stated": compared["kept"]}
+    yield table(["rows not fitted, with", "mean error", "worst", ""], map(_choice, compared.items()))
     yield table(["measured", "ms", "predicted", "off by", "bound by", ""], map(_row, by_network(calibration.rows)))
     if layers := [row for row in calibration.rows if row.layer is not None]:
         far = sorted(layers, key=lambda row: abs(math.log(row.predicted_s / row.measured_s)), reverse=True)[:FAR]
@@ -127,15 +178,43 @@ def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alterna
     yield table(["rows", "bound by", "count", "mean error", "worst", "of their sum"], cells)
 
 
+_CHOICES = {
+    "none": "no constants",
+    "all": "all that may be fitted",
+    "kept": "the constants kept",
+    "stated": "the engine as it is",
+}
+"""What the constants are, by their key in ``--json``."""
+
+
+def _choice(compared: tuple[str, LeftOut | None]) -> tuple[str, ...]:
+    name, choice = compared
+    if choice is None:
+        return _CHOICES[name], "-", "-", "not known: more constants than rows"
+    constants = ", ".join(choice.constants) if name != "none" else ""
+    none = "no constant earns its place" if name == "kept" else ""
+    return _CHOICES[name], percent(choice.mean, 1), percent(choice.worst, 1), constants or none
+
+
+def _worse(calibration: Calibration) -> str | None:
+    """Why nothing is written."""
+    if not calibration.worse:
+        return None
+    ours, none = (percent(choice.mean, 1) for choice in (calibration.earned, calibration.without))
+    return f"{ours} off on rows not fitted, and {none} without constants; hold out others, or --anyway"
+
+
 def _error(calibration: Calibration) -> str:
     """Between which multiples of its predicted time a further network takes."""
-    from ...dse.device.errors import FEWEST
+    from ...dse.device.errors import FEWEST, WIDEST
 
     error, held = calibration.error, any(row.held_out for row in calibration.rows)
+    if error is None and len({row.network for row in calibration.left_out}) >= FEWEST:
+        return f"not known: networks that were not fitted may take more than {WIDEST:,} times as long, or as short"
     if error is None:
         several = f"name {FEWEST} or more of other kinds with --hold-out, or none" if held else "measure more"
         return f"not known: expected at least {FEWEST} networks that were not fitted; {several}"
-    of = f"{error.networks} networks, " + ("held out" if held else "each predicted from the others")
+    of = f"{error.networks} networks, " + ("not fitted" if held else "each predicted from the others")
     sure = percent(error.confidence, 0)
     return f"a further network takes {error.low:g} to {error.high:g} times as long as predicted, at {sure}; from {of}"
 

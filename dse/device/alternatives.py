@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .calibration import Calibration, calibrate
+import numpy as np
+
+from ...platforms.engine import Engine
+from .calibration import Calibration, calibrate, is_held
 from .engine import needs_of
+from .fit import CONSTANTS, TimedRows
 from .measurements import Measurement
 
 ROWS = 20
@@ -42,36 +46,49 @@ def nearer(
     Alternative or None
         None if the properties of the engine are as good as others, or too few rows were fitted.
     """
-    held, kept = set(hold_out), set(keep)
-    if len(calibrated.chosen(held_out=False)) < ROWS:
+    held = set(hold_out)
+    free = [name for name in CONSTANTS if name not in set(keep)]
+    if not free or len(calibrated.chosen(held_out=False)) < ROWS:
         return None
-    best = Alternative({}, calibrated)
+    base = calibrated.engine.model_copy(update={name: CONSTANTS[name] for name in free})
+    changes: dict[str, Any] = {}
+    least = _error(base, measurements, held, free)
     while True:
-        engine, before = best.calibration.engine, best
-        limit = (1 - NEARER) * _error(before.calibration)
-        for name, value in _others(best):
-            other = engine.model_copy(update={name: value})
-            rows = [row._replace(needs=needs_of(row.needs.works, other)) for row in measurements]
-            tried = calibrate(other, rows, held, kept)
-            if _error(tried) < limit:
-                best, limit = Alternative(before.changes | {name: value}, tried), _error(tried)
-        if best is before:
-            return best if best.changes else None
+        tried = [
+            (_error(base.model_copy(update={name: value}), measurements, held, free), name, value)
+            for name, value in _others(base, changes)
+        ]
+        error, name, value = min(tried, key=lambda each: each[0], default=(np.inf, "", None))
+        if error >= (1 - NEARER) * least:
+            break
+        base, least, changes = base.model_copy(update={name: value}), error, changes | {name: value}
+    if not changes:
+        return None
+    return Alternative(changes, calibrate(base, _again(base, measurements), held, keep))
 
 
-def _error(calibration: Calibration) -> float:
-    return float(abs(calibration.errors(held_out=False)).mean())
+def _again(engine: Engine, measurements: Sequence[Measurement]) -> list[Measurement]:
+    """The measurements with what their layers need of another engine."""
+    different = {id(row.needs): row.needs for row in measurements}
+    needed = {key: needs_of(needs.works, engine) for key, needs in different.items()}
+    return [row._replace(needs=needed[id(row.needs)]) for row in measurements]
 
 
-def _others(best: Alternative) -> Iterable[tuple[str, Any]]:
+def _error(engine: Engine, measurements: Sequence[Measurement], held: set[str], free: Sequence[str]) -> float:
+    """Mean error of the fitted rows with all constants."""
+    rows = TimedRows(_again(engine, [row for row in measurements if not is_held(row, held)]), engine)
+    return float(np.average(abs(rows.shares(rows.fitted(free), rows.every) - 1), weights=rows.counts))
+
+
+def _others(engine: Engine, changes: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     """Other values of the properties that were not changed yet."""
-    engine = best.calibration.engine
     sides = [side for side in (engine.pixels, engine.input_channels, engine.output_channels) if side > 1]
     values: dict[str, tuple[Any, ...]] = {
         "pixel_tiles": ("line", "map", "stream") if engine.pixels > 1 else (),
         "inner_tiles": ("position", "line", "window") if engine.input_channels > 1 else (),
+        "linear_over_pixels": (False, True) if engine.pixels > 1 else (),
         "fill_cycles": (0, sum(sides)),  # of an array through which operands pass from side to side
     }
     for name, others in values.items():
-        if name not in best.changes:
+        if name not in changes:
             yield from ((name, value) for value in others if value != getattr(engine, name))

@@ -2,182 +2,221 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...platforms.engine import Engine
-from .engine import Floats
+from .engine import Floats, Needs
+from .kernels import EDGE, Cases, nearest
 from .measurements import Measurement
 
-CONSTANTS = ("effective_gb_s", "not_hidden", "layer_s", "inference_s")
-"""What is fitted."""
+Ints = NDArray[np.int64]
+
+CONSTANTS: dict[str, float | None] = {
+    "effective_gb_s": None, "effective_mhz": None, "not_hidden": 0.0, "layer_s": 0.0, "inference_s": 0.0,
+}  # fmt: skip
+"""What is fitted, and what it is without a fit: both rates are the peaks."""
 
 SLOWEST = 1e-3
-"""Least share of the peak bandwidth that is tried."""
+"""Least share of a peak that is tried."""
 
 ALIKE = 0.1
 """Constants are not told apart if predicted times change by this share when all change, compared with each alone."""
 
 STEP = 1e-3
-"""Share by which the bandwidth is changed to see that."""
+"""Share by which a rate is changed to see that."""
 
-STEPS, REFINEMENTS = 80, 25
-"""Bandwidths tried, at equal ratios, and steps that refine the best."""
+
+class Effort(NamedTuple):
+    """How closely constants are searched."""
+
+    decade: int  # ratios of both rates that are tried in a decade
+    zooms: int  # how often the neighbours of the best are divided
+    rounds: int  # most rounds of weights beside a ratio
+    same: float  # share of the loss by which a further round must be better
+
+
+COARSE, FINE = Effort(8, 3, 8, 1e-4), Effort(24, 5, 50, 1e-5)
+"""To choose constants, and to fit them."""
+
+PARTS = 10
+"""Parts into which these are divided."""
 
 EQUAL = 1e-3
 """Losses are equal if they differ by this share, or by the loss of errors of this size."""
 
-EDGE = 0.05
-"""Errors below count by their square, larger ones by their size: a few gross errors do not move the constants."""
 
-RANK = 1e-12
-"""Share of the largest singular value below which columns are taken as dependent."""
+class TimedRows:
+    """Rows as arrays, to predict all of them for many rates at once; shares are of the measured times.
 
-ROUNDS, SAME = 50, 1e-5
-"""Most rounds of weights beside a bandwidth, and the share of the loss by which a further round must be better."""
-
-
-class _Rows:
-    """Rows as arrays, to predict all of them for a bandwidth; shares are of the measured times."""
+    With slowdowns u of computing and v of moving a row takes u * (longer + not_hidden * shorter) + fixed times, where
+    both sums over its layers depend on the ratio v / u only, and the rest is linear.
+    """
 
     def __init__(self, rows: Sequence[Measurement], engine: Engine) -> None:
+        self.engine = engine
         self.measured_s = np.array([row.seconds for row in rows])
-        counts = np.array([len(row.needs.works) for row in rows])
-        self.starts = np.append(0, np.cumsum(counts)[:-1])
-        self.computing = np.concatenate([row.needs.cycles for row in rows]) / engine.clock_hz
-        self.bytes = np.concatenate([row.needs.bytes for row in rows])
-        self.fixed = np.array([counts, [row.layer is None for row in rows]])  # layers and inferences
+        self.counts = np.array([row.repeats for row in rows], np.float64)
+        different: dict[int, Needs] = {id(row.needs): row.needs for row in rows}
+        places = {key: place for place, key in enumerate(different)}
+        self.place = np.array([places[id(row.needs)] for row in rows])
+        layers = np.array([len(needs.works) for needs in different.values()])
+        self.starts = np.append(0, np.cumsum(layers)[:-1])
+        self.computing = np.concatenate([needs.cycles for needs in different.values()]) / engine.clock_hz
+        self.moving = np.concatenate([needs.bytes for needs in different.values()]) / (1e9 * engine.bandwidth_gb_s)
+        whole = np.array([row.layer is None for row in rows])
+        self.fixed = np.array([layers[self.place], whole]) / self.measured_s
+        self.every = np.arange(len(rows))
 
-    def summed(self, layers: Floats) -> Floats:
-        """Sums over the layers of each row."""
-        sums: Floats = np.add.reduceat(layers, self.starts)
-        return sums
-
-    def shares(self, gb_s: float) -> tuple[Floats, Floats]:
-        """The longer of computing and moving, and a column for each constant but the bandwidth."""
-        moving = self.bytes / (1e9 * gb_s)
-        longer = self.summed(np.maximum(self.computing, moving))
-        columns = np.array([self.summed(np.minimum(self.computing, moving)), *self.fixed])
-        return longer / self.measured_s, (columns / self.measured_s).T
-
-
-def fitted(engine: Engine, measurements: Sequence[Measurement], free: Sequence[str]) -> Engine:
-    """The engine with the constants in ``free`` that are nearest to measured times."""
-    rows = _Rows(measurements, engine)
-    stated = np.array([engine.not_hidden, engine.layer_s, engine.inference_s])
-    fixed = np.array([name not in free for name in CONSTANTS[1:]])
-    gb_s = engine.effective_gb_s or engine.bandwidth_gb_s
-    if CONSTANTS[0] in free:
-        equal = len(measurements) * EQUAL**2 / (2 * EDGE)
-        gb_s = _least(lambda rate: _solve(rows, rate, stated, fixed)[1], engine.bandwidth_gb_s, equal)
-    values = dict(zip(CONSTANTS, [gb_s, *_solve(rows, gb_s, stated, fixed)[0]], strict=True))
-    near = engine.model_copy(update={name: float(f"{values[name]:.4g}") for name in free})
-    if near.effective_gb_s is not None:
-        near = near.model_copy(update={"effective_gb_s": min(near.effective_gb_s, engine.bandwidth_gb_s)})
-    return near
-
-
-def _loss(shares: Floats) -> float:
-    """Huber's loss of the logarithms of predicted over measured times: a time is as bad doubled as halved."""
-    sizes = np.abs(np.log(shares))
-    return float(np.where(sizes < EDGE, sizes * sizes / (2 * EDGE), sizes - EDGE / 2).sum())
-
-
-def _weights(shares: Floats) -> Floats:
-    """Weights with which squares of the errors have the slope of the loss."""
-    logs, errors = np.log(shares), shares - 1
-    slopes = np.divide(logs, errors, out=np.ones_like(logs), where=errors != 0)
-    weights: Floats = slopes / shares / np.maximum(np.abs(logs), EDGE)
-    return weights
-
-
-def _solve(rows: _Rows, gb_s: float, stated: Floats, fixed: NDArray[np.bool_]) -> tuple[Floats, float]:
-    """The best constants beside a bandwidth, and their loss: least squares, repeated with the weights of the last."""
-    longer, columns = rows.shares(gb_s)
-    best, least = stated, np.inf
-    weights = np.ones_like(longer)
-    for _ in range(ROUNDS):
-        constants = _within(columns, 1 - longer, weights, stated, fixed)
-        shares = longer + columns @ constants
-        loss = _loss(shares)
-        if loss >= least * (1 - SAME):
-            break
-        best, least, weights = constants, loss, _weights(shares)
-    return best, least
-
-
-def _within(columns: Floats, left: Floats, weights: Floats, stated: Floats, fixed: NDArray[np.bool_]) -> Floats:
-    """The constants of least weighted squares, each 0 at least and ``not_hidden`` 1 at most.
-
-    Each lies inside of its bounds or on one, and every case is a linear problem.
-    """
-    sizes = np.sqrt(weights @ np.square(columns))
-    sizes[sizes == 0] = 1.0
-    scaled = columns / sizes
-    products, aims = scaled.T @ (weights[:, None] * scaled), scaled.T @ (weights * left)
-    best, least = stated, np.inf
-    choices = [[value] if kept else [None, 0.0] for value, kept in zip(stated, fixed, strict=True)]
-    if not fixed[0]:
-        choices[0].append(1.0)
-    for case in product(*choices):
-        inside = np.array([value is None for value in case])
-        constants = np.array([0.0 if value is None else value for value in case])
-        if inside.any():
-            rest = (aims - products @ (constants * sizes))[inside]
-            solution = np.linalg.lstsq(products[np.ix_(inside, inside)], rest, rcond=RANK)[0]
-            constants[inside] = solution / sizes[inside]
-        if (constants < 0).any() or constants[0] > 1:
-            continue
-        scales = constants * sizes
-        error = float(scales @ products @ scales - 2 * aims @ scales)
-        if error < least:
-            best, least = constants, error
-        if (inside | fixed).all():
-            break  # no bound binds
-    return best
-
-
-def _least(loss: Callable[[float], float], peak: float, equal: float) -> float:
-    """The bandwidth of the least loss: the best of a grid, refined between its neighbours by golden section.
-
-    If there is a higher one whose loss is equal, no row needs less, and the highest is taken.
-    """
-    grid = peak * np.geomspace(SLOWEST, 1, STEPS)
-    losses = np.array([loss(rate) for rate in grid])
-    at = int(np.argmin(losses))
-    low, high = grid[max(at - 1, 0)], grid[min(at + 1, STEPS - 1)]
-    golden = (np.sqrt(5) - 1) / 2
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    at_a, at_b = loss(a), loss(b)
-    for _ in range(REFINEMENTS):
-        if at_a <= at_b:
-            high, b, at_b = b, a, at_a
-            a = high - golden * (high - low)
-            at_a = loss(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + golden * (high - low)
-            at_b = loss(b)
-    rates, all_losses = np.append(grid, (a, b)), np.append(losses, (at_a, at_b))
-    best = int(np.argmin(all_losses))
-    highest = grid[losses <= all_losses[best] * (1 + EQUAL) + equal]
-    return float(max(rates[best], highest.max(initial=0.0)))
-
-
-def alike(engine: Engine, measurements: Sequence[Measurement], free: Sequence[str]) -> list[list[str]]:
-    """Groups of fitted constants that can change together, with hardly a change of any predicted time."""
-    rows, gb_s = _Rows(measurements, engine), engine.bytes_per_s / 1e9
-
-    def predicted(rate: float) -> Floats:
-        longer, columns = rows.shares(rate)
-        shares: Floats = longer + columns @ np.array([engine.not_hidden, engine.layer_s, engine.inference_s])
+    def sums(self, ratios: Floats, rows: Ints) -> Floats:
+        """The longer and the shorter of computing and moving, for each ratio of slowdowns, as shares."""
+        moving = ratios[:, None] * self.moving
+        parts = np.maximum(self.computing, moving), np.minimum(self.computing, moving)
+        summed = np.array([np.add.reduceat(part, self.starts, axis=1) for part in parts])
+        shares: Floats = summed[:, :, self.place[rows]] / self.measured_s[rows]
         return shares
 
-    changes = dict(zip(CONSTANTS[1:], rows.shares(gb_s)[1].T, strict=True))
-    changes[CONSTANTS[0]] = predicted(gb_s * (1 - STEP)) - predicted(gb_s)
+    def shares(self, engine: Engine, rows: Ints) -> Floats:
+        """Predicted over measured times with an engine's constants."""
+        u, v = slowdowns(engine)
+        longer, shorter = self.sums(np.array([v / u]), rows)[:, 0]
+        fixed = np.array([engine.layer_s, engine.inference_s]) @ self.fixed[:, rows]
+        shares: Floats = u * (longer + engine.not_hidden * shorter) + fixed
+        return shares
+
+    def fitted(self, free: Sequence[str], rows: Ints | None = None, effort: Effort = FINE) -> Engine:
+        """The engine with the constants ``free`` that are nearest to the times of rows, of all if none are named."""
+        search = _Search(self, free, self.every if rows is None else rows, effort)
+        ratios = grid = _ratios(self.engine, free, effort.decade)
+        best = first = search.best(ratios)
+        for _ in range(effort.zooms if len(grid) > 1 else 0):
+            at = int(np.argmin(best[1]))
+            ends = ratios[[max(at - 1, 0), min(at + 1, len(ratios) - 1)]]
+            ratios = np.geomspace(ends[0], ends[1], PARTS + 1)
+            ratios[[0, -1]] = ends
+            best = search.best(ratios)
+        return _with(self.engine, free, *search.chosen([(grid, first), (ratios, best)]))
+
+
+def without_constants(engine: Engine) -> Engine:
+    """The engine without constants: at its peaks, with all that can be hidden."""
+    return engine.model_copy(update=CONSTANTS)
+
+
+def slowdowns(engine: Engine) -> tuple[float, float]:
+    """Times that computing and moving take, as multiples of the times at the peaks."""
+    return engine.clock_hz / engine.cycles_per_s, 1e9 * engine.bandwidth_gb_s / engine.bytes_per_s
+
+
+def _ratios(engine: Engine, free: Sequence[str], decade: int) -> Floats:
+    """Ratios of the slowdowns that are tried."""
+    u, v = slowdowns(engine)
+    ends = {
+        (True, True): (SLOWEST, 1 / SLOWEST),
+        (True, False): (1 / u, 1 / (u * SLOWEST)),
+        (False, True): (v * SLOWEST, v),
+        (False, False): (v / u, v / u),
+    }["effective_gb_s" in free, "effective_mhz" in free]
+    count = round(np.log10(ends[1] / ends[0]) * decade) + 1
+    ratios = np.geomspace(*ends, count)
+    ratios[[0, -1]] = ends[0], ends[-1]  # exactly the peaks
+    return ratios
+
+
+def _with(engine: Engine, free: Sequence[str], ratio: float, constants: Floats) -> Engine:
+    """The engine with its constants; at four digits none is above its peak."""
+    u, part, layer_s, inference_s = constants.tolist()
+    values = {
+        "effective_gb_s": min(engine.bandwidth_gb_s, float(f"{engine.bandwidth_gb_s / (u * ratio):.4g}")),
+        "effective_mhz": min(engine.clock_mhz, float(f"{engine.clock_mhz / u:.4g}")),
+        "not_hidden": min(1.0, float(f"{part / u:.4g}")),
+        "layer_s": float(f"{layer_s:.4g}"),
+        "inference_s": float(f"{inference_s:.4g}"),
+    }
+    return engine.model_copy(update={name: values[name] for name in free})
+
+
+class _Search:
+    """The constants beside ratios of the rates, for some rows."""
+
+    def __init__(self, table: TimedRows, free: Sequence[str], rows: Ints, effort: Effort) -> None:
+        self.table, self.free, self.rows, self.effort = table, free, rows, effort
+        self.counts, self.fixed = table.counts[rows], table.fixed[:, rows]
+        self.cases = cases_of(table.engine, free)
+        self.equal = float(self.counts.sum()) * EQUAL**2 / (2 * EDGE)
+
+    def best(self, ratios: Floats) -> tuple[Floats, Floats]:
+        """The best constants by ratio, and their losses."""
+        sums = self.table.sums(ratios, self.rows)
+        columns = np.concatenate([sums, np.broadcast_to(self.fixed[:, None], sums.shape)])
+        ordered = np.ascontiguousarray(columns.transpose(1, 2, 0))
+        best: tuple[Floats, Floats] = nearest(
+            ordered, self.counts, self._least_slowdown(ratios), self.cases, self.effort.rounds, self.effort.same
+        )
+        return best
+
+    def _least_slowdown(self, ratios: Floats) -> Floats:
+        """The least slowdown of computing with which neither rate is above its peak."""
+        u, v = slowdowns(self.table.engine)
+        if "effective_mhz" not in self.free:
+            return np.full_like(ratios, u)
+        least: Floats = np.maximum(1.0, 1 / ratios) if "effective_gb_s" in self.free else v / ratios
+        return least
+
+    def chosen(self, tried: Sequence[tuple[Floats, tuple[Floats, Floats]]]) -> tuple[float, Floats]:
+        """The ratio of the least loss, and its constants.
+
+        If a first ratio with higher rates is as good, no row needs less, and the one with the highest is taken.
+        """
+        (grid, (first, first_losses)), (ratios, (constants, losses)) = tried
+        at = int(np.argmin(losses))
+        good = first_losses <= losses[at] * (1 + EQUAL) + self.equal
+        slow = np.where(good, np.square(first[:, 0]) * grid, np.inf)  # the product of both slowdowns
+        fastest = int(np.argmin(slow))
+        if slow[fastest] < constants[at, 0] ** 2 * ratios[at]:
+            return float(grid[fastest]), first[fastest]
+        return float(ratios[at]), constants[at]
+
+
+def cases_of(engine: Engine, free: Sequence[str]) -> Cases:
+    """Each choice of bounds; the first has none."""
+    both = "effective_gb_s" in free and "effective_mhz" in free
+    shares = [None, 0.0, 1.0] if "not_hidden" in free else [engine.not_hidden]
+    times = [[None, 0.0] if name in free else [getattr(engine, name)] for name in ("layer_s", "inference_s")]
+    choices = list(product([True, False] if both else [False], shares, *times))
+    cases = Cases(
+        np.zeros((len(choices), 4, 4)), np.zeros(len(choices), np.int64), np.zeros((len(choices), 4)),
+        np.zeros((len(choices), 4)),
+    )  # fmt: skip
+    for at, (slow, share, *fixed) in enumerate(choices):
+        computing = np.array([1.0, share or 0.0, 0.0, 0.0])
+        directions = [computing] if slow else []
+        directions += [np.eye(4)[i] for i, value in enumerate((share, *fixed), 1) if value is None]
+        for i, direction in enumerate(directions):
+            cases.basis[at, :, i] = direction
+        cases.widths[at] = len(directions)
+        cases.start[at, 2:] = [value or 0.0 for value in fixed]
+        cases.slope[at] = 0.0 if slow else computing
+    return cases
+
+
+def alike(rows: TimedRows, engine: Engine, free: Sequence[str]) -> list[list[str]]:
+    """Groups of fitted constants that can change together, with hardly a change of any predicted time."""
+    changes = {
+        name: rows.shares(engine.model_copy(update={name: value}), rows.every) - rows.shares(engine, rows.every)
+        for name, value in (
+            ("effective_gb_s", engine.bytes_per_s / 1e9 * (1 - STEP)),
+            ("effective_mhz", engine.cycles_per_s / 1e6 * (1 - STEP)),
+            ("not_hidden", engine.not_hidden + 1),
+            ("layer_s", engine.layer_s + 1),
+            ("inference_s", engine.inference_s + 1),
+        )
+        if name in free
+    }
     columns = np.array([changes[name] for name in free]).T
     sizes = np.linalg.norm(columns, axis=0)
     silent = [[name] for name, size in zip(free, sizes, strict=True) if size == 0]

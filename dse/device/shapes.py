@@ -113,7 +113,7 @@ class _Times:
 
 def _sums(cycles: Floats, moved: Floats, engine: Engine) -> Floats:
     """Times of one inference on shapes: columns of ``cycles`` by layer."""
-    rates = engine.clock_hz, engine.bytes_per_s, engine.not_hidden, engine.layer_s
+    rates = engine.cycles_per_s, engine.bytes_per_s, engine.not_hidden, engine.layer_s
     times: Floats = layer_times(cycles, moved[:, None], *rates).sum(axis=0) + engine.inference_s
     return times
 

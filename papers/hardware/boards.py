@@ -83,7 +83,7 @@ def hardware_dpu(_: Lab) -> Item:
     caffe, apart, over = [], [], []
     for name, names in labels.items():
         engine = load_platform(name, kind=Engine)
-        peak = engine.model_copy(update={"effective_gb_s": None, **dict.fromkeys(CONSTANTS[1:], 0.0)})
+        peak = engine.model_copy(update=CONSTANTS)
         measured = dict(zip(names, read_measurements(MEASUREMENTS, engine), strict=True))
         for label, row in measured.items():
             of = f"{row.network}: {label}"
@@ -197,7 +197,11 @@ def hardware_pixels(_: Lab) -> Item:
 def _held_out(engine: Engine, rows: dict[str, Measurement]) -> float:
     """Mean error of networks held out, with the bandwidth fitted to the others."""
     held = {row.network for row in rows.values()} - set(FITTED)
-    return float(abs(calibrate(engine, [*rows.values()], held, CONSTANTS[1:]).errors(held_out=True)).mean())
+    return float(
+        abs(
+            calibrate(engine, [*rows.values()], held, CONSTANTS.keys() - {"effective_gb_s"}).errors(held_out=True)
+        ).mean()
+    )
 
 
 def _each(errors: Sequence[float]) -> str:

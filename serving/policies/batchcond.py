@@ -43,11 +43,12 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_ma
 @compiled()
 def cut(view, data, count):
     """Sort the first requests of the queue by decreasing width and cut them into sub-batches; how many these are."""
-    widths, variants = narrowest(data.variants, 0, 0.0) + 1, np.empty(count, np.int64)
+    widths, variants = narrowest(data.variants, 0, 0.0) + 1, np.empty(count)  # floats, as a window sorts: compiled once
     batch, sizes = data.queue[view.first : view.first + count].copy(), np.zeros(widths, np.int64)
     for m in range(count):
-        variants[m] = narrowest(data.variants, 0, data.requests.width[batch[m]])
-        sizes[variants[m]] += 1
+        variant = narrowest(data.variants, 0, data.requests.width[batch[m]])
+        variants[m] = variant
+        sizes[variant] += 1
     if sizes.max() == count:
         return 1
     order = np.argsort(variants, kind="mergesort")  # widths come widest first

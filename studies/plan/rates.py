@@ -154,12 +154,15 @@ def _most(problem: PlanProblem, source: Source) -> float:
     """Rate beyond which the hardware of a source has more work than time, with any setting."""
     least_s, fates = math.inf, problem.by_fate()
     for number, setting in enumerate(problem.settings):
-        places = np.array([*setting.kept, source.stages]) - 1
-        work_s = least_work(source, setting)[:, places]
+        places, rates = np.array([*setting.kept, source.stages]) - 1, np.array(setting.rates)
+
+        def work_of(shares, setting=setting, places=places):
+            return source.lowest(lambda least: least_work(least, setting)[:, places] @ shares)[0]
+
         if not all(fate.drops for fate in fates):
-            least_s = min(least_s, float((work_s @ np.array(setting.rates)).min()))
+            least_s = min(least_s, work_of(rates))
         if any(fate.drops for fate in fates):
-            least_s = min(least_s, _answered(problem, number) * float(work_s[:, 0].min()))
+            least_s = min(least_s, _answered(problem, number) * work_of(np.eye(len(places))[0]))
     return source.speedup / least_s
 
 

@@ -16,7 +16,7 @@ from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
 from fluidb.serving import POLICIES, Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.case import case_of
 from fluidb.serving.networks import DeviceTraffic, as_served, prepare_requests
-from fluidb.serving.policies import Decision, compile_policy, sleep
+from fluidb.serving.policies import Decision, sleep
 from fluidb.traffic import Samples, offline, poisson, prepare
 from fluidb.traffic.clients import Clients
 from hypothesis import given, settings
@@ -132,7 +132,6 @@ def test_every_request_is_answered_once_with_its_own_answer(workload):
         assert engine.held == [None] * len(trace)
 
 
-@compile_policy
 def keep(view, data):
     """Batches of all that wait, which keep the places of samples that have exited, and preempt while there is room."""
     return Decision(min(view.waiting, view.b_max - view.admitted), 0, 1, math.inf, False, 0, 0.0)
@@ -161,7 +160,6 @@ def test_what_was_served_before_a_stop_or_a_failure_is_kept():
                  lambda clock: clock.__setattr__("wait", lambda *_: None), stopped=lambda: True)  # fmt: skip
 
 
-@compile_policy
 def never(view, data):
     """Waits for ever."""
     return sleep(math.inf)

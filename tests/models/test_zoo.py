@@ -338,11 +338,8 @@ def test_attention_moves_what_its_parts_move(name, heads, embedding, norms, soft
 
 TRANSFORMERS: dict[str, tuple[str, dict[str, Any]]] = {  # the model and its configuration, as the library builds it
     "resnet18": ("ResNet", {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}),
-    "resnet34": ("ResNet", {"depths": [3, 4, 6, 3], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}),
     "resnet50": ("ResNet", {"depths": [3, 4, 6, 3]}),
     "resnet50_caffe": ("ResNet", {"depths": [3, 4, 6, 3], "downsample_in_bottleneck": True}),
-    "resnet101": ("ResNet", {"depths": [3, 4, 23, 3]}),
-    "resnet152": ("ResNet", {"depths": [3, 8, 36, 3]}),
     "mobilenet_v1": ("MobileNetV1", {}),
     "mobilenet_v2": ("MobileNetV2", {}),
     "efficientnet_b0": (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from builders import library
+import onnxruntime as ort
 from fluidb.models.schema import NetworkFile
 from fluidb.tables.partition import BlockRows, PartitionTable
 from onnx import helper, numpy_helper
@@ -341,7 +341,6 @@ def run(graph: RandomGraph, given: Mapping[str, Array], outputs: Sequence[str]) 
     """What ONNX Runtime computes for these tensors from given ones, by the nodes between them."""
     if set(outputs) <= given.keys():
         return {name: given[name] for name in outputs}
-    ort = library("onnxruntime")
     needed, nodes = set(outputs) - given.keys(), []
     for node in reversed(graph.nodes):
         if needed & set(node.output):

@@ -12,6 +12,7 @@ from builders import COMPILED, Run, lines, result_rows
 from fluidb.formats import InputError
 from fluidb.papers import PAPERS, select
 from fluidb.papers.fluid_batching import PAPER, PUBLISHED
+from fluidb.papers.hardware import boards
 from fluidb.papers.lab import Lab
 from fluidb.papers.pictures import draw
 from fluidb.papers.report import KEPT, _claims, _table, check_results, content, write_results
@@ -111,12 +112,24 @@ FREE = {"pame_fig16": ", before"}
 """Items of which only some rows come from each seed alone: the load of Fig. 16 is set by the mean over all of them."""
 
 
+PARTS = {
+    "hardware_shapes": ("NETWORKS", ("resnet18", "mobilenet_v2")),
+    "hardware_pixels": ("FEW", ("mobilenet_v2",)),
+}
+"""Items that take long and state nothing: the networks of which the test searches the rows, on every board."""
+
+
 @full_size
 @pytest.mark.parametrize("name", OF)
-def test_every_row_of_results_is_what_its_code_computes(lab: Lab, name: str):
+def test_every_row_of_results_is_what_its_code_computes(lab: Lab, name: str, monkeypatch: pytest.MonkeyPatch):
     """What is not drawn to five digits, and what is drawn within what one of its seeds allows."""
-    item, folder = OF[name].reproduce(name, lab), RESULTS / OF[name].folder
+    folder = RESULTS / OF[name].folder
     page, kept = (folder / "README.md").read_text(), result_rows(folder, name)
+    if name in PARTS:
+        which, networks = PARTS[name]
+        monkeypatch.setattr(boards, which, networks)
+        kept = [row for row in kept if row["of"].startswith(networks)]
+    item = OF[name].reproduce(name, lab)
     for claim in item.claims:
         assert f"| {claim.statement} | {claim.section} |" in page
     if not item.rows:

@@ -13,7 +13,7 @@ from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.serving.case import work_of
 from fluidb.serving.play import play
-from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
+from fluidb.serving.policies import Decision, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
 from fluidb.serving.state import DeviceArrays, OneNetwork, Rules, networks_of
 from fluidb.tables.latency import SubNetEntry
@@ -22,7 +22,6 @@ from fluidb.traffic import Trace, Traffic
 # PAME: several batches in flight that slow each other, compaction at chosen exits, thresholds that change
 
 
-@compile_policy
 def side_by_side(view, data):
     """Batches of two on whatever lane is free."""
     return launch(min(2, view.waiting), view.segments) if view.depth == 0 else go_on(view.segments)
@@ -50,7 +49,6 @@ def test_more_than_the_table_has_is_refused(key):
         simulate(table, everybody(6, 1), find_policy(f"fluid:{key}=3"))
 
 
-@compile_policy
 def staggered(view, data):
     """A batch of one; the second one begins when it is asked at 0.5 s, beside the first."""
     if view.depth > 0:
@@ -69,7 +67,6 @@ def test_what_is_left_of_a_batch_is_stretched_and_shortened():
     assert found.overhead_s == pytest.approx(1.0)
 
 
-@compile_policy
 def the_rest_beside(view, data):
     """A batch of three on the first lane; whoever waits then, on the second."""
     if view.depth > 0:
@@ -91,7 +88,6 @@ def test_batches_slow_each_other_by_their_sizes():
     assert alone.finish_s.tolist() == [2.0, 2.0, 2.0]  # a batch alone is never slowed
 
 
-@compile_policy
 def compact_at_the_second_exit(view, data):
     """Pads at the first exit, gathers at the second."""
     if view.depth == 0:
@@ -111,7 +107,6 @@ def test_places_are_padded_until_a_policy_compacts_them():
     assert compacted.finish_s.tolist() == [4.0, 7.5, 9.75, 9.75]
 
 
-@compile_policy
 def compact_at_the_first_exit(view, data):
     """Gathers at the first exit, pads at the second."""
     if view.depth == 0:
@@ -128,7 +123,6 @@ def test_a_batch_is_compacted_for_a_run_and_the_policy_asked_again_where_that_en
     assert found.overhead_s == 0.5
 
 
-@compile_policy
 def stricter(view, data):
     """Raises the only threshold by 0.25 for each batch."""
     if view.depth == 0:
@@ -151,7 +145,6 @@ def test_thresholds_may_change_while_the_policy_runs():
 # BatchCond: admission by similarity within a window, a gather's cost, stages repeated to a request's own length
 
 
-@compile_policy
 def alike(view, data):
     """Sort a window of four by the prediction, and launch the two that are most alike at its head."""
     if view.depth > 0:
@@ -187,7 +180,6 @@ def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
     assert run.state.counts.overhead_s.tolist() == [0.375]
 
 
-@compile_policy
 def behind_the_first(view, data):
     """Let whoever came second pass, once in a while: two behind the first, then the first alone."""
     if view.depth > 0:
@@ -197,7 +189,6 @@ def behind_the_first(view, data):
     return launch(1, 1)
 
 
-@compile_policy
 def last_but_one(view, data):
     """Whoever stands second from the end of the queue."""
     if view.depth > 0:
@@ -229,7 +220,6 @@ def test_the_queue_closes_behind_those_who_pass_others(decide, take, count):
     assert found.finish_s.tolist() == [expected[request] for request in range(count)]
 
 
-@compile_policy
 def everybody_in_the_second(view, data):
     """All that wait, at the second width at most."""
     return Decision(view.waiting, 0, view.segments, math.inf, True, 1, 0.0) if view.depth == 0 else go_on(1)
@@ -265,7 +255,6 @@ def test_batches_merge_at_the_wider_of_two_widths():
 # SUSHI: one of several variants for a request, a table for each state of a cache, memory between requests
 
 
-@compile_policy
 def supernet(view, data):
     """The smallest of two SubNets that is accurate enough; after every second query the cache holds the one used last.
 
@@ -344,7 +333,6 @@ def test_what_comes_later_changes_nothing_before(policy):
     assert np.array_equal(first.start_s[before], other.start_s[before])
 
 
-@compile_policy
 def fill_and_pad(view, data):
     """Batches that keep the places of samples that have exited, although others take these places meanwhile."""
     return Decision(min(view.waiting, view.b_max - view.in_flight), 0, 1, math.inf, False, 0, 0.0)
@@ -359,7 +347,6 @@ def test_batches_whose_places_exceed_the_largest_batch_are_gathered_where_they_m
     assert found.launches[0].sum(axis=0).tolist() == [0, 0, 1, 3]
 
 
-@compile_policy
 def variant_as_predicted(view, data):
     """One request after the other preempts, in the variant that its predicted depth names."""
     if view.waiting == 0:

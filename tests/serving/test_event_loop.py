@@ -14,7 +14,7 @@ from builders import scheduler_named, scheduler_of, table_of, ticks, trace_of, t
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, play, simulate
 from fluidb.serving.event_loop import run_events
-from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
+from fluidb.serving.policies import Decision, go_on, launch, sleep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,37 +118,30 @@ def test_a_burst_is_served_in_order():
     assert found.finish_s[-1] == pytest.approx((count // 3) * 4.0 + 3.0)
 
 
-@compile_policy
 def _greedy(view, data):
     return launch(view.waiting + 1, 1)
 
 
-@compile_policy
 def _restless(view, data):
     return sleep(view.now_s)
 
 
-@compile_policy
 def _lost(view, data):
     return sleep(math.nan)
 
 
-@compile_policy
 def _asleep(view, data):
     return launch(1, 1) if view.depth == 0 else go_on(0)
 
 
-@compile_policy
 def _backwards(view, data):
     return launch(-1, 1)
 
 
-@compile_policy
 def _never(view, data):
     return go_on(1)
 
 
-@compile_policy
 def _elsewhere(view, data):
     return Decision(1, 0, 1, math.inf, True, 1, 0.0)
 
@@ -160,7 +153,6 @@ def test_a_policy_that_breaks_the_contract_is_told_so(policy):
         simulate(table, traffic_of(trace_of([0.0, 0.0]), exits, 1), scheduler_of(policy))
 
 
-@compile_policy
 def _patient(view, data):
     """Wait for a full batch, at most 2 s: what AdaptB does."""
     dispatch_s = view.head_arrival_s + 2.0
@@ -179,7 +171,6 @@ def test_a_policy_may_wait():
     assert found.start_s.tolist() == [2.0, 2.0, 5.2, 5.2, 5.2]
 
 
-@compile_policy
 def _divides(view, data):
     return launch(view.waiting // view.depth, 1)
 

@@ -50,7 +50,7 @@ def test_false_alarms_are_as_rare_as_they_are_said_to_be() -> None:
     """Six bets that look after every batch: the first alarm comes after 1/a batches on average, or later."""
     random, wait = np.random.default_rng(1), []
     for _ in range(30):
-        evidence = Evidence(6, 1 / 300)
+        evidence = Evidence(6, 1 / 100)
         while not evidence.found(1).size:
             hits, slow = random.binomial(16, 0.5, 100), random.random(100) < 0.02
             lost = random.choice([-1.0, 0.0, 1.0], size=(100, 16), p=[0.02, 0.96, 0.02])
@@ -62,7 +62,7 @@ def test_false_alarms_are_as_rare_as_they_are_said_to_be() -> None:
                 if evidence.found(1).size:
                     break
         wait.append(evidence.batches)
-    assert np.mean(wait) - 3 * np.std(wait) / math.sqrt(len(wait)) > 300
+    assert np.mean(wait) - 3 * np.std(wait) / math.sqrt(len(wait)) > 100
 
 
 @pytest.mark.parametrize("factor", [0.25, 0.67, 1.5, 4.0])

@@ -13,7 +13,7 @@ from fluidb.formats import InputError
 from fluidb.papers.hardware.cores import slowdown
 from fluidb.serving import find_policy, simulate, summarise
 from fluidb.serving.networks import ServedNetwork
-from fluidb.serving.policies import compile_policy, go_on, launch
+from fluidb.serving.policies import go_on, launch
 from fluidb.serving.state import BETWEEN, DISPATCH
 from fluidb.tables.latency import Cores, LatencyTable
 from fluidb.traffic import poisson, prepare
@@ -177,7 +177,6 @@ def test_least_work_left_of_known_times_is_one_queue():
     assert times[""] == times[":dispatch=least_work"]
 
 
-@compile_policy
 def pile_up(view, data):
     """Put every request that waits on top, behind each stage."""
     return launch(1, 1) if view.waiting > 0 else go_on(1)

@@ -25,7 +25,7 @@ from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
 from fluidb.serving.inputs import Requests
 from fluidb.serving.networks import as_served
-from fluidb.serving.policies import compile_policy, go_on, launch, sleep
+from fluidb.serving.policies import go_on, launch, sleep
 from fluidb.serving.replay import record_runs
 from fluidb.serving.terms import ON_DEADLINE
 from fluidb.serving.timeline import timeline_events
@@ -280,7 +280,6 @@ def test_requests_that_no_policy_takes_are_dropped_at_their_deadlines() -> None:
     assert not simulate(table_of([[1.0]]), traffic, asleep, until_s=1.5).dropped.any()  # it was stopped just before
 
 
-@compile_policy
 def newest_first(view, data):
     """Each request that waits begins at once, above those that run."""
     return launch(1, 1) if view.waiting > 0 else go_on(1)

@@ -12,7 +12,7 @@ from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit
 from fluidb.serving import POLICIES, find_policy, least_violations, simulate, summarise
 from fluidb.serving.case import variants_of
-from fluidb.serving.policies import Decision, compile_policy, go_on
+from fluidb.serving.policies import Decision, go_on
 from fluidb.serving.policies.estimates import between_s
 from fluidb.tables.latency import LatencyTable, PlannedService, SubNetEntry
 from hypothesis import given
@@ -76,7 +76,6 @@ def test_who_states_no_steps_runs_all_of_them():
     assert found.finish_s.tolist() == [9.0]
 
 
-@compile_policy
 def by_width(view, data):
     """The narrowest variant that holds the first request, alone."""
     if view.depth > 0:

@@ -13,8 +13,8 @@ from fluidb.dse.device.alternatives import nearer
 from fluidb.dse.device.calibration import calibrate
 from fluidb.dse.device.engine import Needs, batch_times, needs, tabulate_engine
 from fluidb.dse.device.errors import Bound
-from fluidb.dse.device.fit import CONSTANTS
-from fluidb.dse.device.measurements import Measurement, read_measurements
+from fluidb.dse.device.fit import CONSTANTS, TimedRows, alike
+from fluidb.dse.device.measurements import SHAPE, Measurement, read_measurements
 from fluidb.models.loader import read_network_file
 from fluidb.models.works import LayerWork
 from fluidb.platforms import load_platform
@@ -30,7 +30,7 @@ ONE = Engine.read(START | {"clock_mhz": 1.0, "word_bits": 8, "bandwidth_gb_s": 1
 
 
 def kv260(**keys: Any) -> Engine:
-    return load_platform("dpu-b4096-kv260", kind=Engine).model_copy(update=dict.fromkeys(CONSTANTS, 0.0) | keys)
+    return load_platform("dpu-b4096-kv260", kind=Engine).model_copy(update=CONSTANTS | keys)
 
 
 def row_of(
@@ -42,10 +42,12 @@ def row_of(
     )
 
 
-def predicted(row: Measurement, gb_s: float, not_hidden: float, layer_s: float, inference_s: float) -> float:
+def predicted(
+    row: Measurement, gb_s: float, not_hidden: float, layer_s: float, inference_s: float, mhz: float = 1.0
+) -> float:
     total = inference_s if row.layer is None else 0.0
     for cycles, moved in zip(row.needs.cycles, row.needs.bytes, strict=True):
-        computing, moving = cycles / 1e6, moved / (1e9 * gb_s)
+        computing, moving = cycles / (1e6 * mhz), moved / (1e9 * gb_s)
         total += max(computing, moving) + not_hidden * min(computing, moving) + layer_s
     return total
 
@@ -93,22 +95,26 @@ CELLS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**9)), min_si
 def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], bool]], seed: int) -> None:
     """On times with noise and a gross error: against those that made them, random ones, and changes of those found."""
     draw = np.random.default_rng(seed)
-    true = [10 ** draw.uniform(-1.5, 0), draw.random(), *draw.exponential(0.3, 2)]
+    true = [10 ** draw.uniform(-1.5, 0), draw.random(), *draw.exponential(0.3, 2), 10 ** draw.uniform(-1, 0)]
     noise = np.exp(draw.normal(0, 0.1, len(cells))) * np.where(np.arange(len(cells)) == 0, 10, 1)
     rows = []
     for (parts, of_layer), factor in zip(cells, noise, strict=True):
         row = row_of("n", 1.0, [c for c, _ in parts], [m for _, m in parts], "w" if of_layer else None)
         rows.append(row._replace(seconds=factor * predicted(row, *true)))
-    engine = calibrate(ONE, rows).engine
+    engine = TimedRows(rows, ONE).fitted([*CONSTANTS])
 
     def loss(constants: list[float]) -> float:
         return sum(huber(predicted(row, *constants) / row.seconds) for row in rows)
 
     best = [engine.effective_gb_s or 1.0, engine.not_hidden, engine.layer_s, engine.inference_s]
+    best.append(engine.effective_mhz or 1.0)
     least = loss(best)
     tried = [true]
-    tried += [[10 ** draw.uniform(-3, 0), draw.random(), *draw.exponential(1.0, 2)] for _ in range(300)]
-    for place in range(1, 4):  # the bandwidth has valleys between the values that are tried
+    tried += [
+        [10 ** draw.uniform(-3, 0), draw.random(), *draw.exponential(1.0, 2), 10 ** draw.uniform(-2, 0)]
+        for _ in range(300)
+    ]
+    for place in range(1, 4):  # the rates have valleys between the values that are tried
         for factor in (0.9, 1.1):
             tried.append([value * (factor if at == place else 1) for at, value in enumerate(best)])
             tried[-1][1] = min(tried[-1][1], 1.0)
@@ -124,7 +130,7 @@ def test_gross_errors_hardly_move_the_constants(times: float) -> None:
         row = row_of("n", 1.0, [10 ** draw.uniform(4, 7)], [10 ** draw.uniform(7, 10)], "w")
         factor = np.exp(draw.normal(0, 0.03)) * (times if at % 100 == 50 else 1)
         rows.append(row._replace(seconds=factor * predicted(row, 0.5, 0.3, 0.05, 0.0)))
-    engine = calibrate(ONE, rows).engine
+    engine = TimedRows(rows, ONE).fitted(["effective_gb_s", "not_hidden", "layer_s"])
     assert engine.effective_gb_s == pytest.approx(0.5, rel=0.02)
     assert engine.not_hidden == pytest.approx(0.3, abs=0.02)
     assert engine.layer_s == pytest.approx(0.05, rel=0.05)
@@ -141,20 +147,24 @@ def test_causes_and_what_is_kept() -> None:
     assert [row.bound for row in found.rows] == [Bound.COMPUTE, Bound.MEMORY, Bound.START_UP, Bound.COMPUTE]
     assert [row.held_out for row in found.rows] == [False, False, False, True]
     assert found.engine.inference_s == 0.5
-    assert found.engine.effective_gb_s == pytest.approx(1.0, rel=1e-3)
+    assert found.earned.constants == []  # the peaks and the stated start say it all
     assert abs(found.errors(held_out=False)).max() < 1e-3
     assert found.errors(held_out=True, bound=Bound.MEMORY).size == 0
-    assert set(found.engine.sources) == {"effective_gb_s", "not_hidden", "layer_s", "measured_error"}
+    assert set(found.engine.sources) == {"measured_error"}
 
 
 def test_constants_that_a_table_cannot_tell_apart() -> None:
     """Equal numbers of layers: a layer or an inference. All computing: nothing on bandwidth."""
     rows = [row_of("n", 1.1 * size, [size * 1e6], [size * 5e8]) for size in (1, 2, 3, 4, 5)]
-    assert ["layer_s", "inference_s"] in calibrate(ONE, rows).alike
-    again = [row_of("n", 2.0, [1e6], [5e8])] * 4
-    assert calibrate(ONE, again).alike == [["effective_gb_s", "not_hidden", "layer_s", "inference_s"]]
+    free = [name for name in CONSTANTS if name != "effective_mhz"]
+
+    def groups(rows: list[Measurement]) -> list[list[str]]:
+        return alike(table := TimedRows(rows, ONE), table.fitted(free), free)
+
+    assert ["layer_s", "inference_s"] in groups(rows)
+    assert groups([row_of("n", 2.0, [1e6], [5e8])] * 4) == [free[:1], free[1:]]  # the peak is fast enough
     idle = [row_of("n", 1.1 * size, [size * 1e6] * size, [0.0] * size) for size in (1, 2, 3, 4, 5)]
-    assert calibrate(ONE, idle).alike[:2] == [["effective_gb_s"], ["not_hidden"]]
+    assert groups(idle)[:2] == [["effective_gb_s"], ["not_hidden"]]
 
 
 @pytest.mark.parametrize(("name", "shape", "fill"), [("os-16", (16, 1, 16), 30), ("ws-16", (1, 16, 16), 46)])
@@ -171,10 +181,10 @@ def test_arrays_of_scale_sim_are_described(
         done = fluidb(
             "calibrate", f"{cycles}.toml", DATA / "scalesim" / "cycles.csv", "--hold-out", "ds_mobilenet", "--json"
         )
-        assert done.returncode == 0, done.stderr
         records[cycles] = json.loads(done.stdout)
+        assert done.returncode == int(records[cycles]["worse_than_none"]), done.stderr
     found, without = records[fill], records[0]
-    assert [found["platform"][key] for key in CONSTANTS] == pytest.approx([64.0, 0.0, 0.0, 0.0], abs=1e-8)
+    assert [found["platform"][key] for key in CONSTANTS] == [*CONSTANTS.values()]
     held = {
         cycles: next(item for item in record["errors"] if item["rows"] == "held out")
         for cycles, record in records.items()
@@ -183,7 +193,7 @@ def test_arrays_of_scale_sim_are_described(
     assert max(item["worst"] for item in found["errors"]) < 0.03
     assert abs(held[fill]["total"]) < 5e-3
     assert found["nearer"] is None
-    assert held[0]["mean"] > 0.5
+    assert held[0]["mean"] > 0.45  # with a clock that is fitted, too
     assert without["nearer"]["changes"] == {"fill_cycles": 32}
     (near,) = [
         item["mean"] for item in without["nearer"]["errors"] if (item["rows"], item["bound"]) == ("held out", None)
@@ -223,11 +233,31 @@ BAD = {
     ),
     "cycles without a clock": ("network,cycles\nvgg16,1e9", "m.csv: line 2: clock_mhz: expected the clock"),
     "a negative time": ("network,latency_ms\nvgg16,-3", "m.csv: line 2: latency_ms: expected more than 0"),
+    "a time that no clock shows": (
+        "network,latency_ms\nvgg16,1e-300\nalexnet,1",
+        "line 2: latency_ms: expected a time",
+    ),
+    "microseconds as milliseconds": (
+        "network,latency_ms\nvgg16,52000\nresnet50,13800",
+        "m.csv: expected times between 0.0333333 and 300 of what products and transfers take at the peaks, found",
+    ),
+    "half a shape": (
+        "network,layer,input_height,latency_ms\nn,a,5,1",
+        "line 2: expected layer and all of input_height, input_width, input_channels, output_channels",
+    ),
+    "no whole groups": (
+        "network,layer,input_height,input_width,input_channels,output_channels,groups,latency_ms\nn,a,5,5,3,4,2,1",
+        "line 2: groups: expected a divisor of both channels, found 2",
+    ),
+    "a window beyond the map": (
+        "network,layer,input_height,input_width,input_channels,output_channels,kernel_width,latency_ms\nn,a,5,5,3,4,7,1",
+        "line 2: kernel_height, kernel_width: expected a window within the padded map",
+    ),
     "both": (
         "network,latency_ms,cycles\nvgg16,1,1",
         "line 2: latency_ms, latency_us, cycles: expected one of them, found latency_ms and cycles",
     ),
-    "too few rows": ("network,latency_ms\nvgg16,1", "m.csv: expected at least 4 rows to fit 4 constants, found 1"),
+    "too few rows": ("network,latency_ms\nvgg16,1", "m.csv: expected at least 2 rows to fit, so that each"),
     "a cell too many": ("network,latency_ms\nvgg16,1,5", "m.csv: line 2: expected 2 values, found 3"),
     "a cell too few": (
         "network,latency_ms\nvgg16",
@@ -263,7 +293,6 @@ def test_bad_tables_are_one_clear_line(fluidb: Run, tmp_path: Path, case: str) -
     [
         (["--hold-out", "resnet"], "--hold-out: expected networks of the table"),
         (["--keep", "bandwidth"], "--keep: expected some of effective_gb_s"),
-        (["--keep", ",".join(CONSTANTS)], "--keep: expected a constant that is fitted"),
     ],
 )
 def test_bad_options_are_one_clear_line(fluidb: Run, tmp_path: Path, options: list[str], part: str) -> None:
@@ -332,7 +361,7 @@ def test_tables_by_layer_of_several_arrays_give_back_their_constants(fluidb: Run
         found, errors = record["platform"], {(item["rows"], item["bound"]): item for item in record["errors"]}
         assert found["effective_gb_s"] == pytest.approx(gb_s, rel=0.1)
         assert found["not_hidden"] == pytest.approx(not_hidden, abs=0.1)
-        assert record["alike"] == [["inference_s"]]
+        assert (record["alike"], found["inference_s"], found["effective_mhz"]) == ([], 0.0, None)
         assert errors["held out", None]["mean"] < 0.05
         assert abs(errors["held out", None]["total"]) < 0.02
         sums = []
@@ -355,3 +384,110 @@ def test_times_shorter_than_the_products_are_pointed_at(fluidb: Run, tmp_path: P
     (tmp_path / "m.csv").write_text("network,latency_ms\nvgg16,.05\nresnet50,.013\nresnet18,5\nmobilenet_v1,3\n")
     text = fluidb("calibrate", "dpu-b4096-kv260", "m.csv").stdout
     assert "vgg16, resnet50: less than products or transfers alone take; check unit, clock" in " ".join(text.split())
+
+
+def rows_made_by(made: Engine, networks: list[str]) -> list[Measurement]:
+    rows = []
+    for network in networks:
+        file, path = read_network_file(network)
+        need = needs(file.model_copy(update={"exits": []}), path, made)
+        rows.append(Measurement(network, None, float(batch_times(need, made).sum()), need))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("true", "at_bounds"),
+    [
+        ({"effective_mhz": 120.0}, []),
+        ({"effective_gb_s": 5.5, "not_hidden": 1.0}, ["not_hidden"]),
+        ({"effective_mhz": 200.0, "effective_gb_s": 6.0, "layer_s": 3e-5}, []),
+        ({}, []),
+    ],
+)
+def test_only_constants_that_earn_their_place_are_kept(true: dict[str, float], at_bounds: list[str]) -> None:
+    """The constants that made the times, a slower clock among them, and no others; a bound that is reached is said."""
+    found = calibrate(kv260(), rows_made_by(kv260(**true), NETWORKS))
+    assert set(found.earned.constants) == true.keys()
+    assert [getattr(found.engine, name) for name in true] == pytest.approx([*true.values()], rel=2e-3)
+    assert found.at_bounds == at_bounds
+    assert found.earned.mean < 1e-3
+    assert found.every is not None
+    assert found.every.mean < 1e-2
+    peak = np.mean(
+        [abs(row.error) for row in calibrate(kv260(), rows_made_by(kv260(**true), NETWORKS), keep=CONSTANTS).rows]
+    )
+    assert found.without.mean == pytest.approx(peak)
+
+
+def test_constants_that_are_worse_than_none_are_not_written(fluidb: Run, tmp_path: Path) -> None:
+    """Fitted networks run at half the clock, and the one held out at the whole."""
+    slow, fast = rows_made_by(kv260(effective_mhz=150.0), NETWORKS[:4]), rows_made_by(kv260(), NETWORKS[4:5])
+    (tmp_path / "e.toml").write_text(platform_text(kv260()))
+    lines = [f"{row.network},{1e3 * row.seconds!r}" for row in [*slow, *fast]]
+    (tmp_path / "m.csv").write_text("\n".join(["network,latency_ms", *lines]))
+    given = ["calibrate", "e.toml", "m.csv", "--hold-out", NETWORKS[4], "-o", "new.toml"]
+    done = fluidb(*given)
+    assert (done.returncode, (tmp_path / "new.toml").exists()) == (1, False)
+    assert "off on rows not fitted, and 0.0 % without constants" in " ".join(done.stdout.split())
+    record = json.loads(fluidb(*given, "--anyway", "--json").stdout)
+    assert record["worse_than_none"]
+    assert record["compared"]["kept"]["constants"] == ["effective_mhz"]
+    assert load_platform(str(tmp_path / "new.toml"), kind=Engine).effective_mhz == pytest.approx(150, rel=1e-3)
+
+
+def test_a_layer_may_state_its_sizes(tmp_path: Path) -> None:
+    """Rows with the sizes of layers of two networks need what the networks' own layers need."""
+    sizes = [*SHAPE, "kernel_height", "kernel_width", "stride", "padding", "groups"]
+    engine, lines = kv260(), [f"network,layer,latency_us,{','.join(sizes)}"]
+    expected = []
+    for network in ("vgg16", "mobilenet_v2"):
+        file, path = read_network_file(network)
+        need = needs(file.model_copy(update={"exits": []}), path, engine)
+        for at, work in enumerate(need.works):
+            if work.gemm is None:
+                continue
+            gemm, (height, width), stride = work.gemm, work.window, work.stride[0]
+            channels = gemm.P // (height * width) * gemm.groups
+            lines_of = gemm.R // work.line
+            side = work.line * stride if gemm.R > 1 else 1
+            values = side * (lines_of > 1) or 1, side, channels, gemm.C * gemm.groups, height, width, stride
+            lines.append(f"{network},{work.name},100,{','.join(map(str, values))},{height // 2},{gemm.groups}")
+            expected.append((need.cycles[at], need.bytes[at]))
+    (tmp_path / "m.csv").write_text("\n".join(lines))
+    rows = read_measurements(tmp_path / "m.csv", engine)
+    assert np.array([(row.needs.cycles[0], row.needs.bytes[0]) for row in rows]) == pytest.approx(np.array(expected))
+
+
+def test_many_times_of_one_thing_become_few_rows(tmp_path: Path) -> None:
+    """They have the mean logarithm of all and the same number; what else the file says stays."""
+    draw = np.random.default_rng(4)
+    times = np.exp(draw.normal(0, 0.1, 500))
+    lines = [f"vgg16,{time!r}" for time in times.tolist()]
+    (tmp_path / "m.csv").write_text(
+        "\n".join(["network,latency_ms", *lines[:250], "alexnet,3", *lines[250:], "alexnet,3"])
+    )
+    rows = read_measurements(tmp_path / "m.csv", kv260())
+    assert [row.seconds for row in rows if row.network == "alexnet"] == [3e-3, 3e-3]
+    many = [row for row in rows if row.network == "vgg16"]
+    assert len(many) < 10
+    assert sum(row.repeats for row in many) == 500
+    mean = np.average(np.log([1e3 * row.seconds for row in many]), weights=[row.repeats for row in many])
+    assert mean == pytest.approx(np.log(times).mean())
+    assert [row.seconds for row in many] == sorted(row.seconds for row in many)
+
+
+def test_an_engine_is_checked_as_it_is(fluidb: Run, tmp_path: Path) -> None:
+    """Nothing is fitted, and the error is of all networks; layers are held out by name."""
+    rows = [row._replace(seconds=1.1 * row.seconds) for row in rows_made_by(kv260(effective_gb_s=6.0), NETWORKS)]
+    engine = kv260(effective_gb_s=6.0)
+    (tmp_path / "e.toml").write_text(platform_text(engine))
+    lines = [f"{row.network},{1e3 * row.seconds!r}" for row in rows]
+    (tmp_path / "m.csv").write_text("\n".join(["network,latency_ms", *lines]))
+    record = json.loads(fluidb("calibrate", "e.toml", "m.csv", "--check", "-o", "new.toml", "--json").stdout)
+    assert (record["platform"]["effective_gb_s"], record["compared"]["kept"]["constants"]) == (6.0, [])
+    assert [record["error"]["low"], record["error"]["high"]] == pytest.approx([1.1, 1.1], rel=1e-3)
+    assert load_platform(str(tmp_path / "new.toml"), kind=Engine).measured == pytest.approx([1.1, 1.1], rel=1e-3)
+    assert "the engine as it is" in fluidb("calibrate", "e.toml", "m.csv", "--check").stdout
+    layers = [row._replace(layer=f"l{at}") for at, row in enumerate(rows)]
+    found = calibrate(engine, layers, [f"{NETWORKS[1]}:l1"], CONSTANTS.keys() - {"effective_gb_s"})
+    assert [row.held_out for row in found.rows] == [False, True, False, False, False, False]

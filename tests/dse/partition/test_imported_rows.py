@@ -13,7 +13,7 @@ import naive_partition
 import numpy as np
 import onnx
 import pytest
-from builders import COMPILED, library
+from builders import COMPILED
 from fluidb.dse.partition.search import Partitioner
 from fluidb.formats import InputError
 from fluidb.models.importers import import_network
@@ -28,7 +28,6 @@ GRAPHS = int(os.environ.get("FLUIDB_GRAPHS", "60"))
 @pytest.mark.skipif(not COMPILED, reason="no kernel is new here")
 def test_shares_of_imported_graphs_compute_what_onnx_runtime_does_of_the_whole(tmp_path: Path):
     """Graphs of parts that go row by row are all cut; of the others those are that can be."""
-    library("onnxruntime")
     counts: Counter[str] = Counter()
     for seed in range(GRAPHS):
         rng, (graph, outputs) = np.random.default_rng(seed), draw_graph(seed)
