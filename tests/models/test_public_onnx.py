@@ -243,6 +243,17 @@ def test_a_user_says_what_an_operator_costs(tmp_path):
         imported(path, read_as=ReadAs(treat=treat | {"com.example.Sorts": "free"}))
 
 
+def test_models_of_scikit_learn_are_read(tmp_path):
+    """Their products are those of the coefficients; labels and ranges cost nothing or move data."""
+    coefficients = f"[{', '.join(['0.5'] * 21)}]"
+    text = f"""g (float[1,7] x) => (int64[1] label, float[1,3] z) {{
+        s = ai.onnx.ml.Scaler <offset=[0.0], scale=[1.0]> (x)
+        label, p = ai.onnx.ml.LinearClassifier <coefficients={coefficients}, classlabels_ints=[0,1,2]> (s)
+        z = ai.onnx.ml.Normalizer <norm="L1"> (p) }}"""
+    _, network = imported(save(tmp_path, text, {}, **{"ai.onnx.ml": 1}))
+    assert network.gemms == [(1, 7, 3, 1)]
+
+
 # ---- Einsum against numpy
 
 TERMS = st.lists(st.text("ijk", min_size=0, max_size=3), min_size=1, max_size=3)
