@@ -247,8 +247,9 @@ def test_strobes_while_a_layer_runs_are_not_obeyed(
 ) -> None:
     """Maps and cycles are the same as without them, and the NPU says so."""
     script = script_of(digits, samples)
+    in_second_layer = next(iter(script.timed.values()))[1].cycles + 200
     script.add(Command.FAULT, NpuFault.BUSY)
-    script.add(Command.LATER, 100, Command.GIVE, strobe, 0, 1, 3)
+    script.add(Command.LATER, in_second_layer, Command.GIVE, strobe, 0, 1, 3)
     assert len(ran(*npu, first_stage(script, 2))) == 4
 
 
