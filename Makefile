@@ -69,6 +69,7 @@ ratios: $(VENV)/ready
 # how often printed intervals contain the truth: ten minutes; docs/intervals.md gets the tables
 coverage: $(VENV)/ready
 	$(BIN)/python benchmarks/intervals.py
+	$(BIN)/python benchmarks/engines.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready

@@ -275,6 +275,14 @@ def read_toml(model: type[Model], path: AnyPath) -> Model:
     return validate(model, parse_toml(path), path)
 
 
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def parse_toml(path: AnyPath) -> dict[str, Any]:
     """The content of a TOML file, against no schema yet.
 
@@ -297,6 +305,11 @@ def parse_toml(path: AnyPath) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from error
+        other = "YAML" if str(path).lower().endswith((".yaml", ".yml")) else "JSON" if _is_json(text) else None
+        raise InputError(
+            f"{path}: not valid TOML: {error}"
+            if other is None
+            else f"{path}: expected TOML, found {other}; write each key as KEY = VALUE, and each section as [NAME]"
+        ) from error
     except RecursionError:
         raise InputError(f"{path}: not valid TOML: nested too deeply") from None

@@ -26,6 +26,7 @@ class LayerWork(NamedTuple):
     words: int  # of inputs and outputs that it moves
     weights: int = 0  # words of these
     per_sample: bool = False  # whether it multiplies two activations
+    added: bool = False  # whether it adds maps
 
 
 def layer_works(file: NetworkFile, path: AnyPath, *, additions: bool = False, pools: bool = False) -> list[LayerWork]:
@@ -114,5 +115,5 @@ def _works(
         weights = gemm.P * gemm.C * gemm.groups if gemm is not None and not per_sample else 0
         if gemm is not None:
             maker[op.name] = len(works)
-        works.append(LayerWork(name, stage, in_head, gemm, window, stride, line, moved, weights, per_sample))
+        works.append(LayerWork(name, stage, in_head, gemm, window, stride, line, moved, weights, per_sample, added))
     return works

@@ -47,6 +47,14 @@ class Engine(Device):
         as 8x8.
     additions_fused, pools_fused : bool
         Whether a residual addition, or a pool, is part of the layer that makes its last input; else it is a layer.
+    linear_over_pixels : bool
+        Whether outputs of a fully connected layer, whose map is one pixel, also take the places of other pixels.
+    added_per_cycle, pooled_per_cycle : float, optional
+        Words that an addition, or a layer without products of another kind, reads and writes in a cycle; without it
+        only their transfers take time.
+    maps_on_chip_kib, weights_on_chip_kib : float, optional
+        Maps of a layer, and weights of a network from its first layer on, that stay on the chip, in KiB: what does not
+        fit moves.
     linear_batch : int
         Samples of a batch for which the weights of a fully connected layer are read once.
     clock_mhz : float
@@ -96,6 +104,11 @@ class Engine(Device):
     windows_extended: bool = False
     additions_fused: bool = True
     pools_fused: bool = False
+    linear_over_pixels: bool = False
+    added_per_cycle: Amount | None = None
+    pooled_per_cycle: Amount | None = None
+    maps_on_chip_kib: Amount | None = None
+    weights_on_chip_kib: Amount | None = None
     linear_batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 1
     clock_mhz: Amount
     macs_per_dsp: Annotated[int, Field(ge=1, le=64)] = 1

@@ -5,13 +5,15 @@ Source: https://github.com/AlexMontgomerie/fpgaconvnet-model, ``fpgaconvnet/plat
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from ..formats import AnyPath, InputError, Strict, is_input, read_toml, validate
+from ..formats import AnyPath, InputError, Strict, is_input, read_text, read_toml, validate
 from .board import Board
+from .measured import BLOCKS
 from .platform import NAME, plain_name
 
 BLOCK_KBIT = 18
@@ -49,6 +51,40 @@ class _File(_Section):
     system: _System = _System()
 
 
+class _FlatFile(_Resources):
+    """A platform as fpgaConvNet's older tools and ATHEENA write it, in JSON."""
+
+    name: str
+    freq: Amount | None = None
+    mem_bandwidth: Amount | None = None
+
+    @property
+    def sections(self) -> _File:
+        """The same in the sections of newer files."""
+        resources = _Resources.model_validate(self.model_dump(include=set(_Resources.model_fields)))
+        system = _System(board_frequency=self.freq, memory_bandwidth=self.mem_bandwidth)
+        return _File(device=_Device(name=self.name), resources=resources, system=system)
+
+
+def _read(path: Path) -> _File:
+    """A platform file in one of its two forms."""
+    if path.suffix.lower() not in {".json", ".yaml", ".yml"}:
+        return read_toml(_File, path)
+    text = read_text(path)
+    if "-input:" in text and "-output:" in text:
+        raise InputError(f"{path}: expected a board of fpgaConvNet, found {BLOCKS}")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(
+            f"{path}: expected TOML, or a board of fpgaConvNet or ATHEENA in JSON, found neither"
+        ) from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a board of fpgaConvNet or ATHEENA, found JSON that is no object")
+    given = content.pop("constraints", {})
+    return validate(_FlatFile, content | (given if isinstance(given, dict) else {}), path).sections
+
+
 def import_platform(
     path: AnyPath,
     *,
@@ -62,7 +98,7 @@ def import_platform(
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     if name is not None:
         NAME.check(name, where="name: ")
-    file = read_toml(_File, path)
+    file = _read(path)
     resources, system = file.resources, file.system
     origin = f"fpgaConvNet platform {path.name}"
     memory = f"BRAM {resources.BRAM} blocks * {BLOCK_KBIT} Kb"

@@ -13,12 +13,19 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from ..formats import InputError, Strict, is_input, read_text, validate
+from . import triton
 from .by_stage import TimedDevice, Width
 from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
 from .platform import plain_name
 
 NO_WIDTH, EVERY_STAGE = 0.0, -1
 """Values for columns that a file does not have."""
+
+BLOCKS = (
+    "times of blocks, as Once-for-all, ProxylessNAS and HAT tabulate them: sum the blocks of each stage of your "
+    "network, and write columns stage, batch and seconds"
+)
+"""What is said of a table whose rows are no stages."""
 
 Cells = dict[tuple[float, ...], float]
 """Seconds by stage and batch size, and by width if it is a stage that takes them."""
@@ -91,7 +98,7 @@ def import_times(
 ) -> MeasuredDevice:
     """Make a device from measured times."""
     tables = {"table": path} | ({} if gathers is None else {"gather_table": gathers})
-    content = {
+    content: dict[str, Any] = {
         "name": name or plain_name(path.stem),
         "title": f"Times of {network}, measured",
         "network": network,
@@ -99,6 +106,8 @@ def import_times(
         **{key: os.path.relpath(table, file.parent) for key, table in tables.items()},
         "sources": {key: f"measured; imported from {table.name}" for key, table in tables.items()},
     }
+    if is_input(path) and (found := triton.describe(path)):
+        content["sources"]["table"] += f", {found}"
     return MeasuredDevice.read(content, file)
 
 
@@ -131,8 +140,21 @@ class _Gather(Strict):
     seconds: Annotated[float, Field(ge=0, le=MAX_CELL_S)]
 
 
+def _also(header: Iterable[str]) -> str:
+    """What a table of blocks is, or which other tables of times are read."""
+    tools = " and ".join(table.tool for table in triton.TABLES)
+    return f"; it has {BLOCKS}" if "latency_mean_encoder" in header else f"; tables of {tools} are read, too"
+
+
 def _stage_times(path: Path, stages: int) -> Cells:
-    """Times by stage, batch size and width."""
+    """Times by stage, batch size and width; a table of Triton's tools has times of a whole network."""
+    if triton.table_of(triton.header_of(path)) is not None:
+        if stages != 1:
+            raise InputError(
+                f"{path}: expected times of {stages} stages, found {triton.describe(path)}, which is of a whole "
+                "network; name a network without exits"
+            )
+        return {(1, batch, NO_WIDTH): seconds for batch, seconds in triton.batch_times(path).items()}
     cells, columns = _read_times(path, _Time, {"stage": (stages, "of the device")})
     batches = range(1, int(max((batch for _, batch, _ in cells), default=1)) + 1)
     widths = sorted({width for *_, width in cells}) or [NO_WIDTH]
@@ -161,7 +183,10 @@ def _read_times(path: Path, model: type[_Time | _Gather], most: dict[str, tuple[
         header = reader.fieldnames or ()
         needed = [name for name, field in model.model_fields.items() if field.is_required()]
         if absent := [name for name in needed if name not in header]:
-            raise InputError(f"{path}: line 1: expected the columns {', '.join(needed)}; found no {', '.join(absent)}")
+            also = _also(header) if model is _Time else ""
+            raise InputError(
+                f"{path}: line 1: expected the columns {', '.join(needed)}; found no {', '.join(absent)}{also}"
+            )
         columns = [name for name in model.model_fields if name in header]
         for row in reader:
             line = f"{path}: line {reader.line_num}"

@@ -350,7 +350,7 @@ class LatencyTable(Table, SparseRecord):
     @property
     def unknown_error(self) -> str | None:
         """Why the error of a calibrated engine is not known, if it is not."""
-        few = "its constants were fitted, and fewer than three other networks were measured"
+        few = "its constants were fitted, and too few other networks were measured, or too different ones"
         return f"not known: {few}" if self.measured == "not known" else None
 
     @property

@@ -206,9 +206,11 @@ class PartitionTable(Table):
 
     @property
     def idle(self) -> list[str]:
-        """Devices that compute no row of any block."""
-        busy = {k for block in self.blocks for k, (first, end) in enumerate(block.shares) if end > first}
-        return [name for k, name in enumerate(self.devices) if k not in busy]
+        """Devices that compute neither a row of any block nor layers that need a whole map."""
+        busy = {self.devices[k] for block in self.blocks for k, (first, end) in enumerate(block.shares) if end > first}
+        busy |= {step.device for block in self.blocks for step in block.gates}
+        busy |= {step.device for step in self.wholes if step.layers}
+        return [name for name in self.devices if name not in busy]
 
     @property
     def stage_s(self) -> list[float]:

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import compare
+import engines
 import intervals as measured
 import numpy as np
 import pytest
@@ -207,6 +208,22 @@ def test_the_page_of_intervals_shows_its_file():
     ]  # fmt: skip
     assert len(shares) > 120
     assert min(shares) >= 0.9
+
+
+def test_the_page_shows_how_often_the_errors_of_engines_hold():
+    """At least four of five further networks lie inside; the machines whose form fits are more than the DPUs."""
+    run = json.loads(engines.RESULTS.read_text())
+    assert f"<!-- engines: begin -->\n{engines.tables(run)}<!-- engines: end -->\n" in engines.PAGE.read_text()
+    within, judged = (sum(item[key] for item in run["machines"]) for key in ("within", "judged"))
+    assert within / judged >= 0.8
+    assert [item["machine"] for item in run["machines"]] == [*engines.DPUS, *engines.MACHINES]
+    fits = [item["machine"] for item in run["machines"] if item["kept"] <= engines.FITS * item["none"]]
+    assert set(fits) > set(engines.DPUS)
+    assert all(item["kept"] <= item["none"] for item in run["machines"])
+    (found,) = [engines.measure(machine, 0) for machine in engines.machines() if machine.engine.name == "gemmini"]
+    assert found == next(item for item in run["machines"] if item["machine"] == "gemmini")
+    assert engines.check_more() == run["more"]
+    assert {item["network"] for item in run["more"] if not item["inside"]} == {"squeezenet1_1"}
 
 
 def test_coverage_is_measured_against_all_long_runs(monkeypatch):

@@ -9,13 +9,10 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -25,11 +22,9 @@ from ..formats import AnyPath, InputError, did_you_mean
 from .columns import Column, Name, Number, collect, repeated
 from .measures import CONFIDENCE, MEASURES, Measure
 from .request_columns import REQUEST_COLUMNS
-from .rows import Tally, opened, records, select
+from .rows import Tally, opened, records, select, tally_of
 from .times import MAX_ARRIVAL_S
 from .trace import Trace
-
-STANDARD_INPUT = Path("-")
 
 PIECE_BYTES = 2**22
 """Bytes that are read at a time; the rest of the last line is read too."""
@@ -79,12 +74,8 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
         unsorted or a duplicate; each fault names its row.
     """
     missing = "expected a trace, found no such file; make one with `fluidb trace`"
-    path = Path(path)
-    if path != STANDARD_INPUT:
-        return _trace(Tally(path, skip_blank=False, missing=missing), progress)
-    with TemporaryFile(prefix="fluidb-") as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        return _trace(Tally(Path("standard input"), skip_blank=False, held=copy), progress)
+    with tally_of(Path(path), skip_blank=False, missing=missing) as tally:
+        return _trace(tally, progress)
 
 
 def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import io
 import itertools
 import json
+import shutil
 import stat
+import sys
+import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, NamedTuple
 
 from ..formats import InputError, open_input, shown, unreadable
 from ..formats.files import status_of
+
+STANDARD_INPUT = Path("-")
 
 BATCH = 1024
 """ImportedRows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
@@ -74,7 +81,7 @@ class Tally:
     def check(self, kept: int) -> None:
         """Refuse a file with bad rows, unless they may be skipped, and a file without a row that can be used."""
         if self.bad and not self.skip_bad:
-            fault = f"{self.first_bad}{more(self.bad)}; mend it, or let such rows be left out (skip_bad)"
+            fault = f"{self.first_bad}{more(self.bad)}; mend it, or let such rows be left out (--skip-bad)"
             raise InputError(f"{self.path}: {fault}")
         if not kept:
             rows = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
@@ -108,6 +115,17 @@ def quoted(text: str) -> str:
 
 
 @contextlib.contextmanager
+def tally_of(path: Path, **facts: Any) -> Iterator[Tally]:
+    """The tally of a file to read; ``-`` is standard input, which is copied first."""
+    if path != STANDARD_INPUT:
+        yield Tally(path, **facts)
+        return
+    with TemporaryFile(prefix="fluidb-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield Tally(Path("standard input"), **facts, held=copy)
+
+
+@contextlib.contextmanager
 def opened(tally: Tally) -> Iterator[BinaryIO]:
     """Open a file; errors of the file system and of the encoding become :class:`InputError`, also during reading."""
     path = tally.path
@@ -119,7 +137,13 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
         if stat.S_ISCHR(status_of(path).st_mode):
             raise InputError(f"{path}: expected a file, found a device")
         with open_input(path) as file:
-            yield file
+            if path.suffix == ".gz":
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield io.BufferedReader(unpacked)
+            else:
+                yield file
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise InputError(f"{path}: expected a whole file packed by gzip, found another or a damaged one") from None
     except FileNotFoundError:
         raise InputError(f"{path}: {tally.missing}") from None
     except OSError as error:

@@ -156,6 +156,8 @@ def prepare(
         If the trace does not fit the network, if nothing uses the threshold,
         or if there is no objective, or two.
     """
+    if not isinstance(trace, Trace):
+        raise InputError(f"trace: expected requests, e.g. of `read_trace` or `poisson`, found {type(trace).__name__}")
     last = len(rates)
     if threshold is not None and (trace.confidences is None or trace.exits is not None):
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,31 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from .arrivals.bounds import check_rate, trace_of
+from .reading import NETWORK
 from .roots import bisect
 from .trace import Trace
 
 MAX_POWER = 1000.0
 """A higher power would turn the rounding of arrival times into visible gaps."""
+
+
+def named_files(texts: Sequence[str]) -> list[tuple[str | None, Path]]:
+    """Read ``NETWORK=FILE`` of all files, or ``FILE`` of all."""
+    parts = [text.partition("=") for text in texts]
+    named = [bool(equals) and NETWORK.fits(name) and not Path(name + equals + rest).exists()
+             for name, equals, rest in parts]  # fmt: skip
+    if not any(named):
+        return [(None, Path(text)) for text in texts]
+    if not all(named):
+        raise InputError(
+            f'traces: expected NETWORK=FILE for all or for none, found "{texts[named.index(False)]}" without a network'
+        )
+    return [(name, Path(rest)) for name, _, rest in parts]
+
+
+def for_network(trace: Trace, name: str) -> Trace:
+    """The trace with all of its requests for one network."""
+    return replace(trace, network=np.full(len(trace), name))
 
 
 def superpose(traces: Sequence[Trace]) -> Trace:

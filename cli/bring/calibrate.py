@@ -206,9 +206,11 @@ def _worse(calibration: Calibration) -> str | None:
 
 def _error(calibration: Calibration) -> str:
     """Between which multiples of its predicted time a further network takes."""
-    from ...dse.device.errors import FEWEST
+    from ...dse.device.errors import FEWEST, WIDEST
 
     error, held = calibration.error, any(row.held_out for row in calibration.rows)
+    if error is None and len({row.network for row in calibration.left_out}) >= FEWEST:
+        return f"not known: networks that were not fitted may take more than {WIDEST:,} times as long, or as short"
     if error is None:
         several = f"name {FEWEST} or more of other kinds with --hold-out, or none" if held else "measure more"
         return f"not known: expected at least {FEWEST} networks that were not fitted; {several}"

@@ -116,7 +116,7 @@ class ImportedPlatform:
 @app.command("import")
 @flat
 def import_(
-    file: Annotated[Path, argument("A platform file of fpgaConvNet; or times (.csv).", "FILE")],
+    file: Annotated[Path, argument("A platform file of fpgaConvNet or ATHEENA; or times (.csv).", "FILE")],
     output: Annotated[Path, written("The file to write.", "OUT.toml")],
     *,
     given: ImportedPlatform,
@@ -125,7 +125,8 @@ def import_(
 ) -> None:
     """Make a board's or a device's file from another one.
 
-    FILE is a board that fpgaConvNet reads, or the measured times of a device (`fluidb docs your-own`).
+    FILE is a board that fpgaConvNet or ATHEENA reads; or the measured times of a device, by stage and
+    batch or as perf_analyzer and Model Analyzer write them (`fluidb docs your-own`).
     """
     from ...formats import check_free, write_file
     from ...platforms.writer import platform_text

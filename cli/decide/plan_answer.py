@@ -101,10 +101,10 @@ def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, st
     """The recommended plan, and the requirement that fails first if there is less of anything."""
     problem, numbers = search.problem, plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
-    design = None
-    if source.tiles:
+    design, tile = None, source.tile(numbers.row)
+    if tile:
         taken = f"{source.dsps[numbers.row]:,} DSPs, {percent(float(source.share[numbers.row]), 1)} of the board's"
-        design = f"{source.tiles[numbers.row].names} = {source.tiles[numbers.row]}: {taken}"
+        design = f"{tile.names} = {tile}: {taken}"
     left = not_judged(source.unjudged)
     failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
     first = problem.requirements[failed[0]] if failed else None
@@ -148,9 +148,18 @@ def _bound(search: Plans, plan: Plan) -> str | None:
     traffic = search.problem.traffic
     stated = traffic.rate_per_s is None and traffic.samples is None
     proved = "" if stated else f"; proved for the requests of seed {traffic.seed}"
+    no_plan = _no_plan(search.problem)
     if math.isclose(least, plan.cost):
-        return f"{text}: no plan can cost less{proved}"
-    return f"no plan can cost less than {text}, which is {percent(1 - least / plan.cost, 1)} less{proved}"
+        return f"{text}: {no_plan} can cost less{proved}"
+    return f"{no_plan} can cost less than {text}, which is {percent(1 - least / plan.cost, 1)} less{proved}"
+
+
+def _no_plan(problem: PlanProblem) -> str:
+    """What a sentence about all plans is about: of several exits not all thresholds are tried."""
+    exits = len(problem.network.exits) - 1
+    if problem.traffic.samples is None or exits < 2:
+        return "no plan"
+    return "no plan with " + ("one threshold for all exits" if problem.every_subset else "exits that were tried")
 
 
 def _undecided(search: Plans, plan: Plan) -> str | None:
@@ -186,11 +195,15 @@ def _interval(unit: str, estimate: Estimate) -> str:
 def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
     numbers = plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
-    design = f" {source.tiles[numbers.row]}" if source.tiles else ""
-    taken = int(source.dsps[numbers.row])
+    tile, taken = source.tile(numbers.row), int(source.dsps[numbers.row])
     alike = source.counted == _counted(problem) and taken
     cost = f"{taken:,}" if alike else _amount(source, numbers.row)
-    return cost, source.name + design, setting.text(problem.network.exits), problem.policies[numbers.policy].spec
+    return (
+        cost,
+        source.name + (f" {tile}" if tile else ""),
+        setting.text(problem.network.exits),
+        problem.policies[numbers.policy].spec,
+    )
 
 
 def _counted(problem: PlanProblem) -> str:
@@ -259,7 +272,7 @@ def miss(search: Plans, *, at_any_rate: bool = False) -> str:
         said += f"; {_more(search, plan)}"
     else:
         fastest = f"no hardware answers a sample in less than {quantity(search.fastest_s, 's')}"
-        said = f'no plan keeps "{requirement.text}"{any_}; the nearest has {value}: {where}; {fastest}'
+        said = f'{_no_plan(problem)} keeps "{requirement.text}"{any_}; the nearest has {value}: {where}; {fastest}'
     return f"{said}; {_searched(search)}"
 
 

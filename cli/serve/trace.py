@@ -142,11 +142,24 @@ def offline(count: Annotated[int, option("Requests.")], made: TraceOutput) -> No
     made.write("offline", lambda: offline(count))
 
 
-def merge(traces: Annotated[list[Path], argument("The traces to merge.", "FILE...")], made: TraceOutput) -> None:
-    """Write one trace of the requests of several."""
-    from ...traffic import read_trace, superpose
+def merge(
+    traces: Annotated[list[str], argument("The traces to merge, each perhaps with its network.", "[NETWORK=]FILE...")],
+    made: TraceOutput,
+) -> None:
+    """Write one trace of the requests of several.
 
-    made.write("merge", lambda: superpose([read_trace(path) for path in traces]), sources=traces)
+    All keep their arrival times. With NETWORK=FILE, the requests of a file are for that network.
+    """
+    from ...traffic import read_trace, superpose
+    from ...traffic.transforms import for_network, named_files
+
+    files = named_files(traces)
+
+    def make() -> Trace:
+        read = [(name, read_trace(path)) for name, path in files]
+        return superpose([trace if name is None else for_network(trace, name) for name, trace in read])
+
+    made.write("merge", make, sources=[path for _, path in files])
 
 
 def rescale(

@@ -16,30 +16,35 @@ if TYPE_CHECKING:
 
 FORMATS = (
     "azure-llm-2023", "azure-functions-2021", "azure-functions-2019", "burstgpt", "vidur", "perf-analyzer", "mlperf",
-    "csv", "jsonl",
+    "csv", "counts", "jsonl",
 )  # fmt: skip
 COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1, objectives with iso are in seconds."
+NAMED = "arrival=NAME,slo=NAME,..."
+ZERO = "csv, counts, jsonl: time zero of the trace, as the file writes times; the first arrival if not given."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
     """How the recording is read."""
 
-    columns: Annotated[str | None, option(COLUMNS, "arrival=NAME,id=NAME,slo=NAME,exit=NAME")] = None
+    columns: Annotated[str | None, option(COLUMNS, NAMED)] = None
     unit: Annotated[
         str | None, option("For csv and jsonl: unit of times, or iso for ISO 8601 timestamps.", "s|ms|us|ns|iso")
     ] = None
     delimiter: Annotated[str | None, option("For csv: what separates columns; a comma if not given.", "CHARACTER")] = (
         None
     )
-    seed: Annotated[int | None, option("azure-functions-2019: same seed, same arrivals within each minute.")] = None
+    zero: Annotated[str | None, option(ZERO, "TIME")] = None
+    seed: Annotated[
+        int | None, option("azure-functions-2019, counts: same seed, same arrivals within each interval.")
+    ] = None
 
 
 def command(
     format_: Annotated[
         str, argument(f"{', '.join(FORMATS[:-1])} or jsonl (`fluidb docs traffic`).", "FORMAT", **offering(FORMATS))
     ],
-    file: Annotated[Path, argument("The file to import.", "FILE")],
+    file: Annotated[Path, argument("The file to import, also packed as .gz; - is standard input.", "FILE")],
     output: Output,
     *,
     how: ReadingOptions,
@@ -57,7 +62,7 @@ def command(
 
     check_free(output, force, apart=[file])
     columns = None if how.columns is None else parse_named_columns(how.columns)
-    options = ImportOptions(columns, how.unit, how.delimiter, how.seed)
+    options = ImportOptions(columns, how.unit, how.delimiter, how.seed, how.zero)
     made = import_trace(format_, file, options, skip_bad=skip_bad)
     write_trace(made.trace, output, replace=force)
     record = {
@@ -77,16 +82,16 @@ def command(
         "last_arrival_s": made.trace.arrival_s[-1],
         "arrival_rate_per_s": made.trace.rate_per_s,
     }
-    show(as_json, "fluidb.trace-import-output/1", record, _text(made, format_), output)
+    show(as_json, "fluidb.trace-import-output/1", record, _text(made, format_, how.zero), output)
 
 
-def _text(made: ImportedTrace, format_: str) -> Iterator[str]:
+def _text(made: ImportedTrace, format_: str, zero: str | None) -> Iterator[str]:
     tally, unsorted = made.tally, made.rows_out_of_order
     dropped = [f"{count:,} {reason}" for count, reason in ((tally.blank, "blank"), (tally.bad, "bad")) if count]
     lines = {
         "format": format_,
         "times": made.assumes,
-        "time zero": f"{made.time_zero}, the first arrival",
+        "time zero": f"{made.time_zero}, {'the first arrival' if zero is None else 'as stated'}",
         "rows read": f"{tally.read:,}",
         "rows kept": f"{tally.kept:,}",
         "rows dropped": ", ".join(dropped) or "none",

@@ -86,6 +86,7 @@ def _others(engine: Engine, changes: Mapping[str, Any]) -> Iterable[tuple[str, A
     values: dict[str, tuple[Any, ...]] = {
         "pixel_tiles": ("line", "map", "stream") if engine.pixels > 1 else (),
         "inner_tiles": ("position", "line", "window") if engine.input_channels > 1 else (),
+        "linear_over_pixels": (False, True) if engine.pixels > 1 else (),
         "fill_cycles": (0, sum(sides)),  # of an array through which operands pass from side to side
     }
     for name, others in values.items():

@@ -117,7 +117,7 @@ def calibrate(
     left_out = tried.left_out(names)
     every = LeftOut.of(free, tried.left_out(free)) if tried.enough(free) else None
     without = LeftOut.of([], tried.as_it_is(engine.model_copy(update=CONSTANTS)))
-    error = times_error(left_out, confidence)
+    error = times_error(left_out, confidence, chose=bool(free and not tried.away))
     stated = ["measured_error"] if error is None else ["measured_low", "measured_high", "measured_confidence"]
     sources = {key: text for key, text in near.sources.items() if key not in free and not key.startswith("measured_")}
     first, *more = [*names, *stated]

@@ -90,7 +90,8 @@ def shape_cycles(work: LayerWork, engine: Engine, pixels: Any, input_channels: A
     R, P, C, groups = work.gemm
     tiles, inner = _tiles(work, R, engine, pixels), _inner(work, P, engine, input_channels)
     streams = engine.pixel_tiles == "stream" and R == 1
-    columns = (C / output_channels if streams else _ceil(C, output_channels)) * groups
+    side = output_channels * pixels if engine.linear_over_pixels and R == 1 else output_channels
+    columns = (C / output_channels if streams else _ceil(C, side)) * groups
     saved = WINOGRAD if _in_winograd(work, engine) else 1.0
     fills = np.where(np.equal(pixels, 1), inner, tiles) * columns if engine.fill_cycles else 0
     return tiles * inner * columns / saved + engine.fill_cycles * fills
@@ -101,6 +102,9 @@ def product_cycles(work: LayerWork, engine: Engine) -> float:
     if work.gemm is not None and by_unit(work, engine):
         R, P, _, groups = work.gemm
         cycles = _tiles(work, R, engine, engine.depthwise_pixels) * P * _ceil(groups, engine.depthwise_channels)
+    elif work.gemm is None:
+        rate = engine.added_per_cycle if work.added else engine.pooled_per_cycle
+        cycles = 0.0 if rate is None else work.words / rate
     else:
         cycles = shape_cycles(work, engine, engine.pixels, engine.input_channels, engine.output_channels)
     return float(cycles)
@@ -117,8 +121,20 @@ def needs_of(works: Sequence[LayerWork], engine: Engine) -> Needs:
     words = np.array([work.words for work in works], dtype=np.float64)
     linear = np.array([work.gemm is not None and work.gemm.R == 1 for work in works])
     size = engine.word_bits / 8
+    words = _moved(words, engine.maps_on_chip_kib, size, each=True)
+    weights = _moved(weights, engine.weights_on_chip_kib, size, each=False)
     cycles = np.array([product_cycles(work, engine) for work in works])
     return Needs(works, cycles, size * (words + weights), size * weights * linear)
+
+
+def _moved(words: Floats, on_chip_kib: float | None, size: float, *, each: bool) -> Floats:
+    """What does not fit on the chip and moves: of each layer alone, or of all layers one after the other."""
+    if on_chip_kib is None:
+        return words
+    most = 1024 * on_chip_kib / size
+    if each:
+        return np.maximum(words - most, 0.0)
+    return np.diff(np.maximum(np.cumsum(words) - most, 0.0), prepend=0.0)
 
 
 def layer_times(

@@ -20,6 +20,10 @@ FEWEST = 3
 """Networks that were not fitted, below which the error is not known."""
 
 
+WIDEST = 1000
+"""Multiple of a predicted time beyond which an end of the interval says nothing."""
+
+
 class Bound(StrEnum):
     """What takes most of a measured time, as predicted."""
 
@@ -115,11 +119,12 @@ def _mean_times(rows: Sequence[RowFit]) -> Floats:
     return means
 
 
-def times_error(rows: Sequence[RowFit], confidence: float) -> TimesError | None:
+def times_error(rows: Sequence[RowFit], confidence: float, *, chose: bool = False) -> TimesError | None:
     """The interval in which the next network lies, from rows that were not fitted; ``None`` if it is not known.
 
     It is Student's prediction interval of the logarithm of measured over predicted times, of which each network has
     one: the median over its rows, so that a gross one or a network that was measured often does not count for more.
+    If the same networks ``chose`` the constants, one degree of freedom is theirs.
     """
     ratios: dict[str, list[float]] = {}
     for row in by_network(rows):
@@ -128,8 +133,11 @@ def times_error(rows: Sequence[RowFit], confidence: float) -> TimesError | None:
     count = len(logs)
     if count < FEWEST:
         return None
-    half = student_t((1 + confidence) / 2, count - 1) * float(np.std(logs, ddof=1)) * math.sqrt(1 + 1 / count)
+    degrees = count - 1 - chose
+    half = student_t((1 + confidence) / 2, degrees) * float(np.std(logs, ddof=1)) * math.sqrt(1 + 1 / count)
     mean = float(np.mean(logs))
+    if max(abs(mean - half), abs(mean + half)) > math.log(WIDEST):
+        return None
     low, high = (float(f"{math.exp(end):.4g}") for end in (mean - half, mean + half))
     return TimesError(low, high, confidence, count)
 

@@ -262,7 +262,7 @@ class _MeasuredRows:
             hint = f"; {len(more)} more rows of {network} have no layer of it" if more else ""
             self.faults.append(first + hint)
         if len(self.faults) > FAULTS:
-            self.faults[FAULTS:] = [f"{self.path}: {len(self.faults) - FAULTS} more faults in other rows"]
+            self.faults[FAULTS:] = [f"{self.path}: {len(self.faults) - FAULTS} more faults"]
         if self.faults:
             raise InputError(self.faults)
         if not self.order:

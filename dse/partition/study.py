@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...formats import InputError
 from ...models.rows import RowNetwork
 from ...platforms.cluster import Cluster
-from ...tables.partition import PartitionOptions, PartitionTable
+from ...tables.partition import FusionRule, PartitionOptions, PartitionTable
 from .search import Partitioner
 
 
@@ -29,6 +29,27 @@ class Study(NamedTuple):
     def speedup(self) -> float | None:
         """Speed-up of the chosen devices over one, on average over the exits."""
         return None if self.alone is None else self.alone.average_s / self.chosen.average_s
+
+
+def with_fewer(
+    plain: Study,
+    network: RowNetwork,
+    cluster: Cluster,
+    rules: Sequence[FusionRule],
+    progress: Callable[[int, int], None] | None = None,
+) -> Study:
+    """The study with the fastest subset of its devices, if one alone is faster than all of them.
+
+    ``rules`` fuse the layers: the first one whose search takes no more than minutes is taken.
+    """
+    if plain.speedup is None or plain.speedup >= 1:
+        return plain
+    for rule in rules:
+        options = plain.every.options.model_copy(update={"rule": rule})
+        with suppress(InputError):  # too many subsets, or too many times of blocks
+            subset = Partitioner(network, cluster, options).best_subset(plain.every.devices, progress)
+            return plain._replace(subset=subset)
+    return plain
 
 
 def study(

@@ -103,6 +103,11 @@ class PlanProblem:
         given = self.network, self.sources, self.settings, self.policies, self.requirements, self.traffic
         return PlanProblem, given  # a worker draws its traffic itself
 
+    @property
+    def every_subset(self) -> bool:
+        """Whether every subset of the exits is a choice, if there are samples."""
+        return _every_subset(self.network)
+
     def at_rate(self, rate_per_s: float) -> PlanProblem:
         """The same with another rate."""
         given = self.network, self.sources, self.settings, self.policies, self.requirements
@@ -222,6 +227,10 @@ def problem_of(
     return problem
 
 
+def _every_subset(network: Network) -> bool:
+    return len(network.exits) - 1 <= MOST_SUBSETS
+
+
 def _settings(
     network: Network,
     sources: Sequence[Source],
@@ -234,8 +243,8 @@ def _settings(
     if samples is None:
         return as_stated(network.exits)
     tried = (*samples.measure.usual, NEVER) if thresholds is None else thresholds
-    if len(network.exits) - 1 <= MOST_SUBSETS:
+    if _every_subset(network):
         return settings_of(network.exits, samples, tried, never=never)
-    fastest = [source.table(int(source.work_s.argmin())) for source in sources]
+    fastest = [source.table(source.fastest) for source in sources]
     stage_s = [stage_times(table, network) for table in fastest]
     return chosen_settings(network.exits, samples, tried, stage_s, never=never)

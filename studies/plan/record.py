@@ -44,14 +44,14 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     numbers = plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     names = [problem.network.exits[place - 1].name for place in setting.kept]
-    measure, taken = problem.traffic.measure, source.board_use(numbers.row)
+    measure, taken, tile = problem.traffic.measure, source.board_use(numbers.row), source.tile(numbers.row)
     return {
         "rate_per_s": problem.traffic.rate_per_s,
         "platform": source.name,
-        **(source.tiles[numbers.row].by_name if source.tiles else {}),
-        "dsps": int(source.dsps[numbers.row]) if source.tiles else None,
+        **(tile.by_name if tile else {}),
+        "dsps": int(source.dsps[numbers.row]) if tile else None,
         "devices": int(source.dsps[numbers.row]) if source.counted == "devices" else None,
-        "dsp_share": float(source.share[numbers.row]) if source.tiles else None,
+        "dsp_share": float(source.share[numbers.row]) if tile else None,
         "lut_share": taken and taken.lut_share,
         "flip_flop_share": taken and taken.flip_flop_share,
         "exits": names,
@@ -75,10 +75,9 @@ def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) ->
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     files: dict[str, str | bytes] = {}
     if isinstance(source, BoardSource):
-        assert source.tiles is not None
         exits = setting.exits(source.network, problem.traffic.measure)
         network = source.network.keep_exits(setting.kept, exits)
-        options = source.options.model_copy(update={"tile": source.tiles[numbers.row]})
+        options = source.options.model_copy(update={"tile": source.tile(numbers.row)})
         result = search(network, source.board, options)
         design, fbcb = tabulate_design(network, source.board, options, result)
         latency = source.labelled(tabulate_latency(design, fbcb))

@@ -14,8 +14,9 @@ from ...serving.metrics import QUANTILES
 from ...serving.requirements import Requirement
 from ...traffic.traffic import Traffic
 from .exits import ExitSetting
+from .least import LeastTimes
 from .problem import Fate
-from .sources import Source, work_of
+from .sources import Source
 
 LATENCY, UTILISATION = "latency of one sample", "utilisation"
 """Rules, as they are counted."""
@@ -44,31 +45,31 @@ def limits_of(requirements: Sequence[Requirement], traffic: Traffic) -> list[Lim
     return limits
 
 
-def least_latency(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
+def least_latency(least: LeastTimes, setting: ExitSetting) -> NDArray[np.float64]:
     """Time in which a sample can leave at each exit of the whole network, alone. Shapes: returns (N, E)."""
-    return _until(source.parts_s.min(axis=3), setting)
+    return _until(least.alone_s, setting)
 
 
-def least_work(source: Source, setting: ExitSetting) -> NDArray[np.float64]:
+def least_work(least: LeastTimes, setting: ExitSetting) -> NDArray[np.float64]:
     """Time of the hardware that a sample takes at least until it leaves at each exit. Shapes: returns (N, E)."""
-    return _until(work_of(source.parts_s), setting)
+    return _until(least.work_s, setting)
 
 
 def least_energy(source: Source, setting: ExitSetting, traffic: Traffic, fate: Fate) -> NDArray[np.float64]:
     """Energy that a request with an answer takes at least, on average. Shapes: returns (N,)."""
-    shares = _shares(source, setting, surely_run(traffic, fate))
+    shares = _shares(source.least.stages, setting, surely_run(traffic, fate))
     if fate.drops:  # as if only those that leave first had one
         shares = np.eye(len(shares))[np.flatnonzero(shares)[0]]
     energy_j: NDArray[np.float64] = MARGIN * (_until(source.energy_j, setting) @ shares)
     return energy_j
 
 
-def least_p99(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
+def least_p99(least: LeastTimes, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
     """Least 99th percentile of the latency of some traffic: as if each request were alone. Shapes: returns (N,)."""
     late = int((1 - QUANTILES["p99"]) * len(traffic) + 1e-6)  # requests that may be slower
-    counts = _shares(source, setting, traffic) * len(traffic)
+    counts = _shares(least.stages, setting, traffic) * len(traffic)
     behind = np.cumsum(counts[::-1])[::-1]  # that leave at an exit or later; later ones take longer
-    p99_s: NDArray[np.float64] = MARGIN * least_latency(source, setting)[:, np.flatnonzero(behind > late + 0.5)[-1]]
+    p99_s: NDArray[np.float64] = MARGIN * least_latency(least, setting)[:, np.flatnonzero(behind > late + 0.5)[-1]]
     return p99_s
 
 
@@ -77,15 +78,14 @@ def surely_run(traffic: Traffic, fate: Fate) -> Traffic:
     return replace(traffic, exits=np.ones_like(traffic.exits)) if fate.early else traffic
 
 
-def _left(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.int64]:
+def _left(stages: int, setting: ExitSetting, traffic: Traffic) -> NDArray[np.int64]:
     """Place in the whole network where each request leaves, counted from 0."""
-    places = np.array([*setting.kept, source.stages])
-    return places[traffic.exits - 1] - 1
+    return np.array([*setting.kept, stages])[traffic.exits - 1] - 1
 
 
-def _shares(source: Source, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
+def _shares(stages: int, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
     """Share of the requests that leaves at each exit of the whole network. Shapes: returns (E,)."""
-    return np.bincount(_left(source, setting, traffic), minlength=source.stages) / len(traffic)
+    return np.bincount(_left(stages, setting, traffic), minlength=stages) / len(traffic)
 
 
 def _until(parts_s: NDArray[np.float64], setting: ExitSetting) -> NDArray[np.float64]:
@@ -97,15 +97,15 @@ def _until(parts_s: NDArray[np.float64], setting: ExitSetting) -> NDArray[np.flo
 
 
 def possible(
-    source: Source, setting: ExitSetting, traffic: Traffic, requirements: Sequence[Requirement], speedup: float
+    least: LeastTimes, setting: ExitSetting, traffic: Traffic, requirements: Sequence[Requirement], speedup: float
 ) -> tuple[NDArray[np.bool_], dict[str, NDArray[np.bool_]]]:
-    """Rows of a source on which no proof excludes that requests keep requirements, and those that each rule excludes.
+    """Rows of hardware on which no proof excludes that requests keep requirements, and those that each rule excludes.
 
     A request takes at least the least time of its path, alone in the best batch for it. Those that may be late aside,
     all work must be done before the last request is late, on hardware that is busy from the first arrival on.
     """
-    left, shares = _left(source, setting, traffic), _shares(source, setting, traffic)
-    latency_s, work_s = least_latency(source, setting), least_work(source, setting)
+    left, shares = _left(least.stages, setting, traffic), _shares(least.stages, setting, traffic)
+    latency_s, work_s = least_latency(least, setting), least_work(least, setting)
     slow, busy = np.zeros((2, len(latency_s)), np.bool_)
     for requirement in requirements:
         if requirement.name == "mean" and requirement.comparator in ("<=", "<"):

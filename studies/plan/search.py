@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import product
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import brief
-from ...serving.requirements import Requirement, check_stated
-from ...traffic.traffic import Traffic
 from ..workers import Workers, in_order, workers
 from .dominance import Unbeaten, faster_is_better
 from .exits import ExitSetting
+from .field import REFINED, Cost, Field, prove, refine
 from .kept import KeptRaces
-from .problem import Fate, PlanProblem, right_share
-from .rules import LATENCY, UTILISATION, least_energy, least_latency, least_p99, possible, surely_run
+from .least import LeastTimes
+from .problem import Fate, PlanProblem
+from .rules import least_latency
 from .runs import FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, race, tables_of
-from .sources import Source
 
-ACCURACY, HOPELESS, COST = "accuracy", "no policy can save it", "cost"
+HOPELESS, COST = "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
 """The other ways in which plans are counted (:attr:`Plans.counts`)."""
 
 ACCURACIES = "accuracy", "accuracy_of_all", "served_accuracy"
 """Figures of answers that are right: of samples, and of SubNets."""
 
-WAVE = 16
-"""Rows of hardware that are raced at once, at least: the answer does not depend on the threads that share them."""
-
 STEP = 0.1
 """On a front over the 99th percentile, a dearer plan of no higher accuracy has one that is lower by this share."""
-
-Cost = Literal["dsps", "share", "energy", "work"]
-"""What is minimised: DSPs, their share of the board's, energy of a request, or the work of a sample that passes all
-exits."""
 
 
 @dataclass(frozen=True)
@@ -96,28 +87,6 @@ class Plans:
     __repr__ = brief
 
 
-@dataclass(frozen=True)
-class _Field:
-    """The settings on rows of hardware that no proof excludes, in the order of the cost that they have at least."""
-
-    cost: NDArray[np.float64]  # (N,), all ascending
-    source: NDArray[np.int64]
-    row: NDArray[np.int64]
-    setting: NDArray[np.int64]
-    fate: NDArray[np.int64]  # of the policies, by its place in PlanProblem.by_fate
-    p99_s: NDArray[np.float64]  # at least
-
-    def waves(self) -> Iterator[slice]:
-        """Parts of the field, of at least :data:`WAVE` rows on average; what costs the same is in one part."""
-        rows = len(np.unique(self.source + 1j * self.row))
-        start, size = 0, WAVE * -(-len(self.cost) // max(1, rows))
-        while start < len(self.cost):
-            last = min(start + size, len(self.cost)) - 1
-            end = int(np.searchsorted(self.cost, self.cost[last], side="right"))
-            yield slice(start, end)
-            start = end
-
-
 def find_plans(
     problem: PlanProblem,
     cost: Cost = "dsps",
@@ -161,22 +130,17 @@ def find_plans(
     InputError
         If the traffic or a requirement does not fit the network or the hardware, or it states no energies.
     """
-    field, counts = _prove(problem, cost)
-    walk = _Walk(problem, field, counts, cost, over_p99=over_p99, first=first, kept=kept)
+    walk = _Walk(problem, cost, over_p99=over_p99, first=first, kept=kept)
     with workers(scheduler, threads) as at:
-        for part in field.waves():
+        for done, wave, rest in walk.waves(at):
             if progress:
-                progress(part.start, len(field.cost))
-            walk.advance(part, at)
+                progress(done, walk.size)
+            walk.advance(wave, rest, at)
             if walk.done or (first and walk.front):
                 break
-        simulated = counts[EARLY] + counts[WHOLE]
-        counts[COST] = (
-            counts["all"] - simulated - sum(counts[name] for name in (ACCURACY, LATENCY, UTILISATION, HOPELESS))
-        )
+        counts = walk.counts | {COST: 2 * walk.counts["all"] - sum(walk.counts.values())}
         if progress:
-            progress(len(field.cost), len(field.cost))
-    least = float(field.cost[0]) if field.cost.size else None
+            progress(walk.size, walk.size)
     nearest = None if walk.front or first else _nearest(walk)
     fastest_s = 0.0 if walk.front else _fastest(problem)
     open_ = [plan for plan in [*walk.refuted, *([nearest] if nearest else [])] if plan.fresh.kept is None]
@@ -186,7 +150,7 @@ def find_plans(
         walk.front,
         counts,
         len(walk.refuted),
-        least,
+        walk.least_cost,
         nearest,
         next(iter(open_), None),
         over_p99,
@@ -196,12 +160,22 @@ def find_plans(
 
 def _fastest(problem: PlanProblem) -> float:
     """The least time in which any hardware answers a sample, at the first exit of any setting."""
-    return min(
-        float(least_latency(source, setting)[:, [*setting.kept, source.stages][0] - 1].min())
-        for source in problem.sources
-        for fate in problem.by_fate()
-        for setting in map(problem.settings.__getitem__, problem.settings_of(source, fate))
-    )
+    fastest_s = math.inf
+    for source in problem.sources:
+        numbers = {number for fate in problem.by_fate() for number in problem.settings_of(source, fate)}
+        settings = [problem.settings[number] for number in sorted(numbers)]
+        by_first = {
+            [*setting.kept, source.stages][0]: setting for setting in settings
+        }  # what is behind it is no matter
+        for exit_, setting in by_first.items():
+            until = partial(_until_exit, setting, exit_)
+            fastest_s = min(fastest_s, source.lowest(until)[0])
+    return fastest_s
+
+
+def _until_exit(setting: ExitSetting, exit_: int, least: LeastTimes) -> NDArray[np.float64]:
+    """Least time until an exit, by row."""
+    return least_latency(least, setting)[:, exit_ - 1]
 
 
 def _nearest(walk: _Walk) -> Plan:
@@ -215,7 +189,7 @@ def _nearest(walk: _Walk) -> Plan:
     )
     plans: list[tuple[float, PlanNumbers]] = []
     for number, source in enumerate(problem.sources):
-        row = int(source.work_s.argmin())
+        row = source.fastest
         table_of = tables_of(problem, number, row)
         for fate, policies in problem.by_fate().items():
             settings = problem.settings_of(source, fate)
@@ -230,93 +204,47 @@ def _nearest(walk: _Walk) -> Plan:
     return min([nearest, *walk.refuted], key=lambda plan: plan.fresh.excess(problem.requirements))
 
 
-def _prove(problem: PlanProblem, cost: Cost) -> tuple[_Field, dict[str, int]]:
-    """Apply the proofs to every row and setting."""
-    counts = dict.fromkeys(("all", ACCURACY, LATENCY, UTILISATION, HOPELESS, COST, EARLY, WHOLE), 0)
-    right = [requirement for requirement in problem.requirements if requirement.name in ("accuracy", "accuracy_of_all")]
-    served = [
-        requirement
-        for requirement in problem.requirements
-        if requirement.name == "served_accuracy" and requirement.comparator[0] == ">"
-    ]
-    parts = []
-    for number, source in enumerate(problem.sources):
-        rows = len(source.dsps)
-        for kind, (fate, policies) in enumerate(problem.by_fate().items()):
-            for at in problem.settings_of(source, fate):
-                setting, traffic = problem.settings[at], problem.drawn(at, problem.traffic.seed)
-                known_right = traffic.trace.correct is not None or None
-                check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
-                counts["all"] += rows * len(policies)
-                known = [
-                    (requirement, right_share(traffic, early=fate.early))
-                    for requirement in right
-                    if _bounded(requirement, fate)
-                ]
-                known += [(requirement, source.accuracy) for requirement in served if source.accuracy is not None]
-                if not all(requirement.allows(value) for requirement, value in known):
-                    counts[ACCURACY] += rows * len(policies)
-                    continue
-                runs = surely_run(traffic, fate)
-                alive, excluded = possible(source, setting, runs, problem.requirements, source.speedup)
-                for name, mask in excluded.items():
-                    counts[name] += int(mask.sum()) * len(policies)
-                left = np.flatnonzero(alive)
-                costs, p99_s = _least_costs(cost, source, setting, traffic, fate), least_p99(source, setting, runs)
-                where = (np.full(len(left), index) for index in (number, at, kind))
-                parts.append((costs[left], next(where), left, *where, p99_s[left]))
-    none = [np.zeros(0), *np.zeros((4, 0), int), np.zeros(0)]
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or none
-    order = np.lexsort(columns[4::-1])
-    return _Field(*(column[order] for column in columns)), counts
-
-
-def _bounded(requirement: Requirement, fate: Fate) -> bool:
-    """Whether the share of right answers excludes a plan; those that are given may be right more often than all."""
-    return not fate.drops or (requirement.name == "accuracy_of_all" and requirement.comparator in (">=", ">"))
-
-
-def _least_costs(cost: Cost, source: Source, setting: ExitSetting, traffic: Traffic, fate: Fate) -> NDArray[np.float64]:
-    """What each row of a source costs at least with a setting; exactly, unless it is energy."""
-    if cost == "energy":
-        return least_energy(source, setting, traffic, fate)
-    return {"dsps": source.dsps.astype(np.float64), "share": source.share, "work": source.work_s}[cost]
-
-
 class _Walk:
     """The walk through the field, and the front so far."""
 
     def __init__(
-        self,
-        problem: PlanProblem,
-        field: _Field,
-        counts: dict[str, int],
-        cost: Cost,
-        *,
-        over_p99: bool,
-        first: bool,
-        kept: KeptRaces | None,
+        self, problem: PlanProblem, cost: Cost, *, over_p99: bool, first: bool, kept: KeptRaces | None
     ) -> None:
-        self.problem, self.counts, self._field, self._cost = problem, counts, field, cost
+        self.problem, self._cost = problem, cost
+        self._field, self._pairings, proved = prove(problem, cost)
+        self.counts = proved | dict.fromkeys((HOPELESS, COST, EARLY, WHOLE), 0)
+        self.least_cost: float | None = None  # of what the proofs leave, once an entry is found
         self.front: list[Plan] = []
         self.refuted: list[Plan] = []
         self._over_p99, self._kept = over_p99, kept
         self._passed: list[float] = []  # p99 in the race of each plan on the front
-        self._waiting: list[tuple[float, float, float, PlanNumbers]] = []  # a heap: cost, - accuracy, p99 in the race
+        self._waiting: list[tuple[float, float, float, float, PlanNumbers]] = []  # a heap of what may be taken
         # by source, where rows that are beaten are left out
         self._unbeaten: dict[int, Unbeaten] | None = {} if first and faster_is_better(problem.requirements) else None
-        self._policies = problem.by_fate()
-        self._fates = list(self._policies)
-        kinds = np.unique(np.stack([field.source, field.setting, field.fate]), axis=1).T.tolist()
-        self._most = {
-            (source, setting, fate): problem.most_accuracy(source, setting, early=self._fates[fate].early)
-            for source, setting, fate in kinds
-        }
+        self._most = max((self._pairings[pairing].most for pairing in np.unique(self._field.pairing)), default=0.0)
+
+    @property
+    def size(self) -> int:
+        """Entries of the field."""
+        return len(self._field.cost)
+
+    def waves(self, at: Workers) -> Iterator[tuple[int, Field, float]]:
+        """Entries of the field that were passed, those to race next, and the least cost of what is behind them."""
+        for part in self._field.parts(REFINED, growth=2):
+            chunk = self._field.take(part)
+            below_s = np.array([self._below_s(pairing.most) for pairing in self._pairings])
+            chunk = chunk.take(chunk.p99_s < below_s[chunk.pairing])
+            chunk = refine(self.problem, self._pairings, chunk, self.counts, threads=at.threads)
+            if self.least_cost is None and chunk.cost.size:
+                self.least_cost = float(chunk.cost[0])
+            behind = np.append(chunk.cost, self._field.cost[part.stop] if part.stop < self.size else math.inf)
+            for wave in chunk.waves():
+                yield part.start + wave.start, chunk.take(wave), behind[wave.stop]
 
     @property
     def done(self) -> bool:
         """True if nothing can be better than the front."""
-        return self._below_s(max(self._most.values(), default=0.0)) == 0
+        return self._below_s(self._most) == 0
 
     def _below_s(self, accuracy: float) -> float:
         """The 99th percentile that a dearer plan of an accuracy must have less than; 0 if it has no use."""
@@ -325,21 +253,20 @@ class _Walk:
             return math.inf
         return (1 - STEP) * min(beaten) if self._over_p99 else 0.0
 
-    def advance(self, part: slice, at: Workers) -> None:
-        """Race a part of the field; take those plans that cost less than all that is left can."""
-        field, below_s = self._field, functools.cache(self._below_s)
-        self._find_times(part, at)
+    def advance(self, wave: Field, rest: float, at: Workers) -> None:
+        """Race a part of the field; take those plans that cost less than all that is left can, ``rest``."""
+        below_s, pairings = cache(self._below_s), self._pairings
+        sources = np.array([pairing.source for pairing in pairings], np.int64)[wave.pairing]
+        work_s = self._find_times(sources, wave.row, at)
         settings: dict[tuple[int, int], list[tuple[int, Fate, float]]] = {}
         costs: dict[PlanNumbers, float] = {}
-        for cost, source, row, setting, fate, p99_s in zip(
-            field.cost[part].tolist(), field.source[part].tolist(), field.row[part].tolist(),
-            field.setting[part].tolist(), field.fate[part].tolist(), field.p99_s[part].tolist(), strict=True,
-        ):  # fmt: skip
-            bound_s = below_s(self._most[source, setting, fate])
-            if p99_s < bound_s and (self._unbeaten is None or row in self._unbeaten[source]):
-                kind = self._fates[fate]
-                settings.setdefault((source, row), []).append((setting, kind, bound_s))
-                costs |= {PlanNumbers(source, row, setting, policy): cost for policy in self._policies[kind]}
+        for cost, row, number, p99_s in zip(*(column.tolist() for column in wave), strict=True):
+            pairing = pairings[number]
+            bound_s = below_s(pairing.most)
+            if p99_s < bound_s and (self._unbeaten is None or row in self._unbeaten[pairing.source]):
+                settings.setdefault((pairing.source, row), []).append((pairing.setting, pairing.fate, bound_s))
+                plans = (PlanNumbers(pairing.source, row, pairing.setting, policy) for policy in pairing.policies)
+                costs |= dict.fromkeys(plans, cost)
         tasks = [RaceTask(*pair, *map(tuple, zip(*sorted(here), strict=True))) for pair, here in settings.items()]
         for result in self._race(tasks, at):
             self.counts[HOPELESS] += result.hopeless
@@ -347,20 +274,27 @@ class _Walk:
             self.counts[WHOLE] += result.whole
             for plan, energy_j, accuracy, p99_s in result.kept:
                 cost = energy_j if self._cost == "energy" and energy_j is not None else costs[plan]
-                heapq.heappush(self._waiting, (cost, -accuracy, p99_s if self._over_p99 else 0.0, plan))
-        rest = field.cost[part.stop] if part.stop < len(field.cost) else math.inf
+                # of plans that are as good, the one on the fastest hardware
+                late_s = p99_s if self._over_p99 else 0.0
+                heapq.heappush(self._waiting, (cost, -accuracy, late_s, work_s[plan.source, plan.row], plan))
         while self._waiting and self._waiting[0][0] < rest:
-            self._take(*heapq.heappop(self._waiting))
+            cost, less, late_s, _, plan = heapq.heappop(self._waiting)
+            self._take(cost, -less, late_s, plan)
 
-    def _find_times(self, part: slice, at: Workers) -> None:
-        """Find the times of the rows of a part of the field together, and which rows are beaten."""
-        for number in np.unique(self._field.source[part]).tolist():
-            rows = np.unique(self._field.row[part][self._field.source[part] == number])
-            times_s = self.problem.sources[number].found_times(rows, at.threads)
+    def _find_times(
+        self, sources: NDArray[np.int64], rows: NDArray[np.int64], at: Workers
+    ) -> dict[tuple[int, int], float]:
+        """Find the times of rows together, which of them are beaten, and the work of a sample on each."""
+        work_s: dict[tuple[int, int], float] = {}
+        for number in np.unique(sources).tolist():
+            here = np.unique(rows[sources == number])
+            times_s = self.problem.sources[number].found_times(here, at.threads)
+            work_s |= zip(product([number], here.tolist()), LeastTimes.of(times_s).whole_s.tolist(), strict=True)
             if self._unbeaten is not None:
                 rivals = self._unbeaten.setdefault(number, Unbeaten())
-                new = np.isin(rows, rivals.unknown(rows))
-                rivals.judge(rows[new], times_s[new])
+                new = np.isin(here, rivals.unknown(here))
+                rivals.judge(here[new], times_s[new])
+        return work_s
 
     def _race(self, tasks: Sequence[RaceTask], at: Workers) -> Iterator[RaceResult]:
         """Results of tasks as they come: kept ones first, and then those that are simulated now."""
@@ -372,9 +306,8 @@ class _Walk:
                 self._kept.add(self.problem, missing[index], result)
             yield result
 
-    def _take(self, cost: float, less: float, p99_s: float, plan: PlanNumbers) -> None:
+    def _take(self, cost: float, accuracy: float, p99_s: float, plan: PlanNumbers) -> None:
         """Put a plan on the front if it is better there, and keeps the requirements on the fresh seeds."""
-        accuracy = -less
         below_s = self._below_s(accuracy)
         if below_s == 0 or p99_s >= below_s:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal
 
@@ -11,27 +12,23 @@ from numpy.typing import NDArray
 
 from ...dse.exits.stage_times import keep_exits
 from ...dse.npu.board_use import BoardUse
-from ...dse.npu.choices import Overlap
 from ...dse.npu.costs import board_use_of
 from ...dse.npu.design import DesignTable, tabulate_design
-from ...dse.npu.evaluation import MARGIN, Evaluator, on_threads
+from ...dse.npu.evaluation import on_threads
 from ...dse.npu.fbcb import FbcbTable
 from ...dse.npu.latency import tabulate_latency
-from ...dse.npu.objectives import dynamic_energy
 from ...dse.npu.options import SearchOptions
 from ...dse.npu.search import RankedDesign, SearchResult
 from ...dse.npu.space import designs
-from ...dse.npu.tiles import Tile, Tiles, tiles_of
+from ...dse.npu.tiles import Tile, tiles_of
 from ...formats import InputError
 from ...models import Exit, Network
 from ...platforms import Board
 from ...tables.latency import LatencyTable, SubNetEntry
 from ...tables.partition import PartitionTable
 from .exits import ExitSetting
-from .layer_times import LayerTimes, TimesOfLayers, evaluator_of, stages_of
-
-BLOCK = 256
-"""Designs whose least times are computed at once."""
+from .layer_times import LayerTimes, TimesOfLayers
+from .least import LeastOfDesigns, LeastTimes, work_of
 
 TOGETHER = 16
 """Designs whose times a thread finds at once."""
@@ -45,10 +42,9 @@ class Source(ABC):
 
     name: str  # of the board or the folder
     counted: str  # what its cost counts: DSPs, devices, or nothing where hardware is given
-    tiles: list[Tile] | None  # the design of each row
     dsps: NDArray[np.int64]  # (N,), that each row takes, or devices of a cluster; 0 where hardware is given
     share: NDArray[np.float64]  # (N,), of the board's DSPs, or the cluster's devices; 0 where hardware is given
-    parts_s: NDArray[np.float64]  # (N, E, 2, B), least time of each stage's backbone, and of what its exit adds
+    least: LeastTimes  # by row
     speedup: float  # throughput with several lanes, relative to one batch at a time
     drops: bool  # whether exits can be left out: its times are known by layer
     accuracy: float | None = None  # of its SubNet, or of the most accurate of several, if it is known
@@ -57,7 +53,8 @@ class Source(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the least times and energies, which are large: a worker that is sent a source makes tables only."""
-        return {name: value for name, value in vars(self).items() if name != "energy_j"} | {"parts_s": self.parts_s[:0]}
+        sent = {name: value for name, value in vars(self).items() if name != "energy_j"}
+        return sent | {"least": self.least.at(slice(0))}
 
     def _choose(self, subnet: SubNetEntry | None) -> None:
         """Take the SubNet that the hardware is to run, if there is one."""
@@ -86,22 +83,41 @@ class Source(ABC):
     @property
     def stages(self) -> int:
         """Exits of the network, E."""
-        return int(self.parts_s.shape[1])
+        return self.least.stages
 
-    @property
-    def work_s(self) -> NDArray[np.float64]:
-        """Least time of the hardware for a sample that passes all exits, by row."""
-        work_s: NDArray[np.float64] = work_of(self.parts_s).sum(axis=(1, 2))
-        return work_s
+    def tile(self, row: int) -> Tile | None:
+        """The design of a row, where it is one of a board's."""
+        del row
+        return None
+
+    def nearer(self, rows: NDArray[np.int64], threads: int | None = None) -> LeastTimes:
+        """The least times of some rows, nearer to the times of their tables if there are such."""
+        del threads
+        return self.least.at(rows)
+
+    def lowest(self, value: Callable[[LeastTimes], NDArray[np.float64]]) -> tuple[float, int]:
+        """The lowest value of any row by nearer times, and the row; longer times never have a lower value."""
+        coarse = value(self.least)
+        most = value(self.nearer(np.array([coarse.argmin()])))[0]
+        rows = np.flatnonzero(coarse <= most)
+        near = value(self.nearer(rows))
+        return float(near.min()), int(rows[near.argmin()])
+
+    @cached_property
+    def fastest(self) -> int:
+        """The row that takes the least time for a sample that passes all exits."""
+        return self.lowest(lambda least: least.whole_s)[1]
 
     @abstractmethod
     def table(self, row: int, *, causes: bool = True) -> LatencyTable:
         """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
 
+    @abstractmethod
     def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
-        """The times of some rows that their tables have, by part as ``parts_s``, found on all threads."""
-        del threads
-        return self.parts_s[rows]
+        """The times that the tables of some rows have, by stage, for backbone and head, found on all threads.
+
+        Shapes: (N,); returns (N, E, 2, B).
+        """
 
 
 class BoardSource(Source):
@@ -115,18 +131,21 @@ class BoardSource(Source):
         self.name, self.network, self.board, self.options = board.name, network, board, options
         self._choose(subnet)
         supply = options.supply(network, board)
-        tiles = designs(supply)
-        dsps = supply.demand(tiles).dsps
-        parts_s = least_parts(network, board, options, tiles)
-        # of designs with as many DSPs the one with the least work for a sample first
-        order = np.lexsort((np.arange(len(dsps)), work_of(parts_s).sum(axis=(1, 2)), dsps))
-        self.tiles = tiles_of(tiles[:, order])
-        self.dsps, self.share, self.parts_s = dsps[order], dsps[order] / board.dsps, parts_s[order]
+        self.tiles = designs(supply)
+        self.dsps = supply.demand(self.tiles).dsps
+        self.share = self.dsps / board.dsps
+        self.least = self._bounds.coarse(self.tiles)
+        self._near = LeastTimes(*np.zeros((2, *self.least.work_s.shape)))  # 0 where they are not known
         self._found: dict[int, TimesOfLayers] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what a worker finds itself where it needs it."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_times"} | {"_found": {}}
+        sent = {name: value for name, value in super().__getstate__().items() if name not in ("_bounds", "_times")}
+        return sent | {"_near": self._near.at(slice(0)), "_found": {}}
+
+    @cached_property
+    def _bounds(self) -> LeastOfDesigns:
+        return LeastOfDesigns(self.network, self.board, self.options)
 
     @cached_property
     def _times(self) -> LayerTimes:
@@ -135,16 +154,29 @@ class BoardSource(Source):
     @cached_property
     def energy_j(self) -> NDArray[np.float64]:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
-        assert self.tiles is not None
-        return least_energies(self.network, self.board, self.options, np.array(self.tiles).T)
+        return self._bounds.energies(self.tiles)
+
+    def tile(self, row: int) -> Tile:
+        """The design of a row."""
+        return tiles_of(self.tiles[:, row : row + 1])[0]
+
+    def nearer(self, rows: NDArray[np.int64], threads: int | None = None) -> LeastTimes:
+        """The least times of some rows by the layouts of each layer; never lower than without."""
+        new = rows[self._near.alone_s[rows, -1, 0] == 0]
+        near = self._bounds.near(self.tiles[:, new], threads)
+        for kept, coarse, nearer in zip(self._near, self.least, near, strict=True):
+            kept[new] = np.maximum(coarse[new], nearer)
+        return self._near.at(rows)
 
     def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
-        """The times of some rows that their tables have, by part as ``parts_s``, found on all threads."""
-        assert self.tiles is not None
+        """The times that the tables of some rows have, by stage, for backbone and head, found on all threads.
+
+        Shapes: (N,); returns (N, E, 2, B).
+        """
         if len(self._found) + len(rows) > KEPT:
             self._found.clear()
         new = [row for row in rows.tolist() if row not in self._found]
-        tiles = np.array([self.tiles[row] for row in new]).T
+        tiles = self.tiles[:, new]
 
         def find(start: int) -> None:
             times = self._times.of(tiles[:, start : start + TOGETHER])
@@ -156,11 +188,11 @@ class BoardSource(Source):
 
     def table(self, row: int, *, causes: bool = True) -> LatencyTable:
         """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
-        assert self.tiles is not None
+        tile = self.tile(row)
         if not causes:
-            times = self._found.get(row) or next(self._times.of(self.tiles[row].array).each())
+            times = self._found.get(row) or next(self._times.of(tile.array).each())
             return self.labelled(self._times.table(times))
-        return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tiles[row])))
+        return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, tile)))
 
     @property
     def unjudged(self) -> dict[str, str]:
@@ -169,8 +201,8 @@ class BoardSource(Source):
 
     def board_use(self, row: int) -> BoardUse | None:
         """What a row takes of the board, where that is counted."""
-        assert self.tiles is not None
-        return board_use_of(*design_of(self.network, self.board, self.options, self.tiles[row]))
+        tile = self.tile(row)
+        return board_use_of(*design_of(self.network, self.board, self.options, tile))
 
 
 def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile) -> tuple[DesignTable, FbcbTable]:
@@ -191,14 +223,14 @@ class TableSource(Source):
         *,
         devices: int = 1,
     ) -> None:
-        self.name, self.tiles, self.speedup, self.partition = name, None, table.speedup, partition
+        self.name, self.speedup, self.partition = name, table.speedup, partition
         self._choose(subnet)
         self._table = table = self.labelled(table)
         self.dsps = np.array([len(partition.devices) if partition else 0])
         self.share = self.dsps / devices
         self.counted = "devices" if partition else "nothing"
         self.drops = bool(table.layers) and table.variants == 1
-        self.parts_s = parts_of(table, "time_s")[None]
+        self.least = LeastTimes.of(parts_of(table, "time_s")[None])
         accuracies = [entry.accuracy for entry in table.subnets or []]
         known = [accuracy for accuracy in accuracies if accuracy is not None]
         self.accuracy = max(known) if known and len(known) == len(accuracies) else None
@@ -219,6 +251,11 @@ class TableSource(Source):
         assert row == 0
         del causes  # as it has them
         return self._table
+
+    def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+        """The times of the table, for each of some rows. Shapes: (N,); returns (N, E, 2, B)."""
+        del threads
+        return parts_of(self._table, "time_s")[None][rows]
 
 
 def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
@@ -246,48 +283,6 @@ def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
         alone = table.model_copy(update={"states": None, "reuse": None, "stage_s": [fastest]})
         sources.append(TableSource(name, alone, subnet=subnet))
     return [*sources, TableSource(f"{name}: all SubNets", table)]
-
-
-def work_of(parts_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Least time of the hardware for a sample, by part: with the best batch size. Shapes: (..., B) to (...)."""
-    least: NDArray[np.float64] = (parts_s / np.arange(1, parts_s.shape[-1] + 1)).min(axis=-1)
-    return least
-
-
-def least_parts(network: Network, board: Board, options: SearchOptions, tiles: Tiles) -> NDArray[np.float64]:
-    """Times that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2, B)."""
-    places, evaluator = _by_part(network, board, options)
-    bound = options.overlap is Overlap.TILES
-    times_s = np.zeros((tiles.shape[1], len(network.exits), 2, options.b_max))
-    for start in range(0, tiles.shape[1], BLOCK):
-        cycles = MARGIN * evaluator.account(tiles[:, start : start + BLOCK], bound=bound)[0][0]
-        times_s[(slice(start, start + BLOCK), *places)] = cycles / board.clock_hz
-    return times_s
-
-
-def least_energies(network: Network, board: Board, options: SearchOptions, tiles: Tiles) -> NDArray[np.float64]:
-    """Energy for a sample that no layout goes below, of each stage's backbone and head. Shapes: returns (N, E, 2)."""
-    places, evaluator = _by_part(network, board, options)
-    macs = np.zeros((len(network.exits), 2))
-    for layer in network.layers:
-        macs[layer.stage - 1, int(layer.in_head)] += layer.gemm.macs if layer.gemm else 0
-    batch, least_j = np.arange(1, options.b_max + 1), np.zeros((tiles.shape[1], *macs.shape))
-    for start in range(0, tiles.shape[1], BLOCK):
-        _, words, accesses = evaluator.least(tiles[:, start : start + BLOCK], traffic=True)
-        energy_j = dynamic_energy(board, np.outer(macs[places], batch), words, accesses)
-        least_j[(slice(start, start + BLOCK), *places)] = work_of(energy_j)
-    return least_j
-
-
-def _by_part(
-    network: Network, board: Board, options: SearchOptions
-) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], Evaluator]:
-    """Stages (from 0) of the backbone and heads that a network has, and 1 for heads; and what counts them apart."""
-    order = sorted({(layer.stage, layer.in_head) for layer in network.layers})
-    number = {part: at for at, part in enumerate(order, 1)}
-    apart = stages_of(network, [number[layer.stage, layer.in_head] for layer in network.layers])
-    stages, heads = np.array(order).T
-    return (stages - 1, heads), evaluator_of(apart, board, options)
 
 
 def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDArray[np.float64]:

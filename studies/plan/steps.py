@@ -50,8 +50,7 @@ def _smaller(source: object, row: int) -> Iterator[tuple[str, LatencyTable]]:
     """The latency tables of a design with less of a resource."""
     if not isinstance(source, BoardSource):
         return
-    assert source.tiles is not None
-    tile, board = source.tiles[row], source.board
+    tile, board = source.tile(row), source.board
     narrow: Board = board.model_copy(update={"bandwidth_gb_s": (1 - STEP) * board.bandwidth_gb_s})
     rows = tile.T_R // 4 * 2
     for change, on, smaller in (

@@ -71,6 +71,12 @@ SIMPLE: dict[str, Any] = {
         """g (float[1,4,4] x) => (float[1,3] y) {
             d = Einsum <equation="bii->bi"> (x) t = Einsum <equation="...ii"> (x) o = Einsum <equation="bij->bi"> (x)
             a = Add (d, o) m = Mul (a, t) y = MatMul (m, w) }""", 13, 1, {"w": (4, 3)}, 12),
+    "sizes of padding as timm computes them": (
+        """g (float[1,3,9,9] x) => (float[1,4,a,b] y) {
+            s = Shape (x) p = Constant <value_ints=[0,0,0,0,0,0,0,0]> () i = Constant <value_ints=[7]> ()
+            two = Constant <value_ints=[2]> () e = Gather (s, two) q = Mod (e, two) z = Constant <value_ints=[0]> ()
+            m = Constant <value_int=0> () c = Clip (q, m) u = ScatterElements (p, i, c) n = NonZero (u)
+            d = Pad (x, u) y = Conv (d, w) }""", 13, 1, {"w": (4, 3, 2, 2)}, 8 * 9 * 12 * 4),
     "three operands, from left to right": (
         """g (float[2,3] x) => (float[2,5] y) { y = Einsum <equation="ij,jk,kl->il"> (x, u, v) }""", 12, 1,
         {"u": (3, 4), "v": (4, 5)}, 2 * 3 * 4 + 2 * 4 * 5),
@@ -235,6 +241,17 @@ def test_a_user_says_what_an_operator_costs(tmp_path):
     assert "2 com.example.Mish" in file.sources["free"]
     with pytest.raises(InputError, match='not understood, found "com.example.Sorts"; did you mean com.example.Sort?'):
         imported(path, read_as=ReadAs(treat=treat | {"com.example.Sorts": "free"}))
+
+
+def test_models_of_scikit_learn_are_read(tmp_path):
+    """Their products are those of the coefficients; labels and ranges cost nothing or move data."""
+    coefficients = f"[{', '.join(['0.5'] * 21)}]"
+    text = f"""g (float[1,7] x) => (int64[1] label, float[1,3] z) {{
+        s = ai.onnx.ml.Scaler <offset=[0.0], scale=[1.0]> (x)
+        label, p = ai.onnx.ml.LinearClassifier <coefficients={coefficients}, classlabels_ints=[0,1,2]> (s)
+        z = ai.onnx.ml.Normalizer <norm="L1"> (p) }}"""
+    _, network = imported(save(tmp_path, text, {}, **{"ai.onnx.ml": 1}))
+    assert network.gemms == [(1, 7, 3, 1)]
 
 
 # ---- Einsum against numpy

@@ -9,7 +9,7 @@ import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -39,18 +39,20 @@ from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import find_policy
 from fluidb.serving.statistics import Interval, mean_interval
 from fluidb.studies.plan import ask
+from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import runs as plan_runs
-from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan import sources as plan_sources
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
+from fluidb.studies.plan.field import Cost
 from fluidb.studies.plan.kept import kept_races
+from fluidb.studies.plan.least import LeastTimes
 from fluidb.studies.plan.problem import Fate, PlanProblem, PlanTraffic, fate_of, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
-from fluidb.studies.plan.search import STEP, Cost, Plans, find_plans
+from fluidb.studies.plan.search import STEP, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.tables.latency import USES, LatencyTable
 from fluidb.traffic import offline, poisson
@@ -82,7 +84,8 @@ def random_problem(seed: int, *, drops: bool = False) -> PlanProblem:
     energies = dict(zip(ENERGY_KEYS, (4.8, 13.4, 650.0), strict=True))
     board = board.model_copy(update=energies | {"port_words": board.usual_port_words})  # few ports: few designs
     source = BoardSource(NETWORK, board, options)
-    whole_s = source.table(len(source.dsps) // 2).array()[0, -1, 1]
+    by_cost = np.lexsort((source.nearer(np.arange(len(source.dsps))).whole_s, source.dsps))
+    whole_s = source.table(int(by_cost[len(by_cost) // 2])).array()[0, -1, 1]
     bound = draw.choice([2, 5, 10])
     times = 2e3 * whole_s, 1.2e3 * whole_s
     texts = [draw.choice([f"violation_rate <= {bound} %", f"p95 <= {times[0]:.4f}ms", f"mean < {times[1]:.4f}ms"])]
@@ -243,7 +246,7 @@ def brute_force_over_p99(every: list[Ran]) -> list[Ran]:
 @pytest.mark.parametrize("minimised", ["dsps", "energy"])
 def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In waves of two designs, so that those behind a plan on the front are left out."""
-    monkeypatch.setattr(plan_search, "WAVE", 2)
+    monkeypatch.setattr(plan_field, "WAVE", 2)
     problem = random_problem(seed, drops=seed % 3 == 2)
     wanted = brute_force(every_plan(seed, drops=seed % 3 == 2), minimised)
     found = find_plans(problem, minimised, threads=1 + seed % 2)
@@ -252,9 +255,8 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     for plan, (_, right, plans) in zip(found.front, wanted, strict=True):
         setting = problem.settings[plan.numbers.setting]
         assert plan.accuracy == right
-        assert source.tiles is not None
         policy = problem.policies[plan.numbers.policy].spec
-        assert (tuple(source.tiles[plan.numbers.row]), setting.kept, setting.thresholds, policy) in plans
+        assert (source.tile(plan.numbers.row), setting.kept, setting.thresholds, policy) in plans
     assert sum(number for name, number in found.counts.items() if name != "all") == found.counts["all"]
     assert found.least_cost is None or not wanted or found.least_cost <= wanted[0][0]
     assert (found.nearest is None) == bool(found.front)
@@ -262,7 +264,7 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "2"))))
 def test_the_front_over_the_percentile_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_search, "WAVE", 2)
+    monkeypatch.setattr(plan_field, "WAVE", 2)
     rate = 0.02 if seed % 2 else 1.0  # nearly each request is alone: percentiles are near the least that proofs allow
     problem = random_problem(seed)
     problem = problem if rate == 1 else problem.at_rate(rate * (problem.traffic.rate_per_s or 0.0))
@@ -392,7 +394,7 @@ def at_times(arrival_s: list[float], slo_s: float) -> Traffic:
 def excluded(traffic: Traffic, text: str) -> list[bool]:
     """Whether rules exclude a table on which each request takes a second: by latency, and by utilisation."""
     source, (setting,) = TableSource("one", table_of([[1.0]])), as_stated([Exit(name="end", rate=1.0)])
-    alive, found = possible(source, setting, traffic, [parse_requirement(text)], 1.0)
+    alive, found = possible(source.least, setting, traffic, [parse_requirement(text)], 1.0)
     by_rule = [bool(mask[0]) for mask in found.values()]
     assert alive[0] != any(by_rule)
     return by_rule
@@ -417,7 +419,7 @@ def test_the_least_percentile_is_that_of_requests_alone(late: int) -> None:
     trace = replace(offline(200), arrival_s=np.array([10.0 * at for at in range(200)]), exits=exits)
     traffic = prepare(trace, [0.5, 0.5], slo_s=5.0)
     (setting,) = as_stated(table.exits)
-    (least_s,) = least_p99(TableSource("one", table), setting, traffic)
+    (least_s,) = least_p99(TableSource("one", table).least, setting, traffic)
     found_s = summarise(simulate(table, traffic, "serial")).percentile("p99").latency_s
     assert found_s * (1 - 1e-6) <= least_s <= found_s
 
@@ -437,7 +439,7 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
 
 def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """In whatever order they are named; one of them with half the bandwidth needs more."""
-    monkeypatch.setattr(plan_search, "WAVE", 1)
+    monkeypatch.setattr(plan_field, "WAVE", 1)
     problem = random_problem(0)
     (source,) = problem.sources
     assert isinstance(source, BoardSource)
@@ -981,10 +983,10 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     done = asking(*ASKED, "--require", "p99 <= 1us", "--samples", "s.npz", "-o", "p")
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith('fluidb: no plan keeps "p99 <= 1us"; the nearest has ')
+    assert line.startswith('fluidb: no plan with one threshold for all exits keeps "p99 <= 1us"; the nearest has ')
     assert "too slow for one sample" in line
     source = BoardSource(load_network(TINY), load_platform(str(tmp_path / BOARD)), SearchOptions(b_max=2))
-    parts_s = source.parts_s.min(axis=3)
+    parts_s = source.nearer(np.arange(len(source.dsps))).alone_s
     fastest_s = (parts_s[:, :, 0].cumsum(axis=1) + parts_s[:, :, 1]).min()  # to an exit that is the first
     assert f"no hardware answers a sample in less than {1e3 * fastest_s:.3g} ms" in line
     assert not (tmp_path / "p").exists()
@@ -1074,12 +1076,12 @@ def test_a_table_knows_the_parts_of_its_time(tiny_design: Path) -> None:
     from fluidb.tables.latency import read_latency
 
     table = read_latency(tiny_design)
-    source = TableSource("d", table)
+    (parts_s,) = TableSource("d", table).found_times(np.array([0]))
     samples = samples_of(200, 4)
     for setting in settings_of(NETWORK.exits, samples, [0.6]):
         kept = with_setting(table, setting, setting.exits(NETWORK, samples.measure)).array()
         counts = np.array([float(place in (*setting.kept, 3)) for place in (1, 2, 3)])
-        until = (source.parts_s[0, :, 0] + counts[:, None] * source.parts_s[0, :, 1]).cumsum(axis=0)
+        until = (parts_s[:, 0] + counts[:, None] * parts_s[:, 1]).cumsum(axis=0)
         places = [place - 1 for place in (*setting.kept, 3)]
         assert kept[0, 1:, 1:] == pytest.approx(until[places])
 
@@ -1094,6 +1096,8 @@ def test_times_of_many_designs_are_those_of_their_tables(overlap: Overlap) -> No
     alone = [source.table(row, causes=False) for row in rows[:2].tolist()]
     parts_s = source.found_times(rows, 2)
     assert alone == [source.table(row, causes=False) for row in rows[:2].tolist()]
+    for nearer, further in pairwise([LeastTimes.of(parts_s), source.nearer(rows), source.least.at(rows)]):
+        assert all((near >= far).all() for near, far in zip(nearer, further, strict=True))
     for row, here_s in zip(rows.tolist(), parts_s, strict=True):
         quick, whole = source.table(row, causes=False), source.table(row)
         layers = [layer.model_copy(update=dict.fromkeys(["macs", *USES])) for layer in whole.layers]
@@ -1101,7 +1105,6 @@ def test_times_of_many_designs_are_those_of_their_tables(overlap: Overlap) -> No
         wanted = whole.model_copy(update={"layers": layers, "peak_macs_per_s": None, "inputs": {}, "npus": None})
         assert dict(quick) == dict(wanted)
         assert here_s.sum(axis=(0, 1)) == pytest.approx(whole.array()[0, -1, 1:])
-        assert (source.parts_s[row] <= here_s).all()
 
 
 def test_rows_that_others_beat_are_those_of_brute_force() -> None:

@@ -375,7 +375,7 @@ FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
     "unknown unit": ("csv", ImportOptions(AT, "min"), "at\n1\n", 'unit: .*found "min"'),
     "long delimiter": ("csv", ImportOptions(AT, "s", delimiter="::"), "at\n1\n", 'delimiter: .*"::"'),
     "quote as delimiter": ("csv", ImportOptions(AT, "s", delimiter='"'), "at\n1\n", "delimiter: .* one character"),
-    "option without use": ("vidur", SECONDS, "arrived_at\n1\n", "columns: vidur has no use .* csv and jsonl"),
+    "option without use": ("vidur", SECONDS, "arrived_at\n1\n", "columns: vidur has .* csv and counts and jsonl"),
     "seed without use": ("burstgpt", ImportOptions(seed=1), "Timestamp\n1\n", "seed: burstgpt has no use for it"),
     "unknown format": ("azure", None, "", 'unknown format "azure"; did you mean azure-llm-2023 or '),
 }  # fmt: skip
@@ -414,6 +414,7 @@ STARTS = {
     "perf-analyzer": "1\n",
     "mlperf": '{"name":"Sample","ph":"b","id":1,"ts":1.500',
     "csv": "at,id\n1,1\n",
+    "counts": "at,n\n1,1\n2,",
     "jsonl": '{"at": 1}\n{"at": ',
 }
 HOSTILE = st.one_of(
@@ -426,7 +427,11 @@ HOSTILE = st.one_of(
 def test_no_bytes_break_an_importer(tmp_path_factory, name, raw, headed, skip_bad):
     """One clear fault, or a trace that can be written and read back."""
     folder = tmp_path_factory.mktemp("hostile")
-    options = {"csv": ImportOptions(AT | {"id": "id"}, "s"), "jsonl": ImportOptions(AT, "iso")}.get(name)
+    options = {
+        "csv": ImportOptions(AT | {"id": "id"}, "s"),
+        "counts": ImportOptions(AT | {"count": "n"}, "s"),
+        "jsonl": ImportOptions(AT, "iso"),
+    }.get(name)
     try:
         made = made_of(folder, name, STARTS[name].encode() + raw if headed else raw, options, skip_bad=skip_bad)
     except InputError as error:

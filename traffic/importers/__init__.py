@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from ...formats import AnyPath, InputError, did_you_mean
-from ..rows import Source, Tally, bare, objects, table
-from ..times import ISO, UNITS
+from ..rows import Source, Tally, bare, objects, table, tally_of
+from ..times import ISO, UNITS, Times, expected, read_times
 from ..trace import Trace
 from . import azure, loadgen
-from .layout import ImportedRows, Layout, arrange, read_rows
+from .counts import read_counts
+from .layout import MORE, ImportedRows, Layout, arrange, read_rows
 
-COLUMNS = ("arrival", "id", "slo", "exit")
+COLUMNS = ("arrival", "id", "slo", "exit", "deadline", "count", *MORE)
 """Contents of a column of a file."""
 
 
@@ -27,6 +28,7 @@ class ImportOptions:
     unit: str | None = None  # of all times: a key of ``times.UNITS``, or ``times.ISO``
     delimiter: str | None = None  # between the columns; a comma if absent
     seed: int | None = None  # of arrivals that are drawn; 0 if absent
+    zero: str | None = None  # time zero on the file's clock, as the file writes times; the first arrival if absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,18 @@ def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, ImportOptions]
     return lambda tally, _: read_rows(source, layout, tally)
 
 
-def _layout(options: ImportOptions) -> Layout:
+def _layout(options: ImportOptions, *, counted: bool = False) -> Layout:
     """The layout that the user described."""
     units = [*UNITS, ISO]
     columns, faults = options.columns or {}, []
     if not columns.get("arrival"):
         faults.append("columns: expected the column with the arrivals, found none; add arrival=NAME")
+    if counted and columns.keys() != {"arrival", "count"}:
+        faults.append("columns: expected arrival=NAME,count=NAME, the begin of each interval and its requests")
+    if not counted and "count" in columns:
+        faults.append("columns: expected no count; intervals with counts are of the format counts")
+    if "slo" in columns and "deadline" in columns:
+        faults.append("columns: expected slo or deadline, found both")
     if options.unit not in units:
         unit = f'"{options.unit}"' if options.unit is not None else "none"
         faults.append(f"unit: expected the unit of the times, one of {', '.join(units)}, found {unit}")
@@ -85,19 +93,30 @@ def _layout(options: ImportOptions) -> Layout:
         identity=columns.get("id"),
         slo=columns.get("slo"),
         exit=columns.get("exit"),
+        deadline=columns.get("deadline"),
+        more={name: columns[name] for name in MORE if name in columns},
+        count=columns.get("count"),
     )
 
 
-def _delimited(tally: Tally, options: ImportOptions) -> ImportedRows:
+def _cells(options: ImportOptions) -> Source:
+    """A table with the delimiter that the user states."""
     given = options.delimiter if options.delimiter is not None else ","
     delimiter = "\t" if given == r"\t" else given
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise InputError(rf'delimiter: expected one character, or \t for a tab, found "{given}"')
-    layout = _layout(options)
-    return read_rows(lambda counts, names: table(counts, names, delimiter), layout, tally)
+    return lambda counts, names: table(counts, names, delimiter)
 
 
-_DESCRIBED = ("columns", "unit")
+def _counted(tally: Tally, options: ImportOptions) -> ImportedRows:
+    return read_counts(_cells(options), _layout(options, counted=True), tally, options.seed or 0)
+
+
+def _delimited(tally: Tally, options: ImportOptions) -> ImportedRows:
+    return read_rows(_cells(options), _layout(options), tally)
+
+
+_DESCRIBED = ("columns", "unit", "zero")
 _UTC = "ISO 8601 timestamps, UTC where they name no zone; no leap seconds"
 
 IMPORTERS: dict[str, TraceImporter] = {
@@ -119,6 +138,11 @@ IMPORTERS: dict[str, TraceImporter] = {
         "microseconds; a sample arrives when it is scheduled", _laid_out(loadgen.samples, loadgen.MLPERF)
     ),
     "csv": TraceImporter("", _delimited, takes=(*_DESCRIBED, "delimiter")),
+    "counts": TraceImporter(
+        "counts by interval; arrivals uniformly at random within the interval",
+        _counted,
+        takes=(*_DESCRIBED, "delimiter", "seed"),
+    ),
     "jsonl": TraceImporter("", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_DESCRIBED),
 }
 """Every format, by the name that a user gives; ``docs/traffic.md`` describes each.
@@ -128,6 +152,14 @@ BurstGPT, https://github.com/HPMLL/BurstGPT, README, Schema: ``Timestamp`` is se
 Vidur, https://github.com/microsoft/vidur, ``data/processed_traces/splitwise_code.csv``, which is the Azure LLM trace
 2023 with arrivals in seconds.
 """
+
+
+def _zero(text: str, unit: str) -> Times:
+    """A time on the file's clock."""
+    times, bad = read_times([text], unit)
+    if bad[0]:
+        raise InputError(f'zero: expected {expected(unit)}, as the file writes times, found "{text}"')
+    return times
 
 
 def import_trace(
@@ -143,13 +175,19 @@ def import_trace(
         if getattr(options, option) is not None and option not in importer.takes:
             users = [other for other, known in IMPORTERS.items() if option in known.takes]
             raise InputError(f"{option}: {name} has no use for it, only {' and '.join(users)}")
-    tally = Tally(Path(path), skip_bad)
-    rows = importer.read(tally, options)
-    trace, time_zero_s, out_of_order = arrange(rows, tally)
-    zero = f"{np.datetime64(int(rows.times.min()), 'ns')}Z" if rows.stamped else f"{time_zero_s:,.9g} s in the file"
+    with tally_of(Path(path), skip_bad=skip_bad) as tally:
+        rows = importer.read(tally, options)
+    zero_at = None if options.zero is None else _zero(options.zero, rows.unit)
+    trace, time_zero_s, out_of_order = arrange(rows, tally, zero_at)
+    stamped = rows.unit == ISO
+    zero = f"{time_zero_s:,.9g} s in the file"
+    if stamped:
+        exact = rows.times.min() if zero_at is None else zero_at[0]
+        nanoseconds = int(exact if exact.dtype == np.int64 else exact * 1e9)
+        zero = f"{np.datetime64(nanoseconds, 'ns')}Z"
     return ImportedTrace(
         trace,
-        importer.assumes or (_UTC if rows.stamped else UNITS[options.unit or ""][0]),
+        importer.assumes or (_UTC if stamped else UNITS[options.unit or ""][0]),
         tally,
         out_of_order,
         time_zero_s,

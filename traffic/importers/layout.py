@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,14 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
-from ..columns import Column, Parsed, collect, repeated
-from ..reading import EXIT, REQUEST_ID
+from ..columns import Column, Name, Number, Parsed, collect, repeated
+from ..reading import EXIT, NETWORK, REQUEST_ID
+from ..request_columns import REQUEST_COLUMNS, SLO
 from ..rows import Source, Tally, more
 from ..times import ISO, MAX_ARRIVAL_S, UNITS, Times, expected, join, read_times, subtract, to_seconds
 from ..trace import Trace
 
 MAX_GAP_S = 1e8
 """Three years; a longer gap comes from a zero among dates, or from a wrong unit."""
+
+CLOCK = {"arrival", "duration", "slo_s", "deadline"}
+"""Columns of times."""
+
+COUNT = Number(np.int64, 0, 10**9, "a count of requests")
+MORE: dict[str, Number | Name] = {"network": NETWORK} | {
+    column.name: column.values for column in REQUEST_COLUMNS if column.values is not SLO
+}
+"""Columns of a trace beside those that have a meaning of their own here."""
 
 _How = tuple[str, Callable[[Sequence[str]], Parsed]]
 """Form of the values of a column, for faults, and the function that reads them."""
@@ -38,6 +48,9 @@ class Layout:
     identity: str | None = None
     slo: str | None = None
     exit: str | None = None
+    deadline: str | None = None  # column with the time by which a request wants its answer, on the clock of arrivals
+    more: Mapping[str, str] = field(default_factory=dict)  # columns of the file by the columns of a trace they hold
+    count: str | None = None  # column with the number of requests in the interval that begins at ``arrival``
     intervals: bool = False  # whether ``arrival`` holds intervals, in whole units
 
 
@@ -46,7 +59,7 @@ class ImportedRows:
     """The requests of a file, in its order."""
 
     times: Times  # (N,): arrivals on the file's own clock, in nanoseconds or seconds
-    stamped: bool = False  # whether that clock is the calendar, which then starts in 1970
+    unit: str = "s"  # of that clock: a key of ``times.UNITS``; or ``times.ISO``, the calendar, which starts in 1970
     lines: NDArray[np.int64] | None = None  # (N,): the line of each
     # ids, exits and objectives, as far as the file has them, by their names in :class:`Trace`
     known: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -58,7 +71,10 @@ def read_rows(source: Source, layout: Layout, tally: Tally) -> ImportedRows:
     wanted = list(columns.values())
     pieces, good, lines = collect(source(tally, [column.name for column in wanted]), wanted, tally)
     tally.check(int(good.sum()))
-    values: dict[str, Any] = {role: join(parts)[good] for role, parts in zip(columns, pieces, strict=True)}
+    values: dict[str, Any] = {
+        role: (join if role in CLOCK else np.concatenate)(parts)[good]
+        for role, parts in zip(columns, pieces, strict=True)
+    }
     times = values.pop("arrival")
     if "duration" in values:
         times = subtract(times, values.pop("duration"))
@@ -66,7 +82,21 @@ def read_rows(source: Source, layout: Layout, tally: Tally) -> ImportedRows:
         times = _accumulate(times, tally)
     if "slo_s" in values:
         values["slo_s"] = to_seconds(values["slo_s"])
-    return ImportedRows(times, layout.unit == ISO, lines[good], values)
+    if "deadline" in values:
+        values["slo_s"] = _until(values.pop("deadline"), times, lines[good], tally)
+    return ImportedRows(times, layout.unit, lines[good], values)
+
+
+def _until(deadlines: Times, times: Times, lines: NDArray[np.int64], tally: Tally) -> NDArray[np.float64]:
+    """Objectives from deadlines."""
+    spans = to_seconds(subtract(deadlines, times))
+    late = np.flatnonzero(~(spans >= SLO.low))
+    if late.size:
+        raise InputError(
+            f"{tally.path}: line {lines[late[0]]}: expected a deadline after the arrival, found "
+            f"one {-spans[late[0]]:g} s before it{more(late.size)}"
+        )
+    return spans
 
 
 def _columns(layout: Layout) -> dict[str, Column]:
@@ -79,7 +109,10 @@ def _columns(layout: Layout) -> dict[str, Column]:
         "request_id": (layout.identity, (REQUEST_ID.expected, REQUEST_ID.parse)),
         "slo_s": (layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
         "exits": (layout.exit, (EXIT.expected, EXIT.parse)),
+        "deadline": (layout.deadline, (expected(layout.unit), times)),
+        "count": (layout.count, (COUNT.expected, COUNT.parse)),
     }
+    read |= {name: (layout.more.get(name), (values.expected, values.parse)) for name, values in MORE.items()}
     return {role: Column(name, *how) for role, (name, how) in read.items() if name is not None}
 
 
@@ -90,17 +123,23 @@ def _accumulate(intervals: Times, tally: Tally) -> Times:
     return np.asarray(np.cumsum(intervals), dtype=intervals.dtype)
 
 
-def arrange(rows: ImportedRows, tally: Tally) -> tuple[Trace, float, int]:
-    """A trace in order of arrival from 0 on; its first arrival on the file's clock; the number of rows out of order."""
+def arrange(rows: ImportedRows, tally: Tally, zero: Times | None = None) -> tuple[Trace, float, int]:
+    """A trace in order of arrival; its time zero on the file's clock; the number of rows out of order.
+
+    Time zero is the first arrival, or ``zero``.
+    """
     out_of_order = int(np.count_nonzero(rows.times < np.maximum.accumulate(rows.times)))
     order = np.argsort(rows.times, kind="stable")
     times = rows.times[order]
-    arrival = to_seconds(times - times[0])
+    zero = times[:1] if zero is None else zero
+    arrival = to_seconds(subtract(times, zero))
+    if arrival[0] < 0:
+        raise InputError(f"zero: expected a time up to the first arrival, found one {-arrival[0]:g} s after it")
     _check_gaps(arrival, None if rows.lines is None else rows.lines[order], tally)
     _check_unique(rows, tally)
     known: dict[str, Any] = {"request_id": np.arange(len(arrival))}
     known |= {name: column[order] for name, column in rows.known.items()}
-    return Trace(arrival_s=arrival, **known), float(to_seconds(times[:1])[0]), out_of_order
+    return Trace(arrival_s=arrival, **known), float(to_seconds(zero)[0]), out_of_order
 
 
 def _check_gaps(arrival: NDArray[np.float64], lines: NDArray[np.int64] | None, tally: Tally) -> None:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from ....platforms import Cluster
     from ....tables.partition import PartitionTable, RowRange, WholeStep
 
-RULE = "How layers are fused into blocks (`fluidb docs edgesp`)."
+RULE = "How layers are fused into blocks: marginal, or what is fastest if one device alone is faster."
 DEVICES = "The first N devices; a range to sweep, e.g. 1..10; or best, the fastest subset."
 BEST = "best"
+HINT = "one device alone; --devices best finds the fastest subset, --rule optimal the fastest blocks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +31,14 @@ class ClusterSearch(KindOptions):
 
     with_: ClassVar[str] = "a cluster"
 
-    rule: Annotated[str, option(RULE, "marginal|optimal|layerwise")] = "marginal"
+    rule: Annotated[str | None, option(RULE, "marginal|optimal|layerwise")] = None
     devices: Annotated[str | None, option(DEVICES, "N|N..N|best")] = None
     bandwidth: Bandwidth = None
     plot: Annotated[Path | None, option("Draw a sweep: .svg or .png (needs the extra plot).", "FILE")] = None
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Search the partition of a network over a cluster, write and print it."""
-        from ....dse.partition.study import study
+        from ....dse.partition.study import study, with_fewer
         from ....dse.partition.tabulate import check_folder, write_partition
         from ....formats import InputError
         from ....models.loader import read_network_file
@@ -49,8 +50,9 @@ class ClusterSearch(KindOptions):
         output = written.output
         picture = PictureOptions(plot=self.plot, force=written.force)
         picture.check()
-        rules = (rule for rule in FusionRule if rule is not FusionRule.PAPER)
-        options = PartitionOptions(rule=choice(rules, self.rule, "rule"))
+        rules = [rule for rule in FusionRule if rule is not FusionRule.PAPER]
+        tried = [choice(rules, self.rule, "rule")] if self.rule else [FusionRule.OPTIMAL, FusionRule.MARGINAL]
+        options = PartitionOptions(rule=tried[-1])
         cluster = self._cluster(platform)
         counts = self._counts(cluster)
         if len(counts) == 1 and self.plot is not None:
@@ -66,6 +68,8 @@ class ClusterSearch(KindOptions):
             studies = study(
                 cut, cluster, options, counts, subsets=self.devices == BEST, left_out=left_out, progress=report
             )
+            if self.devices is None:
+                studies = [with_fewer(each, cut, cluster, tried, report) for each in studies]
         if len(counts) > 1:
             picture.write(lambda: draw_devices(studies))
             record = {"network": cut.name, "platform": cluster.name, "options": options}
@@ -78,7 +82,7 @@ class ClusterSearch(KindOptions):
         chosen = studies[0].chosen
         if output is not None:
             write_partition(output, chosen, replace=written.force)
-        record = {"network": cut.name, "platform": cluster.name, "options": options, **_record(studies[0])}
+        record = {"network": cut.name, "platform": cluster.name, "options": chosen.options, **_record(studies[0])}
         then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms"
         show(
             written.as_json, "fluidb.dse-cluster-output/1", record | {"output": output}, _text(studies[0]), output, then
@@ -155,7 +159,7 @@ def _row(study: Study) -> dict[str, Any]:
 def _text(study: Study) -> Iterator[str]:
     chosen, cluster = study.chosen, study.chosen.cluster
     idle = ", ".join(chosen.idle)
-    every = f"{ms(study.every.average_s)}, average over the exits"
+    every = f"{ms(study.every.average_s)}, average over the exits, by the rule {study.every.options.rule}"
     share = percent(chosen.communication_s / chosen.exit_s[-1], 1)
     alone = f"{cluster.owner} cannot run it alone"
     if study.alone is not None:
@@ -170,6 +174,7 @@ def _text(study: Study) -> Iterator[str]:
             "time": f"{ms(chosen.average_s)}, average over the exits",
             "on all devices": None if study.subset is None else every,
             "on one device": alone,
+            "faster": HINT if study.speedup is not None and study.speedup < 1 else None,
             "communication": f"{chosen.communication_bytes / 1e6:,.2f} MB, {share} of the time to the last exit",
         }
     )

@@ -11,14 +11,14 @@ from ..imported import ImportedNetwork, checked
 from ..read_as import ReadAs
 from .graph import Graph, read_graph
 from .outputs import own_exits
-from .walk import KINDS, Walk, walk
+from .walk import KINDS, MULTIPLYING, Walk, walk
 
 
 def read(path: Path, name: str, dims: Mapping[str, int], read_as: ReadAs) -> ImportedNetwork:
     """Read a model as a network: the layers that multiply, and the layers that only move data."""
     graph = read_graph(path, dims, read_as)
     made = walk(graph, path)
-    if not made.layers:
+    if not any(layer["op"] in MULTIPLYING for layer in made.layers.values()):
         raise InputError(f"{path}: expected at least one node that multiplies, found none")
     content: dict[str, Any] = {
         "schema": "fluidb.network/1",

@@ -19,6 +19,9 @@ OWN = ("", "ai.onnx")
 
 _QUANTISING = ("qonnx.", "finn.", "brevitas.", "onnx.brevitas")
 _LAST = "channels_last"
+_LEARNING = "ai.onnx.ml"
+_SAME = frozenset(["Binarizer", "Imputer", "LabelEncoder", "Scaler", "ZipMap"])
+_LINEAR = frozenset(["LinearClassifier", "LinearRegressor"])
 _POOLS = {"QuantAvgPool2d": "AveragePool", "TruncAvgPool2d": "AveragePool", "MaxPoolNHWC": "MaxPool"}
 _PRODUCTS = {"XnorPopcountMatMul": "MatMul"}
 _CHANNELS_LAST = frozenset(["AveragePool", "BatchNormalization", "Conv", "GlobalAveragePool", "MaxPool"])
@@ -34,6 +37,8 @@ def is_known(node: onnx.NodeProto) -> bool:
     op = node.op_type
     if node.domain in OWN:
         return op in KNOWN - QUANTISERS or op in SEQUENCES
+    if node.domain == _LEARNING:
+        return op in _SAME | _LINEAR | {"ArrayFeatureExtractor", "Normalizer"}
     if not node.domain.startswith(_QUANTISING):
         return False
     return op in (_CHANNELS_LAST if _LAST in node.domain else QUANTISERS | _POOLS.keys() | _PRODUCTS.keys())
@@ -89,6 +94,8 @@ class Widths:
 
 def plain_nodes(node: onnx.NodeProto, sizer: Sizer) -> list[onnx.NodeProto]:
     """An understood operator of another domain as nodes of ONNX. Channels that come last are turned to the front."""
+    if node.domain == _LEARNING:
+        return _learning_nodes(node, sizer)
     name = {**_POOLS, **_PRODUCTS}.get(node.op_type, node.op_type)
     last = _LAST in node.domain or node.op_type == "MaxPoolNHWC"
     attributes = attributes_of(node)
@@ -109,3 +116,23 @@ def plain_nodes(node: onnx.NodeProto, sizer: Sizer) -> list[onnx.NodeProto]:
         helper.make_node(name, [front, *inputs[1:]], [back], name=node.name, **attributes),
         helper.make_node("Transpose", [back], outputs[:1], perm=to_back),
     ]
+
+
+def _learning_nodes(node: onnx.NodeProto, sizer: Sizer) -> list[onnx.NodeProto]:
+    """An operator of scikit-learn's models as nodes of ONNX."""
+    first, made = node.input[0], node.output[0]
+    if node.op_type in _SAME:
+        return [helper.make_node("Identity", [first], [made], name=node.name)]
+    if node.op_type == "Normalizer":
+        return [helper.make_node("LpNormalization", [first], [made], name=node.name, axis=-1)]
+    if node.op_type == "ArrayFeatureExtractor":
+        return [helper.make_node("Gather", node.input, [made], name=node.name, axis=-1)]
+    features = sizer.sizes[first][-1]
+    columns = len(attributes_of(node)["coefficients"]) // features
+    weights = f"{made}/coefficients"
+    sizer.weigh(onnx.TensorProto(name=weights, data_type=onnx.TensorProto.FLOAT, dims=[features, columns]))
+    scores = node.output[1] if node.op_type == "LinearClassifier" else made
+    nodes = [helper.make_node("MatMul", [first, weights], [scores], name=node.name)]
+    if node.op_type == "LinearClassifier" and made:
+        nodes.append(helper.make_node("ArgMax", [scores], [made], axis=-1, keepdims=0))
+    return nodes

@@ -51,7 +51,7 @@ class Sizer:
         self.give(name, helper.make_tensor_type_proto(values.data_type, tensor.dims))
         self.constants.add(name)
         outside = values.data_location == onnx.TensorProto.EXTERNAL
-        if values is tensor and math.prod(tensor.dims) <= MAX_FOLDED and not outside:
+        if values is tensor and math.prod(tensor.dims) <= MAX_FOLDED and not outside and _is_filled(tensor):
             self.data[name] = tensor
 
     def give(self, name: str, type_: onnx.TypeProto) -> None:
@@ -148,6 +148,11 @@ class Sizer:
                 self.constants.add(name)
             if name in self.types:
                 self.data[name] = tensor
+
+
+def _is_filled(tensor: onnx.TensorProto) -> bool:
+    """Tell if a constant holds values, and not its sizes only."""
+    return math.prod(tensor.dims) == 0 or len(tensor.ListFields()) > 2 + bool(tensor.dims)
 
 
 def is_sized(type_: onnx.TypeProto) -> bool:

@@ -78,9 +78,11 @@ JOINING = _names("Concat")
 """Operators that put maps side by side; each map is written in place."""
 
 SHAPES = _names(
-    """Add And Cast Ceil Concat Constant ConstantOfShape Cos Div Equal Exp Expand Floor Gather Greater GreaterOrEqual
-    Identity Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Range Reciprocal ReduceMax ReduceMin ReduceProd
-    ReduceSum Reshape Round Shape Sin Size Slice Split Sqrt Squeeze Sub Tile Transpose Trilu Unsqueeze Where"""
+    """Abs Add And ArgMax ArgMin BitShift Cast CastLike Ceil Clip Compress Concat Constant ConstantOfShape Cos CumSum
+    Div Equal Exp Expand Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual
+    Log Max Mean Min Mod Mul Neg NonZero Not OneHot Or Pad Pow Range Reciprocal ReduceMax ReduceMean ReduceMin
+    ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape Sign Sin Size Slice Split Sqrt Squeeze Sub Sum
+    Tile TopK Transpose Trilu Unique Unsqueeze Where Xor"""
 )
 """Computed at once if all inputs are known: exporters write the arithmetic of shapes as nodes."""
 

@@ -230,6 +230,32 @@ def test_the_engines_that_ship_serve(fluidb: Run, tmp_path: Path) -> None:
     assert "0 input" in done.stdout
 
 
+def test_fully_connected_outputs_over_the_pixels_by_hand() -> None:
+    """1,000 outputs of 64 inputs on 4 x 16 x 16: 16 outputs a pass, or 64; a map of more pixels stays as it is."""
+    linear, conv = work_of(1, 1, (1, 1), 64, 1000, 1), work_of(2, 2, (1, 1), 64, 1000, 1)
+    assert product_cycles(linear, engine_of(4, 16, 16)) == 4 * 63
+    assert product_cycles(linear, engine_of(4, 16, 16, linear_over_pixels=True)) == 4 * 16
+    assert product_cycles(conv, engine_of(4, 16, 16, linear_over_pixels=True)) == 4 * 63
+    streamed = engine_of(4, 16, 16, pixel_tiles="stream", linear_over_pixels=True)
+    assert product_cycles(linear, streamed) == 4 * 1000 / 64  # a stream spreads them already
+
+
+def test_rates_of_additions_and_pools_and_what_stays_on_the_chip_by_hand() -> None:
+    """Layers of 3,000 words, of which 1,024 stay; 500 + 1,000 + 2,000 weights, of which the first 1,024 stay."""
+    base = work_of(1, 1, (1, 1), 10, 50, 1)._replace(words=3000)
+    works = [base._replace(weights=count) for count in (500, 1000, 2000)]
+    works += [base._replace(gemm=None, weights=0, added=added) for added in (True, False)]
+    rates = engine_of(added_per_cycle=8.0, pooled_per_cycle=2.0)
+    assert needs_of(works, rates).cycles[3:].tolist() == [3000 / 8, 3000 / 2]
+    assert needs_of(works, engine_of()).cycles[3:].tolist() == [0, 0]
+    stay = needs_of(works, engine_of(maps_on_chip_kib=1.0, weights_on_chip_kib=1.0))
+    assert stay.bytes.tolist() == [1976 + 0, 1976 + 476, 1976 + 2000, 1976, 1976]
+    assert stay.shared.tolist() == [0, 476, 2000, 0, 0]
+    wide = needs_of(works, engine_of(maps_on_chip_kib=1.0, weights_on_chip_kib=1.0, word_bits=16))
+    assert wide.bytes.tolist() == [4976, 4976 + 2 * 988, 4976 + 4000, 4976, 4976]
+    assert needs_of(works, engine_of(maps_on_chip_kib=10.0)).bytes.tolist() == [500, 1000, 2000, 0, 0]
+
+
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "half a depthwise unit": (
         {"depthwise_pixels": 4},

@@ -36,6 +36,10 @@ def test_a_further_network_lies_within_as_often_as_is_said(count: int, confidenc
 def test_networks_count_once_and_few_are_not_enough() -> None:
     seen = [0.9, 1.0, 1.2]
     assert times_error(rows(seen[: FEWEST - 1]), 0.9) is None
+    assert times_error(rows([1.0, 30.0, 900.0]), 0.9) is None  # an end beyond 1,000 says nothing
+    pair = [times_error(rows(seen), 0.9, chose=chose) for chose in (False, True)]
+    widths = [np.log(each.high / each.low) for each in pair if each is not None]
+    assert widths[1] / widths[0] == pytest.approx(student_t(0.95, 1) / student_t(0.95, 2), rel=1e-2)
     error = times_error(rows(seen), 0.9)
     assert times_error([*rows(seen), *rows(seen[:1]) * 5], 0.9) == error
     assert times_error([*rows([0.9, 1.0]), *rows([1.0, 1.0, 1.2])[2:] * 3, *rows([1, 1, 9.0])[2:]], 0.9) == error

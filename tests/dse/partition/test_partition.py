@@ -14,7 +14,7 @@ import pytest
 from builders import COMPILED, Run, lines
 from fluidb.dse.partition.blocks import Costs, Span
 from fluidb.dse.partition.search import Partitioner
-from fluidb.dse.partition.study import study
+from fluidb.dse.partition.study import study, with_fewer
 from fluidb.dse.partition.tabulate import tabulate_latency, write_partition
 from fluidb.formats import InputError, validate
 from fluidb.models.branches import with_branches
@@ -430,3 +430,36 @@ def test_the_best_devices_are_the_fastest_subset(fluidb: Run):
 def test_faults_of_the_command_line(fluidb: Run, arguments: list[str], said: str):
     (line,) = lines(fluidb("dse", "alexnet_cifar10", *arguments))
     assert said in line
+
+
+CLUSTERS: dict[
+    str, Any
+] = {  # issue 46, F11: network, devices' GFLOP/s, links' Mb/s; time, devices and those that are idle
+    "a slow link": ("alexnet_cifar10", (8.0, 16.0), 1.0, 41.80, ["edge"], []),
+    "a server that is worth a part": ("mobilenet_v1", (40.0, 1000.0), 100.0, 26.76, ["edge", "server"], []),
+}
+
+
+@pytest.mark.parametrize("case", CLUSTERS)
+def test_where_one_device_is_faster_the_fastest_subset_is_found(tmp_path, case):
+    """All devices by the rule marginal are slower than one alone; a device that runs the last layers is not idle."""
+    name, rates, mbit_s, time_ms, devices, idle = CLUSTERS[case]
+    named = [
+        {"name": device, "gflop_s": rate, "memory_gb": 8.0}
+        for device, rate in zip(["edge", "server"], rates, strict=True)
+    ]
+    content = {
+        "schema": "fluidb.cluster/1", "name": "two", "title": "two", "owner": "edge", "communication": "once",
+        "word_bits": 32, "devices": named, "links": [{"device": each["name"], "mbit_s": mbit_s} for each in named],
+    }  # fmt: skip
+    cluster = Cluster.model_validate(content)
+    cut = cut_into_rows(*read_network_file(name))
+    (plain,) = study(cut, cluster, PartitionOptions(), [2])
+    assert plain.speedup is not None
+    assert plain.speedup < 1
+    assert plain.every.wholes[-1].device == "server"
+    assert "server" not in plain.every.idle
+    mended = with_fewer(plain, cut, cluster, [FusionRule.OPTIMAL, FusionRule.MARGINAL])
+    assert mended.chosen.average_s * 1e3 == pytest.approx(time_ms, abs=0.005)
+    assert (mended.chosen.devices, mended.chosen.idle) == (devices, idle)
+    assert with_fewer(mended, cut, cluster, [FusionRule.MARGINAL]) is mended
