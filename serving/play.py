@@ -177,10 +177,11 @@ def cut_off(run: LoopRun, networks: Networks, number: int, until_s: float) -> Cu
             continue
         segment = networks.segment_at[its.places_at + lane.segment]
         taken = lane.kind * its.variants + lane.variant, segment, lane.places
-        missing = (lane.end_s - max(lane.begin_s, until_s)) / (lane.end_s - lane.begin_s)
+        lasts_s = lane.end_s - lane.begin_s  # 0 beside a policy's delay of ages, behind which it does not begin
+        missing = (lane.end_s - max(lane.begin_s, until_s)) / lasts_s if lasts_s else 1.0
         late_s = max(0.0, lane.begin_s - until_s)  # by which gathers and delays, and before them the call, end later
         launches[taken] += missing
-        overhead_s += missing * (lane.end_s - lane.begin_s - time_s[taken]) + min(late_s, lane.wait_s)
+        overhead_s += missing * (lasts_s - time_s[taken]) + min(late_s, lane.wait_s)
         call_s += max(0.0, late_s - lane.wait_s)
     return CutOff(launches, overhead_s, call_s)
 
