@@ -104,10 +104,11 @@ module part_weights (input wire clk, input wire engine_pkg::code_t k, input wire
   assign slot = (engine_pkg::S > 1) ? of : '0;
 endmodule
 
-module part_loader (input wire clk, input wire start, input wire take, input engine_pkg::job_t job,
-    input engine_pkg::tile_t tile, output engine_pkg::number_t address, output wire [99+engine_pkg::W:0] used);
+module part_loader (input wire clk, input wire begins, input wire start, input wire take, input engine_pkg::job_t job,
+    input engine_pkg::tile_t tile, output wire made, output engine_pkg::number_t address,
+    output wire [99+engine_pkg::W:0] used);
   engine_pkg::load_t beat;
-  load_beats one (.clk, .start, .take, .job, .tile, .half(1'b0), .address, .beat);
+  load_beats one (.clk, .begins, .made, .start, .take, .job, .tile, .half(1'b0), .address, .beat);
   assign used = {beat.weights, beat.first, beat.last, beat.half, beat.p, beat.row[15:0], beat.column[15:0], beat.count,
       beat.on_map};
 endmodule
@@ -168,14 +169,14 @@ module outputs #(parameter int ROW = 0) (input wire clk, input wire engine_pkg::
       beat.column, beat.row, outs}), .out(words));
 endmodule
 
-module load_beats (input wire clk, input wire start, input wire take, input engine_pkg::job_t job,
-    input engine_pkg::tile_t tile, input wire half, output engine_pkg::number_t address,
+module load_beats (input wire clk, input wire begins, input wire start, input wire take, input engine_pkg::job_t job,
+    input engine_pkg::tile_t tile, input wire half, output wire made, output engine_pkg::number_t address,
     output engine_pkg::load_t beat);
   localparam int TILE = 15 * 32 + 1;
-  taps #(.IN(3 + TILE), .OUT(32 + engine_pkg::LOAD_BITS)) used (.clk, .in({start, take, half, tile.x, tile.w,
+  taps #(.IN(4 + TILE), .OUT(33 + engine_pkg::LOAD_BITS)) used (.clk, .in({begins, start, take, half, tile.x, tile.w,
       tile.columns, tile.column, tile.offset, tile.depth, tile.height, tile.last_height, tile.slots, tile.loaded,
       tile.at, tile.in_line, tile.row_x[15:0], tile.row_y[15:0], tile.window_x[15:0], tile.window_y[15:0],
-      tile.has_last, tile.ends[31:0]}), .out({address, beat}));
+      tile.has_last, tile.ends[31:0]}), .out({made, address, beat}));
 endmodule
 """
 

@@ -50,7 +50,10 @@ RECORD_WORDS = 64
 CODE_BITS, BLOCKS_BITS, ROWS_BITS = 8, 8, 16
 """Bits in a record for the entry that it belongs to: the code of k, the code of the blocks of rows, B_R."""
 
-LAYER_START = 8
+PREPARE = 12
+"""Cycles in which the engine finds the first two tiles of a layer, and the place of a beat's row in each."""
+
+LAYER_START = 6
 """Cycles from ``start``, or the end of a layer, to the first load, beside those that depend on port and batch."""
 
 

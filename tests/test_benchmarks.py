@@ -7,6 +7,7 @@ import itertools
 import json
 from pathlib import Path
 
+import clock
 import compare
 import engines
 import intervals as measured
@@ -208,6 +209,14 @@ def test_the_page_of_intervals_shows_its_file():
     ]  # fmt: skip
     assert len(shares) > 120
     assert min(shares) >= 0.9
+
+
+def test_the_page_of_the_clock_shows_its_table():
+    """With a mark where the sources are others now."""
+    page = (clock.TABLE.parents[1] / "docs" / "npu.md").read_text()
+    rows = clock.read_rows()
+    assert f"```text\n{clock.table_text(rows)}\n```" in page
+    assert "older" in clock.table_text([rows[0]._replace(sources="")])
 
 
 def test_the_page_shows_how_often_the_errors_of_engines_hold():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import LAYER_START, RECORD_WORDS, Port
+from ..engine import LAYER_START, PREPARE, RECORD_WORDS, Port
 from ..integers import network as integer
 from ..integers.network import IntegerNetwork, Integers, ProductLayer
 from .memory import PARTS, End, Image, written_by_host
@@ -57,7 +57,7 @@ def cycles_between(port: Port, b_max: int) -> int:
     """Cycles from ``start``, or from the end of a layer, to the first load of the next: its entry, record and job."""
     beats = max(1, PARTS * RECORD_WORDS // int(port.words))
     waiting: int = math.ceil(beats * port.cycles / port.ready) + int(port.latency)
-    return LAYER_START + waiting + b_max.bit_length()
+    return LAYER_START + waiting + b_max.bit_length() + max(PREPARE, int(port.words))
 
 
 class Script:

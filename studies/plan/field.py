@@ -46,7 +46,7 @@ class Field(NamedTuple):
 
     def take(self, at: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Field:
         """Some entries, in their order."""
-        return Field(*(column[at] for column in self))
+        return Field(self.cost[at], self.row[at], self.pairing[at], self.p99_s[at])
 
     def parts(self, size: int, growth: int = 1) -> Iterator[slice]:
         """Parts, each ``growth`` times as large as the one before it, or larger: what costs the same is in one."""
@@ -67,7 +67,8 @@ def prove(problem: PlanProblem, cost: Cost) -> tuple[Field, list[Pairing], dict[
     """What the proofs leave with coarse bounds, the pairings that it names, and how many plans each rule excludes."""
     counts = dict.fromkeys(("all", ACCURACY, LATENCY, UTILISATION), 0)
     pairings: list[Pairing] = []
-    parts = [Field(*(np.zeros(0, dtype) for dtype in (np.float64, np.int64, np.int64, np.float64)))]
+    none = np.zeros(0, np.int64)
+    parts = [Field(np.zeros(0), none, none, np.zeros(0))]
     for number, source in enumerate(problem.sources):
         for fate, policies in problem.by_fate().items():
             for setting in problem.settings_of(source, fate):

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...formats import InputError
+from .exits import ExitSetting
+from .field import Cost
 from .kept import KeptRaces
+from .least import LeastTimes
 from .problem import PlanProblem
 from .rules import least_work, limits_of
-from .search import Cost, Plan, Plans, find_plans
+from .search import Plan, Plans, find_plans
 from .sources import Source
 from .steps import PlanStep
 
@@ -154,16 +159,19 @@ def _most(problem: PlanProblem, source: Source) -> float:
     """Rate beyond which the hardware of a source has more work than time, with any setting."""
     least_s, fates = math.inf, problem.by_fate()
     for number, setting in enumerate(problem.settings):
-        places, rates = np.array([*setting.kept, source.stages]) - 1, np.array(setting.rates)
-
-        def work_of(shares, setting=setting, places=places):
-            return source.lowest(lambda least: least_work(least, setting)[:, places] @ shares)[0]
-
+        rates = np.array(setting.rates)
         if not all(fate.drops for fate in fates):
-            least_s = min(least_s, work_of(rates))
+            least_s = min(least_s, source.lowest(partial(_work_of, setting, rates))[0])
         if any(fate.drops for fate in fates):
-            least_s = min(least_s, _answered(problem, number) * work_of(np.eye(len(places))[0]))
+            at_first = np.eye(len(rates))[0]
+            least_s = min(least_s, _answered(problem, number) * source.lowest(partial(_work_of, setting, at_first))[0])
     return source.speedup / least_s
+
+
+def _work_of(setting: ExitSetting, shares: NDArray[np.float64], least: LeastTimes) -> NDArray[np.float64]:
+    """Least work of a sample, by row, if these shares leave at the exits of a setting."""
+    work_s: NDArray[np.float64] = least_work(least, setting)[:, np.array([*setting.kept, least.stages]) - 1] @ shares
+    return work_s
 
 
 def _answered(problem: PlanProblem, setting: int) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...formats import brief
 from ..workers import Workers, in_order, workers
 from .dominance import Unbeaten, faster_is_better
+from .exits import ExitSetting
 from .field import REFINED, Cost, Field, prove, refine
 from .kept import KeptRaces
 from .least import LeastTimes
@@ -159,15 +160,22 @@ def find_plans(
 
 def _fastest(problem: PlanProblem) -> float:
     """The least time in which any hardware answers a sample, at the first exit of any setting."""
-    return min(
-        source.lowest(lambda least, setting=setting, exit_=exit_: least_latency(least, setting)[:, exit_])[0]
-        for source in problem.sources
-        for exit_, setting in {
-            [*setting.kept, source.stages][0] - 1: setting
-            for fate in problem.by_fate()
-            for setting in map(problem.settings.__getitem__, problem.settings_of(source, fate))
-        }.items()
-    )
+    fastest_s = math.inf
+    for source in problem.sources:
+        numbers = {number for fate in problem.by_fate() for number in problem.settings_of(source, fate)}
+        settings = [problem.settings[number] for number in sorted(numbers)]
+        by_first = {
+            [*setting.kept, source.stages][0]: setting for setting in settings
+        }  # what is behind it is no matter
+        for exit_, setting in by_first.items():
+            until = partial(_until_exit, setting, exit_)
+            fastest_s = min(fastest_s, source.lowest(until)[0])
+    return fastest_s
+
+
+def _until_exit(setting: ExitSetting, exit_: int, least: LeastTimes) -> NDArray[np.float64]:
+    """Least time until an exit, by row."""
+    return least_latency(least, setting)[:, exit_ - 1]
 
 
 def _nearest(walk: _Walk) -> Plan:
@@ -247,7 +255,7 @@ class _Walk:
 
     def advance(self, wave: Field, rest: float, at: Workers) -> None:
         """Race a part of the field; take those plans that cost less than all that is left can, ``rest``."""
-        below_s, pairings = functools.cache(self._below_s), self._pairings
+        below_s, pairings = cache(self._below_s), self._pairings
         sources = np.array([pairing.source for pairing in pairings], np.int64)[wave.pairing]
         work_s = self._find_times(sources, wave.row, at)
         settings: dict[tuple[int, int], list[tuple[int, Fate, float]]] = {}

@@ -98,7 +98,7 @@ class Source(ABC):
     def lowest(self, value: Callable[[LeastTimes], NDArray[np.float64]]) -> tuple[float, int]:
         """The lowest value of any row by nearer times, and the row; longer times never have a lower value."""
         coarse = value(self.least)
-        most = value(self.nearer(coarse.argmin(keepdims=True)))[0]
+        most = value(self.nearer(np.array([coarse.argmin()])))[0]
         rows = np.flatnonzero(coarse <= most)
         near = value(self.nearer(rows))
         return float(near.min()), int(rows[near.argmin()])

@@ -44,6 +44,7 @@ from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import sources as plan_sources
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
+from fluidb.studies.plan.field import Cost
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.least import LeastTimes
 from fluidb.studies.plan.problem import Fate, PlanProblem, PlanTraffic, fate_of, problem_of
@@ -51,7 +52,7 @@ from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
-from fluidb.studies.plan.search import STEP, Cost, Plans, find_plans
+from fluidb.studies.plan.search import STEP, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.tables.latency import USES, LatencyTable
 from fluidb.traffic import offline, poisson

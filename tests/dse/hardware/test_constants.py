@@ -22,7 +22,7 @@ SHOWN = {
     "CODE_BITS": {PACKAGE}, "BLOCKS_BITS": {PACKAGE}, "ROWS_BITS": {PACKAGE},
 }  # fmt: skip
 """Files of the RTL that state each number; the others are of the model and of jobs only."""
-OF_MODEL_ONLY = {"MOST", "LAYER_START"}
+OF_MODEL_ONLY = {"MOST", "LAYER_START", "PREPARE"}
 SIZES: dict[str, Any] = {"T_R": 16, "T_P": 2, "T_C": 3, "V": 1, "W": 4, "S": 2}
 
 

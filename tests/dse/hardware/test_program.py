@@ -79,7 +79,8 @@ def written(found: Quantised, folder: Path, options: SearchOptions = BUILT) -> P
 def built(rtl: Path) -> list[str]:
     """The command that runs the testbench, which was built as README.md says."""
     (build, then) = re.findall(r"```sh\n(verilator --cc.*)\n(.*)\n```", (rtl / "README.md").read_text())[0]
-    command = [tool("verilator"), *shlex.split(build)[1:]]
+    limit = ["-CFLAGS", "-DLIMIT=2000000u"]  # of cycles, so that a layer that does not end is noticed soon
+    command = [tool("verilator"), *shlex.split(build)[1:], *limit]
     quick = os.environ | {"MAKEFLAGS": "OPT_FAST=-O1 OPT_GLOBAL=-O0"}  # to compile; it runs for a moment only
     done = verilate(command, rtl, rtl / "obj_dir", env=quick)
     assert (done.returncode, done.stderr) == (0, "")
@@ -246,8 +247,9 @@ def test_strobes_while_a_layer_runs_are_not_obeyed(
 ) -> None:
     """Maps and cycles are the same as without them, and the NPU says so."""
     script = script_of(digits, samples)
+    in_second_layer = next(iter(script.timed.values()))[1].cycles + 200
     script.add(Command.FAULT, NpuFault.BUSY)
-    script.add(Command.LATER, 100, Command.GIVE, strobe, 0, 1, 3)
+    script.add(Command.LATER, in_second_layer, Command.GIVE, strobe, 0, 1, 3)
     assert len(ran(*npu, first_stage(script, 2))) == 4
 
 

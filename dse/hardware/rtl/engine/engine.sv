@@ -48,7 +48,7 @@ module engine (
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::job_t of;
   engine_pkg::tile_t by_half_0, by_half_1, filling, computing;
-  engine_pkg::load_t load_beat, arrived;
+  engine_pkg::load_t load_beat, arrived, written;
   engine_pkg::store_t store_beat;
   // verilator lint_on UNUSEDSIGNAL
   assign of = job;
@@ -88,7 +88,16 @@ module engine (
   logic [START-1:0] loaded;
 
   assign arrived = flying[come];
-  assign filling = arrived.half ? by_half_1 : by_half_0;
+
+  // A cycle later, as products begin later still: what is written.
+  logic writes;
+  engine_pkg::beat_t words;
+  always_ff @(posedge clk) begin
+    writes  <= read_valid;
+    words   <= read_words;
+    written <= arrived;
+    filling <= arrived.half ? by_half_1 : by_half_0;
+  end
 
   always_ff @(posedge clk) begin
     if (take) begin
@@ -102,27 +111,36 @@ module engine (
   end
 
   // Computing: V rows of the tile in each cycle, a step.  The sums of a row are read, added and written: IN_FLIGHT at once.
-  logic computes, starts, half, is_row;
+  logic computes, starts, half, is_row, more, at_end;  // rows follow; the tile's last cycle
   logic [1:0] waiting;  // tiles that are loaded
-  engine_pkg::number_t row, row_now, cycles_left, of_rows;  // all in steps
+  engine_pkg::number_t row, row_now;  // all in steps
+  logic [SIZE-1:0] steps_0, steps_1, of_rows, rows_left, cycles_left;  // of the tiles of both halves
 
   assign computing     = half ? by_half_1 : by_half_0;
   assign stored_beyond = stored_pass - pass;
   assign starts        = !computes && waiting != 0 && (!computing.last || stored_beyond >= -ONE);
-  assign of_rows       = (computing.height + V - 1) / V;
+  assign of_rows       = half ? steps_1 : steps_0;
   assign row_now       = computes ? row : 0;
-  assign is_row        = (starts || computes) && row_now < of_rows;
-  assign tile_done     = computes && cycles_left == 1;
+  assign is_row        = starts || (computes && more);
+  assign tile_done     = computes && at_end;
 
   always_ff @(posedge clk) begin
-    waiting  <= waiting + {1'b0, loaded[START-1]} - {1'b0, starts};
+    steps_0 <= SIZE'((by_half_0.height + V - 1) / V);
+    steps_1 <= SIZE'((by_half_1.height + V - 1) / V);
+    waiting <= waiting + {1'b0, loaded[START-1]} - {1'b0, starts};
     if (starts) begin
       computes    <= 1'b1;
       row         <= 1;
-      cycles_left <= (of_rows < IN_FLIGHT) ? IN_FLIGHT - 1 : of_rows - 1;
+      more        <= of_rows != 1;
+      at_end      <= 1'b0;
+      rows_left   <= of_rows - 1'b1;
+      cycles_left <= (of_rows < SIZE'(IN_FLIGHT)) ? SIZE'(IN_FLIGHT - 1) : of_rows - 1'b1;
     end else if (computes) begin
       row         <= row + 1;
-      cycles_left <= cycles_left - 1;
+      more        <= more && rows_left != 1;
+      at_end      <= cycles_left == 2;
+      rows_left   <= rows_left - 1'b1;
+      cycles_left <= cycles_left - 1'b1;
     end
     if (tile_done) begin
       computes <= 1'b0;
@@ -167,9 +185,9 @@ module engine (
       .one      (of.along_P[0]),
       .stride_x (of.stride_x),
       .slot_rows(of.slot_rows),
-      .write    (read_valid && !arrived.weights),
-      .beat     (arrived),
-      .words    (read_words),
+      .write    (writes && !written.weights),
+      .beat     (written),
+      .words,
       .half,
       .row      (row_now * V),
       .x
@@ -181,10 +199,10 @@ module engine (
     ) weight_buffer (
         .clk,
         .k     (of.k[K_BITS-1:0]),
-        .write (read_valid && arrived.weights),
-        .beat  (arrived),
+        .write (writes && written.weights),
+        .beat  (written),
         .tile  (filling),
-        .words (read_words),
+        .words,
         .half  (half_at[3]),
         .weight(weight[e*WORD*T_P+:WORD*T_P]),
         .slot  (slot[e*2*SLOT_BITS+:2*SLOT_BITS])

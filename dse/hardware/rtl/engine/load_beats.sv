@@ -4,6 +4,8 @@
 
 module load_beats (
     input  wire                     clk,
+    input  wire                     begins,   // a job: what is the same for all its tiles is made in the next W + 1 cycles
+    output logic                    made,     // it is, or will be when the first inputs load
     input  wire                     start,    // the first beat follows in the next cycle
     input  wire                     take,     // the port takes this beat
     // verilator lint_off UNUSEDSIGNAL
@@ -16,188 +18,308 @@ module load_beats (
 );
 
   localparam int NUMBER = engine_pkg::NUMBER_BITS;
-  localparam engine_pkg::number_t W = NUMBER'(engine_pkg::W);
-  localparam int PLACE_BITS = engine_pkg::SIZE_BITS;
+  localparam int SIZE = engine_pkg::SIZE_BITS;
+  localparam int WORDS = engine_pkg::W;
+  localparam logic [SIZE-1:0] W = SIZE'(WORDS);
+  localparam int LINE_BITS = $clog2(WORDS + 2);  // lines of the map that a beat may touch
+  localparam int MADE_BITS = $clog2(WORDS + 2);
 
+  typedef logic [SIZE-1:0] size_t;
+  typedef logic [LINE_BITS-1:0] lines_t;
+
+  // Of a job: the place of row i of a beat on the map, from the place of its first row, in words and lines; what is left
+  // behind it in its line; the same for the first row of the next beat.  They come in at the end and move on.
+  logic [(WORDS+1)*SIZE-1:0] place, room;
+  logic [(WORDS+1)*LINE_BITS-1:0] line;
+  logic [MADE_BITS-1:0] making;  // cycles until they are there
+  size_t next_place, on_place, on_room;
+  lines_t next_lines, on_lines;
+  logic turns_line, by_one;  // by_one: an input for each row, so that the rows of a beat may be of several lines
+
+  assign turns_line = next_place + job.stride_x[SIZE-1:0] == job.span_x[SIZE-1:0];
+  assign made       = making <= MADE_BITS'(2);
+
+  always_ff @(posedge clk) begin
+    if (begins) begin
+      making     <= MADE_BITS'(WORDS + 1);
+      next_place <= '0;
+      next_lines <= '0;
+    end else if (making != 0) begin
+      making     <= making - 1'b1;
+      place      <= {next_place, place[(WORDS+1)*SIZE-1:SIZE]};
+      room       <= {job.span_x[SIZE-1:0] - next_place, room[(WORDS+1)*SIZE-1:SIZE]};
+      line       <= {next_lines, line[(WORDS+1)*LINE_BITS-1:LINE_BITS]};
+      next_place <= turns_line ? '0 : next_place + job.stride_x[SIZE-1:0];
+      next_lines <= next_lines + LINE_BITS'(turns_line);
+    end
+    by_one   <= job.stride_x == 1;
+    on_place <= by_one ? place[WORDS*SIZE+:SIZE] : job.beat_words[SIZE-1:0];
+    on_room  <= room[WORDS*SIZE+:SIZE];
+    on_lines <= by_one ? line[WORDS*LINE_BITS+:LINE_BITS] : '0;
+  end
+
+  // Of a job, too: steps of addresses, from an inner row and from a line to the next, and in a line.
+  engine_pkg::number_t inner_step, inner_turn_x, inner_turn_y, line_step, line_turn, sample_turn, along;
+  size_t unit;  // rows of a line, as far as a block may have them, or one by one
+  engine_pkg::number_t line_rest;  // rows of a sample beyond a line
+  logic one;
+  assign one = job.along_P[0];
+  // ... and of the window: where its last column or row is, and the one before it; whether the first is the last
+  size_t last_x, last_y, last_x_but_one, last_y_but_one;
+  logic one_x, one_y;
+
+  always_ff @(posedge clk) begin
+    inner_step   <= job.dilation_x;
+    inner_turn_x <= job.dilation_x + job.x_window;
+    inner_turn_y <= inner_turn_x + job.x_channel;
+    sample_turn  <= one ? '0 : job.x_sample - job.x_wrap;
+    line_step    <= one ? job.x_sample : job.x_line;
+    line_turn    <= line_step + sample_turn;
+    along        <= one ? NUMBER'(WORDS) : job.beat_words;
+    last_x         <= job.kernel_x[SIZE-1:0] - job.dilation_x[SIZE-1:0];
+    last_y         <= job.kernel_y[SIZE-1:0] - job.dilation_y[SIZE-1:0];
+    last_x_but_one <= last_x - job.dilation_x[SIZE-1:0];
+    last_y_but_one <= last_y - job.dilation_y[SIZE-1:0];
+    one_x          <= last_x == 0;
+    one_y          <= last_y == 0;
+    unit         <= one ? SIZE'(1) : (job.line >> SIZE != 0) ? '1 : job.line[SIZE-1:0];
+    line_rest    <= job.R - job.line;
+  end
+
+  // Of a tile.
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::tile_t of;
   // verilator lint_on UNUSEDSIGNAL
-  logic one, weights, piece, first;
-  engine_pkg::number_t begins, wide, rest;  // pieces of weights: the first column, columns of the first, of the second
-  engine_pkg::number_t base;  // address of the row of weights, or of the first line of the first slot
-  engine_pkg::number_t p, column, left;  // left: columns of this piece, or rows of this slot
-  engine_pkg::number_t slot, slot_base, slot_row, row_base, row, offset;
-  engine_pkg::number_t line_base, at;  // address of the line, rows of it before this beat
-  logic [PLACE_BITS-1:0] row_x, row_y, window_x, window_y;  // places on the map of the first row and of the window
+  engine_pkg::number_t x_first, first_step, first_turn;  // of the first row; from its line to the next
+  engine_pkg::number_t column_step;  // from the end of a row of weights to the first column of the next
+  size_t from, wide, rest;  // pieces of weights: the first column, columns of the first, of the second
+  size_t first_rows, first_after, last_rows, last_after;  // the first piece of a slot, rows after it; of the last sample
+  engine_pkg::number_t first_rest;  // rows of a sample beyond the first line
+  logic all_columns, no_rest, no_inputs;
 
-  assign one = job.along_P[0];
+  // At `start`; a tile of at least all columns reads each once.
+  size_t start_from, start_wide, start_rest, start_depth, start_height, start_last;
+  engine_pkg::number_t start_line;
+  assign all_columns = tile.columns >= job.C;
+  assign start_from  = all_columns ? '0 : tile.column[SIZE-1:0];
+  assign start_wide  = all_columns ? job.C[SIZE-1:0]
+      : (tile.columns < tile.ends[NUMBER-1:0]) ? tile.columns[SIZE-1:0] : tile.ends[SIZE-1:0];
+  assign start_rest  = (all_columns || tile.columns < tile.ends[NUMBER-1:0]) ? '0 : tile.columns[SIZE-1:0] - tile.ends[SIZE-1:0];
+  assign start_line  = one ? 1 : job.line - tile.at;
+  assign start_depth = tile.depth[SIZE-1:0];
+  // the rows that the first line has of those of a slot
+  assign start_height = (tile.height <= start_line) ? tile.height[SIZE-1:0] : start_line[SIZE-1:0];
+  assign start_last   = (tile.last_height <= start_line) ? tile.last_height[SIZE-1:0] : start_line[SIZE-1:0];
 
-  // a tile of at least all columns reads each once
-  logic whole;
-  engine_pkg::number_t from, columns;
-  assign whole   = tile.columns >= job.C;
-  assign from    = whole ? 0 : tile.column;
-  assign columns = whole ? job.C : (tile.columns < tile.ends[NUMBER-1:0]) ? tile.columns : tile.ends[NUMBER-1:0];
+  // Where it is: a piece is of one row of weights, or of one line of inputs.
+  logic weights, second, first, last_p, last_slot, first_line, ends_sample;
+  engine_pkg::number_t base, slot_base, line_base;  // of the row of weights or the inner row, of the slot, of the line
+  size_t p, depth_left, column, row, slot_row;
+  size_t most, piece, after;  // words or rows of a beat, of this piece, rows after this piece
+  engine_pkg::number_t sample_left;  // rows of the sample after this line
+  size_t slots_left, loads_left;
+  size_t row_x, row_y, window_x, window_y;  // places of the first row, and of the inner row in the window
+  size_t from_x, from_y, first_x, first_y, at_x, at_y;  // on the map: of the window; of a slot's first row; of this one
+  size_t edge_x, edge_y;  // of a slot's first row, in the window's first column or row
+  logic turns_x, last_line;  // the inner row is the last one of a line of the window; that line is the last one
 
-  // this beat
-  engine_pkg::number_t most, room, count, of_line;
-  assign most    = (weights || one) ? W : job.of_beat;
-  assign of_line = (job.line - at < left) ? job.line - at : left;
-  assign room    = weights ? left : one ? of.depth - p : of_line;
-  assign count   = (room < most) ? room : most;
+  // This beat, and what ends with it.
+  logic ends_piece, ends_slot, ends_p, ends_weights, no_after;
+  size_t count;
+  assign ends_piece   = piece <= most;
+  assign count        = ends_piece ? piece : most;
+  assign no_after     = after == 0;
+  assign ends_slot    = ends_piece && no_after;
+  assign ends_weights = ends_piece && (second || no_rest) && last_p;
+  assign ends_p       = ends_slot && last_slot;
 
-  // the place on the map of each of its rows, and of the row after them
-  logic [PLACE_BITS-1:0] from_x, from_y;
-  assign from_x = window_x - job.pad_x[PLACE_BITS-1:0];
-  assign from_y = window_y - job.pad_y[PLACE_BITS-1:0];
-  for (genvar i = 0; i <= engine_pkg::W; i++) begin : gen_place
-    logic [PLACE_BITS-1:0] x, y;
-    if (i == 0) begin : gen_first
-      assign x = row_x;
-      assign y = row_y;
-    end else begin : gen_next
-      logic turns;
-      assign turns = gen_place[i-1].x + job.stride_x[PLACE_BITS-1:0] == job.span_x[PLACE_BITS-1:0];
-      assign x     = turns ? '0 : gen_place[i-1].x + job.stride_x[PLACE_BITS-1:0];
-      assign y     = turns ? gen_place[i-1].y + job.stride_y[PLACE_BITS-1:0] : gen_place[i-1].y;
-    end
-    if (i < engine_pkg::W) begin : gen_on_map
-      logic [PLACE_BITS-1:0] on_x, on_y;
-      assign on_x           = x + from_x;
-      assign on_y           = y + from_y;
-      assign beat.on_map[i] = one || (on_x < job.width[PLACE_BITS-1:0] && on_y < job.height[PLACE_BITS-1:0]);
-    end
-  end
-
-  // what ends with it
-  logic ends_piece, ends_row, ends_line, ends_slot, ends_p, ends_weights, at_last;
-  engine_pkg::number_t next_height, next_base, next_line;
-  assign ends_piece   = left <= W;
-  assign ends_row     = one ? p + count == of.depth : offset + count == job.R;
-  assign ends_line    = at + count == job.line;
-  assign ends_slot    = one ? ends_row && left == 1 : left == count;
-  assign ends_weights = ends_piece && (piece || rest == 0) && p + 1 == of.depth;
-  assign ends_p       = ends_slot && slot + 1 == of.loaded;
-  assign at_last      = of.has_last && of.slots == ((weights || ends_p) ? 1 : slot + 2);
-  assign next_height  = at_last ? of.last_height : of.height;
-  assign next_line    = line_base + job.x_line + (ends_row ? job.x_sample - job.x_wrap : 0);
-
-  // the window moves on by one inner row
-  logic turns_x, turns_y;
-  assign turns_x   = window_x + job.dilation_x[PLACE_BITS-1:0] == job.kernel_x[PLACE_BITS-1:0];
-  assign turns_y   = turns_x && window_y + job.dilation_y[PLACE_BITS-1:0] == job.kernel_y[PLACE_BITS-1:0];
-  assign next_base = weights ? of.x
-      : !ends_p ? slot_base + job.x_column
-      : base + job.dilation_x + (turns_x ? job.x_window : 0) + (turns_y ? job.x_channel : 0);
-
-  assign beat.weights = weights;
-  assign beat.half    = half;
-  assign beat.first   = first;
-  assign beat.last    = weights ? ends_weights && of.loaded == 0 : ends_p && (one || p + 1 == of.depth);
-  assign beat.p       = p;
-  assign beat.row     = slot_row + row;
-  assign beat.column  = column;
-  assign beat.count   = count;
+  // What follows: the next line, the next slot, the next inner row.
+  logic fits, at_last, turns_row;
+  size_t next_first_x, next_first_y;
+  engine_pkg::number_t next_line, next_base;
+  assign fits          = after <= unit;
+  assign next_line     = line_base + (first_line ? (ends_sample ? first_turn : first_step) : (ends_sample ? line_turn : line_step));
+  assign at_last       = of.has_last && ((weights || last_slot) ? of.slots == 1 : slots_left == 2);
+  assign next_base     = weights ? x_first
+      : !last_slot ? slot_base + job.x_column
+      : base + (!turns_x ? inner_step : last_line ? inner_turn_y : inner_turn_x);
+  assign next_first_x  = turns_x ? edge_x : first_x + job.dilation_x[SIZE-1:0];
+  assign next_first_y  = !turns_x ? first_y : last_line ? edge_y : first_y + job.dilation_y[SIZE-1:0];
+  assign turns_row     = by_one && row_x >= on_room;
 
   always_ff @(posedge clk) begin
     if (start) begin
-      of       <= tile;
-      weights  <= 1'b1;
-      first    <= 1'b1;
-      piece    <= 1'b0;
-      p        <= 0;
-      base     <= tile.w;
-      begins   <= from;
-      column   <= from;
-      address  <= tile.w + from;
-      left     <= columns;
-      wide     <= columns;
-      rest     <= whole ? 0 : tile.columns - columns;
-      window_x <= tile.window_x[PLACE_BITS-1:0];
-      window_y <= tile.window_y[PLACE_BITS-1:0];
+      of          <= tile;
+      weights     <= 1'b1;
+      first       <= 1'b1;
+      second      <= 1'b0;
+      p           <= '0;
+      depth_left  <= start_depth;
+      last_p      <= start_depth == 1;
+      base        <= tile.w;
+      address     <= tile.w + NUMBER'(start_from);
+      from        <= start_from;
+      column      <= start_from;
+      column_step <= job.C + NUMBER'(start_from);
+      wide        <= start_wide;
+      rest        <= start_rest;
+      no_rest     <= start_rest == 0;
+      most        <= W;
+      piece       <= start_wide;
+      x_first     <= tile.x + tile.in_line;
+      first_step  <= line_step - tile.in_line;
+      first_turn  <= line_turn - tile.in_line;
+      no_inputs   <= tile.loaded == 0;
+      first_rows  <= one ? start_depth : start_height;
+      first_after <= (tile.height <= start_line) ? '0 : tile.height[SIZE-1:0] - start_line[SIZE-1:0];
+      last_rows   <= one ? start_depth : start_last;
+      last_after  <= (tile.last_height <= start_line) ? '0 : tile.last_height[SIZE-1:0] - start_line[SIZE-1:0];
+      first_rest  <= line_rest - (tile.offset - tile.at);
+      window_x    <= tile.window_x[SIZE-1:0];
+      window_y    <= tile.window_y[SIZE-1:0];
+      from_x      <= tile.window_x[SIZE-1:0] - job.pad_x[SIZE-1:0];
+      from_y      <= tile.window_y[SIZE-1:0] - job.pad_y[SIZE-1:0];
+      edge_x      <= tile.row_x[SIZE-1:0] - job.pad_x[SIZE-1:0];
+      edge_y      <= tile.row_y[SIZE-1:0] - job.pad_y[SIZE-1:0];
+      first_x     <= tile.row_x[SIZE-1:0] - job.pad_x[SIZE-1:0] + tile.window_x[SIZE-1:0];
+      first_y     <= tile.row_y[SIZE-1:0] - job.pad_y[SIZE-1:0] + tile.window_y[SIZE-1:0];
+      turns_x     <= tile.window_x[SIZE-1:0] == last_x;
+      last_line   <= tile.window_y[SIZE-1:0] == last_y;
     end else if (take) begin
       first <= 1'b0;
       if (weights && !ends_weights) begin
         if (!ends_piece) begin
           column  <= column + W;
-          address <= address + W;
-          left    <= left - W;
-        end else if (!piece && rest != 0) begin
-          piece   <= 1'b1;
-          column  <= 0;
+          address <= address + NUMBER'(WORDS);
+          piece   <= piece - W;
+        end else if (!second && !no_rest) begin
+          second  <= 1'b1;
+          column  <= '0;
           address <= base;
-          left    <= rest;
+          piece   <= rest;
         end else begin
-          piece   <= 1'b0;
-          p       <= p + 1;
-          base    <= base + job.C;
-          column  <= begins;
-          address <= base + job.C + begins;
-          left    <= wide;
+          second     <= 1'b0;
+          p          <= p + 1'b1;
+          depth_left <= depth_left - 1'b1;
+          last_p     <= depth_left == 2;
+          base       <= base + job.C;
+          column     <= from;
+          address    <= base + column_step;
+          piece      <= wide;
         end
       end else if (weights || ends_slot) begin  // on to the inputs of a slot
-        weights   <= 1'b0;
-        row       <= 0;
-        left      <= next_height;
-        offset    <= of.offset;
-        at        <= of.at;
-        row_x     <= of.row_x[PLACE_BITS-1:0];
-        row_y     <= of.row_y[PLACE_BITS-1:0];
-        slot_base <= next_base;
-        row_base  <= next_base;
-        line_base <= next_base;
-        address   <= next_base + of.in_line;
-        if (weights || ends_p) begin
-          p        <= (weights || one) ? 0 : p + 1;
-          slot     <= 0;
-          slot_row <= 0;
-          base     <= next_base;
+        weights     <= 1'b0;
+        most        <= one ? W : job.of_beat[SIZE-1:0];
+        row         <= (weights || last_slot) ? '0 : slot_row + job.slot_rows[SIZE-1:0];
+        slot_row    <= (weights || last_slot) ? '0 : slot_row + job.slot_rows[SIZE-1:0];
+        piece       <= at_last ? last_rows : first_rows;
+        after       <= at_last ? last_after : first_after;
+        sample_left <= first_rest;
+        ends_sample <= first_rest == 0;
+        first_line  <= 1'b1;
+        slot_base   <= next_base;
+        line_base   <= next_base;
+        address     <= next_base;
+        row_x       <= of.row_x[SIZE-1:0];
+        row_y       <= of.row_y[SIZE-1:0];
+        at_x        <= (weights || !last_slot) ? first_x : next_first_x;
+        at_y        <= (weights || !last_slot) ? first_y : next_first_y;
+        if (weights || last_slot) begin
+          p          <= (weights || one) ? '0 : p + 1'b1;
+          depth_left <= weights ? of.depth[SIZE-1:0] : depth_left - 1'b1;
+          last_p     <= weights ? of.depth == 1 : depth_left == 2;
+          slots_left <= of.slots[SIZE-1:0];
+          loads_left <= of.loaded[SIZE-1:0];
+          last_slot  <= of.loaded == 1;
+          base       <= next_base;
           if (!weights) begin
-            window_x <= turns_x ? '0 : window_x + job.dilation_x[PLACE_BITS-1:0];
-            if (turns_x) window_y <= turns_y ? '0 : window_y + job.dilation_y[PLACE_BITS-1:0];
+            turns_x  <= turns_x ? one_x : window_x == last_x_but_one;
+            window_x <= turns_x ? '0 : window_x + job.dilation_x[SIZE-1:0];
+            from_x   <= turns_x ? -job.pad_x[SIZE-1:0] : from_x + job.dilation_x[SIZE-1:0];
+            first_x  <= next_first_x;
+            first_y  <= next_first_y;
+            if (turns_x) begin
+              last_line <= last_line ? one_y : window_y == last_y_but_one;
+              window_y  <= last_line ? '0 : window_y + job.dilation_y[SIZE-1:0];
+              from_y    <= last_line ? -job.pad_y[SIZE-1:0] : from_y + job.dilation_y[SIZE-1:0];
+            end
           end
         end else begin
-          p        <= one ? 0 : p;
-          slot     <= slot + 1;
-          slot_row <= slot_row + job.slot_rows;
+          p          <= one ? '0 : p;
+          slots_left <= slots_left - 1'b1;
+          loads_left <= loads_left - 1'b1;
+          last_slot  <= loads_left == 2;
         end
-      end else if (one) begin
-        if (ends_row) begin
-          p        <= 0;
-          row      <= row + 1;
-          left     <= left - 1;
-          row_base <= row_base + job.x_sample;
-          address  <= row_base + job.x_sample;
-        end else begin
-          p       <= p + W;
-          address <= address + W;
-        end
-      end else begin  // the next part of a line, the next line, or the next sample
-        row     <= row + count;
-        left    <= left - count;
-        offset  <= ends_row ? 0 : offset + count;
-        at      <= ends_line ? 0 : at + count;
-        address <= ends_line ? next_line : address + job.beat_words;
-        if (ends_line) line_base <= next_line;
-        if (ends_row) {row_x, row_y} <= '0;
-        else if (ends_line) begin
-          row_x <= 0;
-          row_y <= row_y + job.stride_y[PLACE_BITS-1:0];
-        end else begin
-          row_x <= (job.stride_x == 1) ? gen_place[engine_pkg::W].x : row_x + job.beat_words[PLACE_BITS-1:0];
-          row_y <= (job.stride_x == 1) ? gen_place[engine_pkg::W].y : row_y;
-        end
+      end else if (!ends_piece) begin
+        address <= address + along;
+        piece   <= piece - most;
+        if (one) p <= p + W;
+        else row <= row + most;
+        row_x <= turns_row ? row_x - on_room : row_x + on_place;
+        row_y <= row_y + SIZE'(on_lines) + SIZE'(turns_row);
+        at_x  <= turns_row ? at_x - on_room : at_x + on_place;
+        at_y  <= at_y + SIZE'(on_lines) + SIZE'(turns_row);
+      end else begin  // the next line, of this sample or of the next one
+        address     <= next_line;
+        line_base   <= next_line;
+        first_line  <= 1'b0;
+        piece       <= one ? of.depth[SIZE-1:0] : fits ? after : unit;
+        after       <= fits ? '0 : after - unit;
+        sample_left <= ends_sample ? line_rest : sample_left - NUMBER'(unit);
+        ends_sample <= ends_sample ? line_rest == 0 : sample_left == NUMBER'(unit);
+        row         <= row + (one ? SIZE'(1) : piece);
+        if (one) p <= '0;
+        row_x <= '0;
+        row_y <= ends_sample ? '0 : row_y + job.stride_y[SIZE-1:0];
+        at_x  <= from_x;
+        at_y  <= from_y + (ends_sample ? '0 : row_y + job.stride_y[SIZE-1:0]);
       end
     end
   end
+
+  // Which of the beat's rows lie on the map.  Lines that do: from `low` on, up to `high`.
+  lines_t low, high;
+  size_t to_first, to_end;  // lines from the beat's first to the map's first, to beyond its last
+  assign to_first = -at_y;
+  assign to_end   = job.height[SIZE-1:0] - at_y;
+  assign low      = (at_y < job.height[SIZE-1:0]) ? '0
+      : (to_first > SIZE'(WORDS + 1)) ? LINE_BITS'(WORDS + 1) : to_first[LINE_BITS-1:0];
+  assign high     = (to_end > SIZE'(WORDS + 1)) ? LINE_BITS'(WORDS + 1) : to_end[LINE_BITS-1:0];
+
+  for (genvar i = 0; i < WORDS; i++) begin : gen_row
+    logic turns;  // it is in the line after that of `line`
+    size_t x, x_turned;
+    lines_t y;
+    logic on_x, on_x_turned, on_y, on_y_turned;
+    assign turns          = row_x >= room[i*SIZE+:SIZE];
+    assign x              = at_x + place[i*SIZE+:SIZE];
+    assign x_turned       = at_x - room[i*SIZE+:SIZE];
+    assign y              = line[i*LINE_BITS+:LINE_BITS];
+    assign on_x           = x < job.width[SIZE-1:0];
+    assign on_x_turned    = x_turned < job.width[SIZE-1:0];
+    assign on_y           = y >= low && y < high;
+    assign on_y_turned    = y + 1'b1 >= low && y + 1'b1 < high;
+    assign beat.on_map[i] = one || (turns ? on_x_turned && on_y_turned : on_x && on_y);
+  end
+
+  assign beat.weights = weights;
+  assign beat.half    = half;
+  assign beat.first   = first;
+  assign beat.last    = weights ? ends_weights && no_inputs : ends_p && (one || last_p);
+  assign beat.p       = NUMBER'(p);
+  assign beat.row     = NUMBER'(row);
+  assign beat.column  = NUMBER'(column);
+  assign beat.count   = NUMBER'(count);
 
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
   logic active;  // beats of the tile are left
   engine_pkg::number_t first_word, words_held, end_of_slot;
+  size_t row_end;
+  assign row_end     = row - slot_row + (one ? SIZE'(1) : count);
   assign words_held  = (job.runs - 1) * job.x_run + job.B_P * job.x_column;
   assign first_word  = one ? job.x_base : job.x_base + job.pad_y * job.width + job.pad_x;
-  assign end_of_slot = (of.has_last && of.slots == slot + 1) ? of.last_height : of.height;
+  assign end_of_slot = (of.has_last && slots_left == 1) ? of.last_height : of.height;
 
   always @(posedge clk) begin
     active <= start || (active && !(take && beat.last));
@@ -206,14 +328,14 @@ module load_beats (
     end else if (take) begin
       assert (active) else $fatal(1, "a beat beyond the last of its tile");
       assert (count != 0 && count <= W) else $fatal(1, "words of a beat");
-      assert (p < of.depth) else $fatal(1, "an inner row beyond the tile");
+      assert (NUMBER'(p) < of.depth) else $fatal(1, "an inner row beyond the tile");
       if (weights) begin
-        assert (column + count <= job.C) else $fatal(1, "weights beyond the columns");
-        assert (address - job.w_base + count <= job.groups * job.w_group) else $fatal(1, "an address beyond the weights");
+        assert (NUMBER'(column) + NUMBER'(count) <= job.C) else $fatal(1, "weights beyond the columns");
+        assert (address - job.w_base + NUMBER'(count) <= job.groups * job.w_group) else $fatal(1, "an address beyond the weights");
       end else begin
-        assert (slot < of.loaded && row + (one ? 1 : count) <= end_of_slot) else $fatal(1, "rows beyond the tile");
+        assert (loads_left != 0 && NUMBER'(row_end) <= end_of_slot) else $fatal(1, "rows beyond the tile");
         for (int i = 0; i < engine_pkg::W; i++) begin
-          assert (i >= count || !beat.on_map[i]
+          assert (i >= int'(count) || !beat.on_map[i]
               || address + i * (one ? 1 : job.stride_x) - first_word < words_held)
             else $fatal(1, "an address beyond the maps");
         end

@@ -45,7 +45,8 @@ module port (
   engine_pkg::tile_t tile, storing, pass_0, pass_1, pass_2, pass_3;
   // verilator lint_on UNUSEDSIGNAL
   logic [STATE_BITS-1:0] state, following;
-  logic prepared, more, begun, at_end;  // tiles are left to load; tile 0 is loaded; i is the last tile
+  logic made, tile_there, two_tiles;  // what the loader makes for the job; a tile, and the one after it
+  logic more, begun, at_end;  // tiles are left to load; tile 0 is loaded; i is the last tile
   logic has_before, next_has_before;  // tile i is not of the first pass
   logic load_half, store_open;  // store_open: a store has begun and beats are left
   engine_pkg::number_t step, next_step, beats_left;
@@ -64,7 +65,7 @@ module port (
       : (next_pass[0] ? pass_1.stored : pass_0.stored)) == 0;
 
   assign drained_beyond = drained - stored_pass;
-  assign go_load        = state == LOAD_WAIT && occupied <= 1;
+  assign go_load        = state == LOAD_WAIT && tile_there && occupied <= 1;
   assign go_store       = (state == STORE_WAIT || state == LAST_WAIT) && drained_beyond > 0;
   assign burst          = go_load || go_store;
   assign write          = state == STORE || state == LAST;
@@ -85,7 +86,7 @@ module port (
     following = state;
     moves_on  = 1'b0;
     case (state)
-      PREPARE: if (prepared) following = LOAD_WAIT;
+      PREPARE: if (two_tiles && made) following = LOAD_WAIT;
       LOAD_WAIT: if (go_load) following = LOAD;
       STORE_WAIT: if (go_store) following = STORE;
       LAST_WAIT: if (go_store) following = (storing.stored == 0) ? DONE : LAST;
@@ -106,7 +107,6 @@ module port (
 
   always_ff @(posedge clk) begin
     state    <= following;
-    prepared <= state == PREPARE && !start;
     if (start) begin
       more         <= 1'b1;
       begun        <= 1'b0;
@@ -157,14 +157,19 @@ module port (
 
   tiles position (
       .clk,
+      .rst,
       .start,
       .next(go_load),
       .job,
+      .valid(tile_there),
+      .ready(two_tiles),
       .tile
   );
 
   load_beats loader (
       .clk,
+      .begins (start),
+      .made,
       .start  (go_load),
       .take   (loads),
       .job,

@@ -8,8 +8,8 @@ module store_beats (
     input  wire                      take,     // the port takes this beat
     // verilator lint_off UNUSEDSIGNAL
     input  wire  engine_pkg::job_t   job,
-    // verilator lint_on UNUSEDSIGNAL
     input  wire  engine_pkg::tile_t  tile,     // at `start`
+    // verilator lint_on UNUSEDSIGNAL
     input  wire                      half,     // of the buffer
     output       engine_pkg::number_t address,
     output       engine_pkg::store_t beat,
@@ -17,89 +17,133 @@ module store_beats (
 );
 
   localparam int NUMBER = engine_pkg::NUMBER_BITS;
-  localparam engine_pkg::number_t W = NUMBER'(engine_pkg::W);
-  localparam int S = engine_pkg::S;
+  localparam int SIZE = engine_pkg::SIZE_BITS;
+  localparam logic [SIZE-1:0] W = SIZE'(engine_pkg::W);
 
-  // verilator lint_off UNUSEDSIGNAL
-  engine_pkg::tile_t of;
-  // verilator lint_on UNUSEDSIGNAL
+  typedef logic [SIZE-1:0] size_t;
+
+  // Of a job: rows of a sample, as far as a block may have them.
+  size_t unit;
   logic one;
-  engine_pkg::number_t slot, slot_base, slot_column, slot_end;  // of the sample column
-  engine_pkg::number_t base, column, row, left, offset;  // base: address of the column, or of the row
-
   assign one = job.R == 1;
+  always_ff @(posedge clk) unit <= (job.R >> SIZE != 0) ? '1 : job.R[SIZE-1:0];
 
-  engine_pkg::number_t room, count, height, next_height, next_end, next_base;
-  logic ends_column, ends_sample, ends_slot;
-  assign room        = one ? slot_end - column : (job.R - offset < left) ? job.R - offset : left;
-  assign count       = (room < W) ? room : W;
-  assign height      = (of.has_last && of.slots == slot + 1) ? of.last_height : of.height;
-  assign next_height = (of.has_last && of.slots == slot + 2) ? of.last_height : of.height;
-  assign ends_sample = offset + count == job.R;
-  assign ends_column = one ? column + count == slot_end : left == count;
-  assign ends_slot   = ends_column && (one ? left == 1 : column + 1 == slot_end);
-  assign last        = ends_slot && slot_end == of.stored;
-  assign next_base   = slot_base + job.y_column;
+  // Of a tile, at `start`: columns of the first sample; rows of its block in the first sample down the rows, and after it.
+  size_t start_width, start_rows, start_last, start_after, start_last_after;
+  engine_pkg::number_t start_line;
+  logic start_at_last;
+  assign start_width   = (tile.stored < tile.ends[NUMBER-1:0]) ? tile.stored[SIZE-1:0] : tile.ends[SIZE-1:0];
+  assign start_line    = job.R - tile.offset;
+  assign start_rows    = (tile.height <= start_line) ? tile.height[SIZE-1:0] : start_line[SIZE-1:0];
+  assign start_last    = (tile.last_height <= start_line) ? tile.last_height[SIZE-1:0] : start_line[SIZE-1:0];
+  assign start_after   = (tile.height <= start_line) ? '0 : tile.height[SIZE-1:0] - start_line[SIZE-1:0];
+  assign start_last_after = (tile.last_height <= start_line) ? '0 : tile.last_height[SIZE-1:0] - start_line[SIZE-1:0];
+  assign start_at_last = tile.has_last && tile.slots == 1;
 
-  always_comb begin
-    next_end = of.ends[NUMBER-1:0];
-    for (int j = 1; j < S; j++) if (slot + 1 == NUMBER'(j)) next_end = of.ends[j*NUMBER+:NUMBER];
-    if (next_end > of.stored) next_end = of.stored;
-  end
+  logic has_last;
+  size_t height, last_height, full_rows, full_after, last_rows, last_after;
+  engine_pkg::number_t first_step;  // from the first address of a column to that of the next sample down the rows
+
+  // Where it is: a piece is of one sample, in a column; of one row if a sample has one.
+  logic first_piece;
+  size_t slots_left, lines_left;  // of this sample column: columns, or rows if a sample has one
+  size_t width, beyond;  // columns of this sample column, of those after it
+  size_t slot_column, slot_rows, slot_after;  // its first column; the first piece of each column, and rows after it
+  size_t column, row, piece, after;
+  engine_pkg::number_t slot_base, line_base, piece_base;
+
+  // This beat, and what ends with it.
+  logic ends_piece, ends_line, ends_slot;
+  size_t count;
+  assign ends_piece = piece <= W;
+  assign count      = ends_piece ? piece : W;
+  assign ends_line  = ends_piece && after == 0;
+  assign ends_slot  = ends_line && lines_left == 1;
+  assign last       = ends_slot && beyond == 0;
+
+  // What follows.
+  logic fits, next_fits, next_last;
+  size_t next_width;
+  engine_pkg::number_t next_base, next_line, next_piece;
+  assign fits       = after <= unit;
+  assign next_fits  = NUMBER'(beyond) <= job.C;
+  assign next_width = next_fits ? beyond : job.C[SIZE-1:0];
+  assign next_last  = has_last && slots_left == 2;
+  assign next_base  = slot_base + job.y_column;
+  assign next_line  = line_base + (one ? job.y_sample : job.R);
+  assign next_piece = piece_base + (first_piece ? first_step : job.y_sample);
 
   assign beat.half   = half;
-  assign beat.column = column;
-  assign beat.row    = row;
-  assign beat.count  = count;
+  assign beat.column = NUMBER'(column);
+  assign beat.row    = NUMBER'(row);
+  assign beat.count  = NUMBER'(count);
 
   always_ff @(posedge clk) begin
     if (start) begin
-      of          <= tile;
-      slot        <= 0;
+      has_last    <= tile.has_last;
+      height      <= tile.height[SIZE-1:0];
+      last_height <= tile.last_height[SIZE-1:0];
+      full_rows   <= start_rows;
+      full_after  <= start_after;
+      last_rows   <= start_last;
+      last_after  <= start_last_after;
+      first_step  <= job.y_sample - tile.offset;
+      first_piece <= 1'b1;
+      slots_left  <= tile.slots[SIZE-1:0];
+      width       <= start_width;
+      beyond      <= tile.stored[SIZE-1:0] - start_width;
+      slot_column <= '0;
+      slot_rows   <= start_at_last ? start_last : start_rows;
+      slot_after  <= start_at_last ? start_last_after : start_after;
+      lines_left  <= !one ? start_width : start_at_last ? tile.last_height[SIZE-1:0] : tile.height[SIZE-1:0];
+      piece       <= one ? start_width : start_at_last ? start_last : start_rows;
+      after       <= one ? '0 : start_at_last ? start_last_after : start_after;
+      column      <= '0;
+      row         <= '0;
       slot_base   <= tile.y;
-      slot_column <= 0;
-      slot_end    <= (tile.stored < tile.ends[NUMBER-1:0]) ? tile.stored : tile.ends[NUMBER-1:0];
-      base        <= tile.y + tile.y_c;
+      line_base   <= tile.y + tile.y_c;
+      piece_base  <= tile.y + tile.y_c;
       address     <= tile.y + tile.y_c;
-      column      <= 0;
-      row         <= 0;
-      offset      <= tile.offset;
-      left        <= (tile.has_last && tile.slots == 1) ? tile.last_height : tile.height;
     end else if (take) begin
       if (ends_slot) begin
-        slot        <= slot + 1;
+        first_piece <= 1'b1;
+        slots_left  <= slots_left - 1'b1;
+        width       <= next_width;
+        beyond      <= next_fits ? '0 : beyond - job.C[SIZE-1:0];
+        slot_column <= slot_column + width;
+        slot_rows   <= next_last ? last_rows : full_rows;
+        slot_after  <= next_last ? last_after : full_after;
+        lines_left  <= !one ? next_width : next_last ? last_height : height;
+        piece       <= one ? next_width : next_last ? last_rows : full_rows;
+        after       <= one ? '0 : next_last ? last_after : full_after;
+        column      <= slot_column + width;
+        row         <= '0;
         slot_base   <= next_base;
-        slot_column <= slot_end;
-        slot_end    <= next_end;
-        base        <= next_base;
+        line_base   <= next_base;
+        piece_base  <= next_base;
         address     <= next_base;
-        column      <= slot_end;
-        row         <= 0;
-        offset      <= of.offset;
-        left        <= next_height;
-      end else if (one) begin
-        if (ends_column) begin
-          column  <= slot_column;
-          row     <= row + 1;
-          left    <= left - 1;
-          base    <= base + job.y_sample;
-          address <= base + job.y_sample;
-        end else begin
-          column  <= column + count;
-          address <= address + count;
-        end
-      end else if (ends_column) begin
-        column  <= column + 1;
-        row     <= 0;
-        offset  <= of.offset;
-        left    <= height;
-        base    <= base + job.R;
-        address <= base + job.R;
-      end else begin  // the next part of a sample, or the next sample
-        row     <= row + count;
-        left    <= left - count;
-        offset  <= ends_sample ? 0 : offset + count;
-        address <= address + count + (ends_sample ? job.y_sample - job.R : 0);
+      end else if (ends_line) begin  // the next row if a sample has one, else the next column
+        first_piece <= 1'b1;
+        lines_left  <= lines_left - 1'b1;
+        piece       <= one ? width : slot_rows;
+        after       <= one ? '0 : slot_after;
+        column      <= one ? slot_column : column + 1'b1;
+        row         <= one ? row + 1'b1 : '0;
+        line_base   <= next_line;
+        piece_base  <= next_line;
+        address     <= next_line;
+      end else if (ends_piece) begin  // the next sample down the rows
+        first_piece <= 1'b0;
+        piece       <= fits ? after : unit;
+        after       <= fits ? '0 : after - unit;
+        row         <= row + piece;
+        piece_base  <= next_piece;
+        address     <= next_piece;
+      end else begin
+        piece   <= piece - W;
+        address <= address + NUMBER'(W);
+        if (one) column <= column + W;
+        else row <= row + W;
       end
     end
   end
@@ -107,14 +151,18 @@ module store_beats (
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
   logic active;  // beats of the pass are left
+  size_t rows_here, columns_here, stored;
+  assign rows_here    = (has_last && slots_left == 1) ? last_height : height;
+  assign columns_here = column + (one ? count : SIZE'(1));
   always @(posedge clk) begin
+    if (start) stored <= tile.stored[SIZE-1:0];
     active <= start ? tile.stored != 0 : active && !(take && last);
     if (!start && take) begin
       assert (active) else $fatal(1, "a beat beyond the last of its pass");
       assert (count != 0 && count <= W) else $fatal(1, "words of a beat");
-      assert (column + (one ? count : 1) <= of.stored) else $fatal(1, "columns beyond the tile");
-      assert (row + (one ? 1 : count) <= height) else $fatal(1, "rows beyond the tile");
-      assert (address - job.y_base + count <= (job.runs - 1) * job.y_run + job.B_P * job.y_column) else $fatal(1, "an address beyond the outputs");
+      assert (columns_here <= stored) else $fatal(1, "columns beyond the tile");
+      assert (row + (one ? SIZE'(1) : count) <= rows_here) else $fatal(1, "rows beyond the tile");
+      assert (address - job.y_base + NUMBER'(count) <= (job.runs - 1) * job.y_run + job.B_P * job.y_column) else $fatal(1, "an address beyond the outputs");
     end
   end
 `endif
