@@ -215,7 +215,7 @@ def test_the_page_of_the_clock_shows_its_table():
     """With a mark where the sources are others now."""
     page = (clock.TABLE.parents[1] / "docs" / "npu.md").read_text()
     rows = clock.read_rows()
-    assert f"```text\n{clock.table_text(rows)}\n```" in page
+    assert f"clock.py --table\n{clock.table_text(rows)}\n```" in page
     assert "older" in clock.table_text([rows[0]._replace(sources="")])
 
 
