@@ -252,11 +252,15 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     found = find_plans(problem, minimised, threads=1 + seed % 2)
     assert len(found.front) == len(wanted)
     (source,) = problem.sources
+    row_of = {source.tile(row): row for row in range(len(source.dsps))}
     for plan, (_, right, plans) in zip(found.front, wanted, strict=True):
         setting = problem.settings[plan.numbers.setting]
         assert plan.accuracy == right
         policy = problem.policies[plan.numbers.policy].spec
         assert (source.tile(plan.numbers.row), setting.kept, setting.thresholds, policy) in plans
+        alike = np.array([row_of[tile] for tile, *_ in plans])
+        work_s = dict(zip(alike.tolist(), LeastTimes.of(source.found_times(alike)).whole_s, strict=True))
+        assert work_s[plan.numbers.row] == min(work_s.values())
     assert sum(number for name, number in found.counts.items() if name != "all") == found.counts["all"]
     assert found.least_cost is None or not wanted or found.least_cost <= wanted[0][0]
     assert (found.nearest is None) == bool(found.front)
