@@ -1111,6 +1111,14 @@ def test_times_of_many_designs_are_those_of_their_tables(overlap: Overlap) -> No
         assert here_s.sum(axis=(0, 1)) == pytest.approx(whole.array()[0, -1, 1:])
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_lowest_value_of_any_row_is_that_of_its_near_bound(seed: int) -> None:
+    (source,) = random_problem(seed).sources
+    near = source.nearer(np.arange(len(source.dsps)))
+    for value in (lambda least: least.whole_s, lambda least: least.work_s[:, 0].sum(axis=1)):
+        assert source.lowest(value) == (value(near).min(), value(near).argmin())
+
+
 def test_rows_that_others_beat_are_those_of_brute_force() -> None:
     """In whatever parts they are judged; of equal rows one stays."""
     times_s = np.random.default_rng(1).integers(1, 5, (60, 3, 1)).astype(float)
