@@ -463,9 +463,9 @@ def test_many_times_of_one_thing_become_few_rows(tmp_path: Path) -> None:
     draw = np.random.default_rng(4)
     times = np.exp(draw.normal(0, 0.1, 500))
     lines = [f"vgg16,{time!r}" for time in times.tolist()]
-    (tmp_path / "m.csv").write_text(
-        "\n".join(["network,latency_ms", *lines[:250], "alexnet,3", *lines[250:], "alexnet,3"])
-    )
+    lines[100] = f"vgg16,,{1e3 * float(times[100])!r}"  # of another unit
+    lines = [*lines[:250], "alexnet,3", *lines[250:], "alexnet,3"]
+    (tmp_path / "m.csv").write_text("\n".join(["network,latency_ms,latency_us", *lines]))
     rows = read_measurements(tmp_path / "m.csv", kv260())
     assert [row.seconds for row in rows if row.network == "alexnet"] == [3e-3, 3e-3]
     many = [row for row in rows if row.network == "vgg16"]
