@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from fluidb import __version__
 from fluidb.dse.device.calibration import calibrate
-from fluidb.dse.device.errors import FEWEST
+from fluidb.dse.device.errors import FEWEST, log_ratios
 from fluidb.dse.device.fit import CONSTANTS
 from fluidb.dse.device.measurements import Measurement, read_measurements
 from fluidb.papers.hardware import MEASUREMENTS
@@ -31,6 +31,8 @@ PAGE = HERE.parent / "docs" / "intervals.md"
 SCHEMA = "fluidb.engine-coverage/1"
 
 DPUS = ("dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260", "dpu-b1600-ultra96")
+MORE = DPUS[:3]
+"""DPUs of which ``dpu-more.csv`` has times."""
 MACHINES = {
     "gemmini": "gemmini.csv",
     **{f"chaidnn-{dsps}": "chaidnn.csv" for dsps in (128, 256, 512, 1024)},
@@ -72,11 +74,9 @@ def measure(machine: Machine, splits: int) -> dict[str, Any]:
         if found.error is None:
             continue
         away = [row for row in machine.rows if row.network not in seen]
-        kept = calibrate(found.engine, away, keep=CONSTANTS)
-        for name in {row.network for row in away}:
-            logs = [math.log(row.measured_s / row.predicted_s) for row in kept.rows if row.network == name]
-            within += math.log(found.error.low) <= float(np.median(logs)) <= math.log(found.error.high)
-            judged += 1
+        logs = log_ratios(calibrate(found.engine, away, keep=CONSTANTS).rows).values()
+        within += sum(math.log(found.error.low) <= log <= math.log(found.error.high) for log in logs)
+        judged += len(logs)
     return {
         "machine": machine.engine.name, "networks": len(names), "rows": len(machine.rows),
         "none": round(whole.without.mean, 4), "kept": round(whole.earned.mean, 4), "constants": whole.earned.constants,
@@ -87,7 +87,7 @@ def measure(machine: Machine, splits: int) -> dict[str, Any]:
 def check_more() -> list[dict[str, Any]]:
     """Errors of the DPUs that ship on rows that nothing of them was fitted to or judged by."""
     file, found = HERE / "machines" / "dpu-more.csv", []
-    for name in DPUS[:3]:
+    for name in MORE:
         engine = load_platform(name, kind=Engine)
         low, high = engine.measured_low or 0.0, engine.measured_high or 0.0
         for row in calibrate(engine, read_measurements(file, engine), keep=CONSTANTS).rows:
@@ -112,7 +112,7 @@ def tables(run: dict[str, Any]) -> str:
     for item in run["more"]:
         cell = f"{item['error']:+.1%}{'' if item['inside'] else ', outside'}"
         more.setdefault(item["network"], {}).setdefault(item["machine"], []).append(cell)
-    others = [[network, *(" and ".join(of[name]) for name in DPUS[:3])] for network, of in more.items()]
+    others = [[network, *(" and ".join(of[name]) for name in MORE)] for network, of in more.items()]
     return (
         f"Measured with {run['splits']} splits of each machine by\n`{run['command']}`, {run['version']}.\n"
         f"Of {judged:,} networks that were not fitted {within / judged:.1%} lie within the 90 % interval.\n\n"
@@ -120,7 +120,7 @@ def tables(run: dict[str, Any]) -> str:
         "Networks of the DPUs' vendor that [our results](../results/hardware/README.md) leave out, predicted\n"
         "by the engines that ship: predicted over measured time, less 1, and whether it is outside of the\n"
         "interval.\n\n"
-        f"{_lines(['network', *DPUS[:3]], others)}"
+        f"{_lines(['network', *MORE], others)}"
     )
 
 

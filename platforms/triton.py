@@ -1,7 +1,8 @@
 """Tables of Triton's tools, perf_analyzer and Model Analyzer: throughput by requests in flight.
 
-Sources: https://github.com/triton-inference-server/perf_analyzer, ``docs/measurements_metrics.md``, and
-https://github.com/triton-inference-server/model_analyzer, ``docs/report.md``, each with the columns of its CSV.
+Sources, each with the columns of its CSV: ``measurements_metrics.md`` among the pages of
+https://github.com/triton-inference-server/perf_analyzer, and ``report.md`` among the pages of
+https://github.com/triton-inference-server/model_analyzer.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def batch_times(path: Path) -> dict[int, float]:
 
     Between two numbers that were measured, times lie on a line.
     """
-    header = header_of(path)
     rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    header = [*(rows.fieldnames or [])]
     table = table_of(header)
     assert table is not None  # the caller asked
     measured: dict[int, float] = {}

@@ -127,19 +127,15 @@ def _spread(calibration: Calibration) -> list[dict[str, Any]]:
 
 
 def _figures(calibration: Calibration, **which: Any) -> dict[str, float]:
+    from ...dse.device.errors import LeftOut
+
     rows = calibration.chosen(**which)
-    count = sum(row.repeats for row in rows)
-    mean = sum(row.repeats * abs(row.error) for row in rows) / count
+    _, count, mean, worst = LeftOut.of([], rows)
     predicted, measured = (
         sum(row.repeats * time_s for row, time_s in zip(rows, times, strict=True))
         for times in ([row.predicted_s for row in rows], [row.measured_s for row in rows])
     )
-    return {
-        "count": count,
-        "mean": mean,
-        "worst": max(abs(row.error) for row in rows),
-        "total": predicted / measured - 1,
-    }
+    return {"count": count, "mean": mean, "worst": worst, "total": predicted / measured - 1}
 
 
 def _text(calibration: Calibration, spread: list[dict[str, Any]], other: Alternative | None) -> Iterator[str]:

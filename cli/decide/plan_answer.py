@@ -118,7 +118,7 @@ def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, st
         "cost": _given(problem, plan, search.minimised),
         "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
         "bound": _bound(search, plan),
-        "error of times": source.table(numbers.row).unknown_error,
+        "error of times": source.table(numbers.row, causes=False).unknown_error,
         "undecided": _undecided(search, plan),
     }
 

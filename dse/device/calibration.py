@@ -7,13 +7,12 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError, did_you_mean
 from ...platforms.engine import Engine
 from .engine import Floats
 from .errors import CONFIDENCE, Bound, LeftOut, RowFit, TimesError, judge, times_error
-from .fit import COARSE, CONSTANTS, SLOWEST, TimedRows, alike
+from .fit import COARSE, CONSTANTS, SLOWEST, Ints, TimedRows, alike
 from .measurements import Measurement
 
 PARTS = 6
@@ -30,8 +29,6 @@ NOTHING = 1e-3
 
 SHORT, LONG = 1 / 30, 300
 """Measured times as multiples of the times at the peaks: what is beyond these is of another unit."""
-
-Ints = NDArray[np.int64]
 
 
 class Calibration(NamedTuple):

@@ -19,7 +19,6 @@ CONFIDENCE = 0.9
 FEWEST = 3
 """Networks that were not fitted, below which the error is not known."""
 
-
 WIDEST = 1000
 """Multiple of a predicted time beyond which an end of the interval says nothing."""
 
@@ -119,17 +118,24 @@ def _mean_times(rows: Sequence[RowFit]) -> Floats:
     return means
 
 
-def times_error(rows: Sequence[RowFit], confidence: float, *, chose: bool = False) -> TimesError | None:
-    """The interval in which the next network lies, from rows that were not fitted; ``None`` if it is not known.
+def log_ratios(rows: Sequence[RowFit]) -> dict[str, float]:
+    """For each network the logarithm of its measured over its predicted time, the median over its rows.
 
-    It is Student's prediction interval of the logarithm of measured over predicted times, of which each network has
-    one: the median over its rows, so that a gross one or a network that was measured often does not count for more.
-    If the same networks ``chose`` the constants, one degree of freedom is theirs.
+    A gross time, or a network that was measured often, does not count for more.
     """
     ratios: dict[str, list[float]] = {}
     for row in by_network(rows):
         ratios.setdefault(row.network, []).append(math.log(row.measured_s / row.predicted_s))
-    logs = [float(np.median(of)) for of in ratios.values()]
+    return {network: float(np.median(of)) for network, of in ratios.items()}
+
+
+def times_error(rows: Sequence[RowFit], confidence: float, *, chose: bool = False) -> TimesError | None:
+    """The interval in which the next network lies, from rows that were not fitted; ``None`` if it is not known.
+
+    It is Student's prediction interval of :func:`log_ratios`.  If the same networks ``chose`` the constants, one degree
+    of freedom is theirs.
+    """
+    logs = [*log_ratios(rows).values()]
     count = len(logs)
     if count < FEWEST:
         return None

@@ -158,10 +158,10 @@ def _check_header(path: AnyPath, header: Sequence[str]) -> None:
 
 
 class _Read(NamedTuple):
-    """A thing that was measured, as its first row says: its other rows differ in the time only."""
+    """A thing that was measured, as its first row says: its other rows differ in the time and its unit only."""
 
     first: Measurement
-    column: int  # of the time
+    column: int  # of the first time
     second: float  # seconds for each of its units
     seconds: list[float]
 
@@ -232,9 +232,10 @@ class _MeasuredRows:
                     "check the unit, and clock_mhz where there are cycles"
                 )
             column = next(at for at in self.times if cells[at])
-            read = _Read(Measurement(row.network, row.layer, seconds, need), column, second, [seconds])
-            self.read.setdefault(key, read)
-            self.order.append((self.read[key] or read, seconds))
+            read = self.read.get(key) or _Read(Measurement(row.network, row.layer, seconds, need), column, second, [])
+            read.seconds.append(seconds)
+            self.read[key] = read
+            self.order.append((read, seconds))
 
     def _need(self, row: _MeasuredRow, line: str) -> Needs | None:
         """What a row's network or layer needs; ``None`` if its fault is told elsewhere."""

@@ -109,7 +109,7 @@ def refine(
             continue
         pairing = pairings[field.pairing[at[0]]]
         source, setting, rows = problem.sources[pairing.source], problem.settings[pairing.setting], field.row[at]
-        least = source.nearer(rows) if near else source.least
+        least = source.nearer(rows) if near else source.least.at(rows)
         runs = surely_run(problem.drawn(pairing.setting, problem.traffic.seed), pairing.fate)
         alive[at], excluded = possible(least, setting, runs, problem.requirements, source.speedup)
         p99_s[at] = least_p99(least, setting, runs)

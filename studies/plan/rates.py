@@ -161,14 +161,16 @@ def _most(problem: PlanProblem, source: Source) -> float:
     for number, setting in enumerate(problem.settings):
         rates = np.array(setting.rates)
         if not all(fate.drops for fate in fates):
-            least_s = min(least_s, source.lowest(partial(_work_of, setting, rates))[0])
+            least_s = min(least_s, source.lowest(partial(_work_by_row, setting, rates))[0])
         if any(fate.drops for fate in fates):
             at_first = np.eye(len(rates))[0]
-            least_s = min(least_s, _answered(problem, number) * source.lowest(partial(_work_of, setting, at_first))[0])
+            least_s = min(
+                least_s, _answered(problem, number) * source.lowest(partial(_work_by_row, setting, at_first))[0]
+            )
     return source.speedup / least_s
 
 
-def _work_of(setting: ExitSetting, shares: NDArray[np.float64], least: LeastTimes) -> NDArray[np.float64]:
+def _work_by_row(setting: ExitSetting, shares: NDArray[np.float64], least: LeastTimes) -> NDArray[np.float64]:
     """Least work of a sample, by row, if these shares leave at the exits of a setting."""
     work_s: NDArray[np.float64] = least_work(least, setting)[:, np.array([*setting.kept, least.stages]) - 1] @ shares
     return work_s

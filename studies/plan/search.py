@@ -138,7 +138,7 @@ def find_plans(
             walk.advance(wave, rest, at)
             if walk.done or (first and walk.front):
                 break
-        counts = walk.counts | {COST: 2 * walk.counts["all"] - sum(walk.counts.values())}
+        counts = walk.counts | {COST: walk.left}
         if progress:
             progress(walk.size, walk.size)
     nearest = None if walk.front or first else _nearest(walk)
@@ -227,6 +227,11 @@ class _Walk:
     def size(self) -> int:
         """Entries of the field."""
         return len(self._field.cost)
+
+    @property
+    def left(self) -> int:
+        """Plans that no rule has excluded and no simulation has tried."""
+        return self.counts["all"] - sum(number for name, number in self.counts.items() if name != "all")
 
     def waves(self, at: Workers) -> Iterator[tuple[int, Field, float]]:
         """Entries of the field that were passed, those to race next, and the least cost of what is behind them."""

@@ -162,7 +162,7 @@ class BoardSource(Source):
 
     def nearer(self, rows: NDArray[np.int64], threads: int | None = None) -> LeastTimes:
         """The least times of some rows by the layouts of each layer; never lower than without."""
-        new = rows[self._near.alone_s[rows, -1, 0] == 0]
+        new = rows[self._near.at(rows).whole_s == 0]
         near = self._bounds.near(self.tiles[:, new], threads)
         for kept, coarse, nearer in zip(self._near, self.least, near, strict=True):
             kept[new] = np.maximum(coarse[new], nearer)

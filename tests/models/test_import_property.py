@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from builders import COMPILED
-from fluidb.models.importers import import_network
+from fluidb.models.importers import ReadAs, import_network
 from fluidb.models.importers.onnx.graph import read_graph
 from fluidb.models.importers.onnx.walk import walk
 from fluidb.models.loader import build_network
@@ -356,7 +356,7 @@ def test_macs_and_sizes_are_those_of_an_interpreter(tmp_path_factory, plan):
     assume(macs > 0)
     path = tmp_path_factory.getbasetemp() / "random.onnx"
     path.write_bytes(plan.model(outputs).SerializeToString())
-    graph = read_graph(path, {"x0.0": 1})
+    graph = read_graph(path, {"x0.0": 1}, ReadAs())
     assert {name: graph.sizes[name] for name in made} == {name: plan.sizes(name) for name in made}
     layers = walk(graph, path)
     held = {name: layers.shapes[layer].words for name, layer in layers.outputs.items()}

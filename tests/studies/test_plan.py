@@ -252,11 +252,15 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     found = find_plans(problem, minimised, threads=1 + seed % 2)
     assert len(found.front) == len(wanted)
     (source,) = problem.sources
+    row_of = {source.tile(row): row for row in range(len(source.dsps))}
     for plan, (_, right, plans) in zip(found.front, wanted, strict=True):
         setting = problem.settings[plan.numbers.setting]
         assert plan.accuracy == right
         policy = problem.policies[plan.numbers.policy].spec
         assert (source.tile(plan.numbers.row), setting.kept, setting.thresholds, policy) in plans
+        alike = np.array([row_of[tile] for tile, *_ in plans])
+        work_s = dict(zip(alike.tolist(), LeastTimes.of(source.found_times(alike)).whole_s, strict=True))
+        assert work_s[plan.numbers.row] == min(work_s.values())
     assert sum(number for name, number in found.counts.items() if name != "all") == found.counts["all"]
     assert found.least_cost is None or not wanted or found.least_cost <= wanted[0][0]
     assert (found.nearest is None) == bool(found.front)
@@ -1105,6 +1109,14 @@ def test_times_of_many_designs_are_those_of_their_tables(overlap: Overlap) -> No
         wanted = whole.model_copy(update={"layers": layers, "peak_macs_per_s": None, "inputs": {}, "npus": None})
         assert dict(quick) == dict(wanted)
         assert here_s.sum(axis=(0, 1)) == pytest.approx(whole.array()[0, -1, 1:])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_lowest_value_of_any_row_is_that_of_its_near_bound(seed: int) -> None:
+    (source,) = random_problem(seed).sources
+    near = source.nearer(np.arange(len(source.dsps)))
+    for value in (lambda least: least.whole_s, lambda least: least.work_s[:, 0].sum(axis=1)):
+        assert source.lowest(value) == (value(near).min(), value(near).argmin())
 
 
 def test_rows_that_others_beat_are_those_of_brute_force() -> None:

@@ -14,7 +14,7 @@ from onnx import AttributeProto, external_data_helper, helper, numpy_helper, sha
 from ....formats import InputError, did_you_mean, is_input
 from .decisions import Decided, write_out
 from .file import inline_functions, load_model, tensors_of
-from .labels import brief, label
+from .labels import brief, label, refusing
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 
 CONVERSIONS = {"Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze"}
@@ -50,20 +50,16 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     if not is_input(path):
         raise InputError(f"{path}: expected an ONNX model, found {'a folder' if path.is_dir() else 'no such file'}")
     model = load_model(path)
-    try:
+    with refusing(lambda why: InputError(f"{path}: weights: could not be read ({why})")):
         external_data_helper.load_external_data_for_model(model, str(path.parent))
-    except Exception as error:  # noqa: BLE001  a missing or short file, which the package reports in several ways
-        raise InputError(f"{path}: weights: could not be read ({error})") from None
     _check_tensors(model, path)
     model = inline_functions(model, path)
     _check_names(model.graph, path)
     original = model
     model, decided = write_out(model, path)
     _open_batch(model, path, one=decided is not None)
-    try:
+    with refusing(lambda why: InputError(f"{path}: its shapes do not come out ({why})")):
         model = shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as error:  # noqa: BLE001  whatever its C++ says
-        raise InputError(f"{path}: its shapes do not come out ({' '.join(str(error).split())[:100]})") from None
     ends = _ends(model, exits, path)
     decided = decided if decided and (exits is None or set(decided.answers) == set(ends)) else None
     stages = cut(model, decided.answers if decided else ends, path, ordered=decided is not None)

@@ -84,9 +84,10 @@ class EinsumParts:
             name, term = made, kept
         if len(operands) == 1:
             order = [term.index(letter) for letter in self.out]
-            self._add("Transpose", [name], self.node.output[0], perm=order) if order != sorted(order) else self._add(
-                "Identity", [name], self.node.output[0]
-            )
+            if order == sorted(order):
+                self._add("Identity", [name], self.node.output[0])
+            else:
+                self._add("Transpose", [name], self.node.output[0], perm=order)
         return self.nodes
 
     def _own(self, place: int) -> tuple[str, str]:

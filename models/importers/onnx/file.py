@@ -17,7 +17,7 @@ from ....formats import InputError, did_you_mean, read_bytes
 from ...foreign import export_of
 from .foreign import OWN
 from .inference import MAX_FOLDED, Sizer
-from .labels import SizeFault, brief
+from .labels import SizeFault, brief, refusing
 
 MAX_BYTES = 2**30
 """Largest file; reading it takes twice as much memory. Larger models keep their weights in files that are not read."""
@@ -39,11 +39,10 @@ def load_model(path: Path) -> onnx.ModelProto:
     """Read a model as it is in its file."""
     raw = read_bytes(path, MAX_BYTES, "; save the weights as external data")
     foreign = export_of(path)
-    try:
+    with refusing(
+        lambda why: InputError(f"{path}: expected an ONNX model, found {foreign or f'bytes that are none ({why})'}")
+    ):
         model = onnx.load_model_from_string(raw)
-    except Exception as error:  # noqa: BLE001  protobuf has two implementations, which raise different exceptions
-        content = foreign or f"bytes that are none ({brief(str(error))})"
-        raise InputError(f"{path}: expected an ONNX model, found {content}") from None
     if not model.graph.node:
         raise InputError(f"{path}: expected an ONNX model with a graph, found {foreign or 'no nodes'}")
     try:
@@ -123,10 +122,8 @@ def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         counts |= {key: count(left.pop(key)) for key in ready}
     if count(_nodes(model.graph.node)) > MAX_NODES:
         raise InputError(f"{path}: expected at most {MAX_NODES} nodes, found functions that come to more")
-    try:
+    with refusing(lambda why: InputError(f"{path}: functions could not be inlined ({why})")):
         return inliner.inline_local_functions(model)
-    except Exception as error:  # noqa: BLE001  whatever its C++ says
-        raise InputError(f"{path}: functions could not be inlined ({brief(str(error))})") from None
 
 
 def set_values(model: onnx.ModelProto, values: Mapping[str, float], path: Path) -> None:
@@ -157,11 +154,11 @@ def set_values(model: onnx.ModelProto, values: Mapping[str, float], path: Path) 
 class Start:
     """The inputs of a run."""
 
+    path: Path
+    dims: Mapping[str, int]  # sizes that the user states
     inputs: list[str] = field(default_factory=list)
     types: dict[str, onnx.TypeProto] = field(default_factory=dict)
     changed: bool = False  # the user changed a size that the file fixes
-    dims: Mapping[str, int] = field(default_factory=dict)
-    path: Path = field(default_factory=Path)
 
     def sizer(self, model: onnx.ModelProto) -> Sizer:
         """Sizes of the weights of a model, and of these inputs."""
@@ -178,7 +175,7 @@ class Start:
 
 def sized_inputs(model: onnx.ModelProto, dims: Mapping[str, int], path: Path) -> Start:
     """Give every open dimension its size; a missing size is a fault, and so is a size of no open dimension."""
-    start, faults, asked = Start(dims=dims, path=path), [], set()
+    start, faults, asked = Start(path, dims), [], set()
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer} | {part.values.name for part in graph.sparse_initializer}
     for input_ in graph.input:

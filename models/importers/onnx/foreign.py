@@ -17,6 +17,7 @@ from .operators import KNOWN, QUANTISERS, SEQUENCES
 
 OWN = ("", "ai.onnx")
 
+_PLAIN = (KNOWN - QUANTISERS) | SEQUENCES
 _QUANTISING = ("qonnx.", "finn.", "brevitas.", "onnx.brevitas")
 _LAST = "channels_last"
 _LEARNING = "ai.onnx.ml"
@@ -36,7 +37,7 @@ def is_known(node: onnx.NodeProto) -> bool:
     """Tell if an operator is understood without an option."""
     op = node.op_type
     if node.domain in OWN:
-        return op in KNOWN - QUANTISERS or op in SEQUENCES
+        return op in _PLAIN
     if node.domain == _LEARNING:
         return op in _SAME | _LINEAR | {"ArrayFeatureExtractor", "Normalizer"}
     if not node.domain.startswith(_QUANTISING):

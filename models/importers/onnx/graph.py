@@ -18,9 +18,7 @@ from .einsum import EinsumParts
 from .file import MAX_NODES, Start, drop_values, inline_functions, load_model, set_values, sized_inputs
 from .foreign import OWN, Widths, check_known, kind_of, plain_nodes
 from .inference import is_sized
-from .labels import SizeFault, attributes_of
-from .labels import brief as _brief
-from .labels import label as _label
+from .labels import SizeFault, attributes_of, brief, label
 from .operators import QUANTISERS
 from .sequences import Sequences
 
@@ -72,7 +70,7 @@ class Graph:
         return None if tensor is None else [int(value) for value in numpy_helper.to_array(tensor).ravel()]
 
 
-def read_graph(path: Path, dims: Mapping[str, int], read_as: ReadAs = ReadAs()) -> Graph:  # noqa: B008  it is frozen
+def read_graph(path: Path, dims: Mapping[str, int], read_as: ReadAs) -> Graph:
     """Read a model and find the shape of every tensor; ``dims`` gives open sizes by name, or as ``input.axis``."""
     model = load_model(path)
     drop_values(model)
@@ -105,7 +103,7 @@ class _GraphReader:
             sizes=self.sizer.sizes,
             constants=self.sizer.constants,
             data=self.sizer.data,
-            producer=_brief(f"{model.producer_name} {model.producer_version}".strip()),
+            producer=brief(f"{model.producer_name} {model.producer_version}".strip()),
         )
         self.sequences = Sequences(self.sizer)
         self.widths = Widths()
@@ -130,7 +128,7 @@ class _GraphReader:
         for name in self.graph.outputs:
             if name not in self.sizer.types:
                 why = f"its shape {self.sizer.unsized[name]}" if name in self.sizer.unsized else "no node makes it"
-                raise InputError(f'{self.path}: output "{_brief(name)}": {why}')
+                raise InputError(f'{self.path}: output "{brief(name)}": {why}')
         self._check_batch()
         self._drop_unused()
         if self.widths.counts:
@@ -142,11 +140,11 @@ class _GraphReader:
     def _ignored(self) -> str:
         """The attributes that ONNX does not define, for people."""
         counts = sorted(self.sizer.ignored.items(), key=str)
-        parts = [f"{count} {_brief(name)}{'' if value is None else f' = {value}'}" for (name, value), count in counts]
+        parts = [f"{count} {brief(name)}{'' if value is None else f' = {value}'}" for (name, value), count in counts]
         return f"not used, as ONNX does not define them: {', '.join(parts)}; words are as wide as the board's word_bits"
 
     def _fault(self, node: onnx.NodeProto, message: str) -> InputError:
-        return InputError(f'{self.path}: node "{_label(node)}" ({node.op_type}): {message}')
+        return InputError(f'{self.path}: node "{label(node)}" ({node.op_type}): {message}')
 
     def _plain(self, node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
         """Nodes that ONNX defines, in place of one that has another meaning or form."""
@@ -176,14 +174,14 @@ class _GraphReader:
         for name in filter(None, node.output):
             type_ = self.stated.get(name) or self.sizer.types.get(active[0] if active else "")
             if type_ is None:
-                raise SizeFault(f'the shape of "{_brief(name)}" is not known: the file does not state it')
+                raise SizeFault(f'the shape of "{brief(name)}" is not known: the file does not state it')
             self.sizer.give(name, type_)
         if not active:
             self.sizer.constants.update(filter(None, node.output))
             return
         same = all(self.sizer.sizes[name] == self.sizer.sizes[active[0]] for name in filter(None, node.output))
         op = "Resize" if self.treat[kind_of(node)] == "memory" else "Identity" if same else "Expand"
-        self.graph.nodes.append(Node(_label(node), op, tuple(active), tuple(node.output), {}, _brief(kind_of(node))))
+        self.graph.nodes.append(Node(label(node), op, tuple(active), tuple(node.output), {}, brief(kind_of(node))))
 
     def _node(self, node: onnx.NodeProto) -> None:
         if self.sizer.add(node):
@@ -192,7 +190,7 @@ class _GraphReader:
         attributes = attributes_of(node)
         results = tuple(name if name in self.sizer.types else "" for name in node.output)
         op = "Identity" if node.op_type == "Pad" and self._pads_nothing(node, attributes) else node.op_type
-        self.graph.nodes.append(Node(_label(node), op, tuple(node.input), results, attributes))
+        self.graph.nodes.append(Node(label(node), op, tuple(node.input), results, attributes))
         if 0 in (math.prod(self.graph.sizes[name]) for name in results if name):
             raise SizeFault("expected outputs with values, found an empty one")
 
@@ -221,6 +219,6 @@ class _GraphReader:
         if len(batches) == 1 and min(batches) > 1 and f"{first}.0" not in self.start.dims:
             (batch,) = batches
             raise InputError(
-                f'{self.path}: input "{_brief(first)}": expected one sample, found a batch of {batch}; '
-                f"take one with --dim {_brief(first)}.0=1, or all as one with --dim {_brief(first)}.0={batch}"
+                f'{self.path}: input "{brief(first)}": expected one sample, found a batch of {batch}; '
+                f"take one with --dim {brief(first)}.0=1, or all as one with --dim {brief(first)}.0={batch}"
             )

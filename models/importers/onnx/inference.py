@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ...lowering import windows
 from .einsum import einsum_sizes
-from .labels import SizeFault, attributes_of, brief
+from .labels import SizeFault, attributes_of, brief, refusing
 from .operators import DATA_SIZED, SAME_SIZES, SHAPES, WINDOWS
 
 MAX_FOLDED = 2**12
@@ -102,10 +102,8 @@ class Sizer:
         try:
             inferred = infer(types, data)
         except Exception:  # noqa: BLE001  whatever its C++ says: perhaps the types, which do not matter here
-            try:
+            with refusing(lambda why: SizeFault(f"its shape does not come out ({why})")):
                 inferred = infer(*_allowed(node, schema, types, data))
-            except Exception as error:  # noqa: BLE001
-                raise SizeFault(f"its shape does not come out ({brief(str(error))})") from None
         if node.op_type in WINDOWS:
             sizes = pool_sizes(attributes_of(node), self.sizes[node.input[0]])
             for type_ in inferred.values():

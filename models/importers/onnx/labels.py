@@ -1,7 +1,9 @@
-"""Names of an ONNX file, as faults print them, and attributes by their names."""
+"""Names of an ONNX file, as faults print them, faults of the onnx package, and attributes by their names."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import onnx
@@ -21,6 +23,15 @@ def label(node: onnx.NodeProto) -> str:
 
 class SizeFault(ValueError):
     """A node whose sizes do not come out; the text is for people."""
+
+
+@contextmanager
+def refusing(fault: Callable[[str], Exception]) -> Iterator[None]:
+    """Make one fault of what the onnx package and protobuf raise about a file, which may be damaged."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  their classes have no base but Exception, e.g. InferenceError
+        raise fault(brief(str(error))) from None
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:

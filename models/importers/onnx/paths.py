@@ -19,8 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from ....formats import InputError
 from ...schema import MAX_EXITS
 from .file import Start
-from .foreign import OWN as _OWN
-from .foreign import plain_nodes
+from .foreign import OWN, plain_nodes
 from .labels import brief, label
 from .operators import PRODUCTS
 
@@ -84,7 +83,7 @@ class _Bind(NamedTuple):
 
 def is_if(node: onnx.NodeProto) -> bool:
     """Tell if a node is an If."""
-    return node.op_type == "If" and node.domain in _OWN
+    return node.op_type == "If" and node.domain in OWN
 
 
 def _branches(node: onnx.NodeProto) -> tuple[onnx.GraphProto, onnx.GraphProto]:
@@ -231,7 +230,7 @@ class Paths:
         if outputs is None:
             copy = onnx.NodeProto()
             copy.CopyFrom(node)
-            copy.domain = "" if node.domain in _OWN else node.domain
+            copy.domain = "" if node.domain in OWN else node.domain
             copy.input[:] = inputs
             copy.output[:] = [name and self._fresh(name) if name in self.maker else name for name in node.output]
             outputs = self.made[same] = tuple(copy.output)
@@ -249,7 +248,7 @@ class Paths:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         try:
-            for plain in [copy] if copy.domain in _OWN else plain_nodes(copy, self.sizer):
+            for plain in [copy] if copy.domain in OWN else plain_nodes(copy, self.sizer):
                 self.sizer.add(plain)
         except Exception:  # noqa: BLE001  the reader of the graph then names the node
             for name in filter(None, node.output):
