@@ -215,7 +215,9 @@ def as_python(function: Any) -> Any:
         if id(names) not in spaces:
             space = spaces[id(names)] = dict(names)
             space |= {name: copied(value.py_func) for name, value in names.items() if is_jitted(value)}
-        return PythonFunction(one.__code__, spaces[id(names)], one.__name__, one.__defaults__, one.__closure__)
+        plain = PythonFunction(one.__code__, spaces[id(names)], one.__name__, one.__defaults__, one.__closure__)
+        plain.__kwdefaults__ = one.__kwdefaults__
+        return plain
 
     own = getattr(function, "py_func", function)
     return copied(own) if isinstance(own, PythonFunction) else own

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -45,13 +46,13 @@ class Row(NamedTuple):
 
 def sources_of(part: str) -> list[Path]:
     """The files of a part and of what it has."""
-    found, needed, new = {path.stem: path for path in sorted(ENGINE.glob("*.sv"))}, {part}, [part]
+    files, needed, new = {path.stem: path for path in sorted(ENGINE.glob("*.sv"))}, {part}, [part]
     while new:
-        text = found[new.pop()].read_text(encoding="utf-8")
-        below = {name for name in found if re.search(INSTANCE.format(name), text, re.MULTILINE)} - needed
+        text = files[new.pop()].read_text(encoding="utf-8")
+        below = {name for name in files if re.search(INSTANCE.format(name), text, re.MULTILINE)} - needed
         needed |= below
         new += below
-    return [found[name] for name in sorted(needed)]
+    return [files[name] for name in sorted(needed)]
 
 
 def package(W: int, S: int) -> str:
@@ -96,18 +97,13 @@ def longest(report: dict[str, Any]) -> tuple[float, float, str]:
         for path in report["critical_paths"]
         if all(path[end].startswith("posedge") for end in ("from", "to"))
     ]
-    delays = {
-        kind: sum(step["delay"] for step in path if (step["type"] == "routing") == kind) for kind in (False, True)
-    }
+    routing_ns = sum(step["delay"] for step in path if step["type"] == "routing")
+    logic_ns = sum(step["delay"] for step in path if step["type"] != "routing")
     nets = [
         re.sub(r"^part\.|\[.*|_(LUT4|PFUMX|L6MUX|CCU2C|TRELLIS).*", "", step["net"]) for step in path if "net" in step
     ]
-    nets = [net.removesuffix("_q") for net in nets if not net.startswith("$")]
-    return (
-        delays[False],
-        delays[True],
-        " ".join(net for net, before in zip(nets, ["", *nets], strict=False) if net != before),
-    )
+    signals = [net.removesuffix("_q") for net in nets if not net.startswith("$")]
+    return logic_ns, routing_ns, " ".join(signal for signal, _ in groupby(signals))
 
 
 def measure(part: str, W: int, S: int) -> Row:

@@ -71,6 +71,11 @@ SIMPLE: dict[str, Any] = {
         """g (float[1,4,4] x) => (float[1,3] y) {
             d = Einsum <equation="bii->bi"> (x) t = Einsum <equation="...ii"> (x) o = Einsum <equation="bij->bi"> (x)
             a = Add (d, o) m = Mul (a, t) y = MatMul (m, w) }""", 13, 1, {"w": (4, 3)}, 12),
+    "a window that would start in the padding, as no runtime counts it": (
+        """g (float[1,8,4,4] x) => (float[1,16,a,b] y) {
+            p = MaxPool <kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1> (x)
+            y = Conv (p, w) }""", 13, 1,
+        {"w": (16, 8, 1, 1)}, 2 * 2 * 8 * 16),
     "sizes of padding as timm computes them": (
         """g (float[1,3,9,9] x) => (float[1,4,a,b] y) {
             s = Shape (x) p = Constant <value_ints=[0,0,0,0,0,0,0,0]> () i = Constant <value_ints=[7]> ()

@@ -139,3 +139,10 @@ def test_nothing_that_the_event_loop_calls_in_a_debug_run_is_compiled():
         assert not any(is_jitted(value) for value in values), function
         called += [value for value in values if isinstance(value, FunctionType) and value.__qualname__ not in seen]
     assert {"run_events", "leave", "sweep", "whose_turn", "narrowest"} < seen.keys()
+
+
+def test_a_debug_run_keeps_the_defaults_of_a_policy():
+    def decide(view, data, least=1, *, most=3):
+        return least, most
+
+    assert as_python(decide)(None, None) == (1, 3)

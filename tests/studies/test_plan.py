@@ -242,7 +242,7 @@ def brute_force_over_p99(every: list[Ran]) -> list[Ran]:
     return front
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "4"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "6"))))
 @pytest.mark.parametrize("minimised", ["dsps", "energy"])
 def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In waves of two designs, so that those behind a plan on the front are left out."""
