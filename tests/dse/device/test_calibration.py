@@ -13,7 +13,7 @@ from fluidb.dse.device.alternatives import nearer
 from fluidb.dse.device.calibration import calibrate
 from fluidb.dse.device.engine import Needs, batch_times, needs, tabulate_engine
 from fluidb.dse.device.errors import Bound
-from fluidb.dse.device.fit import CONSTANTS, TimedRows, alike
+from fluidb.dse.device.fit import CONSTANTS, FINE, TimedRows, alike
 from fluidb.dse.device.measurements import SHAPE, Measurement, read_measurements
 from fluidb.models.loader import read_network_file
 from fluidb.models.works import LayerWork
@@ -165,6 +165,19 @@ def test_constants_that_a_table_cannot_tell_apart() -> None:
     assert groups([row_of("n", 2.0, [1e6], [5e8])] * 4) == [free[:1], free[1:]]  # the peak is fast enough
     idle = [row_of("n", 1.1 * size, [size * 1e6] * size, [0.0] * size) for size in (1, 2, 3, 4, 5)]
     assert groups(idle)[:2] == [["effective_gb_s"], ["not_hidden"]]
+
+
+@pytest.mark.parametrize("free", [["effective_mhz"], ["effective_gb_s", "effective_mhz"]])
+def test_a_rate_that_no_row_needs_stays_at_its_peak(free: list[str]) -> None:
+    """All rows move, at half the peak where that may be fitted: a slower clock would predict the same times.
+
+    Beside a slower memory the clock is within one of the ratios that are tried.
+    """
+    share = 0.5 if "effective_gb_s" in free else 1.0
+    rows = [row_of("n", size / share, [size * 1e3], [size * 1e9]) for size in (1, 2, 3, 4)]
+    engine = TimedRows(rows, ONE).fitted(free)
+    assert engine.bytes_per_s == pytest.approx(1e9 * share)
+    assert 10 ** (-1 / FINE.decade) < engine.cycles_per_s / 1e6 <= 1
 
 
 def held_out_errors(path: Path) -> list[float]:

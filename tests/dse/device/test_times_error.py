@@ -24,13 +24,15 @@ def test_student_t_is_that_of_the_printed_table(degrees: int) -> None:
 def test_a_further_network_lies_within_as_often_as_is_said(count: int, confidence: float) -> None:
     """Logarithms of a normal distribution; the range of as many ratios would hold (n - 1) / (n + 1) of them."""
     draw, tries = np.random.default_rng(7), 2000
-    within = 0
+    within = ranged = 0
     for _ in range(tries):
         *seen, further = np.exp(draw.normal(0.2, 0.3, count + 1)).tolist()
         error = times_error(rows(seen), confidence)
         assert error is not None
         within += error.low <= further <= error.high
-    assert within / tries == pytest.approx(confidence, abs=4 * (confidence * (1 - confidence) / tries) ** 0.5)
+        ranged += min(seen) <= further <= max(seen)
+    for hits, share in ((within, confidence), (ranged, (count - 1) / (count + 1))):
+        assert hits / tries == pytest.approx(share, abs=4 * (share * (1 - share) / tries) ** 0.5)
 
 
 def test_networks_count_once_and_few_are_not_enough() -> None:
