@@ -268,6 +268,13 @@ class Replay:
         return lost if self.refused is None else lost & ~self.refused
 
     @property
+    def asked_again(self) -> NDArray[np.bool_]:
+        """True for each request that was turned away and that its client sends again, as the next one."""
+        if self.refused is None or not np.isinf(self.offered.whole.trace.arrival_s).all():  # as only clients leave them
+            return np.zeros(len(self.finish_s), dtype=np.bool_)
+        return self.refused
+
+    @property
     def left_queue_s(self) -> NDArray[np.float64]:
         """When each request stopped to wait: it entered the NPU, was dropped, or was refused."""
         return np.minimum(self.start_s, self.gone_s)

@@ -3,7 +3,7 @@
 A client sends its next request when it has thought about its last answer, so that no request has a time of arrival
 beforehand: requests are numbered when they are sent.  At its deadline a request gives up: one that waits is dropped;
 one that runs returns with the answer of the last exit that it passed, or is dropped, and leaves its batch when the
-segment ends.  A request that is not admitted is refused when it arrives.
+segment ends.  A request that is not admitted is refused when it arrives; its client asks again, but not at once.
 """
 
 import math
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from .admission import Admission
-from .turns import append, choose_queue, joined_queue, remove, rivals, takes, waiting_for
+from .turns import append, choose_queue, joined_queue, least_alone_s, remove, rivals, takes, waiting_for
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
@@ -93,11 +93,11 @@ def announce(terms, state, requests):
 
 
 @compiled(lean=True)
-def tell(request, now_s, terms, state, requests):
-    """Let the client of a request know that it has its answer, or will get none."""
+def tell(request, now_s, least_s, terms, state, requests):
+    """Let the client of a request know that it has its answer, or will get none; it thinks, at least for a time."""
     if terms.think_s.size > 0:
         place = terms.think_s.size - requests.arrival_s.size + request
-        terms.think_s[place] += now_s
+        terms.think_s[place] = now_s + max(terms.think_s[place], least_s)
         push(terms.clients, terms.counts[SENDING], terms.think_s, place)
         terms.counts[SENDING] += 1
         announce(terms, state, requests)
@@ -140,6 +140,18 @@ def refuses(request, now_s, terms, networks, state):
 
 
 @compiled(lean=True)
+def turn_away(request, now_s, terms, networks, state, requests):
+    """A request leaves without an answer.
+
+    Its client does not ask again before a sample alone could be done: without a think time it would ask for ever.
+    """
+    terms.left_s[request] = now_s
+    state.clock[0].returned += 1
+    number = joined_queue(request, state).network
+    tell(request, now_s, least_alone_s(number, networks, state), terms, state, requests)
+
+
+@compiled(lean=True)
 def arrive(terms, networks, state, requests):
     """Put the next request into a queue, or refuse it."""
     clock = state.clock[0]
@@ -155,9 +167,7 @@ def arrive(terms, networks, state, requests):
     now_s = requests.arrival_s[request]
     if refuses(request, now_s, terms, networks, state):
         terms.refused[request] = True
-        terms.left_s[request] = now_s
-        clock.returned += 1
-        tell(request, now_s, terms, state, requests)
+        turn_away(request, now_s, terms, networks, state, requests)
         return
     if terms.counts[RULE] != SERVE:
         push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
@@ -197,7 +207,7 @@ def give_up(terms, state, work):
         if stage > 0:
             work.exit_of[request] = stage
             requests.finish_s[request] = due_s
-    tell(request, due_s, terms, state, requests)
+    tell(request, due_s, 0.0, terms, state, requests)
 
 
 @compiled(lean=True)
@@ -262,7 +272,7 @@ def tell_returned(end, lane, terms, state, requests):
         request = terms.asked[m]
         if requests.finish_s[request] < math.inf:
             terms.left_s[request] = now_s
-            tell(request, now_s, terms, state, requests)
+            tell(request, now_s, 0.0, terms, state, requests)
 
 
 def terms_of(

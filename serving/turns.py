@@ -44,6 +44,16 @@ def alone_s(number, lane, stage, networks):
 
 
 @compiled(lean=True)
+def least_alone_s(number, networks, state):
+    """Time of one sample of a network, alone on the lane that is best for it."""
+    least = math.inf
+    for k in range(state.lanes.size):
+        if networks.serves[number, k]:
+            least = min(least, alone_s(number, state.lanes[k], 0, networks))
+    return least
+
+
+@compiled(lean=True)
 def left_on(lane, now_s, networks, state):
     """Requests on a core and in its queues; or the work that is left of them, each alone from the last exit it passed.
 

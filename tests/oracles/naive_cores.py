@@ -128,6 +128,10 @@ class Cores(World):
             return len(self.waiting(number, None)) < net.places or len(rivals) < len(idle)
         return net.bucket.gives(at_s)
 
+    def alone_s(self, number: int) -> float:
+        net = self.network[number]
+        return min(self.alone(net, k, 0) for k in self.nets[net].cores)
+
     # time
 
     def serve(self) -> None:

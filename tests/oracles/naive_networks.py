@@ -40,6 +40,9 @@ class Device(World):
             return len(self.waiting(number)) < net.places or (not self.busy and not self.queue())
         return net.bucket.gives(at_s)
 
+    def alone_s(self, number: int) -> float:
+        return self.nets[self.network[number]].latency[0][-1][1]
+
     def waiting(self, net: int) -> list[Request]:
         return [request for k, request in enumerate(self.sent) if request.waits and self.network[k] == net]
 

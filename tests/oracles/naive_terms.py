@@ -54,11 +54,13 @@ class World:
     def __init__(
         self, exits: Sequence[int], slo_s: Sequence[float], rule: str, arrival_s: Sequence[float] | None,
         think_s: Sequence[float] | None, places: int | None = None, bucket: tuple[float, float] | None = None,
+        latency: Latency | None = None,
     ) -> None:  # fmt: skip
         self.now, self.exits, self.slo_s, self.rule = 0.0, exits, slo_s, rule
         self.sent: list[Request] = []
         self.places = places  # in the queue; None for no limit
         self.busy = False  # a batch is on the NPU
+        self.latency = latency
         self.bucket = Bucket(bucket)
         self.think_s = think_s
         if think_s is not None:
@@ -97,7 +99,7 @@ class World:
             self.sent.append(Request(client, at_s, at_s + self.slo_s[number], self.exits[number]))
             if not enters:
                 self.sent[-1].refused, self.sent[-1].waits, self.sent[-1].open = True, False, False
-                self.tell(number, at_s)
+                self.tell(number, at_s, self.alone_s(number))
 
     def enters(self, at_s: float) -> bool:
         """Whether a request that is sent now gets into the queue."""
@@ -105,13 +107,19 @@ class World:
             return len(self.queue()) < self.places or (not self.busy and not self.queue())
         return self.bucket.gives(at_s)
 
-    def tell(self, number: int, at_s: float) -> None:
-        """A client learns what became of its request, and thinks."""
+    def alone_s(self, number: int) -> float:
+        """Time of a request alone, for which its client waits if it was refused."""
+        del number
+        assert self.latency is not None
+        return self.latency[0][-1][1]
+
+    def tell(self, number: int, at_s: float, least_s: float = 0.0) -> None:
+        """A client learns what became of its request, and thinks, at least for some time."""
         request = self.sent[number]
         if self.think_s is not None:
             assert request.client is not None
             assert request.client not in self.sends
-            self.sends[request.client] = at_s + self.think_s[self.clients + number]
+            self.sends[request.client] = at_s + max(self.think_s[self.clients + number], least_s)
 
     def before(self, end_s: float) -> None:
         while (event := self._next()) is not None and event[0] < end_s:

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from builders import POCKET, ROOT, TINY, Run, board_of, lines, table_of
+from builders import POCKET, TINY, Run, board_of, lines, table_of
 from fluidb.dse import SearchOptions, search
 from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.dse.exits.stage_times import stage_times
 from fluidb.dse.npu.choices import Overlap
 from fluidb.dse.npu.design import tabulate_design
 from fluidb.dse.npu.latency import tabulate_latency
-from fluidb.dse.npu.resources import Limits, Supply
+from fluidb.dse.npu.resources import Supply
 from fluidb.dse.npu.space import designs
 from fluidb.dse.npu.tiles import tiles_of
 from fluidb.dse.subgraphs.search import find_subgraphs, latency_table
@@ -1144,29 +1144,6 @@ def test_a_search_leaves_out_beaten_rows_only_where_faster_is_better() -> None:
         "energy <= 1J": False,
     }.items():
         assert faster_is_better([parse_requirement("violation_rate <= 1 %"), parse_requirement(text)]) == wanted
-
-
-def test_the_page_says_what_plans_find() -> None:
-    """Of each plan in the table the late requests, on the fresh seeds, and whether they are few enough."""
-    page = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
-    rows = re.findall(
-        r"^\| `(\w+) (\w+) --rate \w+ --slo (\d+)ms --require '(.*)'` \| .* \| (.*) \| (.*) \|$", page, re.MULTILINE
-    )
-    assert len(rows) == 2
-    for name, hardware, slo_ms, text, *printed in rows:
-        network, board, requirement = load_network(name), load_platform(hardware), parse_requirement(text)
-        for cell in printed:
-            tile, rate, late = re.findall(r"^(?:none: )?<([\d,]+)>, ([\d.]+) /s: ([\d.]+) %$", cell)[0]
-            options = SearchOptions(tile=tuple(map(int, tile.split(","))), limits=Limits(max_luts=board.luts))
-            found = search(network, board, options)
-            table = tabulate_latency(*tabulate_design(network, board, options, found))
-            traffic = PlanTraffic(float(rate), None, 20_000, int(slo_ms) / 1e3, None, 0, 5)
-            policies = [find_policy("fluid-slack")]
-            problem = problem_of(network, [TableSource("one", table)], policies, [requirement], traffic)
-            drawn = {seed: problem.drawn(0, seed) for seed in traffic.fresh}
-            fresh = plan_runs.fresh_runs(problem, table, policies[0], drawn)
-            assert f"{100 * fresh.figures['violation_rate'].mean:.2f}" == late
-            assert fresh.kept == (not cell.startswith("none"))
 
 
 def test_of_many_exits_pames_rule_chooses(fluidb: Run, tmp_path: Path) -> None:
