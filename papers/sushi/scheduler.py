@@ -344,7 +344,7 @@ def sushi_table6(lab: Lab) -> Item:
         (
             f"A choice is a product of {subnets} counts with each column. We count these steps and assume "
             f"{NANOSECONDS:g} ns for each, as a result must not depend on the machine. Measured times are in "
-            "docs/performance.md."
+            "benchmarks/README.md."
         ),
     ]
     return Item("sushi_table6", "Table 6: time to look up", notes, rows, claims=claims, picture="bars")
