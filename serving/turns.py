@@ -36,6 +36,17 @@ def waiting_for(number, networks, state):
 
 
 @compiled(lean=True)
+def oldest_of(number, networks, state):
+    """The request of a network that has waited longest, in any of its queues, whose order policies may change."""
+    oldest = state.clock[0].arrived
+    for place in range(number, state.queues.size, networks.records.size):
+        queue = state.queues[place]
+        for k in range(queue.head, queue.tail):
+            oldest = min(oldest, state.waiting[k])
+    return oldest
+
+
+@compiled(lean=True)
 def alone_s(number, lane, stage, networks):
     """Time of one sample of a network from an exit to the end, alone on a core."""
     its = networks.records[number]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from naive_terms import Bucket, Latency, Request, World
+from naive_terms import Latency, Request, Rule, World
 
 
 @dataclass
@@ -19,8 +19,7 @@ class Net:
     timeout_s: float
     weight: float
     switch_s: float
-    places: int | None = None  # in its queue; None for no limit
-    bucket: Bucket = field(default_factory=lambda: Bucket(None))
+    admit: Rule = field(default_factory=Rule)
     tag_s: float = 0.0  # time on the NPU over weight
 
 
@@ -33,12 +32,11 @@ class Device(World):
         self.loaded: int | None = None
         self.virtual_s = 0.0
 
-    def enters(self, at_s: float) -> bool:
-        number = self.network[len(self.sent)]
-        net = self.nets[number]
-        if net.places is not None:
-            return len(self.waiting(number)) < net.places or (not self.busy and not self.queue())
-        return net.bucket.gives(at_s)
+    def rule_of(self, number: int) -> Rule:
+        return self.nets[self.network[number]].admit
+
+    def mates(self, number: int) -> list[Request]:
+        return self.waiting(self.network[number])
 
     def alone_s(self, number: int) -> float:
         return self.nets[self.network[number]].latency[0][-1][1]

@@ -6,7 +6,7 @@ at every step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 Latency = list[list[list[float]]]
@@ -48,20 +48,27 @@ class Bucket:
         return True
 
 
+@dataclass
+class Rule:
+    """Who may wait."""
+
+    places: int | None = None  # in the queue; None for no limit
+    newest: bool = False  # the oldest that waits makes way
+    bucket: Bucket = field(default_factory=lambda: Bucket(None))
+
+
 class World:
     """Clients, queue and clock."""
 
     def __init__(
         self, exits: Sequence[int], slo_s: Sequence[float], rule: str, arrival_s: Sequence[float] | None,
-        think_s: Sequence[float] | None, places: int | None = None, bucket: tuple[float, float] | None = None,
-        latency: Latency | None = None,
+        think_s: Sequence[float] | None, admit: Rule | None = None, latency: Latency | None = None,
     ) -> None:  # fmt: skip
         self.now, self.exits, self.slo_s, self.rule = 0.0, exits, slo_s, rule
         self.sent: list[Request] = []
-        self.places = places  # in the queue; None for no limit
         self.busy = False  # a batch is on the NPU
         self.latency = latency
-        self.bucket = Bucket(bucket)
+        self.admit = admit
         self.think_s = think_s
         if think_s is not None:
             self.clients = len(think_s) - len(exits)
@@ -95,17 +102,39 @@ class World:
             number = len(self.sent)
             del self.sends[who]
             client = who if self.think_s is not None else None
-            enters = self.enters(at_s)
+            enters = self.enters(number, at_s)
             self.sent.append(Request(client, at_s, at_s + self.slo_s[number], self.exits[number]))
             if not enters:
-                self.sent[-1].refused, self.sent[-1].waits, self.sent[-1].open = True, False, False
-                self.tell(number, at_s, self.alone_s(number))
+                self.sent[-1].refused = True
+                self.turn_away(number, at_s)
 
-    def enters(self, at_s: float) -> bool:
+    def turn_away(self, number: int, at_s: float) -> None:
+        self.sent[number].waits = self.sent[number].open = False
+        self.tell(number, at_s, self.alone_s(number))
+
+    def enters(self, number: int, at_s: float) -> bool:
         """Whether a request that is sent now gets into the queue."""
-        if self.places is not None:
-            return len(self.queue()) < self.places or (not self.busy and not self.queue())
-        return self.bucket.gives(at_s)
+        rule = self.rule_of(number)
+        while rule.places is not None and len(self.mates(number)) >= rule.places and not self.may_begin(number):
+            if not rule.newest:
+                return False
+            oldest = self.mates(number)[0]
+            self.turn_away(next(k for k, item in enumerate(self.sent) if item is oldest), at_s)
+        return rule.bucket.gives(at_s)
+
+    def rule_of(self, number: int) -> Rule:
+        del number
+        return self.admit or Rule()
+
+    def mates(self, number: int) -> list[Request]:
+        """Requests that wait for the same network as one that comes."""
+        del number
+        return self.queue()
+
+    def may_begin(self, number: int) -> bool:
+        """Whether the NPU is idle and nobody else waits for it."""
+        del number
+        return not self.busy and not self.queue()
 
     def alone_s(self, number: int) -> float:
         """Time of a request alone, for which its client waits if it was refused."""

@@ -13,6 +13,7 @@ from builders import (
     COMPILED,
     SEEDS,
     assert_mean,
+    everybody,
     mean_value_analysis,
     repeating,
     scheduler_of,
@@ -29,8 +30,9 @@ from fluidb.serving.policies import go_on, launch, sleep
 from fluidb.serving.replay import record_runs
 from fluidb.serving.terms import ON_DEADLINE
 from fluidb.serving.timeline import timeline_events
-from fluidb.traffic import offline, poisson, prepare
+from fluidb.traffic import cameras, offline, poisson, prepare
 from fluidb.traffic.clients import Clients, parse_think
+from test_networks import random_admission
 
 CASES = 200 if COMPILED else 60
 
@@ -38,7 +40,7 @@ CASES = 200 if COMPILED else 60
 @pytest.mark.parametrize("rule", ["serve", "drop", "answer"])
 @pytest.mark.parametrize("policy", ["serial", "adaptb", "fluid"])
 def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: str, rule: str):
-    outcomes, refusals = np.zeros(3, dtype=int), dict.fromkeys((None, "queue", "bucket"), 0)
+    outcomes, lost = np.zeros(3, dtype=int), dict.fromkeys(("none", "queue", "newest", "bucket"), 0)
     for seed in range(CASES):
         random = np.random.default_rng(seed)
         stages, b_max, count = int(random.integers(1, 5)), int(random.integers(1, 5)), int(random.integers(1, 40))
@@ -62,17 +64,15 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
         else:
             arrival_s = np.cumsum(grain(random.exponential(0.8, count)))
             traffic = traffic_of(trace_of(arrival_s, slo_s), exits, None)
-        form = list(refusals)[int(random.integers(3))]
-        places = int(random.integers(0, 6)) if form == "queue" else None
-        bucket = (float(random.choice([0.5, 1.0, 1.7])), float(random.integers(1, 5))) if form == "bucket" else None
+        admit, admission = random_admission(random)
         more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
-        if form is not None:
-            more += f",admit=queue:{places}" if bucket is None else f",admit=bucket:{bucket[0]}:{bucket[1]}"
+        if admit is not None:
+            more += f",admit={admit}"
         found = simulate(table, traffic, find_policy(f"{policy}:b_max={b_max},on_deadline={rule}{more}"))
         latency = table.arrays()[0].tolist()
         world = naive.World(
             exits.tolist(), slo_s.tolist(), rule, None if arrival_s is None else arrival_s.tolist(),
-            None if think_s is None else think_s.tolist(), places, bucket, latency,
+            None if think_s is None else think_s.tolist(), admission, latency,
         )  # fmt: skip
         naive.POLICIES[policy](world, latency, b_max, timeout_s)
         about = f"seed {seed}"
@@ -83,10 +83,13 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
         assert answered.tolist() == [request.answered for request in world.sent], about
         if found.refused is not None:
             assert found.refused.tolist() == [request.refused for request in world.sent], about
-            refusals[form] += found.refused.sum()
+            form = (admit or "none").partition(":")[0]
+            displaced = found.dropped & (found.gone_s < found.traffic.trace.arrival_s + slo_s[: len(found.dropped)])
+            lost[form] += displaced.sum() if form == "newest" else found.refused.sum()
         if found.left_s is not None:
             outcomes += [found.dropped.sum(), found.early.sum(), (~found.violated).sum()]
-    assert all(count > CASES for form, count in refusals.items() if form)
+    assert all(lost[form] > CASES for form in ("queue", "bucket"))
+    assert lost["newest"] > CASES / 2
     assert rule == "serve" or outcomes[0] > CASES
     assert rule != "answer" or outcomes[1] > CASES
 
@@ -148,6 +151,45 @@ def test_a_token_bucket_lets_in_its_burst_and_then_its_rate() -> None:
     assert storm.traffic.trace.arrival_s.tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert storm.refused is not None
     assert storm.refused.tolist() == [False, True, True, True, False]
+
+
+def test_the_newest_frame_of_a_camera_is_answered_sooner_than_the_next_one() -> None:
+    """A frame every 33 ms, of which a device serves one in 100 ms: it takes the last one, and not the one that waits.
+
+    docs/policies.md has the figures.
+    """
+    traffic = traffic_of(cameras(1, 30, 6000, 3, jitter_s=0.005), np.ones(6000, int), 1.0)
+    found = {rule: summarise(simulate(table_of([[0.1]]), traffic, f"serial:admit={rule}")) for rule in RULES}
+    newest, queue = found.values()
+    assert newest.admission is not None
+    assert queue.admission is not None
+    assert newest.deadlines is not None
+    assert queue.deadlines is not None
+    ages_s = (newest.deadlines.answered_latency_s, queue.deadlines.answered_latency_s)
+    assert [f"{1e3 * (age_s or 0):.1f}" for age_s in ages_s] == ["120.6", "183.5"]
+    assert (newest.admission.refused, newest.deadlines.dropped) == (0, queue.admission.refused)
+    assert newest.processing_rate_per_s == pytest.approx(queue.processing_rate_per_s)
+
+
+RULES = "newest:1", "queue:1"
+
+
+def test_only_requests_that_have_not_begun_make_way() -> None:
+    """Three arrive while one runs, and two may wait; on an idle lane nobody makes way, and a client asks later."""
+    traffic = traffic_of(trace_of([0.0, 0.25, 0.5, 0.75]), np.ones(4, int), 9.0)
+    found = simulate(table_of([[1.0]]), traffic, "serial:admit=newest:2")
+    assert found.finish_s.tolist() == [1.0, math.inf, 2.0, 3.0]
+    assert found.gone_s.tolist() == [1.0, 0.75, 2.0, 3.0]
+    assert found.dropped.tolist() == found.columns()["dropped"].tolist() == [False, True, False, False]
+    pair = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.0]})
+    at_once = simulate(pair, everybody(3, 1), "serial:lanes=2,admit=newest:1")
+    assert at_once.finish_s.tolist() == [math.inf, 1.0, 1.0]  # two lanes are idle, so that two may wait
+    closed = Clients(3).send(traffic_of(offline(6), np.ones(6, int), 9.0), 0)
+    storm = simulate(table_of([[1.0]]), closed, "serial:admit=newest:1")
+    assert storm.traffic.trace.arrival_s.tolist() == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    assert storm.asked_again.tolist() == storm.dropped.tolist() == [True, True, False, True, True, False]
+    with pytest.raises(InputError, match="admit: expected no newest:N under batchcond:admit=newest:1, which counts on"):
+        simulate(table_of([[1.0]]), traffic, "batchcond:admit=newest:1")
 
 
 def test_figures_of_admission_count_every_request() -> None:
@@ -368,6 +410,9 @@ def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match="expected all requests at time 0 beside clients"):
         Clients(1).send(traffic_of(trace_of([0.0, 1.0]), np.array([1, 1]), 1.0), 0)
     for rule in (
+        "newest",
+        "newest:0",
+        "newest:1.5",
         "queue",
         "queue:-1",
         "queue:1.5",
