@@ -53,8 +53,8 @@ Floats = NDArray[np.float64]
 def _by_time(saved: float) -> str:
     """Why the nearest SubGraph is no good choice: what the fastest one saves."""
     return (
-        f"the nearest SubGraph, of which a channel counts alike in small and large layers, is not the fastest: chosen "
-        f"by time it saves {saved:.2f} %"
+        "the nearest SubGraph is not the fastest, because a channel counts alike in small and large layers: chosen by "
+        f"time it saves {saved:.2f} %"
     )
 
 
