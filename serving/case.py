@@ -115,7 +115,7 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
         work = work._replace(exit_of=work.exit_of.copy())
         b_max = max(case.rules.b_max for case in cases)
         admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
-        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, b_max)
+        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, b_max, lanes)
     levels = _levels(scheduler.policy, whole, len(table.exits))
     return Case(offered, scheduler, tuple(cases), work, lanes, levels, tuple(filter(None, limits)), terms, shared)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from .admission import Admission
+from .in_time import expected_return_s
 from .turns import append, choose_queue, joined_queue, least_alone_s, oldest_of, remove, rivals, takes, waiting_for
 
 SERVE, DROP, ANSWER = range(3)
@@ -23,8 +24,8 @@ ON_DEADLINE = ("serve", "drop", "answer")
 """What happens to a request at its deadline, by number."""
 
 SENDING, DUE, RULE = range(3)  # places in counts
-LIMIT, RATE, BURST, NEWEST, TOKENS, SINCE = range(6)  # places in admission
-NUMBERS = 6  # of each network there
+LIMIT, RATE, BURST, NEWEST, BATCH, TOKENS, SINCE = range(7)  # places in admission
+NUMBERS = 7  # of each network there
 
 
 class Terms(NamedTuple):
@@ -38,7 +39,9 @@ class Terms(NamedTuple):
     slo_s: NDArray[np.float64]  # (N,)
     deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that left leave it late
     left_s: NDArray[np.float64]  # (N,): when each left the queue or the device for good; infinite until then
-    asked: NDArray[np.int64]  # (b_max,): for the loop's own use
+    # for the loop's own use
+    asked: NDArray[np.int64]  # (b_max,)
+    free_s: NDArray[np.float64]  # (L,)
     # (NUMBERS * K,): the rule of each network, the tokens that the bucket held, and when it was looked at; empty where
     # all are admitted
     admission: NDArray[np.float64]
@@ -46,7 +49,7 @@ class Terms(NamedTuple):
 
 
 _f1, _i1 = types.float64[::1], types.int64[::1]
-TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, types.boolean[::1]), Terms)
+TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, _f1, types.boolean[::1]), Terms)
 
 
 @compiled(lean=True)
@@ -152,6 +155,9 @@ def lets_in(request, now_s, terms, networks, state, requests):
     rule[first + TOKENS] = min(rule[first + BURST], held)
     rule[first + SINCE] = now_s
     if rule[first + TOKENS] < 1.0:
+        return False
+    batch = int(rule[first + BATCH])
+    if batch > 0 and expected_return_s(request, batch, now_s, terms.free_s, networks, state) > requests.due_s[request]:
         return False
     while is_full(number, rule[first + LIMIT], request, networks, state):
         if rule[first + NEWEST] == 0.0:
@@ -289,7 +295,7 @@ def tell_returned(end, lane, terms, state, requests):
 
 def terms_of(
     requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int,
-    admission: Sequence[Admission], b_max: int,
+    admission: Sequence[Admission], b_max: int, lanes: int,
 ) -> Terms:  # fmt: skip
     """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first.
 
@@ -305,6 +311,7 @@ def terms_of(
     return Terms(
         np.array([clients, 0, rule]), heap, times, np.require(slo_s, float, ["C", "W"]),
         np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
+        np.zeros(lanes),
         np.array([number for rule in admission for number in (*rule, rule.burst, 0.0)]),
         np.zeros(count if admission else 0, dtype=np.bool_),
     )  # fmt: skip

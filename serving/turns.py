@@ -118,9 +118,15 @@ def choose_queue(request, now_s, networks, state):
 
 
 @compiled(lean=True)
+def joined_at(request, state):
+    """The place of the queue of a request."""
+    return state.joined[request] if state.joined.size > 0 else 0
+
+
+@compiled(lean=True)
 def joined_queue(request, state):
     """The queue of a request."""
-    return state.queues[state.joined[request] if state.joined.size > 0 else 0]
+    return state.queues[joined_at(request, state)]
 
 
 @compiled(lean=True)
@@ -156,7 +162,7 @@ def charge(number, busy_s, networks, state):
 @compiled(lean=True)
 def takes(lane, k, request, networks, state):
     """Whether a lane may take a request from the queue that it has joined."""
-    joined = state.joined[request] if state.joined.size > 0 else 0
+    joined = joined_at(request, state)
     number = state.queues[joined].network
     return networks.serves[number, k] and queue_at(number, lane, networks) == joined
 

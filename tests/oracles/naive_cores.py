@@ -131,6 +131,31 @@ class Cores(World):
         ]
         return len(rivals) < len(idle)
 
+    def returns_s(self, number: int, at_s: float, largest: int) -> float:
+        """When a request would return behind all others; each batch takes the core that is free first."""
+        free_s = []
+        for core in self.cores:
+            end_s = core.end_s if core.running else at_s
+            for batch in reversed(core.stack):
+                stage = batch.stage + (core.running and batch is core.stack[-1])
+                end_s += self.nets[batch.net].latency[core.kind][stage][-1][len(batch.requests)]
+            free_s.append(end_s)
+        queues: list[tuple[int | None, int]] = [
+            (k, net)
+            for k in ([None] if self.dispatch == "shared" else range(len(self.cores)))
+            for net in range(len(self.nets))
+        ]
+        own, end_s = (self.joined[-1], self.network[number]), 0.0
+        queues.remove(own)
+        for k, net in [*queues, own]:
+            count = len(self.waiting(net, k)) + ((k, net) == own)
+            most = min(largest, self.nets[net].b_max)
+            while count > 0:
+                first = min(self.nets[net].cores if k is None else [k], key=lambda core: (free_s[core], core))
+                free_s[first] += self.nets[net].latency[self.cores[first].kind][0][-1][min(count, most)]
+                end_s, count = free_s[first], count - most
+        return end_s
+
     def alone_s(self, number: int) -> float:
         net = self.network[number]
         return min(self.alone(net, k, 0) for k in self.nets[net].cores)

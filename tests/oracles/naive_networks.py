@@ -38,6 +38,15 @@ class Device(World):
     def mates(self, number: int) -> list[Request]:
         return self.waiting(self.network[number])
 
+    def returns_s(self, number: int, at_s: float, largest: int) -> float:
+        own, free_s = self.network[number], at_s
+        if self.loaded is not None:
+            free_s = self.free_s(at_s, self.nets[self.loaded].latency)
+        for net in range(len(self.nets)):
+            if net != own:
+                free_s = self.behind(free_s, len(self.waiting(net)), self.nets[net].latency, largest)
+        return self.behind(free_s, len(self.waiting(own)) + 1, self.nets[own].latency, largest)
+
     def alone_s(self, number: int) -> float:
         return self.nets[self.network[number]].latency[0][-1][1]
 
@@ -73,13 +82,13 @@ class Device(World):
         return requests
 
     def stage(
-        self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0, preempted: bool = False
+        self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0, below: Sequence[tuple[int, int]] = ()
     ) -> list[Request]:
         one = self.nets[net]
         end_s = (self.now + wait_s) + one.latency[stage - 1][stage][len(batch)]
         self.virtual_s = max(self.virtual_s, one.tag_s)
         one.tag_s += (end_s - self.now) / one.weight
-        return self.until_end(batch, stage, end_s, preempted)
+        return self.until_end(batch, stage, end_s, below)
 
 
 def serve(device: Device, policy: str) -> None:
@@ -122,6 +131,6 @@ def backfill(device: Device, net: int, active: list[Request], i: int) -> list[Re
         incoming = device.begin(net, device.waiting(net)[:b_incr])
         for stage in range(1, i + 1):
             if incoming:
-                incoming = device.stage(net, incoming, stage, preempted=True)
+                incoming = device.stage(net, incoming, stage, below=[(i, len(active))])
         active = [request for request in [*active, *incoming] if request.open]
     return active

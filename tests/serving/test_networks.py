@@ -35,12 +35,15 @@ CASES = 100 if COMPILED else 30
 
 def random_admission(random: np.random.Generator) -> tuple[str | None, Rule]:
     """A rule of admission as a text, and as the plain loops take it."""
-    form = str(random.choice(["", "queue", "newest", "bucket"]))
+    form = str(random.choice(["", "queue", "newest", "bucket", "in_time"]))
     if form == "bucket":
         per_s, most = float(random.choice([0.3, 1.0, 2.0])), float(random.integers(1, 4))
         return f"bucket:{per_s}:{most}", Rule(bucket=Bucket((per_s, most)))
     if not form:
         return None, Rule()
+    if form == "in_time":
+        batch = int(random.integers(1, 5))
+        return f"in_time:{batch}", Rule(batch=batch)
     places = int(random.integers(form == "newest", 6))
     return f"{form}:{places}", Rule(places, form == "newest")
 
