@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from .admission import Admission
-from .turns import append, choose_queue, joined_queue, least_alone_s, remove, rivals, takes, waiting_for
+from .in_time import expected_return_s
+from .turns import append, choose_queue, joined_queue, least_alone_s, oldest_of, remove, rivals, takes, waiting_for
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
 """What happens to a request at its deadline, by number."""
 
 SENDING, DUE, RULE = range(3)  # places in counts
-LIMIT, RATE, BURST, TOKENS, SINCE = range(5)  # places in admission
+LIMIT, RATE, BURST, NEWEST, BATCH, TOKENS, SINCE = range(7)  # places in admission
+NUMBERS = 7  # of each network there
 
 
 class Terms(NamedTuple):
@@ -35,17 +37,19 @@ class Terms(NamedTuple):
     # ends.  Empty where requests arrive by themselves.
     think_s: NDArray[np.float64]
     slo_s: NDArray[np.float64]  # (N,)
-    deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that returned leave it late
+    deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that left leave it late
     left_s: NDArray[np.float64]  # (N,): when each left the queue or the device for good; infinite until then
-    asked: NDArray[np.int64]  # (b_max,): for the loop's own use
-    # (5 K,): the rule of each network, the tokens that the bucket held, and when it was looked at; empty where all are
-    # admitted
+    # for the loop's own use
+    asked: NDArray[np.int64]  # (b_max,)
+    free_s: NDArray[np.float64]  # (L,)
+    # (NUMBERS * K,): the rule of each network, the tokens that the bucket held, and when it was looked at; empty where
+    # all are admitted
     admission: NDArray[np.float64]
     refused: NDArray[np.bool_]  # (N,): those that were not; empty likewise
 
 
 _f1, _i1 = types.float64[::1], types.int64[::1]
-TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, types.boolean[::1]), Terms)
+TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, _f1, types.boolean[::1]), Terms)
 
 
 @compiled(lean=True)
@@ -105,38 +109,16 @@ def tell(request, now_s, least_s, terms, state, requests):
 
 @compiled(lean=True)
 def next_deadline(terms, requests):
-    """The time of the next deadline of a request that has not returned."""
+    """The time of the next deadline of a request that has not left."""
     if terms.counts[RULE] == SERVE:
         return math.inf
     while terms.counts[DUE] > 0:
         request = terms.deadlines[0]
-        if requests.finish_s[request] == math.inf:
+        if requests.finish_s[request] == math.inf and terms.left_s[request] == math.inf:
             return requests.due_s[request]
         pop(terms.deadlines, terms.counts[DUE], requests.due_s)
         terms.counts[DUE] -= 1
     return math.inf
-
-
-@compiled(lean=True)
-def refuses(request, now_s, terms, networks, state):
-    """Whether a request that arrives now is refused; else it takes a token."""
-    if terms.admission.size == 0:
-        return False
-    rule, number = terms.admission, joined_queue(request, state).network
-    first = 5 * number
-    held = rule[first + TOKENS] + rule[first + RATE] * (now_s - rule[first + SINCE])
-    rule[first + TOKENS] = min(rule[first + BURST], held)
-    rule[first + SINCE] = now_s
-    idle = 0
-    for k in range(state.lanes.size):
-        lane = state.lanes[k]
-        if lane.depth == 0 and takes(lane, k, request, networks, state):
-            idle += 1
-    full = waiting_for(number, networks, state) >= rule[first + LIMIT] and rivals(request, networks, state) >= idle
-    if full or rule[first + TOKENS] < 1.0:
-        return True
-    rule[first + TOKENS] -= 1.0
-    return False
 
 
 @compiled(lean=True)
@@ -149,6 +131,42 @@ def turn_away(request, now_s, terms, networks, state, requests):
     state.clock[0].returned += 1
     number = joined_queue(request, state).network
     tell(request, now_s, least_alone_s(number, networks, state), terms, state, requests)
+
+
+@compiled(lean=True)
+def is_full(number, limit, request, networks, state):
+    """Whether as many requests of a network wait as may, and no lane is idle for one that arrives."""
+    idle = 0
+    for k in range(state.lanes.size):
+        lane = state.lanes[k]
+        if lane.depth == 0 and takes(lane, k, request, networks, state):
+            idle += 1
+    return waiting_for(number, networks, state) >= limit and rivals(request, networks, state) >= idle
+
+
+@compiled(lean=True)
+def lets_in(request, now_s, terms, networks, state, requests):
+    """Whether a request that arrives now may wait; it then takes a token, or the place of the oldest that waits."""
+    if terms.admission.size == 0:
+        return True
+    rule, number = terms.admission, joined_queue(request, state).network
+    first = NUMBERS * number
+    held = rule[first + TOKENS] + rule[first + RATE] * (now_s - rule[first + SINCE])
+    rule[first + TOKENS] = min(rule[first + BURST], held)
+    rule[first + SINCE] = now_s
+    if rule[first + TOKENS] < 1.0:
+        return False
+    batch = int(rule[first + BATCH])
+    if batch > 0 and expected_return_s(request, batch, now_s, terms.free_s, networks, state) > requests.due_s[request]:
+        return False
+    while is_full(number, rule[first + LIMIT], request, networks, state):
+        if rule[first + NEWEST] == 0.0:
+            return False
+        oldest = oldest_of(number, networks, state)
+        remove(oldest, state)
+        turn_away(oldest, now_s, terms, networks, state, requests)
+    rule[first + TOKENS] -= 1.0
+    return True
 
 
 @compiled(lean=True)
@@ -165,7 +183,7 @@ def arrive(terms, networks, state, requests):
         requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
         announce(terms, state, requests)
     now_s = requests.arrival_s[request]
-    if refuses(request, now_s, terms, networks, state):
+    if not lets_in(request, now_s, terms, networks, state, requests):
         terms.refused[request] = True
         turn_away(request, now_s, terms, networks, state, requests)
         return
@@ -277,7 +295,7 @@ def tell_returned(end, lane, terms, state, requests):
 
 def terms_of(
     requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int,
-    admission: Sequence[Admission], b_max: int,
+    admission: Sequence[Admission], b_max: int, lanes: int,
 ) -> Terms:  # fmt: skip
     """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first.
 
@@ -293,6 +311,7 @@ def terms_of(
     return Terms(
         np.array([clients, 0, rule]), heap, times, np.require(slo_s, float, ["C", "W"]),
         np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
+        np.zeros(lanes),
         np.array([number for rule in admission for number in (*rule, rule.burst, 0.0)]),
         np.zeros(count if admission else 0, dtype=np.bool_),
     )  # fmt: skip
