@@ -26,7 +26,7 @@ assumes, what was measured by the named program, and what follows from figures b
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
 UNIT = (
     r"%|points|percentage points|ms|us|s|min|/s|GOP/s|images a second|requests/s|[kKMG]i?B|GB/s|Mb|DSPs|LUTs|"
-    r"flip-flops|cycles|tables|entries"
+    r"flip-flops|cycles|tables|entries|MHz|mJ|GMAC|MACs|hours|frames/s|times"
 )
 WITH_UNIT = re.compile(rf"x\b|(?:,? (?:and|to|or|against) {NUMBER}|, {NUMBER})*\s?(?:{UNIT})(?![\w/])")
 PLACE = re.compile(
