@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from runpy import run_path
@@ -489,3 +490,11 @@ def test_the_pages_name_every_schema_and_no_other():
     named = set(re.findall(r"\bfluidb\.[a-z-]+/\d+", (ROOT / "docs" / "file-formats.md").read_text()))
     assert len(written) > 50
     assert named == written
+
+
+def test_the_classes_of_tables_have_the_schemas_that_the_page_says():
+    page = (ROOT / "docs" / "file-formats.md").read_text()
+    rows = re.findall(r"^\|.*\| `(fluidb\.[a-z-]+/\d+)` \|.*\| `([\w.]+)\.(\w+)` \|$", page, re.MULTILINE)
+    assert len(rows) == 12
+    for schema, module, name in rows:
+        assert getattr(import_module(f"fluidb.{module}"), name).schema_name == schema
