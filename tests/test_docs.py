@@ -100,7 +100,7 @@ def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
     shutil.copy(light, tmp_path / "net.onnx")
     commands, claimed = blocks("README.md", "sh")[2], blocks("README.md", "text")[1]
     assert len(commands.splitlines()) == 4
-    printed = run_shell(commands, tmp_path, run_fluidb)
+    printed = run_shell(commands, tmp_path)
     for line in claimed.splitlines():
         assert line in printed.splitlines()
     assert run_shell(blocks("docs/import.md", "sh")[0], tmp_path)
@@ -173,17 +173,9 @@ def test_a_page_shows_every_picture_that_make_draws():
 
 
 @needs_speed
-@pytest.mark.parametrize(
-    ("page", "run"),
-    [
-        ("docs/npu.md", call_fluidb),
-        ("docs/plan.md", run_fluidb),  # in processes of their own, as a user would
-        ("docs/batchcond.md", call_fluidb),
-        ("docs/sushi.md", call_fluidb),
-    ],
-)
-def test_the_page_prints_what_it_says(tmp_path, page, run):
-    printed = run_shell("".join(blocks(page, "sh")), tmp_path, run).splitlines()
+@pytest.mark.parametrize("page", ["docs/npu.md", "docs/plan.md", "docs/batchcond.md", "docs/sushi.md"])
+def test_the_page_prints_what_it_says(tmp_path, page):
+    printed = run_shell("".join(blocks(page, "sh")), tmp_path).splitlines()
     for line in "".join(blocks(page, "text")).splitlines():
         assert line in printed
 
