@@ -138,11 +138,10 @@ def test_the_throughputs_in_sentences_are_what_a_search_finds(tmp_path):
     def gop_s(*asked: str) -> float:
         return float(json.loads(call_fluidb("dse", "resnet50", *asked, "--json", cwd=tmp_path).stdout)["objective"])
 
-    npu, model = (" ".join((ROOT / "docs" / name).read_text().split()) for name in ("npu.md", "model.md"))
+    npu = " ".join((ROOT / "docs" / "npu.md").read_text().split())
     whole, *smaller = (gop_s("zc706", "--tile", f"{T_R},7,128") for T_R in (1024, 512, 256))
     half, quarter = (f"{100 * rate / whole:.1f} %" for rate in smaller)
     assert f"<512,7,128> reaches {half} of the throughput of <1024,7,128>, <256,7,128> {quarter}." in npu
-    assert f"<512,7,128> has {half} of its throughput" in model
 
 
 @needs_speed
