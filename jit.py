@@ -49,6 +49,7 @@ SOURCES = (
     "dse/subgraphs/kernels.py",
     "serving/bound.py",
     "serving/event_loop.py",
+    "serving/in_time.py",
     "serving/policies/*.py",
     "serving/state.py",
     "serving/terms.py",

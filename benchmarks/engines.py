@@ -2,7 +2,7 @@
 
 For every machine of ``machines/`` and every DPU board, networks are drawn again and again.  An engine is calibrated
 with some, each left out in turn for the error, and predicts the others.  Writes ``engines.json``, and the tables of
-``docs/intervals.md`` from it.
+``README.md`` from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pages import write_part
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "engines.json"
-PAGE = HERE.parent / "docs" / "intervals.md"
+PAGE = HERE / "README.md"
 SCHEMA = "fluidb.engine-coverage/1"
 
 DPUS = ("dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260", "dpu-b1600-ultra96")

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -163,6 +164,23 @@ def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[
         yield ", ".join(options[name] for name in names) + colon + rest if set(names) <= options.keys() else fault
 
 
+@cache
+def _made(name: str) -> Any:
+    """The command of a name with its options, made once, as a process may run it again."""
+    from .options import flat
+
+    module = _module(name)
+    parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if not hasattr(module, "app"):
+        parent.command(name, cls=_Command)(flat(module.command))
+        return typer.main.get_command(parent)
+    for command in module.app.registered_commands:
+        command.cls = _Command
+    parent.add_typer(module.app, name=name)
+    group: Any = typer.main.get_command(parent)
+    return group.commands[name]
+
+
 class _Group(TyperGroup):
     """Imports a command only when it runs, and turns faults into one line on stderr and the documented exit code."""
 
@@ -183,20 +201,9 @@ class _Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that was typed, imported only now, and what follows it."""
-        from .options import flat
-
         name, _, rest = super().resolve_command(ctx, args)
         assert name is not None
-        module = _module(name)
-        parent = typer.Typer(add_completion=False, rich_markup_mode=None)
-        if not hasattr(module, "app"):
-            parent.command(name, cls=_Command)(flat(module.command))
-            return name, typer.main.get_command(parent), rest
-        for command in module.app.registered_commands:
-            command.cls = _Command
-        parent.add_typer(module.app, name=name)
-        group: Any = typer.main.get_command(parent)
-        return name, group.commands[name], rest
+        return name, _made(name), rest
 
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError

@@ -212,8 +212,9 @@ OnDeadline = Annotated[
 Admit = Annotated[
     str | None,
     option(
-        "Refuse a request on arrival if N wait, or if its token bucket is empty; all enter if not given.",
-        "queue:N|bucket:RATE:BURST",
+        "Refuse a request on arrival if N wait, if its token bucket is empty, or if it cannot be in time; or drop the "
+        "oldest of more than N that wait. All enter if not given.",
+        "queue:N|newest:N|bucket:RATE:BURST|in_time[:B]",
     ),
 ]
 Between = Annotated[

@@ -22,7 +22,7 @@ from .outcome import DeviceUse, Replay
 from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
 from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests, zeros
-from .scheduler import Scheduler
+from .scheduler import Scheduler, losses_of
 from .state import (
     BETWEEN,
     FCFS,
@@ -59,7 +59,7 @@ class Case:
     work: RequestArrays  # of all networks
     lanes: int  # lanes that are used
     levels: int  # thresholds that the policy sets
-    admission: bool  # whether requests may be refused
+    limits: tuple[Admission, ...]  # rules of admission, if there are any
     terms: Terms | None  # clients that wait, deadlines and admission, if there are any
     shared: Networks  # the networks as they share the device
 
@@ -74,7 +74,7 @@ class Case:
             last = np.array([len(case.table.exits) for case in self.networks])
             exits = np.minimum(exits, last[offered.network] if last.size > 1 else last)
         served = offered.served_at(requests.arrival_s, exits)
-        refused = self.terms.refused[:sent] if self.terms is not None and self.admission else None
+        refused = self.terms.refused[:sent] if self.terms is not None and self.limits else None
         left_s = None
         if self.terms is not None and (self.scheduler.on_deadline or refused is not None):
             left_s = self.terms.left_s[:sent]
@@ -83,6 +83,7 @@ class Case:
             requests.variant, requests.batch, until_s, self.lanes, BETWEEN[self.scheduler.between or FCFS],
             runs_of(run.record, int(run.clock.run_members)) if recorded else None,
             ON_DEADLINE[self.scheduler.on_deadline], left_s, refused,
+            bool(losses_of(self.scheduler, *self.limits)["dropped"]),
         )  # fmt: skip
 
     def _use(self, number: int, run: LoopRun, until_s: float) -> DeviceUse:
@@ -114,9 +115,9 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
         work = work._replace(exit_of=work.exit_of.copy())
         b_max = max(case.rules.b_max for case in cases)
         admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
-        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, b_max)
+        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, b_max, lanes)
     levels = _levels(scheduler.policy, whole, len(table.exits))
-    return Case(offered, scheduler, tuple(cases), work, lanes, levels, any(limits), terms, shared)
+    return Case(offered, scheduler, tuple(cases), work, lanes, levels, tuple(filter(None, limits)), terms, shared)
 
 
 def _together(offered: DeviceTraffic, works: Sequence[RequestArrays]) -> RequestArrays:
@@ -176,6 +177,12 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
             )
         if network.cores is not None:
             own += _pinned_faults(network)
+        limit = network.limit or scheduler.admit
+        if limit is not None and limit.newest and scheduler.policy.plans_queue:
+            own.append(
+                f"admit: expected no newest:N under {scheduler.spec}, which counts on requests that wait, found some; "
+                "state e.g. queue:8, or choose e.g. fluid"
+            )
         if several and table.states is not None and len(table.states) > 1:
             own.append("expected a latency table without states, which the device has for one network only, found some")
         faults += network.about(own)

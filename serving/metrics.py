@@ -80,7 +80,7 @@ class AdmissionSummary:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineSummary:
-    """Requests that were dropped, or answered early, at their deadlines, and figures of those with an answer.
+    """Requests that were dropped, or answered early at their deadlines, and figures of those with an answer.
 
     Attributes
     ----------

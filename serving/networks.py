@@ -54,7 +54,7 @@ class ServedNetwork:
     switch_s : float
         Seconds to load its weights on a lane that ran another network.
     admit : str or Admission, optional
-        Which of its requests are refused at their arrival, e.g. ``"queue:8"``; by default as the policy states it.
+        Which of its requests may wait, e.g. ``"queue:8"``; by default as the policy states it.
     cores : sequence of int, optional
         The cores that serve it, counted from 1, where the table has several; all of them if not stated.
 

@@ -120,6 +120,8 @@ class Replay:
         infinite if the simulation was stopped before.
     refused : (N,) ndarray of bool or None
         Which requests were refused at their arrival; ``None`` if the policy admits all.
+    drops : bool
+        Whether requests may be dropped: at their deadline, or by a newer one.
     """
 
     arrived: DeviceTraffic
@@ -138,6 +140,7 @@ class Replay:
     on_deadline: str = "serve"
     left_s: NDArray[np.float64] | None = None
     refused: NDArray[np.bool_] | None = None
+    drops: bool = False
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -263,9 +266,16 @@ class Replay:
 
     @property
     def dropped(self) -> NDArray[np.bool_]:
-        """True for each request that was dropped at its deadline."""
+        """True for each request that was dropped: at its deadline, or by a newer one."""
         lost = np.isinf(self.finish_s) & np.isfinite(self.gone_s)
         return lost if self.refused is None else lost & ~self.refused
+
+    @property
+    def asked_again(self) -> NDArray[np.bool_]:
+        """True for each request that was turned away and that its client sends again, as the next one."""
+        if self.refused is None or not np.isinf(self.offered.whole.trace.arrival_s).all():  # as only clients leave them
+            return np.zeros(len(self.finish_s), dtype=np.bool_)
+        return self.refused | (self.dropped & (self.gone_s < self.traffic.trace.arrival_s + self.traffic.slo_s))
 
     @property
     def left_queue_s(self) -> NDArray[np.float64]:
@@ -317,7 +327,7 @@ def _columns(replay: Replay) -> dict[str, NDArray[Any]]:
         "slo_s": replay.traffic.slo_s,
         "violated": replay.violated,
         **({"refused": replay.refused} if replay.refused is not None else {}),
-        **({"dropped": replay.dropped} if replay.on_deadline != "serve" else {}),
+        **({"dropped": replay.dropped} if replay.drops else {}),
         "exit": replay.traffic.exits,
         "preempted": replay.preempted,
         "stalled_s": replay.stalled_s,

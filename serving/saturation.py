@@ -28,7 +28,7 @@ class Saturation:
         found none waiting; ``backlogged``: neither.
     load : float
         Work offered over capacity: the least time that the requests take any scheduler, as a share of the time in which
-        they arrived; of clients that wait, until they had their answers.
+        they arrived; of clients that wait, until they had their answers, and without requests that they send again.
     backlog_growth : float
         Growth of the number of waiting requests, as a share of the arrivals.
     backlog_growth_interval : Interval
@@ -75,13 +75,17 @@ def saturation_of(replay: Replay) -> Saturation | None:
 
 
 def _work_s(replay: Replay) -> float:
-    """Least time of the device for all requests of a network: each layer in the batch that is best for it."""
-    table, steps = replay.table, replay.traffic.trace.steps
+    """Least time of the device for the requests of a network: each layer in the batch that is best for it.
+
+    A request that its client sends again counts once.
+    """
+    table, steps, once = replay.table, replay.traffic.trace.steps, ~replay.asked_again
+    exits = replay.traffic.exits[once]
     segments, last = table.segments(by_layer=True), len(table.exits)
     least_s = (segments.time_s[:, :, 1:] / np.arange(1, table.b_max + 1)).min(axis=(0, 2))
     stage_s = np.bincount(segments.stage - 1, least_s, last)
-    reached = np.bincount(replay.traffic.exits - 1, minlength=last)[::-1].cumsum()[::-1]
+    reached = np.bincount(exits - 1, minlength=last)[::-1].cumsum()[::-1]
     again = reached[-1] * (table.exits[-1].steps - 1.0)
     if steps is not None:
-        again = float(steps[replay.traffic.exits == last].sum() - reached[-1])
+        again = float(steps[once][exits == last].sum() - reached[-1])
     return float(reached @ stage_s + again * stage_s[-1]) / table.speedup

@@ -93,13 +93,14 @@ class Scheduler:
         return self.policy.settings(self.texts, slo_s)
 
 
-def losses_of(scheduler: Scheduler, *limits: object) -> dict[str, object]:
+def losses_of(scheduler: Scheduler, *limits: Admission) -> dict[str, object]:
     """What is known of requests without an answer under a policy: nothing (``None``) where all are served.
 
     ``limits`` are those that networks state beside the policy.
     """
-    late, admit = scheduler.on_deadline or None, scheduler.admit or limits or None
-    return {"refused": admit, "dropped": late, "early": late, "accuracy_of_all": late or admit}
+    late, rules = scheduler.on_deadline or None, [*filter(None, (scheduler.admit, *limits))]
+    newer = any(rule.newest for rule in rules) or None
+    return {"refused": rules or None, "dropped": late or newer, "early": late, "accuracy_of_all": late or rules or None}
 
 
 def with_parameter(spec: str, key: str, value: object) -> str:

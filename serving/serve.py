@@ -140,7 +140,7 @@ def serve(
     networks = as_served(table, threshold)
     scheduler = scheduler_on(networks, policy)
     _check_known(requirements, {network.name: _stated(network) for network in networks})
-    check_stated(requirements, **losses_of(scheduler, *(network.admit for network in networks if network.admit)))
+    check_stated(requirements, **losses_of(scheduler, *(network.limit for network in networks if network.limit)))
     traffic = prepare_requests(networks, requests, requests.read(progress))
     answers = {
         name: {

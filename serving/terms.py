@@ -3,7 +3,7 @@
 A client sends its next request when it has thought about its last answer, so that no request has a time of arrival
 beforehand: requests are numbered when they are sent.  At its deadline a request gives up: one that waits is dropped;
 one that runs returns with the answer of the last exit that it passed, or is dropped, and leaves its batch when the
-segment ends.  A request that is not admitted is refused when it arrives.
+segment ends.  A request that is not admitted is refused when it arrives; its client asks again, but not at once.
 """
 
 import math
@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from .admission import Admission
-from .turns import append, choose_queue, joined_queue, remove, rivals, takes, waiting_for
+from .in_time import expected_return_s
+from .turns import append, choose_queue, joined_queue, least_alone_s, oldest_of, remove, rivals, takes, waiting_for
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
 """What happens to a request at its deadline, by number."""
 
 SENDING, DUE, RULE = range(3)  # places in counts
-LIMIT, RATE, BURST, TOKENS, SINCE = range(5)  # places in admission
+LIMIT, RATE, BURST, NEWEST, BATCH, TOKENS, SINCE = range(7)  # places in admission
+NUMBERS = 7  # of each network there
 
 
 class Terms(NamedTuple):
@@ -35,17 +37,19 @@ class Terms(NamedTuple):
     # ends.  Empty where requests arrive by themselves.
     think_s: NDArray[np.float64]
     slo_s: NDArray[np.float64]  # (N,)
-    deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that returned leave it late
+    deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that left leave it late
     left_s: NDArray[np.float64]  # (N,): when each left the queue or the device for good; infinite until then
-    asked: NDArray[np.int64]  # (b_max,): for the loop's own use
-    # (5 K,): the rule of each network, the tokens that the bucket held, and when it was looked at; empty where all are
-    # admitted
+    # for the loop's own use
+    asked: NDArray[np.int64]  # (b_max,)
+    free_s: NDArray[np.float64]  # (L,)
+    # (NUMBERS * K,): the rule of each network, the tokens that the bucket held, and when it was looked at; empty where
+    # all are admitted
     admission: NDArray[np.float64]
     refused: NDArray[np.bool_]  # (N,): those that were not; empty likewise
 
 
 _f1, _i1 = types.float64[::1], types.int64[::1]
-TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, types.boolean[::1]), Terms)
+TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, _f1, types.boolean[::1]), Terms)
 
 
 @compiled(lean=True)
@@ -93,11 +97,11 @@ def announce(terms, state, requests):
 
 
 @compiled(lean=True)
-def tell(request, now_s, terms, state, requests):
-    """Let the client of a request know that it has its answer, or will get none."""
+def tell(request, now_s, least_s, terms, state, requests):
+    """Let the client of a request know that it has its answer, or will get none; it thinks, at least for a time."""
     if terms.think_s.size > 0:
         place = terms.think_s.size - requests.arrival_s.size + request
-        terms.think_s[place] += now_s
+        terms.think_s[place] = now_s + max(terms.think_s[place], least_s)
         push(terms.clients, terms.counts[SENDING], terms.think_s, place)
         terms.counts[SENDING] += 1
         announce(terms, state, requests)
@@ -105,12 +109,12 @@ def tell(request, now_s, terms, state, requests):
 
 @compiled(lean=True)
 def next_deadline(terms, requests):
-    """The time of the next deadline of a request that has not returned."""
+    """The time of the next deadline of a request that has not left."""
     if terms.counts[RULE] == SERVE:
         return math.inf
     while terms.counts[DUE] > 0:
         request = terms.deadlines[0]
-        if requests.finish_s[request] == math.inf:
+        if requests.finish_s[request] == math.inf and terms.left_s[request] == math.inf:
             return requests.due_s[request]
         pop(terms.deadlines, terms.counts[DUE], requests.due_s)
         terms.counts[DUE] -= 1
@@ -118,25 +122,51 @@ def next_deadline(terms, requests):
 
 
 @compiled(lean=True)
-def refuses(request, now_s, terms, networks, state):
-    """Whether a request that arrives now is refused; else it takes a token."""
-    if terms.admission.size == 0:
-        return False
-    rule, number = terms.admission, joined_queue(request, state).network
-    first = 5 * number
-    held = rule[first + TOKENS] + rule[first + RATE] * (now_s - rule[first + SINCE])
-    rule[first + TOKENS] = min(rule[first + BURST], held)
-    rule[first + SINCE] = now_s
+def turn_away(request, now_s, terms, networks, state, requests):
+    """A request leaves without an answer.
+
+    Its client does not ask again before a sample alone could be done: without a think time it would ask for ever.
+    """
+    terms.left_s[request] = now_s
+    state.clock[0].returned += 1
+    number = joined_queue(request, state).network
+    tell(request, now_s, least_alone_s(number, networks, state), terms, state, requests)
+
+
+@compiled(lean=True)
+def is_full(number, limit, request, networks, state):
+    """Whether as many requests of a network wait as may, and no lane is idle for one that arrives."""
     idle = 0
     for k in range(state.lanes.size):
         lane = state.lanes[k]
         if lane.depth == 0 and takes(lane, k, request, networks, state):
             idle += 1
-    full = waiting_for(number, networks, state) >= rule[first + LIMIT] and rivals(request, networks, state) >= idle
-    if full or rule[first + TOKENS] < 1.0:
+    return waiting_for(number, networks, state) >= limit and rivals(request, networks, state) >= idle
+
+
+@compiled(lean=True)
+def lets_in(request, now_s, terms, networks, state, requests):
+    """Whether a request that arrives now may wait; it then takes a token, or the place of the oldest that waits."""
+    if terms.admission.size == 0:
         return True
+    rule, number = terms.admission, joined_queue(request, state).network
+    first = NUMBERS * number
+    held = rule[first + TOKENS] + rule[first + RATE] * (now_s - rule[first + SINCE])
+    rule[first + TOKENS] = min(rule[first + BURST], held)
+    rule[first + SINCE] = now_s
+    if rule[first + TOKENS] < 1.0:
+        return False
+    batch = int(rule[first + BATCH])
+    if batch > 0 and expected_return_s(request, batch, now_s, terms.free_s, networks, state) > requests.due_s[request]:
+        return False
+    while is_full(number, rule[first + LIMIT], request, networks, state):
+        if rule[first + NEWEST] == 0.0:
+            return False
+        oldest = oldest_of(number, networks, state)
+        remove(oldest, state)
+        turn_away(oldest, now_s, terms, networks, state, requests)
     rule[first + TOKENS] -= 1.0
-    return False
+    return True
 
 
 @compiled(lean=True)
@@ -153,11 +183,9 @@ def arrive(terms, networks, state, requests):
         requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
         announce(terms, state, requests)
     now_s = requests.arrival_s[request]
-    if refuses(request, now_s, terms, networks, state):
+    if not lets_in(request, now_s, terms, networks, state, requests):
         terms.refused[request] = True
-        terms.left_s[request] = now_s
-        clock.returned += 1
-        tell(request, now_s, terms, state, requests)
+        turn_away(request, now_s, terms, networks, state, requests)
         return
     if terms.counts[RULE] != SERVE:
         push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
@@ -197,7 +225,7 @@ def give_up(terms, state, work):
         if stage > 0:
             work.exit_of[request] = stage
             requests.finish_s[request] = due_s
-    tell(request, due_s, terms, state, requests)
+    tell(request, due_s, 0.0, terms, state, requests)
 
 
 @compiled(lean=True)
@@ -262,12 +290,12 @@ def tell_returned(end, lane, terms, state, requests):
         request = terms.asked[m]
         if requests.finish_s[request] < math.inf:
             terms.left_s[request] = now_s
-            tell(request, now_s, terms, state, requests)
+            tell(request, now_s, 0.0, terms, state, requests)
 
 
 def terms_of(
     requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int,
-    admission: Sequence[Admission], b_max: int,
+    admission: Sequence[Admission], b_max: int, lanes: int,
 ) -> Terms:  # fmt: skip
     """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first.
 
@@ -283,6 +311,7 @@ def terms_of(
     return Terms(
         np.array([clients, 0, rule]), heap, times, np.require(slo_s, float, ["C", "W"]),
         np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
+        np.zeros(lanes),
         np.array([number for rule in admission for number in (*rule, rule.burst, 0.0)]),
         np.zeros(count if admission else 0, dtype=np.bool_),
     )  # fmt: skip

@@ -36,11 +36,32 @@ def waiting_for(number, networks, state):
 
 
 @compiled(lean=True)
+def oldest_of(number, networks, state):
+    """The request of a network that has waited longest, in any of its queues, whose order policies may change."""
+    oldest = state.clock[0].arrived
+    for place in range(number, state.queues.size, networks.records.size):
+        queue = state.queues[place]
+        for k in range(queue.head, queue.tail):
+            oldest = min(oldest, state.waiting[k])
+    return oldest
+
+
+@compiled(lean=True)
 def alone_s(number, lane, stage, networks):
     """Time of one sample of a network from an exit to the end, alone on a core."""
     its = networks.records[number]
     exits, begin = its.exits, its.latencies_at + lane.kind * its.latencies
     return networks.latency_s[begin + (min(stage, exits) * (exits + 1) + exits) * its.sizes + 1]
+
+
+@compiled(lean=True)
+def least_alone_s(number, networks, state):
+    """Time of one sample of a network, alone on the lane that is best for it."""
+    least = math.inf
+    for k in range(state.lanes.size):
+        if networks.serves[number, k]:
+            least = min(least, alone_s(number, state.lanes[k], 0, networks))
+    return least
 
 
 @compiled(lean=True)
@@ -97,9 +118,15 @@ def choose_queue(request, now_s, networks, state):
 
 
 @compiled(lean=True)
+def joined_at(request, state):
+    """The place of the queue of a request."""
+    return state.joined[request] if state.joined.size > 0 else 0
+
+
+@compiled(lean=True)
 def joined_queue(request, state):
     """The queue of a request."""
-    return state.queues[state.joined[request] if state.joined.size > 0 else 0]
+    return state.queues[joined_at(request, state)]
 
 
 @compiled(lean=True)
@@ -135,7 +162,7 @@ def charge(number, busy_s, networks, state):
 @compiled(lean=True)
 def takes(lane, k, request, networks, state):
     """Whether a lane may take a request from the queue that it has joined."""
-    joined = state.joined[request] if state.joined.size > 0 else 0
+    joined = joined_at(request, state)
     number = state.queues[joined].network
     return networks.serves[number, k] and queue_at(number, lane, networks) == joined
 

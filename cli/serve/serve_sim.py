@@ -171,7 +171,7 @@ def _answers(served: ServeResult) -> dict[str, str | None]:
     """Lines about requests without an answer, and about how right the answers are."""
     summary = served.summary
     lost, refused = summary.deadlines, summary.admission
-    late = None if served.replay.on_deadline == "serve" else lost
+    late = lost if served.replay.drops else None
     return {
         "refused": None
         if refused is None
@@ -232,9 +232,7 @@ def _networks_text(served: ServeResult) -> Iterator[str]:
         "violations": lambda own: percent(own.violation_rate),
         "refused": lambda own: None if own.admission is None else percent(own.admission.refused_rate),
         "dropped": lambda own: (
-            None
-            if served.replay.on_deadline == "serve" or own.deadlines is None
-            else percent(own.deadlines.dropped_rate)
+            percent(own.deadlines.dropped_rate) if served.replay.drops and own.deadlines is not None else None
         ),
         "accuracy": lambda own: None if own.accuracy is None else percent(own.accuracy),
         "samples": lambda own: f"{own.mean_batch:.2f}",

@@ -63,8 +63,8 @@ def pame_fig7(lab: Lab) -> Item:
                 rows.append(Row("batching pattern", name, task.name, "% of batches", 100 * share, x=float(j)))
     notes = [
         (
-            "Both matrices are those of the first exit, n = 16, seed 0. Candidates at which no threshold keeps the "
-            "precision have no row."
+            "Both matrices are of the first exit, n = 16, seed 0. Candidates at which no threshold keeps the precision "
+            "have no row."
         ),
         (
             "The first matrix has the time of a batch by the number of its samples that move on. A batch above 100 "

@@ -53,8 +53,8 @@ Floats = NDArray[np.float64]
 def _by_time(saved: float) -> str:
     """Why the nearest SubGraph is no good choice: what the fastest one saves."""
     return (
-        f"the nearest SubGraph, of which a channel counts alike in small and large layers, is not the fastest: chosen "
-        f"by time it saves {saved:.2f} %"
+        "the nearest SubGraph is not the fastest, because a channel counts alike in small and large layers: chosen by "
+        f"time it saves {saved:.2f} %"
     )
 
 
@@ -344,7 +344,7 @@ def sushi_table6(lab: Lab) -> Item:
         (
             f"A choice is a product of {subnets} counts with each column. We count these steps and assume "
             f"{NANOSECONDS:g} ns for each, as a result must not depend on the machine. Measured times are in "
-            "docs/performance.md."
+            "benchmarks/README.md."
         ),
     ]
     return Item("sushi_table6", "Table 6: time to look up", notes, rows, claims=claims, picture="bars")

@@ -210,7 +210,7 @@ class Data(NamedTuple):
         Every request: (N,) arrays by the names of COLUMNS.
     queue : (N,) ndarray of int64
         Those that wait, in order of arrival: ``waiting`` from ``first`` on.  A policy may put them into another order.
-        With ``on_deadline`` they may be fewer at the next call.
+        With ``on_deadline`` or ``admit=newest:N`` they may be others at the next call.
     members : (L * b_max,) ndarray of int64
         Those on the lane, bottom batch first: ``in_flight`` from ``offset`` on.
     lanes : (L,) record array of LANE

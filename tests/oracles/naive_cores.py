@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from naive_terms import Bucket, Latency, Request, World
+from naive_terms import Latency, Request, Rule, World
 
 
 @dataclass
@@ -24,8 +24,7 @@ class Net:
     weight: float
     switch_s: float
     cores: Sequence[int]  # those that serve it
-    places: int | None = None  # in its queue; None for no limit
-    bucket: Bucket = field(default_factory=lambda: Bucket(None))
+    admit: Rule = field(default_factory=Rule)
     tag_s: float = 0.0  # time on cores over weight
 
 
@@ -113,20 +112,53 @@ class Cores(World):
     def is_in(self, request: Request, n: int, net: int) -> bool:
         return request.waits and self.network[n] == net
 
-    def enters(self, at_s: float) -> bool:
-        number, own = self.network[len(self.sent)], self.joined[-1]
-        net = self.nets[number]
-        if net.places is not None:
-            mine = [k for k in net.cores if own in (None, k)]
-            idle = [k for k in mine if not self.cores[k].stack]
-            rivals = [
-                n
-                for n, request in enumerate(self.sent)
-                if request.waits
-                and any(k in self.nets[self.network[n]].cores and self.joined[n] in (None, k) for k in mine)
-            ]
-            return len(self.waiting(number, None)) < net.places or len(rivals) < len(idle)
-        return net.bucket.gives(at_s)
+    def rule_of(self, number: int) -> Rule:
+        return self.nets[self.network[number]].admit
+
+    def mates(self, number: int) -> list[Request]:
+        return self.waiting(self.network[number], None)
+
+    def may_begin(self, number: int) -> bool:
+        """Whether more cores that may take a request are idle than requests wait for them."""
+        own = self.joined[-1]
+        mine = [k for k in self.nets[self.network[number]].cores if own in (None, k)]
+        idle = [k for k in mine if not self.cores[k].stack]
+        rivals = [
+            n
+            for n, request in enumerate(self.sent)
+            if request.waits
+            and any(k in self.nets[self.network[n]].cores and self.joined[n] in (None, k) for k in mine)
+        ]
+        return len(rivals) < len(idle)
+
+    def returns_s(self, number: int, at_s: float, largest: int) -> float:
+        """When a request would return behind all others; each batch takes the core that is free first."""
+        free_s = []
+        for core in self.cores:
+            end_s = core.end_s if core.running else at_s
+            for batch in reversed(core.stack):
+                stage = batch.stage + (core.running and batch is core.stack[-1])
+                end_s += self.nets[batch.net].latency[core.kind][stage][-1][len(batch.requests)]
+            free_s.append(end_s)
+        queues: list[tuple[int | None, int]] = [
+            (k, net)
+            for k in ([None] if self.dispatch == "shared" else range(len(self.cores)))
+            for net in range(len(self.nets))
+        ]
+        own, end_s = (self.joined[-1], self.network[number]), 0.0
+        queues.remove(own)
+        for k, net in [*queues, own]:
+            count = len(self.waiting(net, k)) + ((k, net) == own)
+            most = min(largest, self.nets[net].b_max)
+            while count > 0:
+                first = min(self.nets[net].cores if k is None else [k], key=lambda core: (free_s[core], core))
+                free_s[first] += self.nets[net].latency[self.cores[first].kind][0][-1][min(count, most)]
+                end_s, count = free_s[first], count - most
+        return end_s
+
+    def alone_s(self, number: int) -> float:
+        net = self.network[number]
+        return min(self.alone(net, k, 0) for k in self.nets[net].cores)
 
     # time
 

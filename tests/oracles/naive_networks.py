@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from naive_terms import Bucket, Latency, Request, World
+from naive_terms import Latency, Request, Rule, World
 
 
 @dataclass
@@ -19,8 +19,7 @@ class Net:
     timeout_s: float
     weight: float
     switch_s: float
-    places: int | None = None  # in its queue; None for no limit
-    bucket: Bucket = field(default_factory=lambda: Bucket(None))
+    admit: Rule = field(default_factory=Rule)
     tag_s: float = 0.0  # time on the NPU over weight
 
 
@@ -33,12 +32,23 @@ class Device(World):
         self.loaded: int | None = None
         self.virtual_s = 0.0
 
-    def enters(self, at_s: float) -> bool:
-        number = self.network[len(self.sent)]
-        net = self.nets[number]
-        if net.places is not None:
-            return len(self.waiting(number)) < net.places or (not self.busy and not self.queue())
-        return net.bucket.gives(at_s)
+    def rule_of(self, number: int) -> Rule:
+        return self.nets[self.network[number]].admit
+
+    def mates(self, number: int) -> list[Request]:
+        return self.waiting(self.network[number])
+
+    def returns_s(self, number: int, at_s: float, largest: int) -> float:
+        own, free_s = self.network[number], at_s
+        if self.loaded is not None:
+            free_s = self.free_s(at_s, self.nets[self.loaded].latency)
+        for net in range(len(self.nets)):
+            if net != own:
+                free_s = self.behind(free_s, len(self.waiting(net)), self.nets[net].latency, largest)
+        return self.behind(free_s, len(self.waiting(own)) + 1, self.nets[own].latency, largest)
+
+    def alone_s(self, number: int) -> float:
+        return self.nets[self.network[number]].latency[0][-1][1]
 
     def waiting(self, net: int) -> list[Request]:
         return [request for k, request in enumerate(self.sent) if request.waits and self.network[k] == net]
@@ -72,13 +82,13 @@ class Device(World):
         return requests
 
     def stage(
-        self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0, preempted: bool = False
+        self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0, below: Sequence[tuple[int, int]] = ()
     ) -> list[Request]:
         one = self.nets[net]
         end_s = (self.now + wait_s) + one.latency[stage - 1][stage][len(batch)]
         self.virtual_s = max(self.virtual_s, one.tag_s)
         one.tag_s += (end_s - self.now) / one.weight
-        return self.until_end(batch, stage, end_s, preempted)
+        return self.until_end(batch, stage, end_s, below)
 
 
 def serve(device: Device, policy: str) -> None:
@@ -121,6 +131,6 @@ def backfill(device: Device, net: int, active: list[Request], i: int) -> list[Re
         incoming = device.begin(net, device.waiting(net)[:b_incr])
         for stage in range(1, i + 1):
             if incoming:
-                incoming = device.stage(net, incoming, stage, preempted=True)
+                incoming = device.stage(net, incoming, stage, below=[(i, len(active))])
         active = [request for request in [*active, *incoming] if request.open]
     return active

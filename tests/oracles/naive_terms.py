@@ -6,7 +6,7 @@ at every step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 Latency = list[list[list[float]]]
@@ -48,18 +48,30 @@ class Bucket:
         return True
 
 
+@dataclass
+class Rule:
+    """Who may wait."""
+
+    places: int | None = None  # in the queue; None for no limit
+    newest: bool = False  # the oldest that waits makes way
+    bucket: Bucket = field(default_factory=lambda: Bucket(None))
+    batch: int = 0  # in which requests are expected to be served, who must be in time; 0 for no such rule
+
+
 class World:
     """Clients, queue and clock."""
 
     def __init__(
         self, exits: Sequence[int], slo_s: Sequence[float], rule: str, arrival_s: Sequence[float] | None,
-        think_s: Sequence[float] | None, places: int | None = None, bucket: tuple[float, float] | None = None,
+        think_s: Sequence[float] | None, admit: Rule | None = None, latency: Latency | None = None,
     ) -> None:  # fmt: skip
         self.now, self.exits, self.slo_s, self.rule = 0.0, exits, slo_s, rule
         self.sent: list[Request] = []
-        self.places = places  # in the queue; None for no limit
-        self.busy = False  # a batch is on the NPU
-        self.bucket = Bucket(bucket)
+        # the batches on the NPU, bottom first: the exit that each has passed, or the top one will pass, and its size
+        self.stack: list[tuple[int, int]] = []
+        self.ends_s: float | None = None  # of the stage that runs
+        self.latency = latency
+        self.admit = admit
         self.think_s = think_s
         if think_s is not None:
             self.clients = len(think_s) - len(exits)
@@ -93,25 +105,76 @@ class World:
             number = len(self.sent)
             del self.sends[who]
             client = who if self.think_s is not None else None
-            enters = self.enters(at_s)
+            enters = self.enters(number, at_s)
             self.sent.append(Request(client, at_s, at_s + self.slo_s[number], self.exits[number]))
             if not enters:
-                self.sent[-1].refused, self.sent[-1].waits, self.sent[-1].open = True, False, False
-                self.tell(number, at_s)
+                self.sent[-1].refused = True
+                self.turn_away(number, at_s)
 
-    def enters(self, at_s: float) -> bool:
+    def turn_away(self, number: int, at_s: float) -> None:
+        self.sent[number].waits = self.sent[number].open = False
+        self.tell(number, at_s, self.alone_s(number))
+
+    def enters(self, number: int, at_s: float) -> bool:
         """Whether a request that is sent now gets into the queue."""
-        if self.places is not None:
-            return len(self.queue()) < self.places or (not self.busy and not self.queue())
-        return self.bucket.gives(at_s)
+        rule = self.rule_of(number)
+        if rule.batch and self.returns_s(number, at_s, rule.batch) > at_s + self.slo_s[number]:
+            return False
+        while rule.places is not None and len(self.mates(number)) >= rule.places and not self.may_begin(number):
+            if not rule.newest:
+                return False
+            oldest = self.mates(number)[0]
+            self.turn_away(next(k for k, item in enumerate(self.sent) if item is oldest), at_s)
+        return rule.bucket.gives(at_s)
 
-    def tell(self, number: int, at_s: float) -> None:
-        """A client learns what became of its request, and thinks."""
+    def rule_of(self, number: int) -> Rule:
+        del number
+        return self.admit or Rule()
+
+    def mates(self, number: int) -> list[Request]:
+        """Requests that wait for the same network as one that comes."""
+        del number
+        return self.queue()
+
+    def may_begin(self, number: int) -> bool:
+        """Whether the NPU is idle and nobody else waits for it."""
+        del number
+        return not self.stack and not self.queue()
+
+    def returns_s(self, number: int, at_s: float, largest: int) -> float:
+        """When a request would return behind all others, if all go to the end."""
+        del number
+        assert self.latency is not None
+        return self.behind(self.free_s(at_s, self.latency), len(self.queue()) + 1, self.latency, largest)
+
+    def free_s(self, at_s: float, latency: Latency) -> float:
+        """When the NPU would be free."""
+        free_s = at_s if self.ends_s is None else self.ends_s
+        for stage, size in reversed(self.stack):
+            free_s += latency[stage][-1][size]
+        return free_s
+
+    def behind(self, free_s: float, count: int, latency: Latency, largest: int) -> float:
+        """When requests would be done that begin then, batch by batch."""
+        most = min(largest, len(latency[0][-1]) - 1)
+        while count > 0:
+            free_s += latency[0][-1][min(count, most)]
+            count -= most
+        return free_s
+
+    def alone_s(self, number: int) -> float:
+        """Time of a request alone, for which its client waits if it was refused."""
+        del number
+        assert self.latency is not None
+        return self.latency[0][-1][1]
+
+    def tell(self, number: int, at_s: float, least_s: float = 0.0) -> None:
+        """A client learns what became of its request, and thinks, at least for some time."""
         request = self.sent[number]
         if self.think_s is not None:
             assert request.client is not None
             assert request.client not in self.sends
-            self.sends[request.client] = at_s + self.think_s[self.clients + number]
+            self.sends[request.client] = at_s + max(self.think_s[self.clients + number], least_s)
 
     def before(self, end_s: float) -> None:
         while (event := self._next()) is not None and event[0] < end_s:
@@ -124,7 +187,7 @@ class World:
 
     def idle(self, until_s: float = inf) -> bool:
         """Let time pass on an idle NPU until something happens; false if nothing will."""
-        self.busy = False
+        self.stack = []
         event = self._next()
         at_s = min(until_s, event[0] if event is not None else inf)
         if at_s == inf:
@@ -138,13 +201,17 @@ class World:
             request.waits, request.start_s = False, self.now
         return batch
 
-    def run(self, batch: list[Request], stage: int, latency: Latency, preempted: bool = False) -> list[Request]:
+    def run(
+        self, batch: list[Request], stage: int, latency: Latency, below: Sequence[tuple[int, int]] = ()
+    ) -> list[Request]:
         """Run a stage, perhaps above a preempted batch; who is still in the batch then."""
-        return self.until_end(batch, stage, self.now + latency[stage - 1][stage][len(batch)], preempted)
+        return self.until_end(batch, stage, self.now + latency[stage - 1][stage][len(batch)], below)
 
-    def until_end(self, batch: list[Request], stage: int, end_s: float, preempted: bool) -> list[Request]:
+    def until_end(
+        self, batch: list[Request], stage: int, end_s: float, below: Sequence[tuple[int, int]] = ()
+    ) -> list[Request]:
         """Run a stage that ends then, with what happens meanwhile; who is still in the batch then."""
-        self.busy = True
+        self.stack, self.ends_s = [*below, (stage, len(batch))], end_s
         self.before(end_s)
         for request in batch:
             if request.open:
@@ -152,7 +219,11 @@ class World:
                 if request.exit == stage:
                     request.open, request.finish_s, request.answered = False, end_s, stage
                     self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
-        self.busy = preempted or any(request.open for request in batch)
+        left, self.stack, self.ends_s = sum(request.open for request in batch), [*below], None
+        if left and below and below[-1][0] == stage:
+            self.stack[-1] = (stage, below[-1][1] + left)
+        elif left:
+            self.stack.append((stage, left))
         self.at(end_s)
         return [request for request in batch if request.open]
 
@@ -207,7 +278,7 @@ def fluid(world: World, latency: Latency, b_max: int, timeout_s: float) -> None:
                 incoming = world.take(b_incr)
                 for stage in range(1, i + 1):
                     if incoming:
-                        incoming = world.run(incoming, stage, latency, preempted=True)
+                        incoming = world.run(incoming, stage, latency, [(i, len(active))])
                 active = [request for request in [*active, *incoming] if request.open]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from itertools import groupby
 
 import numpy as np
@@ -72,6 +73,15 @@ def test_networks_held_out_are_within_the_aim() -> None:
     assert {load_platform(name, kind=Engine).layer_s for name in BOARDS} == {1.753e-5}
     assert max(row.difference or 0.0 for row in ITEM.rows if row.quantity == UNCALIBRATED) < 0
     assert [claim.holds for claim in ITEM.claims] == [True, True, True, True]
+
+
+def test_the_readme_says_how_far_measured_engines_are_off() -> None:
+    page = " ".join((ROOT / "README.md").read_text().split())
+    ideal = [-(row.difference or 0.0) for row in ITEM.rows if row.quantity == UNCALIBRATED]
+    latencies = [row for row in ITEM.rows if (row.basis, row.quantity) == (PREDICTED, "latency")]
+    worst = max(abs(row.difference or 0.0) for row in latencies)
+    assert f"ideal times were {min(ideal):.0f} to {max(ideal):.0f} % too short" in page
+    assert f"that it was not fitted to within {math.ceil(worst)} %" in page
 
 
 def test_rows_state_the_operations_of_the_network_that_predicts_them() -> None:

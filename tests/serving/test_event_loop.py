@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16))
 def test_contract_of_every_policy(workload, policy, call_s):
     """Nothing lost or twice, never over b_max, time never runs back, no idling where it claims so, deterministic."""

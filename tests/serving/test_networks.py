@@ -27,22 +27,25 @@ from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.traffic import Traffic
-from naive_terms import Bucket
+from naive_terms import Bucket, Rule
 from numpy.typing import NDArray
 
-CASES = 100 if COMPILED else 30
+CASES = 40 if COMPILED else 30
 
 
-def random_admission(random: np.random.Generator) -> tuple[str | None, int | None, Bucket]:
-    """A rule of admission as a text, and as the plain loops take it: places in a queue, and a token bucket."""
-    form = random.integers(3)
-    if form == 0:
-        return None, None, Bucket(None)
-    if form == 1:
-        places = int(random.integers(0, 6))
-        return f"queue:{places}", places, Bucket(None)
-    per_s, most = float(random.choice([0.3, 1.0, 2.0])), float(random.integers(1, 4))
-    return f"bucket:{per_s}:{most}", None, Bucket((per_s, most))
+def random_admission(random: np.random.Generator) -> tuple[str | None, Rule]:
+    """A rule of admission as a text, and as the plain loops take it."""
+    form = str(random.choice(["", "queue", "newest", "bucket", "in_time"]))
+    if form == "bucket":
+        per_s, most = float(random.choice([0.3, 1.0, 2.0])), float(random.integers(1, 4))
+        return f"bucket:{per_s}:{most}", Rule(bucket=Bucket((per_s, most)))
+    if not form:
+        return None, Rule()
+    if form == "in_time":
+        batch = int(random.integers(1, 5))
+        return f"in_time:{batch}", Rule(batch=batch)
+    places = int(random.integers(form == "newest", 6))
+    return f"{form}:{places}", Rule(places, form == "newest")
 
 
 class RandomRequests(NamedTuple):
@@ -107,8 +110,8 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
             tables.append(table_of(times.tolist(), np.full(stages, 1 / stages).tolist()))
             weight, switch_s = float(random.choice([0.5, 1.0, 3.0])), float(random.choice([0.0, 0.25]))
             latency = tables[-1].arrays()[0].tolist()
-            admit, places, bucket = random_admission(random)
-            nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s, places, bucket))
+            admit, admission = random_admission(random)
+            nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s, admission))
             networks.append(
                 ServedNetwork(name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s, admit=admit)
             )

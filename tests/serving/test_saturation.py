@@ -110,6 +110,16 @@ def test_an_overload_that_is_shed_is_still_one(policy: str) -> None:
     assert found.load == pytest.approx(2.0, rel=0.1)
 
 
+def test_requests_that_clients_send_again_count_once() -> None:
+    """Of four clients without a think time one is served, and the others are refused after each service."""
+    traffic = Clients(4).send(traffic_of(offline(2000), np.ones(2000, int), 1.0), 0)
+    replay = simulate(table_of([[SERVICE_S]]), traffic, "serial:admit=queue:0")
+    assert replay.refused is not None
+    assert replay.refused.sum() == 1500
+    assert (np.diff(replay.traffic.trace.arrival_s) == 0.0).sum() == 1500  # all four at each end of a service
+    assert judged(replay).load == pytest.approx(1.0)
+
+
 def test_clients_that_all_wait_are_a_backlog() -> None:
     traffic = Clients(4, 0.01).send(traffic_of(offline(500), np.ones(500, int), 1.0), 0)
     assert judged(simulate(table_of([[SERVICE_S]]), traffic, "serial")).verdict == BACKLOGGED

@@ -19,7 +19,7 @@ from fluidb.tables.latency import Cores, LatencyTable
 from fluidb.traffic import poisson, prepare
 from test_networks import random_admission, random_requests, traffic_with
 
-CASES = int(os.environ.get("FLUIDB_CORES_CASES", "150" if COMPILED else "15"))
+CASES = int(os.environ.get("FLUIDB_CORES_CASES", "60" if COMPILED else "15"))
 """Random cases of each policy."""
 
 
@@ -59,12 +59,12 @@ def random_case(seed: int, policy: str) -> None:
         weight, switch_s = float(random.choice([0.5, 1.0, 3.0])), float(random.choice([0.0, 0.25])) * (number > 1)
         pinned = sorted(random.choice(lanes, random.integers(1, lanes + 1), replace=False).tolist())
         pinned = pinned if number > 1 and random.integers(2) else list(range(lanes))
-        admit, places, bucket = random_admission(random)
+        admit, admission = random_admission(random)
         tables.append(table)
         nets.append(
             naive.Net(
                 table.arrays().tolist(), np.insert(moving, 0, 0.0, axis=2).tolist(), b_max, timeout_s, weight,
-                switch_s, pinned, places, bucket,
+                switch_s, pinned, admission,
             )
         )  # fmt: skip
         own = [core + 1 for core in pinned]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from builders import (
     COMPILED,
     SEEDS,
     assert_mean,
+    everybody,
     mean_value_analysis,
     repeating,
     scheduler_of,
@@ -24,13 +26,14 @@ from fluidb.formats import InputError
 from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
 from fluidb.serving.inputs import Requests
-from fluidb.serving.networks import as_served
+from fluidb.serving.networks import ServedNetwork, as_served
 from fluidb.serving.policies import go_on, launch, sleep
 from fluidb.serving.replay import record_runs
 from fluidb.serving.terms import ON_DEADLINE
 from fluidb.serving.timeline import timeline_events
-from fluidb.traffic import offline, poisson, prepare
+from fluidb.traffic import cameras, offline, poisson, prepare
 from fluidb.traffic.clients import Clients, parse_think
+from test_networks import random_admission, traffic_with
 
 CASES = 200 if COMPILED else 60
 
@@ -38,7 +41,7 @@ CASES = 200 if COMPILED else 60
 @pytest.mark.parametrize("rule", ["serve", "drop", "answer"])
 @pytest.mark.parametrize("policy", ["serial", "adaptb", "fluid"])
 def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: str, rule: str):
-    outcomes, refusals = np.zeros(3, dtype=int), dict.fromkeys((None, "queue", "bucket"), 0)
+    outcomes, drawn, lost = np.zeros(3, dtype=int), Counter[str](), Counter[str]()
     for seed in range(CASES):
         random = np.random.default_rng(seed)
         stages, b_max, count = int(random.integers(1, 5)), int(random.integers(1, 5)), int(random.integers(1, 40))
@@ -62,18 +65,16 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
         else:
             arrival_s = np.cumsum(grain(random.exponential(0.8, count)))
             traffic = traffic_of(trace_of(arrival_s, slo_s), exits, None)
-        form = list(refusals)[int(random.integers(3))]
-        places = int(random.integers(0, 6)) if form == "queue" else None
-        bucket = (float(random.choice([0.5, 1.0, 1.7])), float(random.integers(1, 5))) if form == "bucket" else None
+        admit, admission = random_admission(random)
         more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
-        if form is not None:
-            more += f",admit=queue:{places}" if bucket is None else f",admit=bucket:{bucket[0]}:{bucket[1]}"
+        if admit is not None:
+            more += f",admit={admit}"
         found = simulate(table, traffic, find_policy(f"{policy}:b_max={b_max},on_deadline={rule}{more}"))
+        latency = table.arrays()[0].tolist()
         world = naive.World(
             exits.tolist(), slo_s.tolist(), rule, None if arrival_s is None else arrival_s.tolist(),
-            None if think_s is None else think_s.tolist(), places, bucket,
+            None if think_s is None else think_s.tolist(), admission, latency,
         )  # fmt: skip
-        latency = table.arrays()[0].tolist()
         naive.POLICIES[policy](world, latency, b_max, timeout_s)
         about = f"seed {seed}"
         assert found.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in world.sent], about
@@ -83,10 +84,14 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
         assert answered.tolist() == [request.answered for request in world.sent], about
         if found.refused is not None:
             assert found.refused.tolist() == [request.refused for request in world.sent], about
-            refusals[form] += found.refused.sum()
+            form = str(admit).partition(":")[0]
+            displaced = found.dropped & (found.gone_s < found.traffic.trace.arrival_s + slo_s[: len(found.dropped)])
+            drawn[form] += 1
+            lost[form] += displaced.sum() if form == "newest" else found.refused.sum()
         if found.left_s is not None:
             outcomes += [found.dropped.sum(), found.early.sum(), (~found.violated).sum()]
-    assert all(count > CASES for form, count in refusals.items() if form)
+    assert len(drawn) == 4
+    assert all(lost[form] > 3 * count for form, count in drawn.items())
     assert rule == "serve" or outcomes[0] > CASES
     assert rule != "answer" or outcomes[1] > CASES
 
@@ -144,9 +149,95 @@ def test_a_token_bucket_lets_in_its_burst_and_then_its_rate() -> None:
     assert not found.dropped.any()
     closed = Clients(1).send(traffic_of(offline(5), np.ones(5, int), 10.0), 0)
     storm = simulate(table_of([[0.25]]), closed, "serial:admit=bucket:1:1")
-    assert storm.traffic.trace.arrival_s.tolist() == [0.0] + 4 * [0.25]  # a client that does not think tries at once
+    # a client that does not think asks again when a sample alone would be done, and gets the next token
+    assert storm.traffic.trace.arrival_s.tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert storm.refused is not None
-    assert storm.refused.tolist() == [False] + 4 * [True]
+    assert storm.refused.tolist() == [False, True, True, True, False]
+
+
+def test_the_newest_frame_of_a_camera_is_answered_sooner_than_the_next_one() -> None:
+    """A frame every 33 ms, of which a device serves one in 100 ms: it takes the last one, and not the one that waits.
+
+    docs/policies.md has the figures.
+    """
+    traffic = traffic_of(cameras(1, 30, 6000, 3, jitter_s=0.005), np.ones(6000, int), 1.0)
+    found = {rule: summarise(simulate(table_of([[0.1]]), traffic, f"serial:admit={rule}")) for rule in RULES}
+    newest, queue = found.values()
+    assert newest.admission is not None
+    assert queue.admission is not None
+    assert newest.deadlines is not None
+    assert queue.deadlines is not None
+    ages_s = (newest.deadlines.answered_latency_s, queue.deadlines.answered_latency_s)
+    assert [f"{1e3 * (age_s or 0):.1f}" for age_s in ages_s] == ["120.6", "183.5"]
+    assert (newest.admission.refused, newest.deadlines.dropped) == (0, queue.admission.refused)
+    assert newest.processing_rate_per_s == pytest.approx(queue.processing_rate_per_s)
+
+
+RULES = "newest:1", "queue:1"
+
+
+def test_only_requests_that_have_not_begun_make_way() -> None:
+    """Three arrive while one runs, and two may wait; on an idle lane nobody makes way, and a client asks later."""
+    traffic = traffic_of(trace_of([0.0, 0.25, 0.5, 0.75]), np.ones(4, int), 9.0)
+    found = simulate(table_of([[1.0]]), traffic, "serial:admit=newest:2")
+    assert found.finish_s.tolist() == [1.0, math.inf, 2.0, 3.0]
+    assert found.gone_s.tolist() == [1.0, 0.75, 2.0, 3.0]
+    assert found.dropped.tolist() == found.columns()["dropped"].tolist() == [False, True, False, False]
+    pair = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.0]})
+    at_once = simulate(pair, everybody(3, 1), "serial:lanes=2,admit=newest:1")
+    assert at_once.finish_s.tolist() == [math.inf, 1.0, 1.0]  # two lanes are idle, so that two may wait
+    closed = Clients(3).send(traffic_of(offline(6), np.ones(6, int), 9.0), 0)
+    storm = simulate(table_of([[1.0]]), closed, "serial:admit=newest:1")
+    assert storm.traffic.trace.arrival_s.tolist() == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    assert storm.asked_again.tolist() == storm.dropped.tolist() == [True, True, False, True, True, False]
+    with pytest.raises(InputError, match="admit: expected no newest:N under batchcond:admit=newest:1, which counts on"):
+        simulate(table_of([[1.0]]), traffic, "batchcond:admit=newest:1")
+
+
+def test_who_cannot_be_in_time_is_refused_as_alpaserve_does() -> None:
+    """Li et al., OSDI 2023: a clock of the queue of three networks, which a request in time moves on."""
+    random, count, service_s = np.random.default_rng(1), 600, [0.5, 1.25, 2.0]
+    network, slo_s = random.integers(0, 3, count), np.round(4 * random.uniform(0.5, 8, count)) / 4
+    arrival_s = np.cumsum(np.ceil(4 * random.exponential(0.75, count)) / 4)
+    clock_s, ends_s = 0.0, []
+    for number, at_s, limit_s in zip(network, arrival_s, slo_s, strict=True):
+        end_s = max(clock_s, at_s) + service_s[number]
+        in_time = end_s <= at_s + limit_s
+        clock_s = end_s if in_time else clock_s
+        ends_s.append(end_s if in_time else math.inf)
+    tables = [table_of([[time_s / 2], [time_s / 2]], [0.0, 1.0]) for time_s in service_s]
+    networks = [ServedNetwork(name=f"n{k}", table=table) for k, table in enumerate(tables)]
+    traffic = traffic_with(np.full(count, 2), slo_s, network, arrival_s, None)
+    found = simulate(networks, traffic, "serial:admit=in_time")
+    assert found.refused is not None
+    assert 100 < found.refused.sum() < 500
+    assert found.finish_s.tolist() == ends_s
+    assert not found.violated[~found.refused].any()
+    alone = simulate(table_of([[1.0, 1.5]]), everybody(5, 1), "fluid:admit=in_time:2")  # whose SLO is 100 s
+    assert alone.finish_s.tolist() == [1.5, 1.5, 3.0, 3.0, 4.0]
+    short = traffic_of(offline(5), np.ones(5, int), 3.0)  # batches of two are in time where two alone are not
+    for rule, served in (("in_time", 3), ("in_time:2", 4), ("in_time:9", 4)):
+        assert np.isfinite(simulate(table_of([[1.0, 1.5]]), short, f"fluid:admit={rule}").finish_s).sum() == served
+
+
+@pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
+@pytest.mark.parametrize(("load", "slo"), [(0.8, 1.0), (0.8, 2.5), (1.4, 3.25)])
+def test_a_queue_of_limited_work_refuses_as_theory_says(load: float, slo: float) -> None:
+    """M/D/1 that a request joins if the work before it is at most SLO - D.
+
+    Below that limit the work has the distribution of M/D/1 without one (Erlang), but for a factor; the share of time in
+    which there is work is the load of those that are served.
+    """
+    service_s, most, lost = 0.1, slo - 1.0, []
+    unlimited = sum(
+        math.exp(load * (most - k)) * (-load * (most - k)) ** k / math.factorial(k) for k in range(int(most) + 1)
+    )
+    for seed in SEEDS:
+        traffic = prepare(poisson(load / service_s, 10_000, seed), [1.0], slo_s=slo * service_s, seed=seed)
+        replay = simulate(table_of([[service_s]]), traffic, "serial:admit=in_time")
+        assert replay.refused is not None
+        lost.append(replay.refused.mean())
+    assert_mean(np.array(lost), 1 - unlimited / (1 + load * unlimited))
 
 
 def test_figures_of_admission_count_every_request() -> None:
@@ -367,6 +458,11 @@ def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match="expected all requests at time 0 beside clients"):
         Clients(1).send(traffic_of(trace_of([0.0, 1.0]), np.array([1, 1]), 1.0), 0)
     for rule in (
+        "newest",
+        "newest:0",
+        "newest:1.5",
+        "in_time:0",
+        "in_time:1:2",
         "queue",
         "queue:-1",
         "queue:1.5",

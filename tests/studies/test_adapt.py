@@ -46,10 +46,10 @@ def test_the_page_shows_what_it_says(folder: Path) -> None:
         assert text.endswith(shown)
         assert {"slow", "changes"} <= {line.split()[0] for line in shown.splitlines() if line}
     assert " --until " in blocks("docs/exits.md", "sh")[1]
-    latencies = [re.findall(r"average latency  (.*?ms)", text)[0] for text in texts[3:]]
-    assert len(latencies) == 2
-    told = "has an average latency of {} if exits follow it, and of {} with the plan's exits"
-    assert told.format(*latencies) in " ".join((ROOT / "docs/exits.md").read_text().split())
+    follows, stays = (float(re.findall(r"average latency  ([\d.]+) ms", text)[0]) for text in texts[3:])
+    told = "the average latency is longer than with the plan's exits"
+    assert told in " ".join((ROOT / "docs/exits.md").read_text().split())
+    assert follows > 1.2 * stays
 
 
 def test_a_harder_load_has_fewer_slow_batches_and_precision_is_kept(folder: Path) -> None:
