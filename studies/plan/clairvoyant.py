@@ -18,10 +18,10 @@ from .rules import limits_of, surely_run
 from .sources import Source
 
 PARTS = (1 / 4, 1)
-"""Shares of the requests of a run for which it is asked whether too many are late."""
+"""Shares of the requests of a run for which it is run whether too many are late."""
 
 
-class Question(NamedTuple):
+class SettingRun(NamedTuple):
     """A setting of the exits, and what policies may do that run it."""
 
     setting: ExitSetting
@@ -29,7 +29,7 @@ class Question(NamedTuple):
     by_layer: bool  # whether batches may change at every layer, not only where a stage ends
     below_s: float  # what the 99th percentile must be below; infinite where nothing needs to be beaten
 
-    def harder_than(self, other: Question) -> bool:
+    def harder_than(self, other: SettingRun) -> bool:
         """Whether no request leaves earlier, by the same policies, and no more may be late."""
         return (
             (self.fate, self.by_layer) == (other.fate, other.by_layer)
@@ -45,29 +45,29 @@ class Clairvoyant:
         self._stages, self._speedup = source.stages, source.speedup
         self._part, self._time_s = source.layer_times(row)
         self._known: dict[tuple[tuple[int, ...], bool], Trades] = {}
-        self._failed: list[Question] = []
+        self._failed: list[SettingRun] = []
 
-    def fails(self, question: Question, traffic: Traffic, requirements: Sequence[Requirement]) -> bool:
+    def fails(self, run: SettingRun, traffic: Traffic, requirements: Sequence[Requirement]) -> bool:
         """Whether even then too many requests are late, of the first or of all."""
-        if any(question.harder_than(other) for other in self._failed):
+        if any(run.harder_than(other) for other in self._failed):
             return True
-        traffic = surely_run(traffic, question.fate)
-        limits = limits_of([*requirements, *to_beat(question.below_s)], traffic)
+        traffic = surely_run(traffic, run.fate)
+        limits = limits_of([*requirements, *to_beat(run.below_s)], traffic)
         for part in PARTS if limits else ():
             first = traffic.first(math.ceil(part * len(traffic)))
-            late = (self.late(question, first, limit.longer_than_s[: len(first)]) for limit in limits)
+            late = (self.late(run, first, limit.longer_than_s[: len(first)]) for limit in limits)
             if any(number > limit.allowed for number, limit in zip(late, limits, strict=True)):
-                self._failed.append(question)
+                self._failed.append(run)
                 return True
         return False
 
-    def late(self, question: Question, traffic: Traffic, longer_than_s: NDArray[np.float64]) -> int:
+    def late(self, run: SettingRun, traffic: Traffic, longer_than_s: NDArray[np.float64]) -> int:
         """Requests that take longer than a time each, at least."""
-        kept = question.setting.kept
+        kept = run.setting.kept
         ends = traffic.exits
         if traffic.trace.steps is not None:
             ends = places(ends, traffic.trace.steps, len(kept) + 1)
-        trades = self._trades(kept, by_layer=question.by_layer)
+        trades = self._trades(kept, by_layer=run.by_layer)
         return late_jobs(traffic, longer_than_s, lambda limit_s: trades.work(ends, limit_s) / self._speedup)
 
     def _trades(self, kept: tuple[int, ...], *, by_layer: bool) -> Trades:

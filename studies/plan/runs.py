@@ -24,7 +24,7 @@ from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
 from ...traffic.traffic import Traffic
 from ..estimates import Estimate
-from .clairvoyant import Clairvoyant, Question, to_beat
+from .clairvoyant import Clairvoyant, SettingRun, to_beat
 from .problem import Fate, PlanProblem, fate_of, right_share
 from .rules import limits_of
 
@@ -87,8 +87,8 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
         for at in by_fate[fate]:
             by_layer = problem.policies[at].policy.by_layer
             if by_layer not in hope:
-                question = Question(setting, fate, by_layer, below_s)
-                hope[by_layer] = not clairvoyant.fails(question, traffic, problem.requirements)
+                setting_run = SettingRun(setting, fate, by_layer, below_s)
+                hope[by_layer] = not clairvoyant.fails(setting_run, traffic, problem.requirements)
             if not hope[by_layer]:
                 hopeless += 1
                 continue
