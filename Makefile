@@ -66,7 +66,7 @@ bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 ratios: $(VENV)/ready
 	$(BIN)/python benchmarks/ratios.py
 
-# how often printed intervals contain the truth: ten minutes; docs/intervals.md gets the tables
+# how often printed intervals contain the truth: ten minutes; benchmarks/README.md gets the tables
 coverage: $(VENV)/ready
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/engines.py

@@ -4,7 +4,7 @@ At six loads of two networks, runs with different seeds are simulated as
 ``serve-sim`` does, short ones and long ones, and again under another policy for
 the differences.  The truth is the figure of all requests of the long runs
 together.  Writes ``intervals.json``, and the tables of
-``docs/intervals.md`` from it.
+``README.md`` from it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pages import write_part
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "intervals.json"
-PAGE = HERE.parent / "docs" / "intervals.md"
+PAGE = HERE / "README.md"
 SCHEMA = "fluidb.coverage/1"
 
 NETWORKS = {"resnet50": 0.2, "alexnet": 0.12}

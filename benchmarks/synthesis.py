@@ -92,12 +92,13 @@ module part_elements (input wire clk, input wire engine_pkg::code_t k,
   end
 endmodule
 
-module part_weights (input wire clk, input wire engine_pkg::code_t k, input wire write, input engine_pkg::load_t beat,
-    input engine_pkg::tile_t tile, input wire engine_pkg::beat_t words, input wire half,
+module part_weights (input wire clk, input wire engine_pkg::code_t k, input wire engine_pkg::columns_t ends,
+    input wire engine_pkg::columns_t begins, input wire engine_pkg::column_t count, input wire write,
+    input engine_pkg::load_t beat, input wire engine_pkg::beat_t words, input wire half,
     output wire [2*16*engine_pkg::T_P-1:0] weight, output wire [4*engine_pkg::SLOT_BITS-1:0] slot);
   wire [4*engine_pkg::SLOT_BITS-1:0] of;
   for (genvar e = 0; e < 2; e++) begin : gen_two
-    weights #(.E(4 + e)) one (.clk, .k, .write, .beat, .tile, .words, .half,
+    weights #(.E(4 + e)) one (.clk, .k, .ends, .begins, .count, .write, .beat, .words, .half,
         .weight(weight[e*16*engine_pkg::T_P+:16*engine_pkg::T_P]),
         .slot(of[e*2*engine_pkg::SLOT_BITS+:2*engine_pkg::SLOT_BITS]));
   end
@@ -129,21 +130,19 @@ module inputs (input wire clk, input wire engine_pkg::code_t k, input wire one,
       .in({write, beat.half, beat.p, beat.row[15:0], beat.count, beat.on_map, half, row[15:0]}), .out(x));
 endmodule
 
-module weights #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k, input wire write,
-    input engine_pkg::load_t beat, input engine_pkg::tile_t tile, input wire engine_pkg::beat_t words,
-    input wire half, output engine_pkg::weights_t weight, output engine_pkg::slots_t slot);
-  localparam int ENDS = (engine_pkg::S > 1) ? 16 * (engine_pkg::S - 1) : 1;
+module weights #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k,
+    input wire engine_pkg::columns_t ends, input wire engine_pkg::columns_t begins,
+    input wire engine_pkg::column_t count, input wire write, input engine_pkg::load_t beat,
+    input wire engine_pkg::beat_t words, input wire half, output engine_pkg::weights_t weight,
+    output engine_pkg::slots_t slot);
+  localparam int COLUMN = engine_pkg::COLUMN_BITS + 1;
+  localparam int ENDS = (engine_pkg::S > 1) ? COLUMN * (engine_pkg::S - 1) : 1;
   localparam int BITS = $clog2(2 * engine_pkg::T_P + 1);
-  wire [ENDS-1:0] ends;
-  for (genvar j = 0; j < engine_pkg::S - 1; j++) begin : gen_end
-    assign ends[j*16+:16] = tile.ends[j*32+:16];
-  end
-  if (engine_pkg::S == 1) begin : gen_none
-    assign ends = '0;
-  end
-  taps #(.IN(52 + BITS + ENDS), .OUT(16*engine_pkg::T_P + 2*engine_pkg::SLOT_BITS)) used (.clk,
-      .in({write, beat.half, beat.first, beat.p[BITS-1:0], beat.column[15:0], beat.count[15:0], tile.column[15:0], half,
-      ends}), .out({weight, slot}));
+  localparam int BEGINS = COLUMN * engine_pkg::S;
+  taps #(.IN(4 + BITS + ENDS + BEGINS + $clog2(engine_pkg::W + 1) + 16*engine_pkg::W),
+      .OUT(16*engine_pkg::T_P + 2*engine_pkg::SLOT_BITS)) used (.clk,
+      .in({write, beat.half, beat.first, beat.p[BITS-1:0], (engine_pkg::S > 1) ? ends[ENDS-1:0] : 1'b0, begins,
+      count[$clog2(engine_pkg::W + 1)-1:0], words, half}), .out({weight, slot}));
 endmodule
 
 module element #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k,

@@ -304,8 +304,12 @@ def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | flo
     count = len(arrival_s)
     known = {name: np.require(values, float, ["C", "W"]) for name, values in {**stated, "arrival_s": arrival_s}.items()}
     known["due_s"] = arrival_s + slo_s
-    known |= {name: np.full(count, math.inf) for name in ("start_s", "finish_s")}
-    return Requests(*(known[name] if name in known else np.zeros(count, kind) for name, kind in COLUMNS.items()))
+    new = {name: kind for name, kind in COLUMNS.items() if name not in known}
+    for kind in set(new.values()):  # at once, as a large array each takes longer than a short run
+        names = [name for name in new if new[name] == kind]
+        known |= zip(names, np.zeros((len(names), count), kind), strict=True)
+    known["start_s"][:] = known["finish_s"][:] = math.inf
+    return Requests(*(known[name] for name in COLUMNS))
 
 
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:

@@ -172,12 +172,14 @@ def place(board: Board, banks: dict[str, Bank]) -> Placed:
     half, each = halves(width, rows), -(-width // ULTRA_WIDTH) * -(-rows // ULTRA_ROWS)
     moved = np.zeros_like(count)  # banks that UltraRAMs hold
     left = np.full(count.shape[1:], board.ultra_rams or 0)
-    for rank in np.argsort(-half / each, axis=0, kind="stable") if board.ultra_rams else ():
-        at = rank[None]
-        taken = np.minimum(np.take_along_axis(count, at, 0), left // np.take_along_axis(each, at, 0))
-        taken = np.where(np.take_along_axis(half, at, 0) > 0, taken, 0)
-        np.put_along_axis(moved, at, taken, 0)
-        left = left - (taken * np.take_along_axis(each, at, 0))[0]
+    if board.ultra_rams:
+        order = np.argsort(-half / each, axis=0, kind="stable")
+        numbers, halves_of, ultras = (np.take_along_axis(of, order, 0) for of in (count, half, each))
+        taken = np.zeros_like(count)
+        for rank in range(len(names)):
+            taken[rank] = np.where(halves_of[rank] > 0, np.minimum(numbers[rank], left // ultras[rank]), 0)
+            left = left - taken[rank] * ultras[rank]
+        np.put_along_axis(moved, order, taken, 0)
     blocks = (count - moved) * half
     return Placed(dict(zip(names, blocks, strict=True)), dict(zip(names, moved * each, strict=True)))
 

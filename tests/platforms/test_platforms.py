@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from builders import COMPILED, DATA, POCKET, TINY, edited, edits
 from fluidb.dse.npu.options import SearchOptions
+from fluidb.dse.npu.resources import Limits
 from fluidb.dse.npu.search import search
 from fluidb.formats import InputError
 from fluidb.models import load_network
@@ -73,7 +74,8 @@ def test_the_bandwidth_follows_from_its_source(name):
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_board_that_ships_can_be_searched(name):
     board = load_platform(name)
-    tile = search(load_network(TINY), board, SearchOptions(b_max=2)).best.tile
+    options = SearchOptions(b_max=2, limits=Limits(max_dsps=300))
+    tile = search(load_network(TINY), board, options).best.tile
     assert tile.macs <= board.dsps
     assert tile.buffer_bits(board.word_bits) <= board.on_chip_bits
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
+from builders import COMPILED, scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.serving import POLICIES, find_policy, least_violations, simulate
 from fluidb.serving.bound import least_tardy, least_tardy_at_once, least_work
 from fluidb.traffic import poisson
@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_no_policy_does_better(workload, policy):
     table, trace, exits = workload
@@ -126,7 +126,7 @@ def feasible(jobs: tuple[tuple[float, float, float], ...]) -> bool:
     return True
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 8)), min_size=3, max_size=9),
     st.integers(0, 12),
@@ -150,7 +150,7 @@ def test_jobs_that_are_there_from_the_beginning_need_no_search():
         assert least_tardy_at_once(due, work) == least_tardy(np.zeros(count), due, work)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.integers(8, 32), st.integers(0, 16), st.integers(0, 16)), min_size=1, max_size=3),
     st.integers(-1, 20).map(lambda n: n / 20),
@@ -177,9 +177,10 @@ def test_least_work_is_the_optimum_of_its_dual(steps, share):
 def test_a_trace_that_floods_the_npu_has_a_bound_near_what_it_can_do():
     """Ten times more requests than full batches can take: nine of ten must be late, roughly."""
     table = table_of([[1.0, 1.5, 2.0, 2.5]])
-    trace = poisson(10 * 4 / 2.5, 20_000, 1)
-    found = simulate(table, traffic_of(trace, np.ones(20_000, dtype=int), 4.0), scheduler_named("serial"))
-    assert least_violations(found) / 20_000 == pytest.approx(0.9, abs=0.02)
+    count = 20_000 if COMPILED else 4_000
+    trace = poisson(10 * 4 / 2.5, count, 1)
+    found = simulate(table, traffic_of(trace, np.ones(count, dtype=int), 4.0), scheduler_named("serial"))
+    assert least_violations(found) / count == pytest.approx(0.9, abs=0.02)
 
 
 def test_the_bound_of_a_trace_in_which_all_wait_counts_from_their_arrival():

@@ -30,7 +30,7 @@ from fluidb.traffic.traffic import Traffic
 from naive_terms import Bucket, Rule
 from numpy.typing import NDArray
 
-CASES = 100 if COMPILED else 30
+CASES = 40 if COMPILED else 30
 
 
 def random_admission(random: np.random.Generator) -> tuple[str | None, Rule]:

@@ -38,7 +38,7 @@ any_table = st.tuples(workloads(), st.sampled_from([2, 3]), st.integers(0, 4), s
 """A workload, lanes, and loads with which times stay exact: batches take 1, 2 or 4 times as long."""
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(any_table, ticks(0, 200), st.integers(0, 6))
 def test_every_request_as_in_an_independent_simulator(case, timeout_s, tau_b):
     (table, trace, exits), lanes, small, load = case

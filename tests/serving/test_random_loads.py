@@ -24,7 +24,7 @@ from fluidb.serving.judgement import Exits
 from fluidb.traffic import poisson
 from fluidb.traffic.answers import PRESETS, draw_answers
 
-LOADS = int(os.environ.get("FLUIDB_LOADS", "12"))
+LOADS = int(os.environ.get("FLUIDB_LOADS", "6"))
 HARDWARE = {
     (network, device, preset): tabulate_device(load_with_exits(network), load_platform(device, kind=Device))
     for network, device, preset in (

@@ -19,7 +19,7 @@ from fluidb.tables.latency import Cores, LatencyTable
 from fluidb.traffic import poisson, prepare
 from test_networks import random_admission, random_requests, traffic_with
 
-CASES = int(os.environ.get("FLUIDB_CORES_CASES", "150" if COMPILED else "15"))
+CASES = int(os.environ.get("FLUIDB_CORES_CASES", "60" if COMPILED else "15"))
 """Random cases of each policy."""
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from builders import DUEL, POCKET, ROOT, TINY, Run, Start, edited_scenario, files, lines, run_fluidb, wait_for
+from builders import POCKET, ROOT, TINY, Run, Start, edited_scenario, files, lines, run_fluidb, wait_for
 from distributed import Client, LocalCluster
 from fluidb import __version__
 from fluidb.formats import InputError
@@ -174,12 +174,6 @@ def test_dse_of_many_is_the_same_on_a_cluster(fluidb: Run, installed: Run, tmp_p
     assert [line.split(":")[1] for line in away.stderr.splitlines()] == [" tiny on crumb", " other on crumb"]
     assert files(tmp_path / "a") == files(tmp_path / "b")
     assert len(files(tmp_path / "b")) == 2 * 3
-
-
-def test_a_local_cluster_finds_the_same(installed: Run, tmp_path: Path) -> None:
-    found = installed("compare", DUEL, "--scheduler", "local", "--threads", 1, "--json")
-    assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout == compare(load_scenario(str(DUEL)))[0].text()
 
 
 def test_a_fault_of_a_task_is_the_line_that_it_is_without_a_cluster(tmp_path: Path, cluster: Cluster) -> None:

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole ne
 
 PORT: dict[str, Any] = {"port_words": 8, "bandwidth_gb_s": 1.4, "port_latency_cycles": 20.0}  # ready in 7 of 8 cycles
 BOARD = load_platform(POCKET).model_copy(update={**PORT, "dsps": 40, "on_chip_mbit": 1.0, "pixels": [1, 2]})
-BUILT = SearchOptions(tile=Tile(128, 4, 7), b_max=6, memory_layers=False)
+BUILT = SearchOptions(tile=Tile(128, 2, 7), b_max=6, memory_layers=False)
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,10 @@ def designed(found: Quantised, options: SearchOptions = BUILT):
 
 
 def photographs(folder: Path) -> tuple[Quantised, Any]:
-    """A network of CIFAR-10's size, with a quarter of the channels and random weights; and samples."""
+    """A network of CIFAR-10's size, with an eighth of the channels and random weights; and samples."""
     samples = np.random.default_rng(3).normal(size=(7, 3, 32, 32)).astype(np.float32)
     np.savez(folder / "x.npz", input=samples)
-    return quantise(alexnet_cifar10(folder, narrower=4), folder / "x.npz"), samples
+    return quantise(alexnet_cifar10(folder, narrower=8), folder / "x.npz"), samples
 
 
 def written(found: Quantised, folder: Path, options: SearchOptions = BUILT) -> Path:
@@ -81,7 +81,7 @@ def built(rtl: Path) -> list[str]:
     (build, then) = re.findall(r"```sh\n(verilator --cc.*)\n(.*)\n```", (rtl / "README.md").read_text())[0]
     limit = ["-CFLAGS", "-DLIMIT=2000000u"]  # of cycles, so that a layer that does not end is noticed soon
     command = [tool("verilator"), *shlex.split(build)[1:], *limit]
-    quick = os.environ | {"MAKEFLAGS": "OPT_FAST=-O1 OPT_GLOBAL=-O0"}  # to compile; it runs for a moment only
+    quick = os.environ | {"MAKEFLAGS": "OPT_FAST=-Og OPT_GLOBAL=-O0"}  # to compile; it runs for a moment only
     done = verilate(command, rtl, rtl / "obj_dir", env=quick)
     assert (done.returncode, done.stderr) == (0, "")
     return shlex.split(then)
@@ -114,13 +114,16 @@ def script_of(found: Quantised, samples: Any, options: SearchOptions = BUILT) ->
 
 @pytest.fixture(scope="module")
 def counted(digits: Quantised, npu: tuple[Path, list[str]]) -> dict[str, list[int]]:
-    """Cycles of every product for every batch size, as the NPU runs the whole network with each."""
+    """Cycles of every product for every batch size, as the NPU runs the first two stages with each.
+
+    The later stages have products of the same sizes as the second.
+    """
     with np.load(INPUTS) as held:
         script = script_of(digits, integer.encode(digits.network, held["input"][: BUILT.b_max]))
     for b in range(1, BUILT.b_max + 1):
         rows = np.arange(b)
         script.hand_over(0, rows, 0)
-        for stage in range(1, len(digits.network.exits) + 1):
+        for stage in (1, 2):
             # the batch before had one sample less
             to_layer = Strobe.ADVANCE if stage > 1 else Strobe.RESTART
             script.stage(stage, rows, 0, Strobe.UPDATE | to_layer, 0, int(stage == 1))
@@ -128,6 +131,10 @@ def counted(digits: Quantised, npu: tuple[Path, list[str]]) -> dict[str, list[in
     found: dict[str, list[int]] = {name: [] for name in script.timed}
     for layer, _, cycles in ran(*npu, script):
         list(found.values())[layer].append(cycles)
+    for name in [name for name, cycles in found.items() if not cycles]:
+        second = f"{name[:-1]}2"
+        assert [job.cycles for job in script.timed[name]] == [job.cycles for job in script.timed[second]]
+        found[name] = found[second]
     return found
 
 
@@ -146,7 +153,7 @@ def test_samples_leave_and_join_on_the_npu(
             inputs = held["input"][:7]
     else:
         quantised, inputs = photographs(tmp_path)
-        options = BUILT.model_copy(update={"batching": Batching.FC, "tile": Tile(128, 4, 4, 2)})
+        options = BUILT.model_copy(update={"batching": Batching.FC, "tile": Tile(64, 2, 3, 2)})
         rtl = written(quantised, tmp_path, options)
         command = built(rtl)
     network = quantised.network

@@ -153,7 +153,7 @@ def side_by_side(board, V):
 
 @example(((2, 1, 1, 1), (1, 1)), (8, 1, 1, 2), 4, 0.3)  # a larger B_R with equal B_P takes a cycle less
 @given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
-@settings(max_examples=80)
+@settings(max_examples=25)
 def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
     gemm, source = product
     of = evaluator([(*gemm, False, *source)], b, gb_s)

@@ -32,6 +32,7 @@ module engine (
   localparam int T_C = engine_pkg::T_C;
   localparam int W = engine_pkg::W;
   localparam int S = engine_pkg::S;
+  localparam int COLUMN = engine_pkg::COLUMN_BITS + 1;
   localparam int V = engine_pkg::V;
   localparam int COLUMNS = engine_pkg::COLUMNS;
   localparam int SLOT_BITS = engine_pkg::SLOT_BITS;
@@ -47,8 +48,8 @@ module engine (
 
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::job_t of;
-  engine_pkg::tile_t by_half_0, by_half_1, filling, computing;
-  engine_pkg::load_t load_beat, arrived, written;
+  engine_pkg::tile_t by_half_0, by_half_1, computing;
+  engine_pkg::load_t load_beat, arrived, written, written_1, written_2;
   engine_pkg::store_t store_beat;
   // verilator lint_on UNUSEDSIGNAL
   assign of = job;
@@ -89,14 +90,32 @@ module engine (
 
   assign arrived = flying[come];
 
-  // A cycle later, as products begin later still: what is written.
-  logic writes;
-  engine_pkg::beat_t words;
+  // What is written, a cycle later, and the two cycles after it.  Products begin later still, so each buffer has time to
+  // find the places of the words first.
+  logic writes, writes_1, writes_2;
+  engine_pkg::beat_t words, words_1, words_2;
+  engine_pkg::number_t first_column;  // of the tile, in its first sample
+  engine_pkg::columns_t ends, begins;
+
   always_ff @(posedge clk) begin
-    writes  <= read_valid;
-    words   <= read_words;
-    written <= arrived;
-    filling <= arrived.half ? by_half_1 : by_half_0;
+    {writes_2, writes_1, writes}    <= {writes_1, writes, read_valid};
+    {words_2, words_1, words}       <= {words_1, words, read_words};
+    {written_2, written_1, written} <= {written_1, written, arrived};
+    first_column <= arrived.half ? by_half_1.column : by_half_0.column;
+  end
+
+  for (genvar j = 0; j < S; j++) begin : gen_sample
+    engine_pkg::number_t begin_;
+    if (j == 0) begin : gen_first
+      assign begin_ = -first_column;
+    end else begin : gen_next
+      assign begin_ = NUMBER'(ends[(j-1)*COLUMN+:COLUMN]);
+    end
+    always_ff @(posedge clk) begin
+      ends[j*COLUMN+:COLUMN] <= arrived.half ? engine_pkg::column_of(by_half_1.ends[j*NUMBER+:NUMBER])
+          : engine_pkg::column_of(by_half_0.ends[j*NUMBER+:NUMBER]);
+      begins[j*COLUMN+:COLUMN] <= engine_pkg::column_of(begin_ + written.column + W);
+    end
   end
 
   always_ff @(posedge clk) begin
@@ -185,9 +204,10 @@ module engine (
       .one      (of.along_P[0]),
       .stride_x (of.stride_x),
       .slot_rows(of.slot_rows),
-      .write    (writes && !written.weights),
-      .beat     (written),
-      .words,
+      .next_beat(written),
+      .write    (writes_1 && !written_1.weights),
+      .beat     (written_1),
+      .words    (words_1),
       .half,
       .row      (row_now * V),
       .x
@@ -199,10 +219,12 @@ module engine (
     ) weight_buffer (
         .clk,
         .k     (of.k[K_BITS-1:0]),
-        .write (writes && written.weights),
-        .beat  (written),
-        .tile  (filling),
-        .words,
+        .ends,
+        .begins,
+        .count (COLUMN'(written_1.count)),
+        .write (writes_2 && written_2.weights),
+        .beat  (written_2),
+        .words (words_2),
         .half  (half_at[3]),
         .weight(weight[e*WORD*T_P+:WORD*T_P]),
         .slot  (slot[e*2*SLOT_BITS+:2*SLOT_BITS])

@@ -13,6 +13,7 @@ module inputs (
     input  wire engine_pkg::number_t  stride_x,   // words from a row to the next
     // verilator lint_off UNUSEDSIGNAL
     input  wire engine_pkg::number_t  slot_rows,
+    input  wire engine_pkg::load_t    next_beat,  // the beat of the next cycle
     // words of a beat, written within two cycles
     input  wire                       write,
     input  wire engine_pkg::load_t    beat,
@@ -33,107 +34,146 @@ module inputs (
   localparam int V = engine_pkg::V;
   localparam int LINES = engine_pkg::HALF_LINES;
   localparam int LINE_BITS = $clog2(2 * LINES);
-  localparam int ROW_BITS = engine_pkg::SIZE_BITS;
+  localparam int ROW_BITS = LINE_BITS + $clog2(N);  // of a row of a half
+  localparam int P_BITS = $clog2(2 * T_P + 1);
+  localparam int ROW_BANK_BITS = (N > 1) ? $clog2(N) : 1;
+  localparam int PLACE_BITS = (W > 1) ? $clog2(W) : 1;
 
   logic two;
   assign two = k == engine_pkg::K_2;
 
-  // Writing, first cycle: words turn to their row banks.
-  logic wrote, wrote_half, wrote_one;
-  engine_pkg::number_t wrote_p, wrote_end;
-  logic [N*WORD-1:0] turned;
-  logic [N*LINE_BITS-1:0] write_line;
-  logic [N-1:0] enable;
-  logic [WORD*W-1:0] held;
+  // Lines beyond those of a half are in another bank.
+  function automatic logic [LINE_BITS-1:0] address_of(input logic [LINE_BITS-1:0] line, input logic beyond, input logic half_);
+    address_of = line + (beyond == half_ ? '0 : half_ ? LINE_BITS'(LINES) : -LINE_BITS'(LINES));
+  endfunction
+
+  // Writing, before the words come: from which of them each row bank has its word; the inner rows; two lines.
+  logic [N*PLACE_BITS-1:0] word_of;
+  logic [N-1:0] on_map;
+  logic [P_BITS-1:0] first_p, end_p;
+  logic [LINE_BITS-1:0] line, next_line;
 
   always_ff @(posedge clk) begin
-    wrote      <= write;
-    wrote_half <= beat.half;
-    wrote_one  <= one;
-    wrote_p    <= beat.p;
-    wrote_end  <= one ? beat.p + beat.count : beat.p + 1;
-    held       <= words;
+    first_p   <= P_BITS'(next_beat.p);
+    end_p     <= P_BITS'(next_beat.p + (one ? next_beat.count : 1));
+    line      <= LINE_BITS'(next_beat.row / N);
+    next_line <= LINE_BITS'(next_beat.row / N + 1);
   end
 
-  for (genvar m = 0; m < N; m++) begin : gen_turn
+  for (genvar m = 0; m < N; m++) begin : gen_word_of
     engine_pkg::number_t i, word;
-    assign i = (m - beat.row) % N;
+    assign i = (m - next_beat.row) % W;
     // i * stride_x, without a multiplier
     always_comb begin
       word = 0;
-      for (int bit_ = 0; bit_ < $clog2(W + 1); bit_++) if (stride_x[bit_]) word = word + (i << bit_);
+      for (int bit_ = 0; bit_ < $clog2(W); bit_++) if (stride_x[bit_]) word = word + (i << bit_);
     end
     always_ff @(posedge clk) begin
+      word_of[m*PLACE_BITS+:PLACE_BITS] <= PLACE_BITS'(word % W);
+      on_map[m] <= next_beat.on_map[i];
+    end
+  end
+
+  // Then words turn to their row banks.
+  logic wrote_one;
+  logic [2*T_P-1:0] mine;
+  logic [N*WORD-1:0] turned;
+  logic [N*LINE_BITS-1:0] write_address;
+  logic [N-1:0] enable, write_beyond;
+  logic [WORD*W-1:0] held;
+  logic beyond, next_beyond;
+  logic [LINE_BITS-1:0] address, next_address;
+
+  assign beyond       = !two && NUMBER'(line) >= LINES;
+  assign next_beyond  = !two && NUMBER'(next_line) >= LINES;
+  assign address      = address_of(line, beyond, beat.half);
+  assign next_address = address_of(next_line, next_beyond, beat.half);
+
+  always_ff @(posedge clk) begin
+    wrote_one <= one;
+    held      <= words;
+  end
+
+  for (genvar m = 0; m < N; m++) begin : gen_turn
+    engine_pkg::number_t i;
+    logic follows;  // its row is in the next line
+    assign i = (m - beat.row) % N;
+    assign follows = m < beat.row % N;
+    always_ff @(posedge clk) begin
       enable[m] <= one ? i == 0 : i < beat.count;
-      turned[m*WORD+:WORD] <= beat.on_map[i%W] ? words[(word%W)*WORD+:WORD] : '0;
-      write_line[m*LINE_BITS+:LINE_BITS] <= LINE_BITS'((beat.row + i) / N);
+      turned[m*WORD+:WORD] <= on_map[m] ? words[word_of[m*PLACE_BITS+:PLACE_BITS]*WORD+:WORD] : '0;
+      write_beyond[m] <= follows ? next_beyond : beyond;
+      write_address[m*LINE_BITS+:LINE_BITS] <= follows ? next_address : address;
     end
   end
 
   // Reading: places of the samples, multiples of V; lines of the row banks; their words; V words of each sample.
-  logic [S*ROW_BITS-1:0] at, at_1, at_2;
+  logic [S*ROW_BITS-1:0] bases, at, at_1;
+  logic [S*ROW_BANK_BITS-1:0] at_2;
+  logic [S-1:0] beyond_2;
   logic [N*LINE_BITS-1:0] read_line;
   logic [1:0] half_at;
 
   for (genvar j = 0; j < S; j++) begin : gen_place
-    logic [ROW_BITS-1:0] base;
-    if (j == 0) begin : gen_first
-      assign base = '0;
-    end else begin : gen_next
-      assign base = gen_place[j-1].base + slot_rows[ROW_BITS-1:0];
+    engine_pkg::number_t place;
+    assign place = NUMBER'(at_1[j*ROW_BITS+:ROW_BITS]);
+    // of a job: multiples of `slot_rows`, of numbers about half as large
+    always_ff @(posedge clk) begin
+      if (j < 2) bases[j*ROW_BITS+:ROW_BITS] <= (j == 0) ? '0 : slot_rows[ROW_BITS-1:0];
+      else bases[j*ROW_BITS+:ROW_BITS] <= bases[j/2*ROW_BITS+:ROW_BITS] + bases[(j+1)/2*ROW_BITS+:ROW_BITS];
+      at[j*ROW_BITS+:ROW_BITS] <= bases[j*ROW_BITS+:ROW_BITS] + row[ROW_BITS-1:0];
+      at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS] <= ROW_BANK_BITS'(place % N / V * V);
+      beyond_2[j] <= !two && place / N >= LINES;
     end
-    always_ff @(posedge clk) at[j*ROW_BITS+:ROW_BITS] <= base + row[ROW_BITS-1:0];
+  end
+
+  for (genvar m = 0; m < N; m++) begin : gen_line
+    logic [LINE_BITS-1:0] of_sample;  // of the one sample that has this row bank
+    always_comb begin
+      of_sample = '0;
+      for (int j = 0; j < S; j++) begin
+        if (NUMBER'(at[j*ROW_BITS+:ROW_BITS]) % N / V == m / V) of_sample = of_sample | LINE_BITS'(NUMBER'(at[j*ROW_BITS+:ROW_BITS]) / N);
+      end
+    end
+    always_ff @(posedge clk) read_line[m*LINE_BITS+:LINE_BITS] <= of_sample;
   end
 
   always_ff @(posedge clk) begin
     at_1    <= at;
-    at_2    <= at_1;
     half_at <= {half_at[0], half};
-    for (int m = 0; m < N; m++) begin
-      for (int j = S - 1; j >= 0; j--) begin
-        if (NUMBER'(at[j*ROW_BITS+:ROW_BITS]) % N / V == m / V) begin
-          read_line[m*LINE_BITS+:LINE_BITS] <= LINE_BITS'(NUMBER'(at[j*ROW_BITS+:ROW_BITS]) / N);
-        end
-      end
-    end
   end
 
   logic [2*T_P*N*WORD-1:0] read;
 
   for (genvar p = 0; p < 2 * T_P; p++) begin : gen_p
     localparam bit UPPER = p >= T_P;
-    engine_pkg::number_t own;  // under k = 2 an inner row of its own, else the later lines of another
-    logic mine;
-    assign own  = two ? p : p % T_P;
-    assign mine = wrote && own >= wrote_p && own < wrote_end;
+    logic [P_BITS-1:0] own;  // under k = 2 an inner row of its own, else the later lines of another
+    assign own = two ? P_BITS'(p) : P_BITS'(p % T_P);
+    always_ff @(posedge clk) mine[p] <= write && own >= first_p && own < end_p;
 
     for (genvar m = 0; m < N; m++) begin : gen_row
-      logic [LINE_BITS-1:0] to, from;
-      logic beyond;
-      assign to     = write_line[m*LINE_BITS+:LINE_BITS];
-      assign from   = read_line[m*LINE_BITS+:LINE_BITS];
-      assign beyond = !two && NUMBER'(to) >= LINES;
+      logic [LINE_BITS-1:0] from;
+      assign from = read_line[m*LINE_BITS+:LINE_BITS];
 
       ram #(
           .WIDTH(WORD),
           .DEPTH(2 * LINES)
       ) bank (
           .clk,
-          .write        (mine && enable[m] && (two || beyond == UPPER)),
-          .write_address(LINE_BITS'(NUMBER'(to) - (beyond ? LINES : 0) + (wrote_half ? LINES : 0))),
+          .write        (mine[p] && enable[m] && (two || write_beyond[m] == UPPER)),
+          .write_address(write_address[m*LINE_BITS+:LINE_BITS]),
           .write_data   (wrote_one ? held[(two ? p % W : p % T_P % W)*WORD+:WORD] : turned[m*WORD+:WORD]),
-          .read_address (LINE_BITS'(NUMBER'(from) - (!two && NUMBER'(from) >= LINES ? LINES : 0) + (half_at[1] ? LINES : 0))),
+          .read_address (address_of(from, !two && NUMBER'(from) >= LINES, half_at[1])),
           .read_data    (read[(p*N+m)*WORD+:WORD])
       );
     end
 
     for (genvar j = 0; j < S; j++) begin : gen_word
       engine_pkg::number_t place;
-      assign place = NUMBER'(at_2[j*ROW_BITS+:ROW_BITS]);
+      assign place = NUMBER'(at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS]);
       for (genvar v = 0; v < V; v++) begin : gen_of_row
         always_ff @(posedge clk) begin
-          x[((v*2*T_P+p)*S+j)*WORD+:WORD] <=
-              read[((!two && place / N >= LINES ? p % T_P + T_P : p) * N + place % N / V * V + v) * WORD+:WORD];
+          x[((v*2*T_P+p)*S+j)*WORD+:WORD] <= read[((beyond_2[j] ? p % T_P + T_P : p) * N + place + v) * WORD+:WORD];
         end
       end
     end

@@ -23,11 +23,13 @@ module outputs #(
   localparam int NUMBER = engine_pkg::NUMBER_BITS;
   localparam int W = engine_pkg::W;
   localparam int GROUPS = engine_pkg::GROUPS;
+  localparam int COLUMNS = engine_pkg::COLUMNS;
   localparam int V = engine_pkg::V;
   localparam int ROWS = engine_pkg::SUM_ROWS;
   localparam int TURN_BITS = (W > 1) ? $clog2(W) : 1;
   localparam int GROUP_BITS = $clog2(GROUPS);
   localparam int BITS = $clog2(2 * ROWS);
+  localparam int COLUMN_BITS = $clog2(COLUMNS);
 
   // Rows beyond half of the most are in the later groups, except under k = 1/2, which has columns there.
   logic two, wrote, wrote_beyond;
@@ -53,37 +55,40 @@ module outputs #(
     always_ff @(posedge clk) turned[g*W*WORD+:W*WORD] <= of_group;
   end
 
-  // Reading: the row and the group of each bank; their words; the group's word; the word's place in the beat.
+  // Reading: the place of the beat; the row and the group of each bank; their words; the group's word.  The word's place
+  // in the beat is found after that.
   logic [TURN_BITS-1:0] turn, turn_1, turn_2, turn_3;
   logic [GROUPS*W*WORD-1:0] read;
   logic [W*WORD-1:0] chosen;
-  engine_pkg::number_t first, first_now;  // the first of its own rows
-  // verilator lint_off UNUSEDSIGNAL
-  engine_pkg::store_t now;
-  // verilator lint_on UNUSEDSIGNAL
+  engine_pkg::number_t first;  // the first of its own rows
+  logic [BITS-1:0] base, base_beyond, left;  // where it is, in the later groups, too; rows up to these
+  logic is_beyond;
+  logic [COLUMN_BITS-1:0] column;
 
   assign first = one ? beat.row / V : (beat.row + V - 1 - ROW) / V;
 
   always_ff @(posedge clk) begin
-    now       <= beat;
-    first_now <= first;
-    turn      <= TURN_BITS'((beat.column + first) % W);
+    base        <= BITS'(first + (beat.half ? ROWS : 0));
+    base_beyond <= BITS'(first - (beat.half ? 0 : ROWS));
+    left        <= BITS'(ROWS - first);
+    is_beyond   <= first >= ROWS;
+    column      <= COLUMN_BITS'(beat.column);
+    turn        <= TURN_BITS'((beat.column + first) % W);
     turn_1 <= turn;
     turn_2 <= turn_1;
     turn_3 <= turn_2;
   end
 
   for (genvar y = 0; y < W; y++) begin : gen_bank
-    engine_pkg::number_t word, at;
+    engine_pkg::number_t word;
     logic beyond;
     logic [BITS-1:0] read_at;
     logic [GROUP_BITS-1:0] group, group_1;
-    assign word   = (y - now.column - first_now) % W;
-    assign at     = one ? first_now : first_now + word;
-    assign beyond = !two && at >= ROWS;
+    assign word   = (y - NUMBER'(turn)) % W;
+    assign beyond = !two && (is_beyond || (!one && word >= NUMBER'(left)));
     always_ff @(posedge clk) begin
-      read_at <= BITS'(at - (beyond ? ROWS : 0) + (now.half ? ROWS : 0));
-      group   <= GROUP_BITS'((one ? now.column + word : now.column) / W + (beyond ? GROUPS / 2 : 0));
+      read_at <= (beyond ? base_beyond : base) + (one ? '0 : BITS'(word));
+      group   <= GROUP_BITS'((NUMBER'(column) + (one ? word : 0)) / W + (beyond ? GROUPS / 2 : 0));
       group_1 <= group;
       chosen[y*WORD+:WORD] <= read[(NUMBER'(group_1)*W+y)*WORD+:WORD];
     end
@@ -103,8 +108,9 @@ module outputs #(
     end
   end
 
-  for (genvar i = 0; i < W; i++) begin : gen_word
-    assign words[i*WORD+:WORD] = chosen[((i+NUMBER'(turn_3))%W)*WORD+:WORD];
+  always_comb begin
+    words = chosen;
+    for (int i = 0; i < TURN_BITS; i++) if (turn_3[i]) words = (words >> (WORD << i)) | (words << (WORD * (W - (1 << i))));
   end
 
 `ifndef SYNTHESIS

@@ -9,11 +9,15 @@ module weights #(
 ) (
     input  wire                       clk,
     input  wire engine_pkg::code_t    k,
-    // words of a beat, written within two cycles
     // verilator lint_off UNUSEDSIGNAL
+    // first cycle of a beat: where each sample ends, in columns of the tile
+    input  wire engine_pkg::columns_t ends,
+    // second cycle: where the beat begins if it is of that sample, and W columns more; how many words it has
+    input  wire engine_pkg::columns_t begins,
+    input  wire engine_pkg::column_t  count,
+    // third cycle: its words, which are written
     input  wire                       write,
     input  wire engine_pkg::load_t    beat,
-    input  wire engine_pkg::tile_t    tile,
     // verilator lint_on UNUSEDSIGNAL
     input  wire engine_pkg::beat_t    words,
     input  wire                       half,
@@ -26,48 +30,38 @@ module weights #(
   localparam int T_P = engine_pkg::T_P;
   localparam int LOWER = T_P / 2;
   localparam int P_BITS = $clog2(2 * T_P + 1);
-  localparam int BITS = engine_pkg::SIZE_BITS;  // of columns
+  localparam int BITS = engine_pkg::COLUMN_BITS + 1;
   localparam int W = engine_pkg::W;
+  localparam int PLACE_BITS = (W > 1) ? $clog2(W) : 1;
   localparam int S = engine_pkg::S;
   localparam int SLOT_BITS = engine_pkg::SLOT_BITS;
 
-  // First cycle: the column that the beat holds for this element, if any.
-  logic wrote, wrote_half, wrote_first, as_two, of_two;
-  logic [P_BITS-1:0] wrote_p;
-  logic [1:0] hit;
-  engine_pkg::number_t word;
-  logic [2*SLOT_BITS-1:0] place;
-
+  logic as_two, of_two;
   assign as_two = k == engine_pkg::K_HALF;
   assign of_two = k == engine_pkg::K_2;
 
-  always_ff @(posedge clk) begin
-    wrote       <= write;
-    wrote_half  <= beat.half;
-    wrote_first <= beat.first;
-    wrote_p     <= beat.p[P_BITS-1:0];
-  end
+  // The columns that the element works on: the sample of each, and the word that the beat holds for it, if any.
+  logic [1:0] hit;
+  logic [2*WORD-1:0] word;
+  logic [2*SLOT_BITS-1:0] place;
 
   for (genvar upper = 0; upper < 2; upper++) begin : gen_column
-    logic [BITS-1:0] column, begins, at;  // begins: the column of the tile at which its sample's first column is
-    logic [SLOT_BITS-1:0] of;
+    engine_pkg::column_t column, at;
+    logic [SLOT_BITS-1:0] sample, sample_now;
+    logic [PLACE_BITS-1:0] at_now;
     assign column = as_two ? BITS'(2 * E + upper) : of_two ? BITS'(E / 2) : BITS'(E);
+    assign at     = column + BITS'(W) - begins[sample_now*BITS+:BITS];
     always_comb begin
-      begins = -tile.column[BITS-1:0];
-      of = '0;
-      for (int j = 0; j < S - 1; j++) begin
-        if (column >= tile.ends[j*NUMBER+:BITS]) begin
-          of = of + 1'b1;
-          begins = tile.ends[j*NUMBER+:BITS];
-        end
-      end
-      at = column - begins - beat.column[BITS-1:0];
+      sample = '0;
+      for (int j = 0; j < S - 1; j++) if (column >= ends[j*BITS+:BITS]) sample = SLOT_BITS'(j + 1);
     end
     always_ff @(posedge clk) begin
-      hit[upper] <= at < beat.count[BITS-1:0];
-      word[upper*WORD+:WORD] <= words[(NUMBER'(at)%W)*WORD+:WORD];
-      place[upper*SLOT_BITS+:SLOT_BITS] <= of;
+      sample_now  <= sample;
+      hit[upper]  <= at < count;
+      at_now      <= PLACE_BITS'(NUMBER'(at) % W);
+      place[upper*SLOT_BITS+:SLOT_BITS] <= sample_now;
     end
+    assign word[upper*WORD+:WORD] = words[at_now*WORD+:WORD];
   end
 
   logic [2*T_P*WORD-1:0] held;
@@ -76,17 +70,17 @@ module weights #(
   // Under k = 1/2 the last multiplier of an odd T_P has no inner row, so its weight stays 0.
   for (genvar h = 0; h < 2; h++) begin : gen_half
     logic mine;
-    assign mine = wrote && wrote_half == (h == 1);
-    always_ff @(posedge clk) if (mine && wrote_first) held_slot[h*2*SLOT_BITS+:2*SLOT_BITS] <= place;
+    assign mine = write && beat.half == (h == 1);
+    always_ff @(posedge clk) if (mine && beat.first) held_slot[h*2*SLOT_BITS+:2*SLOT_BITS] <= place;
 
     for (genvar i = 0; i < T_P; i++) begin : gen_weight
       localparam int UPPER = (i >= LOWER) ? 1 : 0;
       logic [P_BITS-1:0] p;
       assign p = of_two ? P_BITS'(i + (E % 2) * T_P) : as_two ? P_BITS'(i - UPPER * LOWER) : P_BITS'(i);
       logic here;
-      assign here = p == wrote_p && hit[UPPER];
+      assign here = p == beat.p[P_BITS-1:0] && hit[UPPER];
       always_ff @(posedge clk) begin
-        if (mine && wrote_first && !here) held[(h*T_P+i)*WORD+:WORD] <= '0;  // inner rows that the tile may not have
+        if (mine && beat.first && !here) held[(h*T_P+i)*WORD+:WORD] <= '0;  // inner rows that the tile may not have
         else if (mine && here) held[(h*T_P+i)*WORD+:WORD] <= word[UPPER*WORD+:WORD];
       end
     end
