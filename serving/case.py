@@ -110,12 +110,20 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
     work, whole = _together(offered, [case.work for case in cases]), offered.whole
     limits = [network.limit or scheduler.admit for network in networks]
     shared, terms = _shared(networks, offered, cases, scheduler, lanes), None
-    if whole.think_s is not None or scheduler.on_deadline or any(limits) or not in_one_queue(shared):
+    if whole.think_s is not None or scheduler.beyond_a_queue or any(limits) or not in_one_queue(shared):
         # early answers change exits, which may be the traffic's own
         work = work._replace(exit_of=work.exit_of.copy())
         b_max = max(case.rules.b_max for case in cases)
         admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
-        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, b_max, lanes)
+        terms = terms_of(
+            work.requests,
+            whole.slo_s,
+            whole.think_s,
+            scheduler.on_deadline,
+            admission,
+            (lanes, b_max),
+            together=scheduler.together,
+        )
     levels = _levels(scheduler.policy, whole, len(table.exits))
     return Case(offered, scheduler, tuple(cases), work, lanes, levels, tuple(filter(None, limits)), terms, shared)
 
@@ -190,6 +198,11 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
         faults.append(
             f"policy {scheduler.spec}: expected one that sets no thresholds where several networks are served; choose "
             "e.g. fluid"
+        )
+    if scheduler.together and scheduler.policy.thresholds:
+        faults.append(
+            f"policy {scheduler.spec}: together: expected a policy that sets no thresholds, found one that does; leave "
+            "it out, or choose e.g. fluid"
         )
     if scheduler.between is not None and not networks[0].name:
         faults.append(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")

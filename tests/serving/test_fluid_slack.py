@@ -1,4 +1,4 @@
-"""fluid-slack: no request starves, and what its page (``docs/policies.md``) claims holds.
+"""fluid-slack: no request starves, and what ``docs/policies.md`` and ``benchmarks/README.md`` claim of it holds.
 
 Theorem (one exit, one SLO, ``launch=full,patience=inf``): no more violations than FluidB.
 
