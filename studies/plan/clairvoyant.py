@@ -18,7 +18,7 @@ from .rules import limits_of, surely_run
 from .sources import Source
 
 PARTS = (1 / 4, 1)
-"""Shares of the requests of a run for which it is run whether too many are late."""
+"""The first shares of the requests of a run of which too many may be late."""
 
 
 class SettingRun(NamedTuple):

@@ -318,7 +318,7 @@ def kept_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plans, bytes]
 
 
 def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path, kept_search: tuple[Plans, bytes]) -> None:
-    """Also after a kill in the middle of a line; another run finds nothing that is its own."""
+    """Also after a kill in the middle of a line; another question finds nothing that is its own."""
     problem, path = random_problem(2), tmp_path / "runs"
     whole = find_plans(problem)
     first, made = kept_search
@@ -909,7 +909,7 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
     assert json.loads(json.dumps(records)) == by_file["front"]
     assert [step.change for step in answer.steps] == [step["change"] for step in by_file["steps"]]
     (fault,) = lines(asking("plan", "asked/q.toml", "--rate", 5))
-    assert fault == "fluidb: --rate: expected it in asked/q.toml, which states the run, found it beside; move it"
+    assert fault == "fluidb: --rate: expected it in asked/q.toml, which states the question, found it beside; move it"
     (tmp_path / "asked" / "q.toml").write_text(text.replace("slo =", "slow ="))
     (fault,) = lines(asking("plan", "asked/q.toml"))
     assert fault.startswith("fluidb: asked/q.toml: slow: unknown key")
