@@ -224,12 +224,12 @@ def test_who_cannot_be_in_time_is_refused_as_alpaserve_does() -> None:
         assert np.isfinite(simulate(table_of([[1.0, 1.5]]), short, f"fluid:admit={rule}").finish_s).sum() == served
 
 
-@pytest.mark.parametrize(("slo_s", "refused"), [(9.5, False), (9.25, True)])
+@pytest.mark.parametrize(("slo_s", "refused"), [(8.5, False), (8.25, True)])
 def test_every_batch_on_a_stack_counts_before_a_request(slo_s: float, refused: bool) -> None:
-    """One that runs until 3 s and two below have two stages left, each alone: a request at 2.5 s is done at 12 s."""
-    trace = trace_of([0.0, 0.5, 1.5, 2.5], [100.0, 100.0, 100.0, slo_s])
+    """One runs until 4 s and then has two stages left, as one below has; the lowest has one: 9 s, and 3 more."""
+    trace = trace_of([0.0, 1.5, 2.5, 3.5], [100.0, 100.0, 100.0, slo_s])
     stacking = replace(scheduler_of(newest_first), admit=parse_admission("in_time"))
-    found = simulate(table_of([[1.0, 1.5, 2.0]] * 3), traffic_of(trace, np.full(4, 3)), stacking)
+    found = simulate(table_of([[1.0, 1.5, 2.0, 2.5]] * 3), traffic_of(trace, np.full(4, 3)), stacking)
     assert found.refused is not None
     assert found.refused.tolist() == [False, False, False, refused]
 
