@@ -5,7 +5,7 @@ alone.  Both policies get the same arrivals and exits under the same seed.  On b
 draw arrivals, and ``azure`` takes the CSV file named by ``--trace``, faster or slower.  ``large`` (boards with B_max 32
 and 64), ``devices`` (one lane) and ``lanes`` (all lanes, of devices that have several) draw Poisson arrivals.  Each
 writes ``benchmarks/slack-grid/GROUND.csv``; ``render`` draws the picture from these files and writes the table of
-docs/policies.md.
+README.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOADS = (0.3, 0.5, 0.7, 0.9, 1.1, 1.3)
 SLOS = (1.05, 1.5, 2.0, 3.0, 5.0, 8.0)
 SEEDS, REQUESTS = (301, 302, 303, 304, 305), 3_000
 LARGE = (32, 64)
-FOLDER, PAGE = HERE / "slack-grid", HERE.parent / "docs" / "policies.md"
+FOLDER, PAGE = HERE / "slack-grid", HERE / "README.md"
 PICTURE = HERE.parent / "docs" / "images" / "fluid-slack-grid.svg"
 GROUNDS = {
     "poisson": "boards, Poisson",

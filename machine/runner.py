@@ -221,7 +221,8 @@ class _Service:
         if self.set_by_policy:
             self.work.confidences[members, stage - 1 : stage] = confidences[:, None]
         elif self.levels is not None and stage <= len(self.levels[number]):
-            self.work.exit_of[members[confidences >= self.levels[number][stage - 1]]] = stage
+            sure = members[confidences >= self.levels[number][stage - 1]]
+            self.work.exit_of[sure] = np.minimum(self.work.exit_of[sure], stage)
 
     def outcome(self, until_s: float, failure: str) -> RunnerResult:
         """The replay of the requests that have arrived."""

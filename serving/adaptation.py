@@ -18,7 +18,7 @@ from ..formats import InputError
 from ..rules.exit_choice import NEARLY, ExitGoal, Floats, Ints, Log
 from .case import requests_of
 from .judgement import Cause, Exits, Judge, precision_of
-from .play import Control, play
+from .play import Control, Loop
 from .policies.interface import VARIANT, zeros
 from .scheduler import Scheduler
 from .state import DeviceArrays, OneNetwork, RequestArrays, Rules, networks_of
@@ -238,7 +238,7 @@ def adapt(
     hardware = sorted(times.hardware, key=lambda changed: changed.from_s)
     adapter = _Adapter(judge, window, hardware, work, device, rules)
     networks = networks_of([OneNetwork(device, rules)], [0] * scheduler.lanes)
-    run = play(replace(scheduler, policy=policy), work, networks, control=Control(EVENTS, adapter.look))
+    run = Loop(replace(scheduler, policy=policy), work, networks).to(control=Control(EVENTS, adapter.look))
     served = run.work.requests
     starts = batch_starts(served.start_s)
     firsts, whole_s = zip(*adapter.eras, strict=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,51 +21,78 @@ ROUNDING = 1e-6
 """Objectives are relaxed by this share, because sums of times differ in their last digits from the event loop's."""
 
 
+class Trades(NamedTuple):
+    """NPU time that a sample needs in the parts of a network, against the latency that it allows.
+
+    A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time and T_l^b of its own.  The least sum
+    of the first with the second within the SLO, relaxed to mixtures of batch sizes, is a linear program, whose optimum
+    follows the lower convex hull of each layer's points (T_l^b, T_l^b/b), steepest piece of all layers first.
+    """
+
+    first_s: NDArray[np.float64]  # (2, P): latency and NPU time of each part in its fastest batches
+    part: NDArray[np.int64]  # (N,): the part of each piece, the steepest piece first
+    more_s: NDArray[np.float64]  # (2, N): latency and NPU time that a piece adds
+
+    @classmethod
+    def of(cls, part: NDArray[np.int64], time_s: NDArray[np.float64], parts: int) -> Trades:
+        """From the part of each layer, and its times for b = 1..b_max. Shapes: (L,), (L, b_max)."""
+        batches = np.argmin(time_s[:, ::-1], axis=1)
+        fastest = time_s.shape[1] - batches  # the largest batch of those that are fastest
+        latency_s = time_s.min(axis=1)
+        first_s = np.array([np.bincount(part, values, parts) for values in (latency_s, latency_s / fastest)])
+        slope, *more_s, layer = _hulls(np.ascontiguousarray(time_s))
+        order = np.lexsort((*more_s[::-1], slope))
+        return cls(first_s, part[layer.astype(np.int64)][order], np.array(more_s)[:, order])
+
+    def work(self, ends: NDArray[np.int64], limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """NPU time of samples that leave at a place each, within a limit each; infinite where it cannot be kept.
+
+        The parts are stages, of which the last one may repeat. Shapes: (N,), counted from 1, and (N,); returns (N,).
+        """
+        alike = bool((limit_s == limit_s[0]).all())
+        limits, which = (limit_s[:1], 0) if alike else (limit_s, np.arange(len(limit_s)))
+        by_end = [self._least(end, limits) for end in range(1, int(ends.max()) + 1)]
+        work_s: NDArray[np.float64] = np.stack(by_end)[ends - 1, which]
+        return work_s
+
+    def _least(self, end: int, limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """NPU time within a limit each of a sample that leaves at a place."""
+        last = self.first_s.shape[1]
+        runs = (np.arange(1, last + 1) <= end).astype(np.float64)
+        runs[-1] += max(0, end - last)
+        times = runs[self.part]
+        used = times > 0
+        begin_s, more_s = self.first_s @ runs, self.more_s[:, used] * times[used]
+        latency_s, share_s = np.column_stack([begin_s, more_s]).cumsum(axis=1)
+        work_s: NDArray[np.float64] = np.interp(limit_s, latency_s, share_s, left=np.inf)
+        return work_s
+
+
 def least_work(
     table: LatencyTable, exits: NDArray[np.int64], steps: NDArray[np.int64], slo_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The least NPU time that each request needs to meet its objective.
 
-    A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time and T_l^b of its own.  The least sum
-    of the first with the second within the SLO, relaxed to mixtures of batch sizes, is a linear program, whose optimum
-    follows the lower convex hull of each layer's points (T_l^b, T_l^b/b), steepest piece of all layers first.  Several
-    lanes do at most :attr:`LatencyTable.speedup` times as much work in a second.
+    Several lanes do at most :attr:`LatencyTable.speedup` times as much work in a second.
     """
-    work_s = np.empty(len(exits))
-    ends = places(exits, steps, len(table.exits))
-    for number in np.flatnonzero(np.bincount(ends)).tolist():
-        here = ends == number
-        latency_s, share_s = _trade(table, number)
-        work_s[here] = np.interp(slo_s[here], latency_s, share_s / table.speedup, left=np.inf)
-    return work_s
+    return _trades(table).work(places(exits, steps, len(table.exits)), slo_s) / table.speedup
 
 
 @memoized
-def _trade(table: LatencyTable, end: int) -> NDArray[np.float64]:
-    """Corners of the curve of least NPU time over latency for a sample that runs to a place. Shapes: returns (2, N)."""
-    (stage, time_s), last = _least_times(table), len(table.exits)
-    rows = [time_s[stage <= end], *[time_s[stage == last]] * (end - last)]
-    pieces = _hulls(np.concatenate(rows))
-    pieces[:, 1:] = pieces[:, 1:][:, np.lexsort(pieces[::-1, 1:])]  # by their slopes
-    corners: NDArray[np.float64] = pieces[1:].cumsum(axis=1)
-    return corners
-
-
-@memoized
-def _least_times(table: LatencyTable) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Stage of each layer, and its times for b = 1..b_max: a scheduler may choose the variant."""
+def _trades(table: LatencyTable) -> Trades:
+    """By stages: a scheduler may choose the variant."""
     segments = table.segments(by_layer=True)
-    return segments.stage, segments.time_s[:, :, 1:].min(axis=0)
+    return Trades.of(segments.stage - 1, segments.time_s[:, :, 1:].min(axis=0), len(table.exits))
 
 
 @compiled("float64[:, :](float64[:, ::1])")
 def _hulls(time_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pieces of the lower convex hulls of the points (T_l^b, T_l^b/b) of each layer, after the sum of their beginnings.
+    """Pieces of the lower convex hull of the points (T_l^b, T_l^b/b) of each layer.
 
-    Shapes: ``time_s`` (L, b_max), returns (3, N): slope, latency, share.
+    Shapes: ``time_s`` (L, b_max), returns (4, N): slope, latency, share, and the layer.
     """
     layers, batches = time_s.shape
-    pieces, count = np.zeros((3, 1 + layers * batches)), 1
+    pieces, count = np.zeros((4, layers * batches)), 0
     hull = np.empty((2, batches))
     for layer in range(layers):
         corners = 0
@@ -80,11 +109,10 @@ def _hulls(time_s: NDArray[np.float64]) -> NDArray[np.float64]:
                 corners -= 1
             hull[0, corners], hull[1, corners] = latency_s, share_s
             corners += 1
-        pieces[1, 0] += hull[0, 0]
-        pieces[2, 0] += hull[1, 0]
         for at in range(1, corners):
             latency_s, share_s = hull[0, at] - hull[0, at - 1], hull[1, at] - hull[1, at - 1]
             pieces[0, count], pieces[1, count], pieces[2, count] = share_s / latency_s, latency_s, share_s
+            pieces[3, count] = layer
             count += 1
     return pieces[:, :count]
 
@@ -205,13 +233,23 @@ def least_late(
     int
         A lower bound, as of :func:`least_violations`.
     """
-    arrival_s, limit_s = traffic.trace.arrival_s, (1 + ROUNDING) * longer_than_s
     steps = traffic.trace.steps
     if steps is None:
         steps = np.full(len(traffic), table.exits[-1].steps)
+    return late_jobs(traffic, longer_than_s, lambda limit_s: least_work(table, traffic.exits, steps, limit_s), until_s)
+
+
+def late_jobs(
+    traffic: Traffic,
+    longer_than_s: NDArray[np.float64],
+    work_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    until_s: float = math.inf,
+) -> int:
+    """The same from the least NPU time of each request within a limit each."""
+    arrival_s, limit_s = traffic.trace.arrival_s, (1 + ROUNDING) * longer_than_s
     # if objectives differ, a time that is due before an older request's is moved to that one
     due_s = np.maximum.accumulate(np.minimum(arrival_s + limit_s, until_s))
-    work_s = least_work(table, traffic.exits, steps, limit_s)
+    work_s = work_of(limit_s)
     if traffic.trace.at_once:
         return least_tardy_at_once(due_s - arrival_s[0], work_s)
     return int(least_tardy(np.ascontiguousarray(arrival_s), due_s, work_s))

@@ -110,12 +110,20 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
     work, whole = _together(offered, [case.work for case in cases]), offered.whole
     limits = [network.limit or scheduler.admit for network in networks]
     shared, terms = _shared(networks, offered, cases, scheduler, lanes), None
-    if whole.think_s is not None or scheduler.on_deadline or any(limits) or not in_one_queue(shared):
+    if whole.think_s is not None or scheduler.beyond_a_queue or any(limits) or not in_one_queue(shared):
         # early answers change exits, which may be the traffic's own
         work = work._replace(exit_of=work.exit_of.copy())
         b_max = max(case.rules.b_max for case in cases)
         admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
-        terms = terms_of(work.requests, whole.slo_s, whole.think_s, scheduler.on_deadline, admission, b_max, lanes)
+        terms = terms_of(
+            work.requests,
+            whole.slo_s,
+            whole.think_s,
+            scheduler.on_deadline,
+            admission,
+            (lanes, b_max),
+            together=scheduler.together,
+        )
     levels = _levels(scheduler.policy, whole, len(table.exits))
     return Case(offered, scheduler, tuple(cases), work, lanes, levels, tuple(filter(None, limits)), terms, shared)
 
@@ -190,6 +198,11 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
         faults.append(
             f"policy {scheduler.spec}: expected one that sets no thresholds where several networks are served; choose "
             "e.g. fluid"
+        )
+    if scheduler.together and scheduler.policy.thresholds:
+        faults.append(
+            f"policy {scheduler.spec}: together: expected a policy that sets no thresholds, found one that does; leave "
+            "it out, or choose e.g. fluid"
         )
     if scheduler.between is not None and not networks[0].name:
         faults.append(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")
@@ -291,8 +304,12 @@ def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | flo
     count = len(arrival_s)
     known = {name: np.require(values, float, ["C", "W"]) for name, values in {**stated, "arrival_s": arrival_s}.items()}
     known["due_s"] = arrival_s + slo_s
-    known |= {name: np.full(count, math.inf) for name in ("start_s", "finish_s")}
-    return Requests(*(known[name] if name in known else np.zeros(count, kind) for name, kind in COLUMNS.items()))
+    new = {name: kind for name, kind in COLUMNS.items() if name not in known}
+    for kind in set(new.values()):  # at once, as a large array each takes longer than a short run
+        names = [name for name in new if new[name] == kind]
+        known |= zip(names, np.zeros((len(names), count), kind), strict=True)
+    known["start_s"][:] = known["finish_s"][:] = math.inf
+    return Requests(*(known[name] for name in COLUMNS))
 
 
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:

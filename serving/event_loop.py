@@ -16,7 +16,7 @@ from ..jit import compiled, refer
 from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
-from .terms import TERMS, next_deadline, note_members, pass_time, sweep, tell_returned
+from .terms import TERMS, TOGETHER, next_deadline, note_members, pass_time, sweep, tell_returned
 from .turns import charge, queue_at, waiting_in, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
@@ -155,9 +155,18 @@ def enter(admit, skip, variant, lane, queue, state, requests):
     lane.samples = admit
 
 
+@compiled(lean=True)
+def has_slower(lane, state, exit_of):
+    """Whether a sample of a lane's top batch has not reached its exit yet."""
+    for m in range(lane.offset + lane.first, lane.offset + lane.in_flight):
+        if exit_of[state.members[m]] > lane.stage:
+            return True
+    return False
+
+
 @compiled(inline="always")
 def leave(lane, its, work, networks, state):
-    """Return the samples of a lane's top batch that exit at the stage it has just completed; how many did."""
+    """Return the samples of a lane's top batch that have reached their exits; how many did."""
     requests, exit_of, confidences = work.requests, work.exit_of, work.confidences
     clock, members, stage = state.clock[0], state.members, lane.stage
     decided_now = stage <= confidences.shape[1]
@@ -172,7 +181,7 @@ def leave(lane, its, work, networks, state):
         request = members[m]
         if decided_now and confidences[request, stage - 1] >= least:
             exit_of[request] = stage
-        if exit_of[request] == stage:
+        if exit_of[request] <= stage:
             requests.finish_s[request] = now_s
         else:
             members[kept] = request
@@ -342,7 +351,7 @@ def rearrange(exited, lane, its, networks, state, requests, record):
 def end_segment(lane, its, terms, at, work, networks, state, record):
     """End the segment of a lane: samples exit or have given up, and the batch merges or makes way."""
     lane.running, lane.wait_s = 0, 0.0
-    exited = noted = 0
+    exited, noted, held = 0, 0, False
     if terms is not None:
         exited = sweep(False, lane, at.terms, at.state, at.work.requests)
         noted = note_members(lane, at.terms, at.state)
@@ -350,7 +359,10 @@ def end_segment(lane, its, terms, at, work, networks, state, record):
     lane.segment += 1
     if reached > lane.stage:
         lane.stage = reached
-        exited += leave(lane, its, work, networks, state)
+        if terms is not None:
+            held = at.terms.counts[TOGETHER] > 0 and has_slower(lane, at.state, work.exit_of)
+        if not held:
+            exited += leave(lane, its, work, networks, state)
         if terms is not None:
             tell_returned(noted, lane, at.terms, at.state, at.work.requests)
     rearrange(exited, lane, its, networks, state, work.requests, record)

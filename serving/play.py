@@ -67,41 +67,60 @@ class Control(NamedTuple):
     look: Callable[[int], None]  # gets the number of requests that have returned
 
 
-def play(
-    scheduler: Scheduler,
-    work: RequestArrays,
-    networks: Networks,
-    terms: Terms | None = None,
-    *,
-    until_s: float = math.inf,
-    room: tuple[int, int] = (0, 0),
-    progress: Callable[[int, int], None] | None = None,
-    control: Control | None = None,
-) -> LoopRun:
-    """Run the event loop to its end; ``progress`` only reports."""
-    count, (runs, members) = len(work.exit_of), room
-    state = begin(networks, count)
-    record = Record(
-        np.zeros(networks.time_s.size, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
-        np.zeros(members, dtype=np.int64),
-    )  # fmt: skip
-    clock, events = state.clock[0], EVENTS if control is None else control.events
-    advance = stepper(scheduler, work, networks, state, record, terms, short=count < FEW)
-    while clock.returned < count and clock.now_s < until_s:
-        advance(until_s, events)
-        if control is not None:
-            control.look(int(clock.returned))
-        if progress is not None:
-            progress(int(clock.returned), count)
-    if clock.returned >= count:
-        left_s = work.requests.finish_s if terms is None else np.minimum(work.requests.finish_s, terms.left_s)
+class Loop:
+    """The event loop on some requests, in steps or to its end."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        work: RequestArrays,
+        networks: Networks,
+        terms: Terms | None = None,
+        room: tuple[int, int] = (0, 0),
+    ) -> None:
+        self._scheduler, self._terms, (runs, members) = scheduler, terms, room
+        state = begin(networks, len(work.exit_of))
+        record = Record(
+            np.zeros(networks.time_s.size, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+            np.zeros(members, dtype=np.int64),
+        )  # fmt: skip
+        self._run = LoopRun(state.clock[0], state, work, record)
+        self._advance = stepper(scheduler, work, networks, state, record, terms, short=len(work.exit_of) < FEW)
+
+    def to(
+        self,
+        until_s: float = math.inf,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        control: Control | None = None,
+    ) -> LoopRun:
+        """Run to the end, or stop for good at a time; ``progress`` only reports."""
+        run, events = self._run, EVENTS if control is None else control.events
+        clock, count = run.clock, len(run.work.exit_of)
+        while clock.returned < count and clock.now_s < until_s:
+            self._advance(until_s, events)
+            if control is not None:
+                control.look(int(clock.returned))
+            if progress is not None:
+                progress(int(clock.returned), count)
+        if clock.returned >= count:
+            self._check_all_left()
+        return run
+
+    def after(self, events: int) -> LoopRun:
+        """Look at some more instants; what follows is as it would be without the stop."""
+        self._advance(math.inf, events)
+        return self._run
+
+    def _check_all_left(self) -> None:
+        finish_s, terms = self._run.work.requests.finish_s, self._terms
+        left_s = finish_s if terms is None else np.minimum(finish_s, terms.left_s)
         if left_s.max(initial=0.0) == math.inf:
             lost = int(np.argmax(left_s))  # the first
             raise InputError(
-                f"policy {scheduler.spec}: lost request {lost}, as data.queue had another one twice; "
+                f"policy {self._scheduler.spec}: lost request {lost}, as data.queue had another one twice; "
                 "`debug=on` finds the first time (`fluidb docs extend`)"
             )
-    return LoopRun(clock, state, work, record)
 
 
 def stepper(

@@ -14,7 +14,7 @@ from .case import case_of
 from .inputs import AnyPolicy, Requests
 from .networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, prepare_requests, scheduler_on
 from .outcome import Replay
-from .play import play
+from .play import Loop
 from .scheduler import Scheduler
 
 
@@ -101,7 +101,7 @@ def _replay(
 ) -> Replay:
     """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = case_of(networks, offered, scheduler)
-    run = play(scheduler, case.work, case.shared, case.terms, until_s=until_s, room=room or (0, 0), progress=progress)
+    run = Loop(scheduler, case.work, case.shared, case.terms, room or (0, 0)).to(until_s, progress=progress)
     return case.replay(run, until_s, recorded=room is not None)
 
 

@@ -26,7 +26,7 @@ from .terms import ON_DEADLINE, SERVE
 LIMITS = ("b_max", "lanes")
 """Parameters of every policy that are whole numbers."""
 
-COMMON = ("call", *LIMITS, "on_deadline", "admit", "between", "dispatch", "debug")
+COMMON = ("call", *LIMITS, "on_deadline", "admit", "between", "dispatch", "together", "debug")
 """Parameters of every policy; ``call`` is the time of a scheduler call."""
 
 MAX_SOURCE = 2**24
@@ -62,6 +62,8 @@ class Scheduler:
         Whose turn it is of several networks (:data:`.state.BETWEEN`); ``None`` if the user wrote nothing.
     dispatch : int or None
         Which of several cores serves a request (:data:`.state.DISPATCH`), if the policy states it.
+    together : bool
+        Whether the samples of a batch, and of those that merge with it, return when the last of them has its answer.
     source : bytes or None
         Content of the file that the policy was loaded from, if it is a user's.
     debug : bool
@@ -78,11 +80,17 @@ class Scheduler:
     admit: Admission | None = None
     between: int | None = None
     dispatch: int | None = None
+    together: bool = False
     source: bytes | None = field(default=None, repr=False)
     debug: bool = False
 
     def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
         return _remade, (self.spec, self.source)  # a compiled decision cannot travel; it is compiled where it runs
+
+    @property
+    def beyond_a_queue(self) -> bool:
+        """Whether requests do not all wait until they are served, or do not return at their own exits."""
+        return bool(self.on_deadline) or self.together
 
     def in_batches(self, b_max: int) -> Scheduler:
         """The same with batches up to a size."""
@@ -191,7 +199,7 @@ def find_policy(spec: str) -> Scheduler:
         raise InputError(f'policy: expected NAME or NAME:key=value,..., found "{spec}"')
     path, name, parameters = match.groups()
     texts = _texts(parameters or "", spec)
-    debug = choice("debug", "off", "on")(texts.pop("debug", "off"), None) > 0
+    debug, together = (choice(key, "off", "on")(texts.pop(key, "off"), None) > 0 for key in ("debug", "together"))
     if path is not None:
         with uncompiled() if debug else contextlib.nullcontext():
             policy = _from_file(Path(path), name)
@@ -220,7 +228,8 @@ def find_policy(spec: str) -> Scheduler:
     limits = {name: _limit(name, texts.pop(name)) for name in LIMITS if name in texts}
     policy.settings(texts, 1.0)  # a fault is found now
     return Scheduler(
-        spec, policy, texts, call_s, on_deadline=on_deadline, admit=admit, source=source, debug=debug, **rules,
+        spec, policy, texts, call_s, on_deadline=on_deadline, admit=admit, together=together, source=source,
+        debug=debug, **rules,
         **limits,
     )  # fmt: skip
 

@@ -213,42 +213,50 @@ def networks_of(
     dispatch: int = SHARED,
 ) -> Networks:
     """Networks that share lanes of these kinds.  The arrays of a network that is alone are those that it came with."""
-    devices, rules = [network.device for network in networks], [network.rules for network in networks]
     queues = 1 if dispatch == SHARED else len(kinds)
-    rows: dict[str, list[Any]] = {
-        "time_s": [device.time_s.reshape(-1) for device in devices],
-        "latency_s": [device.latency_s.reshape(-1) for device in devices],
-        "segment_at": [device.segment_at for device in devices],
-        "stage_after": [device.stage_after for device in devices],
-        "gather_s": [device.gather_s.reshape(-1) for device in devices],
-        "load": [device.load for device in devices],
-        "variants": [device.variants for device in devices],
-        "moving": [device.moving for device in devices],
-        "settings": [own_rules.settings for own_rules in rules],
-        "memory": [own_rules.memory if queues == 1 else np.tile(own_rules.memory, queues) for own_rules in rules],
-    }
-    records = np.zeros(len(networks), NETWORK)
-    lengths = np.array([[values.size for values in rows[name]] for name in PARTS])
-    shares = {"memory": queues, **dict.fromkeys(OF_CORES, len(set(kinds)))}
-    for part, name, length, end in zip(PARTS.values(), PARTS, lengths, np.cumsum(lengths, axis=1), strict=True):
-        records[part], records[f"{part}_at"] = length // shares.get(name, 1), end - length
-    for number, (network, device) in enumerate(zip(networks, devices, strict=True)):
-        _, segments, sizes = device.time_s.shape
-        exits, stages = device.latency_s.shape[1] - 1, device.stage_after[-1]
-        numbers = {
-            "weight": network.weight, "switch_s": network.switch_s, "wake_up_s": device.wake_up_s,
-            "call_s": network.rules.call_s, "b_max": network.rules.b_max, "segments": segments, "sizes": sizes,
-            "exits": exits, "stages": stages,
-            "steps": stages - exits + 1,  # of the last stage, which has one entry among the times
-        }  # fmt: skip
-        for name, value in numbers.items():
-            records[name][number] = value
+    parts = [_parts_of(network, queues) for network in networks]
+    shares, records, at = {"memory": queues, **dict.fromkeys(OF_CORES, len(set(kinds)))}, [], dict.fromkeys(PARTS, 0)
+    for network, own in zip(networks, parts, strict=True):
+        lengths = [own[name].size // shares.get(name, 1) for name in PARTS]
+        records.append((*_numbers_of(network), *lengths, *at.values()))
+        at = {name: start + own[name].size for name, start in at.items()}
+    rows = {name: [own[name] for own in parts] for name in parts[0]}
     arrays: Any = {name: row[0] if len(row) == 1 else np.concatenate(row) for name, row in rows.items()}
     return Networks(
-        between, dispatch, devices[0].contention, records.view(np.recarray), np.array(kinds, dtype=np.int64),
+        between, dispatch, networks[0].device.contention, np.array(records, NETWORK).view(np.recarray),
+        np.array(kinds, dtype=np.int64),
         np.array([network.serves or [True] * len(kinds) for network in networks]),
         np.zeros(0, dtype=np.int64) if network_of is None else network_of,
         **{**arrays, "variants": arrays["variants"].view(np.recarray)},
+    )  # fmt: skip
+
+
+def _parts_of(network: OneNetwork, queues: int) -> dict[str, NDArray[Any]]:
+    """The arrays that a network adds to those of all."""
+    device, (settings, memory, *_) = network.device, network.rules
+    return {
+        "time_s": device.time_s.reshape(-1),
+        "latency_s": device.latency_s.reshape(-1),
+        "segment_at": device.segment_at,
+        "stage_after": device.stage_after,
+        "gather_s": device.gather_s.reshape(-1),
+        "load": device.load,
+        "variants": device.variants,
+        "moving": device.moving,
+        "settings": settings,
+        "memory": memory if queues == 1 else np.tile(memory, queues),
+    }
+
+
+def _numbers_of(network: OneNetwork) -> tuple[float, ...]:
+    """The numbers of a network, in the order of :data:`NETWORK`."""
+    device, rules = network.device, network.rules
+    _, segments, sizes = device.time_s.shape
+    exits, stages = device.latency_s.shape[1] - 1, int(device.stage_after[-1])
+    steps = stages - exits + 1  # of the last stage, which has one entry among the times
+    return (
+        network.weight, network.switch_s, device.wake_up_s, rules.call_s, rules.b_max, segments, sizes, exits, stages,
+        steps,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
 """What happens to a request at its deadline, by number."""
 
-SENDING, DUE, RULE = range(3)  # places in counts
+SENDING, DUE, RULE, TOGETHER = range(4)  # places in counts
 LIMIT, RATE, BURST, NEWEST, BATCH, TOKENS, SINCE = range(7)  # places in admission
 NUMBERS = 7  # of each network there
 
@@ -31,7 +31,7 @@ NUMBERS = 7  # of each network there
 class Terms(NamedTuple):
     """State of clients, deadlines and admission."""
 
-    counts: NDArray[np.int64]  # (3,): entries of the two heaps; what happens at a deadline
+    counts: NDArray[np.int64]  # (4,): entries of the two heaps; what happens at a deadline; if a batch answers together
     clients: NDArray[np.int64]  # a heap of the clients that think, by the place of their think time
     # (C + N,): think time before the first request of each client, and after each request; where it thinks, when it
     # ends.  Empty where requests arrive by themselves.
@@ -223,7 +223,7 @@ def give_up(terms, state, work):
     elif terms.counts[RULE] == ANSWER:
         stage = stage_of(request, state)
         if stage > 0:
-            work.exit_of[request] = stage
+            work.exit_of[request] = min(stage, work.exit_of[request])
             requests.finish_s[request] = due_s
     tell(request, due_s, 0.0, terms, state, requests)
 
@@ -295,12 +295,14 @@ def tell_returned(end, lane, terms, state, requests):
 
 def terms_of(
     requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int,
-    admission: Sequence[Admission], b_max: int, lanes: int,
+    admission: Sequence[Admission], shape: tuple[int, int], *, together: bool = False,
 ) -> Terms:  # fmt: skip
     """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first.
 
-    ``admission`` has the rule of each network; it is empty if all requests are admitted.
+    ``admission`` has the rule of each network; it is empty if all requests are admitted.  ``shape`` is the number of
+    lanes, and of samples on each at most.
     """
+    lanes, b_max = shape
     count = len(slo_s)
     times = np.zeros(0) if think_s is None else think_s.copy()
     clients = len(times) - count if len(times) else 0
@@ -309,7 +311,7 @@ def terms_of(
     if clients:
         requests.arrival_s[0] = times[heap[0]]
     return Terms(
-        np.array([clients, 0, rule]), heap, times, np.require(slo_s, float, ["C", "W"]),
+        np.array([clients, 0, rule, together]), heap, times, np.require(slo_s, float, ["C", "W"]),
         np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
         np.zeros(lanes),
         np.array([number for rule in admission for number in (*rule, rule.burst, 0.0)]),

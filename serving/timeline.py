@@ -89,9 +89,10 @@ def _runs(replay: Replay, runs: Runs, lane: int, first: int) -> Iterator[Event]:
         yield slice_event(names[segment], begin_s, min(end_s, replay.until_s), track, args)
         if end_s > replay.until_s:
             return
-        left = (replay.finish_s[members] == end_s) & (replay.traffic.exits[members] == stage)
-        for request in ids[members[left]].tolist():
-            yield _instant("exit", end_s, track, {"request": request, "exit": stage})
+        left = (replay.finish_s[members] == end_s) & (replay.traffic.exits[members] <= stage)
+        for request in members[left]:
+            exited = {"request": ids[request].item(), "exit": int(replay.traffic.exits[request])}
+            yield _instant("exit", end_s, track, exited)
         del levels[level:]
         levels.append(members[~left].tolist())
         if flags & MERGES:

@@ -125,11 +125,12 @@ def _checked(scheduler: Scheduler, plan: ExitPlan, table: LatencyTable) -> Sched
     """The policy, which must be PAME as the plan has it."""
     if scheduler.policy is not POLICIES["pame"]:
         raise InputError(f"policy: expected pame, whose exits are adapted, found {scheduler.spec}")
-    if scheduler.on_deadline or scheduler.admit:
-        name = "on_deadline" if scheduler.on_deadline else "admit"
-        raise InputError(
-            f"policy: {name}: expected all served where exits are adapted, found another rule; leave it out"
-        )
+    for name in ("on_deadline", "admit", "together"):
+        if getattr(scheduler, name):
+            raise InputError(
+                f"policy: {name}: expected all served, each up to its exit, where exits are adapted, found another "
+                "rule; leave it out"
+            )
     if scheduler.lanes > table.lanes:
         raise InputError(f"policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}")
     if scheduler.b_max not in (None, plan.batch):

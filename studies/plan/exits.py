@@ -33,6 +33,13 @@ class ExitSetting(NamedTuple):
     thresholds: tuple[Threshold, ...] | None  # None where the exits of requests are stated or drawn by rates
     rates: tuple[float, ...]  # share of the samples that leaves at each kept exit, and at the end
     accuracy: float | None = None  # of all samples; None without samples
+    levels: tuple[float, ...] | None = None  # the least value of the measure with which a sample leaves each exit
+
+    def leaves_earlier(self, other: ExitSetting) -> bool:
+        """Whether it keeps the same exits, and no request leaves later than with another setting."""
+        if self.kept != other.kept or self.levels is None or other.levels is None:
+            return False
+        return all(own <= level for own, level in zip(self.levels, other.levels, strict=True))
 
     @property
     def waits(self) -> bool:
@@ -130,10 +137,11 @@ def _ordered(settings: Iterable[ExitSetting]) -> list[ExitSetting]:
 def _setting(samples: Samples, kept: tuple[int, ...], thresholds: tuple[Threshold, ...]) -> ExitSetting:
     """A setting with its shares and its accuracy on all samples."""
     here = samples.at_exits(kept, [1] * len(kept))
-    left = decide(here.confidences, [samples.measure.least(threshold) for threshold in thresholds], len(kept) + 1)
+    levels = tuple(samples.measure.least(threshold) for threshold in thresholds)
+    left = decide(here.confidences, levels, len(kept) + 1)
     rates = np.bincount(left - 1, minlength=len(kept) + 1) / len(samples)
     accuracy = float(here.correct[np.arange(len(samples)), left - 1].mean())
-    return ExitSetting(kept, thresholds, tuple(rates.tolist()), accuracy)
+    return ExitSetting(kept, thresholds, tuple(rates.tolist()), accuracy, levels)
 
 
 def _check(exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold]) -> None:

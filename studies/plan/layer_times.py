@@ -57,7 +57,7 @@ class LayerTimes:
         self._evaluator = evaluator_of(stages_of(network, range(1, len(network.layers) + 1)), board, options)
         self._groups = list(layer_groups(network.layers))
         firsts = [network.layers[group[0]] for group in self._groups]
-        self._parts = np.array([(first.stage - 1, first.in_head) for first in firsts]).T
+        self.part = np.array([2 * (first.stage - 1) + first.in_head for first in firsts])  # of each entry of a table
         self._layers = [
             LayerUse(
                 name=first.name,
@@ -84,9 +84,9 @@ class LayerTimes:
 
     def parts(self, times: TimesOfLayers) -> NDArray[np.float64]:
         """Times of a design by stage, for its backbone and its head. Shapes: returns (E, 2, b_max)."""
-        parts_s = np.zeros((len(self._network.exits), 2, self._options.b_max))
-        np.add.at(parts_s, tuple(self._parts), times.time_s)
-        return parts_s
+        parts_s = np.zeros((2 * len(self._network.exits), self._options.b_max))
+        np.add.at(parts_s, self.part, times.time_s)
+        return parts_s.reshape(-1, 2, self._options.b_max)
 
     def table(self, times: TimesOfLayers) -> LatencyTable:
         """The latency table of a design."""

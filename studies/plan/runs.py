@@ -5,27 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...serving.bound import least_late
+from ...serving.case import case_of
 from ...serving.figures import FIGURES
 from ...serving.inputs import as_scheduler
 from ...serving.metrics import Summary, summarise
+from ...serving.networks import DeviceTraffic, as_served
 from ...serving.outcome import Replay
+from ...serving.play import Loop
 from ...serving.replay import simulate
 from ...serving.requirements import Requirement, judge
 from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
 from ...traffic.traffic import Traffic
 from ..estimates import Estimate
+from .clairvoyant import Clairvoyant, SettingRun, to_beat
 from .problem import Fate, PlanProblem, fate_of, right_share
-from .rules import limits_of, surely_run
+from .rules import limits_of
 
-PARTS = (1 / 16, 1 / 4)
-"""Shares of a run after which it ends if too many requests are late already for a requirement to hold."""
+LOOKS = (1 / 8, 3 / 8)
+"""Instants for each request, from one look to the next, after which a run ends if too many requests are late already
+for a requirement to hold. Of a whole run there are two or more for each request."""
 
 SHOWN = ("accuracy", "accuracy_of_all", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""
@@ -73,19 +78,27 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
     source, row, hopeless, ended, run = task.source, task.row, 0, 0, 0
     kept: list[Finisher] = []
     table_of, by_fate = tables_of(problem, source, row), problem.by_fate()
-    for number, fate, below_s in zip(task.settings, task.fates, task.below_s, strict=True):
-        table, traffic = table_of(number), problem.drawn(number, problem.traffic.seed)
-        required = [*problem.requirements, *to_beat(below_s)]
-        if _hopeless(required, table, surely_run(traffic, fate)):
-            hopeless += len(by_fate[fate])
-            continue
+    clairvoyant = Clairvoyant(problem.sources[source], row)
+    tasks = zip(task.settings, task.fates, task.below_s, strict=True)
+    # where no request leaves later first: what fails there fails with the others
+    for number, fate, below_s in sorted(tasks, key=lambda one: sum(problem.settings[one[0]].levels or ())):
+        setting, traffic = problem.settings[number], problem.drawn(number, problem.traffic.seed)
+        required, hope = [*problem.requirements, *to_beat(below_s)], {}
         for at in by_fate[fate]:
-            scheduler = as_scheduler(problem.policies[at], table)
-            if _fails_early(required, table, traffic, scheduler):
+            by_layer = problem.policies[at].policy.by_layer
+            if by_layer not in hope:
+                setting_run = SettingRun(setting, fate, by_layer, below_s)
+                hope[by_layer] = not clairvoyant.fails(setting_run, traffic, problem.requirements)
+            if not hope[by_layer]:
+                hopeless += 1
+                continue
+            table = table_of(number)
+            replay = _unless_it_fails(required, table, traffic, as_scheduler(problem.policies[at], table))
+            if replay is None:
                 ended += 1
                 continue
             run += 1
-            summary = summarise(simulate(table, traffic, scheduler))
+            summary = summarise(replay)
             if all(judge(_as_stated(requirement, fate), summary).holds for requirement in required):
                 accuracy = _accuracy(problem, PlanNumbers(source, row, number, at), summary)
                 p99_s = summary.percentile("p99").latency_s
@@ -95,15 +108,18 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
 
 def tables_of(problem: PlanProblem, source: int, row: int) -> Callable[[int], LatencyTable]:
     """The latency tables of a row of a source by the number of a setting."""
-    causes = any(requirement.name == "mac_share" for requirement in problem.requirements)
-    whole = problem.sources[source].table(row, causes=causes)
     tables: dict[tuple[int, ...], LatencyTable] = {}
+
+    @cache
+    def whole() -> LatencyTable:
+        causes = any(requirement.name == "mac_share" for requirement in problem.requirements)
+        return problem.sources[source].table(row, causes=causes)
 
     def table_of(setting: int) -> LatencyTable:
         """With its exits; thresholds change who leaves, which the traffic knows, and no time."""
         kept = problem.settings[setting].kept
         if kept not in tables:
-            tables[kept] = problem.table(whole, setting)
+            tables[kept] = problem.table(whole(), setting)
         return tables[kept]
 
     return table_of
@@ -127,41 +143,27 @@ def _accuracy(problem: PlanProblem, plan: PlanNumbers, summary: Summary) -> floa
     return most + (ends.accuracy_of_all - right_share(problem.drawn(plan.setting, problem.traffic.seed)))
 
 
-def to_beat(below_s: float) -> list[Requirement]:
-    """The requirement that a plan has a 99th percentile below a bound, if there is one."""
-    return [] if math.isinf(below_s) else [Requirement(f"p99 < {below_s:g}s", "p99", "<", below_s)]
-
-
-def _hopeless(requirements: Sequence[Requirement], table: LatencyTable, traffic: Traffic) -> bool:
-    """Whether even a scheduler that knows the future makes too many of the first requests late."""
-    first = traffic.first(math.ceil(PARTS[-1] * len(traffic)))
-    return any(
-        least_late(table, first, limit.longer_than_s[: len(first)]) > limit.allowed
-        for limit in limits_of(requirements, traffic)
-    )
-
-
-def _fails_early(
+def _unless_it_fails(
     requirements: Sequence[Requirement], table: LatencyTable, traffic: Traffic, scheduler: Scheduler
-) -> bool:
-    """Whether the first part of a run has more late requests already than the whole run may have."""
+) -> Replay | None:
+    """A run to its end; none if its first part has more late requests already than the whole run may have."""
     limits = limits_of(requirements, traffic)
-    arrival_s = traffic.trace.arrival_s
-    for part in PARTS if limits else ():
-        until_s = float(arrival_s[int(part * len(arrival_s))])
-        if until_s <= arrival_s[0]:
-            continue
-        replay = simulate(table, traffic, scheduler, until_s=until_s)
-        if any(surely_late(replay, limit.longer_than_s, until_s) > limit.allowed for limit in limits):
-            return True
-    return False
+    case = case_of(as_served(table), DeviceTraffic.of(traffic), scheduler)
+    loop = Loop(scheduler, case.work, case.shared, case.terms)
+    for instants in LOOKS if limits else ():
+        run = loop.after(math.ceil(instants * len(traffic)))
+        finish_s, now_s = run.work.requests.finish_s, float(run.clock.now_s)
+        if any(surely_late(traffic, finish_s, limit.longer_than_s, now_s) > limit.allowed for limit in limits):
+            return None
+    return case.replay(loop.to(), math.inf, recorded=False)
 
 
-def surely_late(replay: Replay, longer_than_s: NDArray[np.float64], until_s: float) -> int:
-    """Requests of a run that ended at ``until_s`` that took longer than a time, whatever comes later."""
-    arrival_s = replay.traffic.trace.arrival_s
-    due_s = arrival_s + longer_than_s[: len(arrival_s)]
-    return int(((replay.finish_s > due_s) & (np.isfinite(replay.finish_s) | (due_s <= until_s))).sum())
+def surely_late(
+    traffic: Traffic, finish_s: NDArray[np.float64], longer_than_s: NDArray[np.float64], until_s: float
+) -> int:
+    """Requests of a run that stopped at ``until_s`` that took longer than a time, whatever comes later."""
+    due_s = traffic.trace.arrival_s + longer_than_s
+    return int(((finish_s > due_s) & (np.isfinite(finish_s) | (due_s <= until_s))).sum())
 
 
 @dataclass(frozen=True)

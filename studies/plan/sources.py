@@ -113,6 +113,13 @@ class Source(ABC):
         """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
 
     @abstractmethod
+    def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The times of the layers of a row by batch size, and the part of each: its stage's backbone, or its exit.
+
+        Shapes: returns (L,), twice the stage and 1 of what its exit adds, counted from 0; (L, B).
+        """
+
+    @abstractmethod
     def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
         """The times that the tables of some rows have, by stage, for backbone and head, found on all threads.
 
@@ -188,11 +195,16 @@ class BoardSource(Source):
 
     def table(self, row: int, *, causes: bool = True) -> LatencyTable:
         """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
-        tile = self.tile(row)
         if not causes:
-            times = self._found.get(row) or next(self._times.of(tile.array).each())
-            return self.labelled(self._times.table(times))
-        return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, tile)))
+            return self.labelled(self._times.table(self._times_at(row)))
+        return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tile(row))))
+
+    def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The times of the layers of a row by batch size, and the part of each."""
+        return self._times.part, self._times_at(row).time_s
+
+    def _times_at(self, row: int) -> TimesOfLayers:
+        return self._found.get(row) or next(self._times.of(self.tile(row).array).each())
 
     @property
     def unjudged(self) -> dict[str, str]:
@@ -251,6 +263,13 @@ class TableSource(Source):
         assert row == 0
         del causes  # as it has them
         return self._table
+
+    def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The times of the layers of the table by batch size, and the part of each; of variants the fastest."""
+        assert row == 0
+        segments = self._table.segments(by_layer=True)
+        heads = [layer.exit > 0 for layer in self._table.layers] if self.drops else np.zeros(len(segments.stage))
+        return 2 * (segments.stage - 1) + np.array(heads, np.int64), segments.time_s[:, :, 1:].min(axis=0)
 
     def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
         """The times of the table, for each of some rows. Shapes: (N,); returns (N, E, 2, B)."""

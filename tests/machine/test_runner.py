@@ -211,7 +211,7 @@ def test_a_client_lets_requests_arrive_when_it_likes():
 @given(
     workloads(),
     st.sampled_from(["serve", "drop", "answer"]),
-    st.sampled_from(["", ",admit=queue:1", ",admit=bucket:1:2"]),
+    st.sampled_from(["", ",admit=queue:1", ",admit=bucket:1:2", ",together=on"]),
     st.sampled_from([None, Clients(2), Clients(5, 0.75, exponential=True)]),
     st.sampled_from([0.0, 1 / 32]),
 )

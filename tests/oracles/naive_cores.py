@@ -198,12 +198,7 @@ class Cores(World):
         core = self.cores[k]
         batch, core.running = core.stack[-1], False
         batch.stage += 1
-        batch.requests = [request for request in batch.requests if request.open]
-        for request in batch.requests:
-            request.passed = batch.stage
-            if request.exit == batch.stage:
-                request.open, request.finish_s, request.answered = False, self.now, batch.stage
-                self.tell(next(n for n, item in enumerate(self.sent) if item is request), self.now)
+        self.finish(batch.requests, batch.stage, self.now)
         batch.requests = [request for request in batch.requests if request.open]
         if not batch.requests:
             core.stack.pop()

@@ -71,6 +71,7 @@ class World:
         self.stack: list[tuple[int, int]] = []
         self.ends_s: float | None = None  # of the stage that runs
         self.latency = latency
+        self.together = False  # a batch waits for its slowest sample
         self.admit = admit
         self.think_s = think_s
         if think_s is not None:
@@ -99,7 +100,7 @@ class World:
             request.open = False
             request.waits = False
             if self.rule == "answer" and request.passed:
-                request.finish_s, request.answered = at_s, request.passed
+                request.finish_s, request.answered = at_s, min(request.passed, request.exit)
             self.tell(who, at_s)
         else:
             number = len(self.sent)
@@ -207,18 +208,24 @@ class World:
         """Run a stage, perhaps above a preempted batch; who is still in the batch then."""
         return self.until_end(batch, stage, self.now + latency[stage - 1][stage][len(batch)], below)
 
+    def finish(self, batch: list[Request], stage: int, end_s: float) -> None:
+        """Let a batch pass a stage; who has reached its exit returns, perhaps only when all have."""
+        running = [request for request in batch if request.open]
+        for request in running:
+            request.passed = stage
+        slowest = max((request.exit for request in running), default=0)
+        for request in running:
+            if (slowest if self.together else request.exit) <= stage:
+                request.open, request.finish_s, request.answered = False, end_s, request.exit
+                self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
+
     def until_end(
         self, batch: list[Request], stage: int, end_s: float, below: Sequence[tuple[int, int]] = ()
     ) -> list[Request]:
         """Run a stage that ends then, with what happens meanwhile; who is still in the batch then."""
         self.stack, self.ends_s = [*below, (stage, len(batch))], end_s
         self.before(end_s)
-        for request in batch:
-            if request.open:
-                request.passed = stage
-                if request.exit == stage:
-                    request.open, request.finish_s, request.answered = False, end_s, stage
-                    self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
+        self.finish(batch, stage, end_s)
         left, self.stack, self.ends_s = sum(request.open for request in batch), [*below], None
         if left and below and below[-1][0] == stage:
             self.stack[-1] = (stage, below[-1][1] + left)

@@ -12,7 +12,7 @@ from builders import FASTER, everybody, scheduler_of, table_of, trace_of, traffi
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.serving.case import work_of
-from fluidb.serving.play import play
+from fluidb.serving.play import Loop
 from fluidb.serving.policies import Decision, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
 from fluidb.serving.state import DeviceArrays, OneNetwork, Rules, networks_of
@@ -173,7 +173,9 @@ def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
         load=np.zeros(3),
         variants=np.zeros(1, VARIANT).view(np.recarray),
     )
-    run = play(scheduler_of(alike), work, networks_of([OneNetwork(device, Rules(np.zeros(0), np.zeros(0), 2, 0.0))]))
+    run = Loop(
+        scheduler_of(alike), work, networks_of([OneNetwork(device, Rules(np.zeros(0), np.zeros(0), 2, 0.0))])
+    ).to()
     # 1 and 1; then of 3, 3 and 2 the 2 and the first 3; then the last 3
     assert run.work.requests.finish_s.tolist() == [4.25, 1.125, 7.375, 1.125, 3.25]
     assert run.record.launches.tolist() == [0, 4, 3]
@@ -284,11 +286,11 @@ def test_variants_states_of_a_cache_and_memory_between_requests():
         np.zeros(2),
         np.zeros(4, VARIANT).view(np.recarray),
     )
-    run = play(
+    run = Loop(
         scheduler_of(supernet, memory=2),
         work,
         networks_of([OneNetwork(device, Rules(np.zeros(0), np.zeros(2), 1, 0.0))]),
-    )
+    ).to()
     # 1 s; the second query refills (0.5 s) and still runs on the old cache (4 s); 3 s on the new one; then SubNet 0
     # on the cache of SubNet 1 (2 s, with another refill of 0.5 s), and on its own (1 s)
     assert run.work.requests.finish_s.tolist() == [1.0, 5.5, 8.5, 11.0, 12.0]

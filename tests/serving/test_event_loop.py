@@ -14,7 +14,9 @@ from builders import scheduler_named, scheduler_of, table_of, ticks, trace_of, t
 from fluidb.formats import InputError
 from fluidb.jit import as_python
 from fluidb.serving import POLICIES, find_policy, play, simulate
+from fluidb.serving.case import case_of
 from fluidb.serving.event_loop import run_events
+from fluidb.serving.networks import DeviceTraffic, as_served
 from fluidb.serving.policies import Decision, go_on, launch, sleep
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,6 +56,25 @@ def test_contract_of_every_policy(workload, policy, call_s):
         assert busy_s + idle_s == found.finish_s.max() - trace.arrival_s[0]
     again = simulate(table, traffic_of(trace, exits), scheduler)
     assert np.array_equal(again.finish_s, found.finish_s)
+
+
+@settings(max_examples=100)
+@given(workloads(), st.sampled_from(sorted(POLICIES)), st.lists(st.integers(1, 6), max_size=4))
+def test_a_run_in_steps_ends_as_one_without(workload, policy, steps):
+    """At each look, what has finished is what will have finished by then."""
+    table, trace, exits = workload
+    traffic, scheduler = traffic_of(trace, exits), scheduler_named(policy)
+    whole = simulate(table, traffic, scheduler)
+    case = case_of(as_served(table), DeviceTraffic.of(traffic), scheduler)
+    loop = play.Loop(scheduler, case.work, case.shared, case.terms)
+    for instants in steps:
+        run = loop.after(instants)
+        done = np.isfinite(run.work.requests.finish_s)
+        assert np.array_equal(run.work.requests.finish_s[done], whole.finish_s[done])
+        assert (whole.finish_s[~done] >= run.clock.now_s).all()
+    replay = case.replay(loop.to(), math.inf, recorded=False)
+    for field in ("start_s", "finish_s", "stalled_s", "preempted", "batch", "launches"):
+        assert np.array_equal(getattr(replay, field), getattr(whole, field))
 
 
 @cache

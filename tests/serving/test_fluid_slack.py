@@ -1,4 +1,4 @@
-"""fluid-slack: no request starves, and what its page (``docs/policies.md``) claims holds.
+"""fluid-slack: no request starves, and what ``docs/policies.md`` and ``benchmarks/README.md`` claim of it holds.
 
 Theorem (one exit, one SLO, ``launch=full,patience=inf``): no more violations than FluidB.
 
@@ -58,7 +58,7 @@ from fluidb.traffic import poisson, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+PAGE = (Path(__file__).parents[2] / "benchmarks" / "README.md").read_text()
 
 
 def longest_s(ahead: int, slo_s: float, patience: float, whole_s: float, b_max: int) -> float:

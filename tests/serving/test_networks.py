@@ -116,13 +116,15 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
                 ServedNetwork(name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s, admit=admit)
             )
         network, exits, slo_s, arrival_s, think_s = random_requests(random, seed, tables, count, 0.5, grain)
-        more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
+        together = int(random.integers(3)) == 0
+        more = ",together=on" * together + (f",timeout={timeout_s}s" if policy == "adaptb" else "")
         spec = f"{policy}:b_max={b_max},on_deadline={rule},between={between}{more}"
         found = simulate(networks, traffic_with(exits, slo_s, network, arrival_s, think_s), spec)
         device = naive.Device(
             nets, network.tolist(), between, exits.tolist(), slo_s.tolist(), rule,
             None if arrival_s is None else arrival_s.tolist(), None if think_s is None else think_s.tolist(),
         )  # fmt: skip
+        device.together = together
         naive.serve(device, policy)
         about = f"seed {seed}"
         whole = found.traffic.trace

@@ -72,7 +72,8 @@ def random_case(seed: int, policy: str) -> None:
             ServedNetwork(name=f"n{k}", table=table, weight=weight, switch_s=switch_s, cores=own, admit=admit)
         )
     network, exits, slo_s, arrival_s, think_s = random_requests(random, seed, tables, count, 0.3, grain)
-    more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
+    together = int(random.integers(3)) == 0
+    more = ",together=on" * together + (f",timeout={timeout_s}s" if policy == "adaptb" else "")
     spec = f"{policy}:b_max={b_max},on_deadline={rule},dispatch={dispatch}{more}"
     traffic = traffic_with(exits, slo_s, network, arrival_s, think_s)
     found = simulate(networks, traffic, f"{spec},between={between}")
@@ -80,6 +81,7 @@ def random_case(seed: int, policy: str) -> None:
         nets, of, network.tolist(), (policy, between, dispatch), contention, exits.tolist(), slo_s.tolist(), rule,
         None if arrival_s is None else arrival_s.tolist(), None if think_s is None else think_s.tolist(),
     )  # fmt: skip
+    device.together = together
     device.serve()
     about = f"seed {seed}: {spec}, {[item.admit for item in networks]}, cores {of}"
     assert found.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in device.sent], about

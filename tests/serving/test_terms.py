@@ -25,9 +25,10 @@ from builders import (
 from fluidb.formats import InputError
 from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
+from fluidb.serving.admission import parse_admission
 from fluidb.serving.inputs import Requests
 from fluidb.serving.networks import ServedNetwork, as_served
-from fluidb.serving.policies import go_on, launch, sleep
+from fluidb.serving.policies import Policy, go_on, launch, sleep
 from fluidb.serving.replay import record_runs
 from fluidb.serving.terms import ON_DEADLINE
 from fluidb.serving.timeline import timeline_events
@@ -69,12 +70,15 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
         more = f",timeout={timeout_s}s" if policy == "adaptb" else ""
         if admit is not None:
             more += f",admit={admit}"
+        together = int(random.integers(3)) == 0
+        more += ",together=on" * together
         found = simulate(table, traffic, find_policy(f"{policy}:b_max={b_max},on_deadline={rule}{more}"))
         latency = table.arrays()[0].tolist()
         world = naive.World(
             exits.tolist(), slo_s.tolist(), rule, None if arrival_s is None else arrival_s.tolist(),
             None if think_s is None else think_s.tolist(), admission, latency,
         )  # fmt: skip
+        world.together = together
         naive.POLICIES[policy](world, latency, b_max, timeout_s)
         about = f"seed {seed}"
         assert found.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in world.sent], about
@@ -220,6 +224,16 @@ def test_who_cannot_be_in_time_is_refused_as_alpaserve_does() -> None:
         assert np.isfinite(simulate(table_of([[1.0, 1.5]]), short, f"fluid:admit={rule}").finish_s).sum() == served
 
 
+@pytest.mark.parametrize(("slo_s", "refused"), [(8.5, False), (8.25, True)])
+def test_every_batch_on_a_stack_counts_before_a_request(slo_s: float, refused: bool) -> None:
+    """One runs until 4 s and then has two stages left, as one below has; the lowest has one: 9 s, and 3 more."""
+    trace = trace_of([0.0, 1.5, 2.5, 3.5], [100.0, 100.0, 100.0, slo_s])
+    stacking = replace(scheduler_of(newest_first), admit=parse_admission("in_time"))
+    found = simulate(table_of([[1.0, 1.5, 2.0, 2.5]] * 3), traffic_of(trace, np.full(4, 3)), stacking)
+    assert found.refused is not None
+    assert found.refused.tolist() == [False, False, False, refused]
+
+
 @pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
 @pytest.mark.parametrize(("load", "slo"), [(0.8, 1.0), (0.8, 2.5), (1.4, 3.25)])
 def test_a_queue_of_limited_work_refuses_as_theory_says(load: float, slo: float) -> None:
@@ -238,6 +252,24 @@ def test_a_queue_of_limited_work_refuses_as_theory_says(load: float, slo: float)
         assert replay.refused is not None
         lost.append(replay.refused.mean())
     assert_mean(np.array(lost), 1 - unlimited / (1 + load * unlimited))
+
+
+def test_a_batch_that_answers_together_waits_for_its_slowest_sample() -> None:
+    table, traffic = table_of([[0.25, 0.25]] * 3), traffic_of(offline(2), np.array([1, 3]), 0.625)
+    apart, together = (simulate(table, traffic, f"fluid:together={value}", record=True) for value in ("off", "on"))
+    assert apart.finish_s.tolist() == [0.25, 0.75]
+    assert together.finish_s.tolist() == [0.75, 0.75]
+    assert together.traffic.exits.tolist() == [1, 3]  # whose answers they have
+    assert together.launches.sum(axis=(0, 1)).tolist() == [0, 0, 3]  # three stages with both
+    left = [event["args"] for event in timeline_events(together) if event["name"] == "exit"]
+    assert left == [{"request": 0, "exit": 1}, {"request": 1, "exit": 3}]
+    early = simulate(table, traffic, "fluid:together=on,on_deadline=answer")
+    assert (early.finish_s.tolist(), early.traffic.exits.tolist()) == ([0.625, 0.625], [1, 2])
+    with pytest.raises(InputError, match='^policy: together: expected off or on, found "yes"'):
+        find_policy("adaptb:together=yes")
+    setting = replace(scheduler_of(newest_first), policy=Policy(newest_first, thresholds=True), together=True)
+    with pytest.raises(InputError, match="together: expected a policy that sets no thresholds, found one that does"):
+        simulate(table, traffic, setting)
 
 
 def test_figures_of_admission_count_every_request() -> None:

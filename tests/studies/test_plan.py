@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import resource
@@ -34,6 +35,7 @@ from fluidb.models.loader import build_network, read_network_file
 from fluidb.models.supernets import load_family
 from fluidb.platforms import ENERGY_KEYS, Accelerator, Device, load_platform
 from fluidb.serving import parse_requirement, simulate, summarise
+from fluidb.serving.bound import least_late
 from fluidb.serving.metrics import Summary
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import find_policy
@@ -42,6 +44,7 @@ from fluidb.studies.plan import ask
 from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import sources as plan_sources
+from fluidb.studies.plan.clairvoyant import Clairvoyant, SettingRun
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.field import Cost
@@ -432,13 +435,38 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
     """Of forty requests the first eight come at once, and three of them can be in time."""
     traffic = at_times([0.0] * 8 + [100.0 * i for i in range(1, 33)], 3.5)
     table, scheduler = table_of([[1.0]]), find_policy("serial")
+    run = SettingRun(as_stated(table.exits)[0], fate_of(scheduler), by_layer=False, below_s=math.inf)
     for share, fails in ((10, True), (12, True), (13, False), (20, False)):  # 4, 4, 5, 8 of 40 may be late
         required = [parse_requirement(f"violation_rate <= {share} %")]
-        assert plan_runs._hopeless(required, table, traffic) == fails
-        assert plan_runs._fails_early(required, table, traffic, scheduler) == fails
-    replay = simulate(table, traffic, scheduler, until_s=3.6)
-    assert surely_late(replay, traffic.slo_s, 3.6) == 5
-    assert surely_late(simulate(table, traffic, scheduler, until_s=3.4), traffic.slo_s, 3.4) == 0
+        assert Clairvoyant(TableSource("one", table), 0).fails(run, traffic, required) == fails
+        assert (plan_runs._unless_it_fails(required, table, traffic, scheduler) is None) == fails
+    for until_s, late in ((3.6, 5), (3.4, 0)):
+        finish_s = simulate(table, traffic, scheduler).finish_s
+        finish_s[finish_s > until_s] = math.inf
+        assert surely_late(traffic, finish_s, traffic.slo_s, until_s) == late
+
+
+def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_future() -> None:
+    """By layer the bound is the one of the setting's latency table; by stage it is higher, and no policy is below."""
+    by_stages = [name for name in POLICIES if not find_policy(name).policy.by_layer]
+    gained = 0
+    for seed in range(4):
+        problem = random_problem(seed)
+        source, row = problem.sources[0], seed
+        for number, setting in enumerate(problem.settings):
+            clairvoyant, traffic = Clairvoyant(source, row), problem.drawn(number, 1)
+            asked = [SettingRun(setting, Fate(False, False), by_layer, math.inf) for by_layer in (True, False)]
+            by_layer, by_stage = (clairvoyant.late(run, traffic, traffic.slo_s) for run in asked)
+            table = problem.table(source.table(row), number)
+            assert by_layer == least_late(table, traffic, traffic.slo_s) <= by_stage
+            assert by_stage <= simulate(table, traffic, by_stages[number % len(by_stages)]).violated.sum()
+            gained += by_stage - by_layer
+            for other, later in enumerate(problem.settings):
+                if setting.leaves_earlier(later):
+                    here = problem.drawn(other, 1)
+                    assert (traffic.exits <= here.exits).all()
+                    assert by_stage <= clairvoyant.late(asked[1]._replace(setting=later), here, here.slo_s)
+    assert gained > 0
 
 
 def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

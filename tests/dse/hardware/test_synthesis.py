@@ -91,3 +91,24 @@ def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):
         assert 2 * blocks["RAMB36E1"] + blocks["RAMB18E1"] == halves(width, rows), (width, rows)
         if not halves(width, rows):
             assert blocks["RAM32M"] + blocks["RAM64M"] == cells(width, rows), (width, rows)
+
+
+LONGEST = {
+    "element": 5, "weights": 8, "inputs": 9, "outputs": 9, "sums": 5, "tiles": 6, "load_beats": 10, "store_beats": 7,
+}  # fmt: skip
+"""Operators in a row on the longest path of each module, at most: a longer one lowers the clock of docs/npu.md."""
+
+
+def test_no_path_of_a_module_grows(tmp_path):
+    """Before logic is placed, which would take minutes: a sum or a choice counts as one, whatever its size."""
+    write_package(Design(64, 2, 4, 8, 4), tmp_path)
+    script = f"read_verilog -sv engine_pkg.sv {' '.join(sorted(map(str, SOURCE.glob('*.sv'))))}; design -save all"
+    for module in LONGEST:
+        script += (
+            f"; design -load all; hierarchy -top {module}; proc; flatten; opt_expr; opt_clean; tee -a out ltp -noff"
+        )
+    subprocess.run([tool("yosys"), "-q", "-p", script], cwd=tmp_path, capture_output=True, check=True)
+    paths = re.findall(r"Longest topological path in (\w+) \(length=(\d+)\)", (tmp_path / "out").read_text())
+    found = {module: int(length) for module, length in paths}
+    assert found.keys() == LONGEST.keys()
+    assert [module for module in found if found[module] > LONGEST[module]] == []

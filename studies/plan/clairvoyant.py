@@ -1,0 +1,90 @@
+"""The clairvoyant bound for every setting of the exits on one row of hardware, before it has latency tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...serving.bound import Trades, late_jobs
+from ...serving.requirements import Requirement
+from ...traffic.traffic import Traffic, places
+from .exits import ExitSetting
+from .problem import Fate
+from .rules import limits_of, surely_run
+from .sources import Source
+
+PARTS = (1 / 4, 1)
+"""The first shares of the requests of a run of which too many may be late."""
+
+
+class SettingRun(NamedTuple):
+    """A setting of the exits, and what policies may do that run it."""
+
+    setting: ExitSetting
+    fate: Fate
+    by_layer: bool  # whether batches may change at every layer, not only where a stage ends
+    below_s: float  # what the 99th percentile must be below; infinite where nothing needs to be beaten
+
+    def harder_than(self, other: SettingRun) -> bool:
+        """Whether no request leaves earlier, by the same policies, and no more may be late."""
+        return (
+            (self.fate, self.by_layer) == (other.fate, other.by_layer)
+            and self.below_s <= other.below_s
+            and other.setting.leaves_earlier(self.setting)
+        )
+
+
+class Clairvoyant:
+    """A scheduler that knows the future, on a row of hardware."""
+
+    def __init__(self, source: Source, row: int) -> None:
+        self._stages, self._speedup = source.stages, source.speedup
+        self._part, self._time_s = source.layer_times(row)
+        self._known: dict[tuple[tuple[int, ...], bool], Trades] = {}
+        self._failed: list[SettingRun] = []
+
+    def fails(self, run: SettingRun, traffic: Traffic, requirements: Sequence[Requirement]) -> bool:
+        """Whether even then too many requests are late, of the first or of all."""
+        if any(run.harder_than(other) for other in self._failed):
+            return True
+        traffic = surely_run(traffic, run.fate)
+        limits = limits_of([*requirements, *to_beat(run.below_s)], traffic)
+        for part in PARTS if limits else ():
+            first = traffic.first(math.ceil(part * len(traffic)))
+            late = (self.late(run, first, limit.longer_than_s[: len(first)]) for limit in limits)
+            if any(number > limit.allowed for number, limit in zip(late, limits, strict=True)):
+                self._failed.append(run)
+                return True
+        return False
+
+    def late(self, run: SettingRun, traffic: Traffic, longer_than_s: NDArray[np.float64]) -> int:
+        """Requests that take longer than a time each, at least."""
+        kept = run.setting.kept
+        ends = traffic.exits
+        if traffic.trace.steps is not None:
+            ends = places(ends, traffic.trace.steps, len(kept) + 1)
+        trades = self._trades(kept, by_layer=run.by_layer)
+        return late_jobs(traffic, longer_than_s, lambda limit_s: trades.work(ends, limit_s) / self._speedup)
+
+    def _trades(self, kept: tuple[int, ...], *, by_layer: bool) -> Trades:
+        """What samples need in the stages that end at the exits that are kept."""
+        if (kept, by_layer) not in self._known:
+            exits = np.array([*kept, self._stages])
+            place, in_exit = self._part // 2 + 1, self._part % 2 > 0
+            runs = ~in_exit | np.isin(place, exits)
+            stage, time_s = np.searchsorted(exits, place[runs]), self._time_s[runs]
+            if not by_layer:
+                whole_s = np.zeros((len(exits), time_s.shape[1]))
+                np.add.at(whole_s, stage, time_s)
+                stage, time_s = np.arange(len(exits)), whole_s
+            self._known[kept, by_layer] = Trades.of(stage, time_s, len(exits))
+        return self._known[kept, by_layer]
+
+
+def to_beat(below_s: float) -> list[Requirement]:
+    """The requirement that a plan has a 99th percentile below a bound, if there is one."""
+    return [] if math.isinf(below_s) else [Requirement(f"p99 < {below_s:g}s", "p99", "<", below_s)]
