@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections import Counter
@@ -14,6 +15,9 @@ import pytest
 # The threads of two workers would wait for one another by spinning: `quantise digits` takes seven times the CPU then.
 # NumPy reads this when it is imported, which is below; commands that tests start inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Python looks for circles of objects after each 700 new ones: with all that tests import, a seventh of their time
+gc.set_threshold(20_000, 10, 10)
 
 pytest.register_assert_rewrite("builders")
 
@@ -67,8 +71,13 @@ def tiny_design(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, as a worker runs a file whole: at the end no other waits for one."""
+    """Begin with the files that take longest, as a worker runs a file whole: at the end no other waits for one.
+
+    What has been imported by now stays: it is left out when Python looks for circles of objects.
+    """
     items.sort(key=lambda item: item.path.name not in LONGEST)
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -91,7 +91,7 @@ def test_the_chain_of_the_readme(installed: Run, tmp_path: Path) -> None:
         assert float(row["latency_s"]) == pytest.approx(float(row["finish_s"]) - float(row["arrival_s"]))
         assert int(row["violated"]) == (float(row["latency_s"]) > 0.002)
     expected = files(tmp_path)
-    for threads in (1, 2, 5):  # the same bytes for any number of them, and in a process that has run others before
+    for threads in (1, 5):  # the same bytes for any number of them, and in a process that has run others before
         folder = tmp_path / str(threads)
         folder.mkdir()
         for arguments in CHAIN:
@@ -982,7 +982,7 @@ def test_killed_in_mid_write_leaves_a_whole_design_or_none(fluidb: Run, tmp_path
             assert not (folder / "d").exists()
         else:
             assert design.options.b_max == fbcb.b_max == (3 if step >= 3 else 2)
-        assert fluidb("dse", TINY, POCKET, "-o", folder / "d", "--force").returncode == 0
+        assert fluidb("dse", TINY, POCKET, "-o", folder / "d", "--force", "--b-max", 1).returncode == 0
 
 
 def test_killed_in_mid_write_of_a_latency_table(fluidb: Run, tmp_path: Path) -> None:

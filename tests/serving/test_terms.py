@@ -25,6 +25,7 @@ from builders import (
 from fluidb.formats import InputError
 from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
+from fluidb.serving.admission import parse_admission
 from fluidb.serving.inputs import Requests
 from fluidb.serving.networks import ServedNetwork, as_served
 from fluidb.serving.policies import Policy, go_on, launch, sleep
@@ -221,6 +222,16 @@ def test_who_cannot_be_in_time_is_refused_as_alpaserve_does() -> None:
     short = traffic_of(offline(5), np.ones(5, int), 3.0)  # batches of two are in time where two alone are not
     for rule, served in (("in_time", 3), ("in_time:2", 4), ("in_time:9", 4)):
         assert np.isfinite(simulate(table_of([[1.0, 1.5]]), short, f"fluid:admit={rule}").finish_s).sum() == served
+
+
+@pytest.mark.parametrize(("slo_s", "refused"), [(8.5, False), (8.25, True)])
+def test_every_batch_on_a_stack_counts_before_a_request(slo_s: float, refused: bool) -> None:
+    """One runs until 4 s and then has two stages left, as one below has; the lowest has one: 9 s, and 3 more."""
+    trace = trace_of([0.0, 1.5, 2.5, 3.5], [100.0, 100.0, 100.0, slo_s])
+    stacking = replace(scheduler_of(newest_first), admit=parse_admission("in_time"))
+    found = simulate(table_of([[1.0, 1.5, 2.0, 2.5]] * 3), traffic_of(trace, np.full(4, 3)), stacking)
+    assert found.refused is not None
+    assert found.refused.tolist() == [False, False, False, refused]
 
 
 @pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")

@@ -150,9 +150,9 @@ def test_any_number_of_threads_finds_the_same():
     table = table_of([[0.02, 0.03], [0.03, 0.04]], [0.4, 0.6])
     found = [
         asdict(capacity_of("p90 <= 150ms", table=table, policy="fluid", threads=threads, count=200))
-        for threads in (1, 2, 5)
+        for threads in (1, 5)
     ]
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 def test_a_trace_at_another_rate_is_the_same_trace_rescaled():
@@ -339,9 +339,8 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
     assert content["schema"] == "fluidb.capacity-output/1"
     assert content["low_per_s"] < content["kept_per_s"] < content["not_kept_per_s"] < content["high_per_s"]
     assert content["requirements"] == ["violation_rate <= 5 %"]
-    for threads in (1, 3):
-        again = fluidb(*common, "--require", "violation_rate <= 5 %", "--json", "--threads", threads)
-        assert again.stdout == done.stdout
+    again = fluidb(*common, "--require", "violation_rate <= 5 %", "--json", "--threads", 3)
+    assert again.stdout == done.stdout
     done = fluidb(*common, "--require", "violation_rate <= 5 %")
     assert f"highest rate kept  {content['kept_per_s']:,.1f} /s\n" in done.stdout
     assert "undecided between" in done.stdout

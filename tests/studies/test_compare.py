@@ -304,15 +304,13 @@ def test_clients_that_wait_are_points_of_the_grid(fluidb: Run, tmp_path: Path) -
 
 
 def test_same_bytes_for_any_number_of_threads(fluidb: Run, tmp_path: Path) -> None:
-    for folder, threads in (("a", 1), ("b", 2), ("c", 7)):
-        printed = fluidb("compare", DUEL, "--threads", threads)
-        assert (printed.returncode, printed.stderr) == (0, "")
+    for folder, threads in (("a", 1), ("b", 7)):
         assert fluidb("compare", DUEL, "-o", folder, "--threads", threads, "--json").stdout == (
             (tmp_path / folder / "compare.json").read_text()
         )
-    kept = [files(tmp_path / folder) for folder in "abc"]
+    kept = [files(tmp_path / folder) for folder in "ab"]
     assert len(kept[0]) == 1 + 6 + 45
-    assert kept[0] == kept[1] == kept[2]
+    assert kept[0] == kept[1]
 
 
 def test_without_a_folder_nothing_is_written(fluidb: Run, tmp_path: Path) -> None:
@@ -346,7 +344,7 @@ def test_a_terminal_sees_progress_and_what_was_kept(start: Start, tmp_path: Path
 
 def test_killed_in_the_middle_goes_on_to_the_same_bytes(fluidb: Run, tmp_path: Path, kept: Path) -> None:
     """SIGKILL at a step to the disk; the rerun computes what is missing and nothing else."""
-    folders = {tmp_path / str(step): step for step in (0, 1, 12, 41, 97)}
+    folders = {tmp_path / str(step): step for step in (1, 12, 97)}
     for folder in folders:
         folder.mkdir()
     assert killed(folders, "compare", DUEL, "-o", "d") == [-signal.SIGKILL] * len(folders)
