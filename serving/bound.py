@@ -49,6 +49,8 @@ class Trades(NamedTuple):
 
         The parts are stages, of which the last one may repeat. Shapes: (N,), counted from 1, and (N,); returns (N,).
         """
+        if not len(ends):
+            return np.zeros(0)
         alike = bool((limit_s == limit_s[0]).all())
         limits, which = (limit_s[:1], 0) if alike else (limit_s, np.arange(len(limit_s)))
         by_end = [self._least(end, limits) for end in range(1, int(ends.max()) + 1)]
