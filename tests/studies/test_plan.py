@@ -438,7 +438,7 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
     run = SettingRun(as_stated(table.exits)[0], fate_of(scheduler), by_layer=False, below_s=math.inf)
     for share, fails in ((10, True), (12, True), (13, False), (20, False)):  # 4, 4, 5, 8 of 40 may be late
         required = [parse_requirement(f"violation_rate <= {share} %")]
-        assert Clairvoyant(TableSource("one", table), 0).fails(run, traffic, required) == fails
+        assert Clairvoyant(TableSource("one", table), 0, 1).fails(run, traffic, required) == fails
         assert (plan_runs._unless_it_fails(required, table, traffic, scheduler) is None) == fails
     for until_s, late in ((3.6, 5), (3.4, 0)):
         finish_s = simulate(table, traffic, scheduler).finish_s
@@ -454,7 +454,7 @@ def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_
         problem = random_problem(seed)
         source, row = problem.sources[0], seed
         for number, setting in enumerate(problem.settings):
-            clairvoyant, traffic = Clairvoyant(source, row), problem.drawn(number, 1)
+            clairvoyant, traffic = Clairvoyant(source, row, 1), problem.drawn(number, 1)
             asked = [SettingRun(setting, Fate(False, False), by_layer, math.inf) for by_layer in (True, False)]
             by_layer, by_stage = (clairvoyant.late(run, traffic, traffic.slo_s) for run in asked)
             table = problem.table(source.table(row), number)
@@ -467,6 +467,16 @@ def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_
                     assert (traffic.exits <= here.exits).all()
                     assert by_stage <= clairvoyant.late(asked[1]._replace(setting=later), here, here.slo_s)
     assert gained > 0
+
+
+def test_requests_that_state_no_steps_run_the_last_stage_as_often_as_it_can() -> None:
+    """Stages of 1 s, the second at most three times: after the first exit 1 s, else 4 s, of which 2.5 s are too few."""
+    traffic = at_times([0.0, 10.0, 20.0], 2.5)
+    traffic = replace(traffic, exits=np.array([1, 2, 2]))
+    (setting,) = as_stated(table_of([[1.0], [1.0]]).exits)
+    run = SettingRun(setting, Fate(False, False), by_layer=False, below_s=math.inf)
+    source = TableSource("one", table_of([[1.0], [1.0]]))
+    assert [Clairvoyant(source, 0, steps).late(run, traffic, traffic.slo_s) for steps in (1, 3)] == [0, 2]
 
 
 def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
