@@ -57,7 +57,7 @@ from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
 from fluidb.studies.plan.search import STEP, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
-from fluidb.tables.latency import USES, LatencyTable
+from fluidb.tables.latency import USES, LatencyTable, LayerUse
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.measures import CONFIDENCE, NEVER, Threshold
 from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
@@ -467,6 +467,44 @@ def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_
                     assert (traffic.exits <= here.exits).all()
                     assert by_stage <= clairvoyant.late(asked[1]._replace(setting=later), here, here.slo_s)
     assert gained > 0
+
+
+def test_what_fails_for_one_setting_says_nothing_of_easier_ones() -> None:
+    """With what it remembers, the bound fails where it fails without, whatever is to be beaten and may be answered."""
+    failed = 0
+    for seed in range(4):
+        problem = random_problem(seed)
+        source, draw = problem.sources[0], Random(seed)
+        fates = [Fate(drops, early) for drops, early in ((False, False), (True, True))]
+        runs = [
+            (number, SettingRun(setting, fate, by_layer, draw.choice([math.inf, 1e-3, 5e-3])))
+            for number, setting in enumerate(problem.settings)
+            for fate, by_layer in product(fates, (False, True))
+        ]
+        draw.shuffle(runs)
+        for row in range(3):
+            clairvoyant = Clairvoyant(source, row, 1)
+            for number, run in runs:
+                asked = run, problem.drawn(number, 1), problem.requirements
+                fails = Clairvoyant(source, row, 1).fails(*asked)
+                assert clairvoyant.fails(*asked) == fails
+                failed += fails
+    assert failed > 50
+
+
+def test_a_policy_that_merges_batches_at_layers_is_judged_by_layers() -> None:
+    """Pairs half a second apart: the first layer is best alone and the second together, 3 s in all, with stages 4 s."""
+    layers = [LayerUse(name="a", stage=1, time_s=[1.0, 3.0]), LayerUse(name="b", stage=1, time_s=[1.0, 1.0])]
+    table = LatencyTable(network="x", platform="x", exits=[Exit(name="end", rate=1.0)], b_max=2, layers=layers)
+    arrival_s = np.add.outer(3.5 * np.arange(60), [0.0, 0.5]).ravel()
+    trace = replace(offline(120), arrival_s=arrival_s)
+    traffic, required = PlanTraffic(None, trace, 0, 5.1, None, 0, 1), [parse_requirement("violation_rate <= 1 %")]
+    network = NETWORK.model_copy(update={"exits": table.exits})
+    policies = [find_policy(name) for name in ("lazy", "serial", "fluid")]
+    problem = PlanProblem(network, [TableSource("one", table)], as_stated(table.exits), policies, required, traffic)
+    result = plan_runs.race(problem, plan_runs.RaceTask(0, 0, (0,), (Fate(False, False),), (math.inf,)))
+    assert [plan.policy for plan, *_ in result.kept] == [0]
+    assert (result.hopeless, result.ended, result.whole) == (2, 0, 1)
 
 
 def test_requests_that_state_no_steps_run_the_last_stage_as_often_as_it_can() -> None:
