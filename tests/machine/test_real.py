@@ -209,6 +209,9 @@ def test_the_simulator_is_held_against_networks_that_are_served_together(made):
             assert getattr(trial.replayed, name) == pytest.approx(getattr(trial.real, name))
     with pytest.raises(InputError, match="model: expected one for each network that is served, 2, .*found 1"):
         validate_simulator([network], plan, networks=networks)
+    limited = [networks[0], replace(networks[1], admit="newest:1")]
+    with pytest.raises(InputError, match=f'^network "{networks[1].name}": admit: expected none, as latencies are'):
+        validate_simulator([network, network], plan, networks=limited)
 
 
 def test_networks_side_by_side_answer_as_each_alone(made):
