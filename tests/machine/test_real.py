@@ -130,7 +130,7 @@ def test_confidences_and_answers_are_those_of_onnx_itself(made):
         assert (samples.correct[:, number] == (answer.argmax(axis=1) == np.arange(SAMPLES) % CLASSES)).all()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*POLICIES, "fluid:together=on"])
 def test_every_request_is_answered_once_as_the_network_answers_alone(made, policy):
     """500 requests under each policy that ships, faster than they are served one by one, so that batches form."""
     network, found, _ = made
