@@ -11,6 +11,7 @@ import pytest
 import synthesis
 from builders import network_of, port_for, tool
 from fluidb.dse import Limits, SearchOptions, Tile, search
+from fluidb.dse.hardware.templates import ENGINE
 from fluidb.dse.npu import logic
 from fluidb.dse.npu.banks import choosers, halves
 from fluidb.dse.npu.board_use import board_use
@@ -145,7 +146,7 @@ def test_what_stands_in_place_of_a_part_has_its_ports():
     stubs = ports_of(synthesis.STUBS)
     del stubs["taps"]
     for name, ports in stubs.items():
-        source = (synthesis.SOURCE / f"{name}.sv").read_text(encoding="utf-8")
+        source = (ENGINE / f"{name}.sv").read_text(encoding="utf-8")
         assert ports == ports_of(source)[name], name
         assert "clk" in ports
 
