@@ -123,11 +123,14 @@ endmodule
 
 module inputs (input wire clk, input wire engine_pkg::code_t k, input wire one,
     input wire engine_pkg::number_t stride_x,
-    input wire engine_pkg::number_t slot_rows, input wire write, input engine_pkg::load_t beat,
-    input wire engine_pkg::beat_t words, input wire half, input wire engine_pkg::number_t row,
-    output engine_pkg::pixels_t x);
-  taps #(.IN(99 + engine_pkg::W), .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
-      .in({write, beat.half, beat.p, beat.row[15:0], beat.count, beat.on_map, half, row[15:0]}), .out(x));
+    input wire engine_pkg::number_t slot_rows, input engine_pkg::load_t next_beat, input wire write,
+    input engine_pkg::load_t beat, input wire engine_pkg::beat_t words, input wire half,
+    input wire engine_pkg::number_t row, output engine_pkg::pixels_t x);
+  localparam int BITS = $clog2(2 * engine_pkg::T_P + 1);
+  localparam int TURN = (engine_pkg::N > 1) ? $clog2(engine_pkg::N) : 1;
+  taps #(.IN(67 + TURN + 2*BITS + 17*engine_pkg::W), .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
+      .in({next_beat.p[BITS-1:0], next_beat.row[15:0], next_beat.count[BITS-1:0], next_beat.on_map, write, beat.half,
+      beat.row[TURN-1:0], beat.count, words, half, row[15:0]}), .out(x));
 endmodule
 
 module weights #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k,

@@ -234,6 +234,8 @@ def validate_simulator(
         raise InputError("networks: expected the networks of several models, found none; state their file")
     stated = networks or (ServedNetwork(table=blank_table(models[0], b_max)),)
     check_models(models, stated)
+    if limited := [network for network in stated if network.limit]:
+        raise InputError(limited[0].about(["admit: expected none, as latencies are compared, found one; leave it out"]))
     random = np.random.default_rng(plan.seed)
 
     def calibrate() -> list[MeasuredTimes]:

@@ -22,32 +22,31 @@ ROUNDING = 1e-6
 
 
 class Trades(NamedTuple):
-    """NPU time that a sample needs in the parts of a network, against the latency that it allows.
+    """NPU time that a sample needs in each stage of a network, against the latency that it allows.
 
     A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time and T_l^b of its own.  The least sum
     of the first with the second within the SLO, relaxed to mixtures of batch sizes, is a linear program, whose optimum
     follows the lower convex hull of each layer's points (T_l^b, T_l^b/b), steepest piece of all layers first.
     """
 
-    first_s: NDArray[np.float64]  # (2, P): latency and NPU time of each part in its fastest batches
-    part: NDArray[np.int64]  # (N,): the part of each piece, the steepest piece first
+    first_s: NDArray[np.float64]  # (2, E): latency and NPU time of each stage in its fastest batches
+    stage: NDArray[np.int64]  # (N,): the stage of each piece, counted from 1, the steepest piece first
     more_s: NDArray[np.float64]  # (2, N): latency and NPU time that a piece adds
 
     @classmethod
-    def of(cls, part: NDArray[np.int64], time_s: NDArray[np.float64], parts: int) -> Trades:
-        """From the part of each layer, and its times for b = 1..b_max. Shapes: (L,), (L, b_max)."""
-        batches = np.argmin(time_s[:, ::-1], axis=1)
-        fastest = time_s.shape[1] - batches  # the largest batch of those that are fastest
+    def of(cls, stage: NDArray[np.int64], time_s: NDArray[np.float64]) -> Trades:
+        """From the stage of each layer, and its times for b = 1..b_max. Shapes: (L,), (L, b_max)."""
+        largest = time_s.shape[1] - np.argmin(time_s[:, ::-1], axis=1)  # of the batch sizes with which it is fastest
         latency_s = time_s.min(axis=1)
-        first_s = np.array([np.bincount(part, values, parts) for values in (latency_s, latency_s / fastest)])
+        first_s = np.array([np.bincount(stage - 1, values) for values in (latency_s, latency_s / largest)])
         slope, *more_s, layer = _hulls(np.ascontiguousarray(time_s))
         order = np.lexsort((*more_s[::-1], slope))
-        return cls(first_s, part[layer.astype(np.int64)][order], np.array(more_s)[:, order])
+        return cls(first_s, stage[layer.astype(np.int64)][order], np.array(more_s)[:, order])
 
     def work(self, ends: NDArray[np.int64], limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """NPU time of samples that leave at a place each, within a limit each; infinite where it cannot be kept.
 
-        The parts are stages, of which the last one may repeat. Shapes: (N,), counted from 1, and (N,); returns (N,).
+        Places are stages, and behind them further runs of the last one. Shapes: (N,), counted from 1, and (N,).
         """
         if not len(ends):
             return np.zeros(0)
@@ -59,10 +58,9 @@ class Trades(NamedTuple):
 
     def _least(self, end: int, limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """NPU time within a limit each of a sample that leaves at a place."""
-        last = self.first_s.shape[1]
-        runs = (np.arange(1, last + 1) <= end).astype(np.float64)
-        runs[-1] += max(0, end - last)
-        times = runs[self.part]
+        stages = np.arange(1, self.first_s.shape[1] + 1)
+        runs = (stages <= end) + (stages == stages[-1]) * max(0, end - stages[-1])
+        times = runs[self.stage - 1]
         used = times > 0
         begin_s, more_s = self.first_s @ runs, self.more_s[:, used] * times[used]
         latency_s, share_s = np.column_stack([begin_s, more_s]).cumsum(axis=1)
@@ -71,7 +69,7 @@ class Trades(NamedTuple):
 
 
 def least_work(
-    table: LatencyTable, exits: NDArray[np.int64], steps: NDArray[np.int64], slo_s: NDArray[np.float64]
+    table: LatencyTable, exits: NDArray[np.int64], steps: NDArray[np.int64] | int, slo_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The least NPU time that each request needs to meet its objective.
 
@@ -82,9 +80,9 @@ def least_work(
 
 @memoized
 def _trades(table: LatencyTable) -> Trades:
-    """By stages: a scheduler may choose the variant."""
+    """The trades of a latency table; a scheduler may choose the variant."""
     segments = table.segments(by_layer=True)
-    return Trades.of(segments.stage - 1, segments.time_s[:, :, 1:].min(axis=0), len(table.exits))
+    return Trades.of(segments.stage, segments.time_s[:, :, 1:].min(axis=0))
 
 
 @compiled("float64[:, :](float64[:, ::1])")
@@ -235,9 +233,7 @@ def least_late(
     int
         A lower bound, as of :func:`least_violations`.
     """
-    steps = traffic.trace.steps
-    if steps is None:
-        steps = np.full(len(traffic), table.exits[-1].steps)
+    steps = table.exits[-1].steps if traffic.trace.steps is None else traffic.trace.steps
     return late_jobs(traffic, longer_than_s, lambda limit_s: least_work(table, traffic.exits, steps, limit_s), until_s)
 
 

@@ -74,16 +74,15 @@ class Case:
             last = np.array([len(case.table.exits) for case in self.networks])
             exits = np.minimum(exits, last[offered.network] if last.size > 1 else last)
         served = offered.served_at(requests.arrival_s, exits)
-        refused = self.terms.refused[:sent] if self.terms is not None and self.limits else None
-        left_s = None
-        if self.terms is not None and (self.scheduler.on_deadline or refused is not None):
-            left_s = self.terms.left_s[:sent]
+        lost, left_s, refused = losses_of(self.scheduler, *self.limits), None, None
+        if self.terms is not None:
+            left_s = self.terms.left_s[:sent] if any(lost.values()) else None
+            refused = self.terms.refused[:sent] if lost["refused"] else None
         return Replay(
             served, offered, uses, requests.start_s, requests.finish_s, requests.stalled_s, requests.preempted,
             requests.variant, requests.batch, until_s, self.lanes, BETWEEN[self.scheduler.between or FCFS],
             runs_of(run.record, int(run.clock.run_members)) if recorded else None,
-            ON_DEADLINE[self.scheduler.on_deadline], left_s, refused,
-            bool(losses_of(self.scheduler, *self.limits)["dropped"]),
+            ON_DEADLINE[self.scheduler.on_deadline], left_s, refused, bool(lost["dropped"]),
         )  # fmt: skip
 
     def _use(self, number: int, run: LoopRun, until_s: float) -> DeviceUse:
@@ -110,7 +109,8 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
     work, whole = _together(offered, [case.work for case in cases]), offered.whole
     limits = [network.limit or scheduler.admit for network in networks]
     shared, terms = _shared(networks, offered, cases, scheduler, lanes), None
-    if whole.think_s is not None or scheduler.beyond_a_queue or any(limits) or not in_one_queue(shared):
+    plain = whole.think_s is None and not any((scheduler.on_deadline, scheduler.together, *limits))
+    if not (plain and in_one_queue(shared)):
         # early answers change exits, which may be the traffic's own
         work = work._replace(exit_of=work.exit_of.copy())
         b_max = max(case.rules.b_max for case in cases)

@@ -163,7 +163,7 @@ class Summary:
     deadlines : DeadlineSummary or None
         What became of requests at their deadlines, and figures of answers; ``None`` if all were served.
     admission : AdmissionSummary or None
-        Requests that were refused; ``None`` if the policy admits all.
+        Requests that were refused; ``None`` if all may wait.
     saturation : Saturation or None
         Whether the queue drained, lasted or grew; ``None`` if the run is too short, or all requests arrive at once.
     energy_j : float or None

@@ -116,10 +116,10 @@ class Replay:
     on_deadline : str
         What happened to requests at their deadline: ``serve``, ``drop`` or ``answer``.
     left_s : (N,) ndarray of float64 or None
-        When each request left the queue or the NPU for good, if it may be refused, or deadlines drop or answer it;
-        infinite if the simulation was stopped before.
+        When each request left the queue or the NPU for good, if it may be refused or dropped, or return early; infinite
+        if the simulation was stopped before.
     refused : (N,) ndarray of bool or None
-        Which requests were refused at their arrival; ``None`` if the policy admits all.
+        Which requests were refused at their arrival; ``None`` if all may wait.
     drops : bool
         Whether requests may be dropped: at their deadline, or by a newer one.
     """
@@ -273,9 +273,12 @@ class Replay:
     @property
     def asked_again(self) -> NDArray[np.bool_]:
         """True for each request that was turned away and that its client sends again, as the next one."""
-        if self.refused is None or not np.isinf(self.offered.whole.trace.arrival_s).all():  # as only clients leave them
+        if not np.isinf(self.offered.whole.trace.arrival_s).all():  # as only clients leave them
             return np.zeros(len(self.finish_s), dtype=np.bool_)
-        return self.refused | (self.dropped & (self.gone_s < self.traffic.trace.arrival_s + self.traffic.slo_s))
+        turned_away = np.isinf(self.finish_s) & np.isfinite(self.gone_s)
+        if self.on_deadline == "serve":
+            return turned_away
+        return turned_away & (self.gone_s < self.traffic.trace.arrival_s + self.traffic.slo_s)
 
     @property
     def left_queue_s(self) -> NDArray[np.float64]:

@@ -37,11 +37,9 @@ _UNKNOWN = {
     "served_accuracy": "expected a latency table with the accuracy of every SubNet, found one without",
     "accuracy_misses": "expected a trace with the column min_accuracy, and a latency table with the accuracy of every "
     "SubNet, found one of them without",
-    **dict.fromkeys(
-        ("dropped", "early"),
-        "expected a policy that drops or answers at the deadline, found one that serves; state "
-        "on_deadline=drop or answer",
-    ),
+    "dropped": "expected a policy that drops or answers at the deadline, or has admit=newest:N, found another; state "
+    "e.g. on_deadline=drop",
+    "early": "expected a policy that answers at the deadline, found one that does not; state on_deadline=answer",
     "refused": "expected a policy that refuses requests, found one that admits all; state e.g. admit=queue:8",
     "accuracy_of_all": "expected a policy with admit, or on_deadline=drop or answer, and a trace that knows which "
     "answers are right, found one of them without",

@@ -87,11 +87,6 @@ class Scheduler:
     def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
         return _remade, (self.spec, self.source)  # a compiled decision cannot travel; it is compiled where it runs
 
-    @property
-    def beyond_a_queue(self) -> bool:
-        """Whether requests do not all wait until they are served, or do not return at their own exits."""
-        return bool(self.on_deadline) or self.together
-
     def in_batches(self, b_max: int) -> Scheduler:
         """The same with batches up to a size."""
         return replace(self, spec=with_parameter(self.spec, "b_max", b_max), b_max=b_max)
@@ -107,8 +102,9 @@ def losses_of(scheduler: Scheduler, *limits: Admission) -> dict[str, object]:
     ``limits`` are those that networks state beside the policy.
     """
     late, rules = scheduler.on_deadline or None, [*filter(None, (scheduler.admit, *limits))]
-    newer = any(rule.newest for rule in rules) or None
-    return {"refused": rules or None, "dropped": late or newer, "early": late, "accuracy_of_all": late or rules or None}
+    newer = [rule for rule in rules if rule.newest] or None
+    refusing = [rule for rule in rules if not rule.newest] or None
+    return {"refused": refusing, "dropped": late or newer, "early": late, "accuracy_of_all": late or rules or None}
 
 
 def with_parameter(spec: str, key: str, value: object) -> str:

@@ -215,11 +215,13 @@ def networks_of(
     """Networks that share lanes of these kinds.  The arrays of a network that is alone are those that it came with."""
     queues = 1 if dispatch == SHARED else len(kinds)
     parts = [_parts_of(network, queues) for network in networks]
-    shares, records, at = {"memory": queues, **dict.fromkeys(OF_CORES, len(set(kinds)))}, [], dict.fromkeys(PARTS, 0)
+    shares = {"memory": queues, **dict.fromkeys(OF_CORES, len(set(kinds)))}
+    records, starts = [], dict.fromkeys(PARTS, 0)
     for network, own in zip(networks, parts, strict=True):
-        lengths = [own[name].size // shares.get(name, 1) for name in PARTS]
-        records.append((*_numbers_of(network), *lengths, *at.values()))
-        at = {name: start + own[name].size for name, start in at.items()}
+        numbers = _numbers_of(network) | {f"{PARTS[name]}_at": at for name, at in starts.items()}
+        numbers |= {part: own[name].size // shares.get(name, 1) for name, part in PARTS.items()}
+        records.append(tuple(numbers[name] for name in NETWORK.names or ()))
+        starts = {name: at + own[name].size for name, at in starts.items()}
     rows = {name: [own[name] for own in parts] for name in parts[0]}
     arrays: Any = {name: row[0] if len(row) == 1 else np.concatenate(row) for name, row in rows.items()}
     return Networks(
@@ -248,16 +250,17 @@ def _parts_of(network: OneNetwork, queues: int) -> dict[str, NDArray[Any]]:
     }
 
 
-def _numbers_of(network: OneNetwork) -> tuple[float, ...]:
-    """The numbers of a network, in the order of :data:`NETWORK`."""
+def _numbers_of(network: OneNetwork) -> dict[str, float]:
+    """The numbers of a network that no other one changes."""
     device, rules = network.device, network.rules
     _, segments, sizes = device.time_s.shape
     exits, stages = device.latency_s.shape[1] - 1, int(device.stage_after[-1])
-    steps = stages - exits + 1  # of the last stage, which has one entry among the times
-    return (
-        network.weight, network.switch_s, device.wake_up_s, rules.call_s, rules.b_max, segments, sizes, exits, stages,
-        steps,
-    )  # fmt: skip
+    return {
+        "weight": network.weight, "switch_s": network.switch_s, "wake_up_s": device.wake_up_s,
+        "call_s": rules.call_s, "b_max": rules.b_max, "segments": segments, "sizes": sizes,
+        "exits": exits, "stages": stages,
+        "steps": stages - exits + 1,  # of the last stage, which has one entry among the times
+    }  # fmt: skip
 
 
 def in_one_queue(networks: Networks) -> bool:

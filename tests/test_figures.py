@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from builders import ROOT
 
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 SOURCES: dict[str, dict[str, str]] = tomllib.loads((ROOT / "tests" / "figures.toml").read_text())
 STATED = ("paper", "data sheet", "setting", "example", "measured", "computed")
 """Kinds of sources that are no file: what a paper or a data sheet prints, what code or a command sets, what an example
@@ -34,6 +34,11 @@ PLACE = re.compile(
     r"(?:[\d.]+(?:,| and| to)? )*\Z"
 )
 """What stands before a number of a section, a figure or a version."""
+
+
+def name_of(page: Path) -> str:
+    """The name of a page in ``tests/figures.toml``."""
+    return str(page.relative_to(ROOT)).removeprefix("docs/")
 
 
 def paragraphs(page: Path) -> list[str]:
@@ -94,9 +99,9 @@ def is_beside(page: Path, paragraph: str, figure: str) -> bool:
     return holds("\n".join([*blocks, *named, *results]), figure)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_figures_in_prose_have_a_source(page: Path) -> None:
-    stated = " ".join([*SOURCES["every page"].values(), *SOURCES.get(page.name, {}).values()]).split()
+    stated = " ".join([*SOURCES["every page"].values(), *SOURCES.get(name_of(page), {}).values()]).split()
     missing = []
     for paragraph in paragraphs(page):
         missing += [
@@ -104,15 +109,15 @@ def test_figures_in_prose_have_a_source(page: Path) -> None:
             for figure in figures(paragraph)
             if figure not in stated and not is_beside(page, paragraph, figure)
         ]
-    assert missing == [], f"tests/figures.toml, {page.name}: say where these figures come from"
+    assert missing == [], f"tests/figures.toml, {name_of(page)}: say where these figures come from"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name in SOURCES], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if name_of(page) in SOURCES], ids=name_of)
 def test_sources_of_figures_exist_and_have_them(page: Path) -> None:
     """A file has the figure, a test has it or reads the page; and the page still has it."""
     told = {figure for paragraph in paragraphs(page) for figure in figures(paragraph)}
-    for source, text in SOURCES[page.name].items():
-        assert {*text.split()} <= told, f"{page.name}, {source}: no figures of the page"
+    for source, text in SOURCES[name_of(page)].items():
+        assert {*text.split()} <= told, f"{name_of(page)}, {source}: no figures of the page"
         name = source.partition(":")[0]
         if name.startswith("test_"):
             test, file = text_of_tests()[name]

@@ -110,11 +110,8 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     )
 
 
-def check_counters(design: DesignTable, samples: int) -> None:
-    """Refuse what the engine's counters do not hold: sizes, and beats in flight of which the times count more.
-
-    With samples side by side, an element counts the columns of all but the last one (weights.sv).
-    """
+def check_counters(design: DesignTable) -> None:
+    """Refuse what the engine's counters do not hold: sizes, and beats in flight of which the times count more."""
     port, flying = design.port, 2**FLIGHT_BITS - 1
     if math.ceil(port.latency * port.ready / port.cycles) > flying:
         most = int(flying * port.cycles // port.ready)
@@ -123,18 +120,12 @@ def check_counters(design: DesignTable, samples: int) -> None:
             f"be in flight, found {port.latency:,g}; search again on a copy of the board with a shorter one"
         )
     for layer in design.network.layers:
-        if not layer.gemm:
-            continue
-        columns, smaller = layer.gemm[2], "for a network with a smaller layer"
-        for what, size, most, again in (
-            ("columns of a group", columns, MOST, smaller), ("rows of a line", layer.line, MOST, smaller),
-            (f"columns of a group, for {samples} samples side by side", columns, MOST // max(samples - 1, 1),
-             "with a smaller --b-max"),
-        ):  # fmt: skip
-            if size > most:
+        sizes = {"columns of a group": layer.gemm[2], "rows of a line": layer.line} if layer.gemm else {}
+        for what, size in sizes.items():
+            if size > MOST:
                 raise InputError(
-                    f'{DESIGN_FILE}: layer "{layer.name}": {what}: the engine expects at most {most:,}, '
-                    f"found {size:,}; search again {again}"
+                    f'{DESIGN_FILE}: layer "{layer.name}": {what}: the engine expects at most {MOST:,}, '
+                    f"found {size:,}; search again for a network with a smaller layer"
                 )
 
 
@@ -154,8 +145,8 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
             f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "
             f"search again on a copy of the board with another width"
         )
+    check_counters(design)
     samples = power_of_two(samples_side_by_side(design, fbcb))  # what is addressed by it needs no multiplier
-    check_counters(design, samples)
     return _of_design(ENGINE_PACKAGE_FILE, "//", design, **design.tile._asdict() | {"W": words}, S=samples)
 
 

@@ -18,7 +18,7 @@ from .rules import limits_of, surely_run
 from .sources import Source
 
 PARTS = (1 / 4, 1)
-"""The first shares of the requests of a run of which too many may be late."""
+"""Shares of a run: of its first requests too many may be late, or of all."""
 
 
 class SettingRun(NamedTuple):
@@ -39,10 +39,10 @@ class SettingRun(NamedTuple):
 
 
 class Clairvoyant:
-    """A scheduler that knows the future, on a row of hardware."""
+    """A scheduler that knows the future, on a row of hardware; ``steps``: most runs of the last stage."""
 
-    def __init__(self, source: Source, row: int) -> None:
-        self._stages, self._speedup = source.stages, source.speedup
+    def __init__(self, source: Source, row: int, steps: int) -> None:
+        self._stages, self._steps, self._speedup = source.stages, steps, source.speedup
         self._part, self._time_s = source.layer_times(row)
         self._known: dict[tuple[tuple[int, ...], bool], Trades] = {}
         self._failed: list[SettingRun] = []
@@ -63,11 +63,9 @@ class Clairvoyant:
 
     def late(self, run: SettingRun, traffic: Traffic, longer_than_s: NDArray[np.float64]) -> int:
         """Requests that take longer than a time each, at least."""
-        kept = run.setting.kept
-        ends = traffic.exits
-        if traffic.trace.steps is not None:
-            ends = places(ends, traffic.trace.steps, len(kept) + 1)
-        trades = self._trades(kept, by_layer=run.by_layer)
+        steps = self._steps if traffic.trace.steps is None else traffic.trace.steps
+        ends = places(traffic.exits, steps, len(run.setting.kept) + 1)
+        trades = self._trades(run.setting.kept, by_layer=run.by_layer)
         return late_jobs(traffic, longer_than_s, lambda limit_s: trades.work(ends, limit_s) / self._speedup)
 
     def _trades(self, kept: tuple[int, ...], *, by_layer: bool) -> Trades:
@@ -76,12 +74,12 @@ class Clairvoyant:
             exits = np.array([*kept, self._stages])
             place, in_exit = self._part // 2 + 1, self._part % 2 > 0
             runs = ~in_exit | np.isin(place, exits)
-            stage, time_s = np.searchsorted(exits, place[runs]), self._time_s[runs]
+            stage, time_s = 1 + np.searchsorted(exits, place[runs]), self._time_s[runs]
             if not by_layer:
                 whole_s = np.zeros((len(exits), time_s.shape[1]))
-                np.add.at(whole_s, stage, time_s)
-                stage, time_s = np.arange(len(exits)), whole_s
-            self._known[kept, by_layer] = Trades.of(stage, time_s, len(exits))
+                np.add.at(whole_s, stage - 1, time_s)
+                stage, time_s = np.arange(1, len(exits) + 1), whole_s
+            self._known[kept, by_layer] = Trades.of(stage, time_s)
         return self._known[kept, by_layer]
 
 

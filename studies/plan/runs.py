@@ -30,7 +30,7 @@ from .rules import limits_of
 
 LOOKS = (1 / 8, 3 / 8)
 """Instants for each request, from one look to the next, after which a run ends if too many requests are late already
-for a requirement to hold. Of a whole run there are two or more for each request."""
+for a requirement to hold. A run has about one for each arrival, and one for each end of a stage."""
 
 SHOWN = ("accuracy", "accuracy_of_all", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""
@@ -78,7 +78,7 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
     source, row, hopeless, ended, run = task.source, task.row, 0, 0, 0
     kept: list[Finisher] = []
     table_of, by_fate = tables_of(problem, source, row), problem.by_fate()
-    clairvoyant = Clairvoyant(problem.sources[source], row)
+    clairvoyant = Clairvoyant(problem.sources[source], row, problem.network.exits[-1].steps)
     tasks = zip(task.settings, task.fates, task.below_s, strict=True)
     # where no request leaves later first: what fails there fails with the others
     for number, fate, below_s in sorted(tasks, key=lambda one: sum(problem.settings[one[0]].levels or ())):

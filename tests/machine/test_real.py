@@ -130,7 +130,7 @@ def test_confidences_and_answers_are_those_of_onnx_itself(made):
         assert (samples.correct[:, number] == (answer.argmax(axis=1) == np.arange(SAMPLES) % CLASSES)).all()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*POLICIES, "fluid:together=on"])
 def test_every_request_is_answered_once_as_the_network_answers_alone(made, policy):
     """500 requests under each policy that ships, faster than they are served one by one, so that batches form."""
     network, found, _ = made
@@ -209,6 +209,9 @@ def test_the_simulator_is_held_against_networks_that_are_served_together(made):
             assert getattr(trial.replayed, name) == pytest.approx(getattr(trial.real, name))
     with pytest.raises(InputError, match="model: expected one for each network that is served, 2, .*found 1"):
         validate_simulator([network], plan, networks=networks)
+    limited = [networks[0], replace(networks[1], admit="newest:1")]
+    with pytest.raises(InputError, match=f'^network "{networks[1].name}": admit: expected none, as latencies are'):
+        validate_simulator([network, network], plan, networks=limited)
 
 
 def test_networks_side_by_side_answer_as_each_alone(made):

@@ -16,6 +16,7 @@ from fluidb.papers.sushi.readings import (
     MOBILENET_BOARD,
     MOBILENET_IDEAL,
     RESNET,
+    RESNET_BOARD,
     RESNET_IDEAL,
     Reading,
 )
@@ -112,6 +113,22 @@ def test_the_results_tell_both_parts_of_what_end_to_end_figures_lack():
         assert f"| {saved('SUSHI', reading)} % | does not hold" in line
         assert f"at ideal utilisation it saves {ideal} %" in line
         assert f"exceeds the most that any SubNet saves in its own Fig. 10, {most} %" in line
+
+
+def test_the_page_tells_what_the_buffer_saves():
+    """With all that is shared on the chip within 1.5 points of Fig. 10; with the boards' buffers not."""
+    page = " ".join((RESULTS.parents[1] / "docs" / "sushi.md").read_text().split())
+    rows = {(row["quantity"][15:], row["of"], row["at"]): row for row in result_rows(RESULTS, "sushi_fig10")}
+
+    def ends(reading: Reading, *, near: bool) -> str:
+        least, most = (rows[end, reading.name, reading.net] for end in ("least", "most"))
+        assert near == (max(abs(float(row["difference"])) for row in (least, most)) < 1.5)
+        return f"{float(least['ours']):.1f} to {float(most['ours']):.1f} %"
+
+    whole = f"{ends(RESNET, near=True)} of ResNet-50's latency, and {ends(MOBILENET, near=True)} of MobileNet-V3's"
+    assert f"(Fig. 10) comes out if all that is shared stays on the chip: {whole}" in page
+    boards = f"{ends(RESNET_BOARD, near=False)} and {ends(MOBILENET_BOARD, near=False)}"
+    assert f"With the boards' buffers it is {boards}" in page
 
 
 def test_engines_without_tiles_are_never_idle():

@@ -74,9 +74,9 @@ def test_the_bandwidth_follows_from_its_source(name):
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_board_that_ships_can_be_searched(name):
     board = load_platform(name)
-    options = SearchOptions(b_max=2, limits=Limits(max_dsps=300))
-    tile = search(load_network(TINY), board, options).best.tile
-    assert tile.macs <= board.dsps
+    most = min(board.dsps, 300)  # all DSPs of the largest board take half a minute
+    tile = search(load_network(TINY), board, SearchOptions(b_max=2, limits=Limits(max_dsps=most))).best.tile
+    assert 0.9 * most < tile.macs <= most
     assert tile.buffer_bits(board.word_bits) <= board.on_chip_bits
 
 

@@ -120,6 +120,16 @@ def test_requests_that_clients_send_again_count_once() -> None:
     assert judged(replay).load == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("slo_s", [1.0, SERVICE_S / 4])
+def test_a_request_that_a_newer_one_drops_is_sent_again_even_after_its_deadline(slo_s: float) -> None:
+    """Of three clients one is served and one waits, which the next one's request drops."""
+    traffic = Clients(3, SERVICE_S / 2).send(traffic_of(offline(2000), np.ones(2000, int), slo_s), 0)
+    replay = simulate(table_of([[SERVICE_S]]), traffic, "serial:admit=newest:1")
+    assert replay.dropped.sum() > 500
+    assert replay.asked_again.tolist() == replay.dropped.tolist()
+    assert judged(replay).load == pytest.approx(1.0, abs=0.01)
+
+
 def test_clients_that_all_wait_are_a_backlog() -> None:
     traffic = Clients(4, 0.01).send(traffic_of(offline(500), np.ones(500, int), 1.0), 0)
     assert judged(simulate(table_of([[SERVICE_S]]), traffic, "serial")).verdict == BACKLOGGED

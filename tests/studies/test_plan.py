@@ -57,7 +57,7 @@ from fluidb.studies.plan.rules import least_energy, least_p99, possible
 from fluidb.studies.plan.runs import surely_late
 from fluidb.studies.plan.search import STEP, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
-from fluidb.tables.latency import USES, LatencyTable
+from fluidb.tables.latency import USES, LatencyTable, LayerUse
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.measures import CONFIDENCE, NEVER, Threshold
 from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
@@ -438,7 +438,7 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
     run = SettingRun(as_stated(table.exits)[0], fate_of(scheduler), by_layer=False, below_s=math.inf)
     for share, fails in ((10, True), (12, True), (13, False), (20, False)):  # 4, 4, 5, 8 of 40 may be late
         required = [parse_requirement(f"violation_rate <= {share} %")]
-        assert Clairvoyant(TableSource("one", table), 0).fails(run, traffic, required) == fails
+        assert Clairvoyant(TableSource("one", table), 0, 1).fails(run, traffic, required) == fails
         assert (plan_runs._unless_it_fails(required, table, traffic, scheduler) is None) == fails
     for until_s, late in ((3.6, 5), (3.4, 0)):
         finish_s = simulate(table, traffic, scheduler).finish_s
@@ -454,7 +454,7 @@ def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_
         problem = random_problem(seed)
         source, row = problem.sources[0], seed
         for number, setting in enumerate(problem.settings):
-            clairvoyant, traffic = Clairvoyant(source, row), problem.drawn(number, 1)
+            clairvoyant, traffic = Clairvoyant(source, row, 1), problem.drawn(number, 1)
             asked = [SettingRun(setting, Fate(False, False), by_layer, math.inf) for by_layer in (True, False)]
             by_layer, by_stage = (clairvoyant.late(run, traffic, traffic.slo_s) for run in asked)
             table = problem.table(source.table(row), number)
@@ -467,6 +467,54 @@ def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_
                     assert (traffic.exits <= here.exits).all()
                     assert by_stage <= clairvoyant.late(asked[1]._replace(setting=later), here, here.slo_s)
     assert gained > 0
+
+
+def test_what_fails_for_one_setting_says_nothing_of_easier_ones() -> None:
+    """With what it remembers, the bound fails where it fails without, whatever is to be beaten and may be answered."""
+    failed = 0
+    for seed in range(4):
+        problem = random_problem(seed)
+        source, draw = problem.sources[0], Random(seed)
+        fates = [Fate(drops, early) for drops, early in ((False, False), (True, True))]
+        runs = [
+            (number, SettingRun(setting, fate, by_layer, draw.choice([math.inf, 1e-3, 5e-3])))
+            for number, setting in enumerate(problem.settings)
+            for fate, by_layer in product(fates, (False, True))
+        ]
+        draw.shuffle(runs)
+        for row in range(3):
+            clairvoyant = Clairvoyant(source, row, 1)
+            for number, run in runs:
+                asked = run, problem.drawn(number, 1), problem.requirements
+                fails = Clairvoyant(source, row, 1).fails(*asked)
+                assert clairvoyant.fails(*asked) == fails
+                failed += fails
+    assert failed > 50
+
+
+def test_a_policy_that_merges_batches_at_layers_is_judged_by_layers() -> None:
+    """Pairs half a second apart: the first layer is best alone and the second together, 3 s in all, with stages 4 s."""
+    layers = [LayerUse(name="a", stage=1, time_s=[1.0, 3.0]), LayerUse(name="b", stage=1, time_s=[1.0, 1.0])]
+    table = LatencyTable(network="x", platform="x", exits=[Exit(name="end", rate=1.0)], b_max=2, layers=layers)
+    arrival_s = np.add.outer(3.5 * np.arange(60), [0.0, 0.5]).ravel()
+    trace = replace(offline(120), arrival_s=arrival_s)
+    traffic, required = PlanTraffic(None, trace, 0, 5.1, None, 0, 1), [parse_requirement("violation_rate <= 1 %")]
+    network = NETWORK.model_copy(update={"exits": table.exits})
+    policies = [find_policy(name) for name in ("lazy", "serial", "fluid")]
+    problem = PlanProblem(network, [TableSource("one", table)], as_stated(table.exits), policies, required, traffic)
+    result = plan_runs.race(problem, plan_runs.RaceTask(0, 0, (0,), (Fate(False, False),), (math.inf,)))
+    assert [plan.policy for plan, *_ in result.kept] == [0]
+    assert (result.hopeless, result.ended, result.whole) == (2, 0, 1)
+
+
+def test_requests_that_state_no_steps_run_the_last_stage_as_often_as_it_can() -> None:
+    """Stages of 1 s, the second at most three times: after the first exit 1 s, else 4 s, of which 2.5 s are too few."""
+    traffic = at_times([0.0, 10.0, 20.0], 2.5)
+    traffic = replace(traffic, exits=np.array([1, 2, 2]))
+    (setting,) = as_stated(table_of([[1.0], [1.0]]).exits)
+    run = SettingRun(setting, Fate(False, False), by_layer=False, below_s=math.inf)
+    source = TableSource("one", table_of([[1.0], [1.0]]))
+    assert [Clairvoyant(source, 0, steps).late(run, traffic, traffic.slo_s) for steps in (1, 3)] == [0, 2]
 
 
 def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,6 +232,10 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     tile = design.stacked(1)
     rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, False)
     found.append(Job(rounds_up, 1, 1, 2, 0))
+    if design is DEEP:  # samples end up to 7 * 9,370 columns beyond a tile: more than 16 bits
+        halved = design.stacked(0.5)
+        beyond = jobs.Job(Window.of_product(1, 1), 9_370, 1, (1, 1, 1, 1), K_CODES[0.5], halved, 1, 0, False)
+        found.append(Job(beyond, 1, 1, 2, 1))
     assert simulate(program, design, found, tmp_path) == []
     if design is DEEP:  # the port stalls where the model asks for more beats than may be in flight
         late = [job._replace(num=1, den=1, latency=3 << FLIGHT_BITS) for job in found[::5]]
