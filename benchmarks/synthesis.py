@@ -50,10 +50,13 @@ class Row(NamedTuple):
 
 
 ELEMENTS = [(2, 2), (4, 2), (7, 2), (4, 1), (2, 8)]
-WEIGHTS = [(7, 16, 2), (2, 4, 2), (12, 8, 2), (4, 32, 2), (4, 4, 1), (3, 8, 8)]
+WEIGHTS = [
+    (7, 8, 16, 2), (2, 8, 4, 2), (12, 8, 8, 2), (4, 8, 32, 2), (4, 8, 4, 1), (3, 8, 8, 8), (4, 128, 8, 8),
+    (2, 64, 4, 4),
+]  # fmt: skip
 SIZES = {
     "elements": [Size(1024, T_P, 8, 16, S) for T_P, S in ELEMENTS],
-    "weights": [Size(1024, T_P, 8, W, S) for T_P, W, S in WEIGHTS],
+    "weights": [Size(1024, *of) for of in WEIGHTS],
     "sums": [Size(T_R, 4, 8, 8, 2) for T_R in (64, 1024, 4000)],
     "inputs": [
         Size(1024, 2, 8, 4, 2), Size(1024, 1, 8, 16, 2), Size(2048, 1, 8, 4, 4), Size(1024, 4, 8, 8, 2),

@@ -129,6 +129,11 @@ def _sizes(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> tuple[V
     return np.asarray(words, np.float64), T_R, T_P, T_C, V, np.asarray(samples, np.float64)
 
 
+def _column_bits(W: Values, T_C: Values) -> Values:
+    """Bits of a column of a tile, one for columns beyond all among them."""
+    return bits(2 * T_C + W) + 1
+
+
 def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Values]]:
     """What the look-up tables of each kind of parts grow with: those of one element, and of all other parts.
 
@@ -150,11 +155,12 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
     one, half = np.ones_like(T_R), np.ceil(T_R / (2 * V))
     N = np.maximum(W, S * V)
     columns = 2 * W * np.ceil(T_C / W)
+    column_bits = _column_bits(W, T_C)
     word = WORD_BITS
     return {
         # a multiplier takes the word of one sample, at one, two or three places by k and the element
         "elements": [SUM_BITS * _levels(T_P)[1], word * T_P, word * T_P * (S - 1)],
-        "weights": [word * T_P, S - 1, 2 * word * chosen(W) * one, one],
+        "weights": [word * T_P, column_bits * (S - 1), 2 * word * chosen(W) * one, column_bits],
         "sums": [one, bits(half)],
         # V words of each sample from the banks of an inner row, or of two; words to banks; words of a beat to banks
         "inputs": [
@@ -178,13 +184,13 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
     word = WORD_BITS
     return {
         "elements": SUM_BITS * _levels(T_P)[0],
-        "weights": 2 * word * T_P + 6 * bits(S) + 2 * word + 2,
+        "weights": 2 * word * T_P + 8 * bits(S) + 2 * bits(W) + 2,
         "sums": 237 + 2 * bits(np.ceil(T_R / (2 * V))),
         "inputs": 2 * word * T_P * S * V
-        + N * (word + 1 + 2 * line_bits)
+        + N * (word + 3 + bits(W) + 2 * line_bits)
         + word * W
-        + 3 * S * (line_bits + bits(N))
-        + 69,
+        + S * (3 * line_bits + 4 * bits(N) + 1)
+        + 2 * T_P + 2 * bits(2 * T_P + 1) + 2 * line_bits + 3,
         "outputs": V * (word * W * (groups + 1) + (W + 1) * bits(T_R / V) + (2 * W + 1) * bits(groups) + bits(W) + 35),
         "loader": np.full_like(T_R, 854),
         "control": 240 * V * T_C + W + 236 * (S - 1) + 3153 + bits(2 * T_P + 1),
