@@ -73,12 +73,13 @@ SIZES = {
     ],
     "fbe": [Size(0, 0, 0, 0, 0, *of) for of in ((8, 4, 0), (10, 6, 3), (20, 8, 4), (63, 8, 4))],
     "top": [Size(64, 4, 4, 4, 2, 10, 6, 3), Size(64, 4, 4, 16, 2, 8, 8, 2)],
-    "engine": [Size(64, 4, 4, 4, 2), Size(256, 4, 32, 8, 2), Size(128, 7, 4, 8, 2)],
+    "engine": [Size(64, 4, 4, 4, 2), Size(128, 7, 4, 8, 2), Size(256, 4, 32, 8, 2)],
 }  # fmt: skip
 
 CHECKS = {
     **{part: [Size(64, 4, 4, 4, 2)] for part in ("elements", "weights", "sums")},
     "inputs": [Size(64, 4, 4, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 7, 8, 8, 2)],
+    "outputs": [Size(512, 4, 32, 32, 2)],
 }
 """Sizes to which nothing is fitted."""
 
