@@ -26,7 +26,7 @@ $(VENV)/user: pyproject.toml
 # to that, the extras and the tools of developers; pip knows groups since 25.1
 $(VENV)/ready: $(VENV)/user
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet 'fluidb[cluster,onnx,plot,runtime]' --group dev
+	$(BIN)/python -m pip install --quiet 'fluidb[cluster,onnx,plot,runtime,server]' --group dev
 	@touch $@
 
 # the main job on shipped inputs: search, tables, trace, simulation
