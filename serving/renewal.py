@@ -58,6 +58,7 @@ def _forget_terms(
     due = terms.deadlines[: terms.counts[DUE]]
     due = new[due[stays[due]]]
     terms.counts[DUE] = len(due)
+    terms.sources.next[0] = len(old)  # of a live service there is one source
     # what is sorted is a heap; of equal times the first number goes first
     terms.deadlines[: len(due)] = due[np.lexsort((due, requests.due_s[due]))]
 

@@ -81,8 +81,8 @@ class App:
         match path.removesuffix("/").split("/")[1:]:
             case ["v2"]:
                 return None, "about"
-            case ["v2", "health", ("live" | "ready") as verb]:
-                return None, verb
+            case ["v2", "health", ("live" | "ready") as health]:
+                return None, health
             case ["v2", "models", name, *rest] if name in self.models:
                 match rest[2:] if rest[:2] == ["versions", "1"] else rest:
                     case []:

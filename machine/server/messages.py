@@ -189,7 +189,10 @@ def _timeout_s(parameters: Parameters) -> float:
     """The deadline of a request, which the protocol states in microseconds; 0 is none."""
     priority, timeout = parameters.get("priority", 0), parameters.get("timeout", 0)
     if priority != 0:
-        raise Refusal(400, "priority: expected 0 or none, as no policy here knows priorities; state a timeout instead")
+        raise Refusal(
+            400,
+            "priority: expected 0 or none, as here networks have priorities, and requests timeouts; state a timeout",
+        )
     if isinstance(timeout, str) or not 0 <= timeout <= MAX_TIMEOUT_S * 1e6:
         raise Refusal(400, f"timeout: expected microseconds, 0 to {MAX_TIMEOUT_S * 1e6:g}, found {_brief(timeout)}")
     return timeout / 1e6 if timeout else math.inf

@@ -19,6 +19,7 @@ from ...serving.case import case_of
 from ...serving.inputs import AnyPolicy, Requests
 from ...serving.networks import ServedNetwork, scheduler_on
 from ...serving.scheduler import Scheduler, with_parameter
+from ...traffic.distributions import Objective
 from ...traffic.trace import Trace
 from ..cores import pinned
 from ..live import LiveEngine, LiveService, OpenClock
@@ -160,9 +161,9 @@ class _Http:
 
     def __init__(self, app: App, visits: Visits, listening: socket.socket) -> None:
         config = uvicorn.Config(
-            app, http=_Connection, ws="none", lifespan="off", interface="asgi3", log_config=None, log_level="error", access_log=False,
-            proxy_headers=False, server_header=False, h11_max_incomplete_event_size=MAX_HEAD,
-            timeout_keep_alive=int(IDLE_S),
+            app, http=_Connection, ws="none", lifespan="off", interface="asgi3", log_config=None,
+            log_level="error", access_log=False, proxy_headers=False, server_header=False,
+            h11_max_incomplete_event_size=MAX_HEAD, timeout_keep_alive=int(IDLE_S),
         )  # fmt: skip
         self.server, self.visits, self.listening = uvicorn.Server(config), visits, listening
         self.ended, self.begun = threading.Event(), threading.Event()
@@ -229,7 +230,7 @@ def room_for(scheduler: Scheduler, networks: Sequence[ServedNetwork]) -> int:
 
 
 def make_server(
-    models: Sequence[RealNetwork], networks: Sequence[ServedNetwork], policy: AnyPolicy, slo_s: float | None
+    models: Sequence[RealNetwork], networks: Sequence[ServedNetwork], policy: AnyPolicy, slo_s: Objective | None
 ) -> Server:
     """Make networks ready to be served: every stage and the policy have run once."""
     check_models(models, networks)

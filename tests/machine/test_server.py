@@ -8,8 +8,10 @@ import json
 import logging
 import os
 import random
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -18,9 +20,10 @@ from contextlib import closing, contextmanager
 import numpy as np
 import onnxruntime
 import pytest
-from builders import COMPILED, wait_for
+from builders import COMPILED, call_fluidb, lines, start_fluidb, wait_for
 from fluidb.cli import interrupt
 from fluidb.formats import InputError
+from fluidb.machine.measurement import measure, write_measurement
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.protocol import blank_table
 from fluidb.machine.server import app, messages, run
@@ -43,7 +46,7 @@ class Running:
     """A server that runs in a thread of this process."""
 
     def __init__(self, networks, models, policy="fluid", slo_s=5.0, grace_s=5.0):
-        self.left = Counter()
+        self.left: Counter[str] = Counter()
         self.server = run.make_server(models, networks, policy, slo_s)
         self.server.visits.note = lambda samples: self.left.update(sample.outcome for sample in samples)
         self.listening = run.listen("127.0.0.1", 0)
@@ -197,9 +200,11 @@ def test_hostile_bodies_are_refused(running, network):
     rows = network.inputs["x"][:2]
     good = {"id": "a", "parameters": {"timeout": 9_000_000}, "outputs": [{"name": "e3"}],
             "inputs": [{"name": "x", "shape": [2, 6], "datatype": "FP32", "data": rows.tolist()}]}  # fmt: skip
-    odd = [None, -1, 0, 1e400, 2**70, "", "x" * 99, [], {}, [[]], [1, [2]], True, {"name": "x"}, [None], "\ud800",
+    odd: list[object] = [
+           None, -1, 0, 1e400, 2**70, "", "x" * 99, [], {}, [[]], [1, [2]], True, {"name": "x"}, [None], "\ud800",
            {"binary_data_size": 48}, {"binary_data_size": -1}, [2**62, 6], "FP64", [10**30] * 12]  # fmt: skip
-    statuses, kept = Counter(), []
+    statuses: Counter[int] = Counter()
+    kept = []
     for number in range(5000):
         message = json.loads(json.dumps(good))
         place, key = draws.choice([(message, "inputs"), (message, "parameters"), (message, "outputs"),
@@ -219,8 +224,8 @@ def test_hostile_bodies_are_refused(running, network):
             kept.append((bytes(raw), {} if length in (None, "²") else {"Inference-Header-Content-Length": length}))
     assert statuses[400] > 4000
     assert set(statuses) == {200, 400}
-    for raw, headers in kept:
-        assert running.ask("POST", "/v2/models/net/infer", raw, headers)[0] in (200, 400)
+    for sent, headers in kept:
+        assert running.ask("POST", "/v2/models/net/infer", sent, headers)[0] in (200, 400)
     deep = b'{"inputs":' + b"[" * 100_000
     assert running.ask("POST", "/v2/models/net/infer", deep)[0] in (400, 413)
     assert running.infer(rows.tolist())[0] == 200
@@ -276,7 +281,8 @@ def slowly(network, monkeypatch, seconds=0.01):
 def test_every_sample_has_one_outcome(network, monkeypatch):
     """More come than are served; clients and the server count as many refused, dropped, late and in time."""
     networks = [served(network, name=name, slo_s=slo_s) for name, slo_s in (("a", 0.03), ("b", 5.0))]
-    found, row = Counter(), network.inputs["x"][:1].tolist()
+    found: Counter[str] = Counter()
+    row = network.inputs["x"][:1].tolist()
     with serving(networks, [network, network], "fluid:on_deadline=drop,admit=queue:3,between=edf", None) as running:
         slowly(network, monkeypatch)
 
@@ -334,6 +340,30 @@ def test_clients_are_told_if_the_device_fails(network, monkeypatch):
         assert (status, answer["error"]) == (500, "stage 1 failed: out of memory")
         running.thread.join(30)
     assert "stage 1 failed: out of memory; clients were told" in str(running.fault)
+
+
+def test_the_command_serves_curl_until_it_is_told_to_end(network, tmp_path):
+    found = measure(network, b_max=2, repeats=2, name="here")
+    write_measurement(network, found, tmp_path / "here")
+    asked = ["serve", network.path, "here", "--inputs", network.path.parent / "in.npz", "--slo", "50ms", "--port", 0]
+    with start_fluidb(*asked, "--policy", "adaptb:timeout=M", cwd=tmp_path) as process:
+        line = process.stderr.readline()
+        assert "serving net (exits e1, e2, e3, SLO 50 ms) at http://127.0.0.1:" in line
+        assert "/v2 under adaptb:timeout=M,admit=queue:256; onnxruntime" in line
+        address = line.partition(" at ")[2].split()[0]
+        if shutil.which("curl"):
+            text = json.dumps({"inputs": [{"name": "x", "shape": [1, 6], "datatype": "FP32", "data": [0.5] * 6}]})
+            asked = ["curl", "-sS", f"{address}/models/net/infer", "-d", text]
+            answer = json.loads(subprocess.run(asked, capture_output=True, check=True).stdout)
+            assert answer["outputs"][0]["shape"] == [1, 5]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert process.stderr.read() == ""
+        taken = socket.create_server(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with taken:
+            (fault,) = lines(call_fluidb("serve", "digits", "here", "--slo", "50ms", "--port", port, cwd=tmp_path))
+        assert fault.startswith(f"fluidb: --port: expected one that is free on 127.0.0.1, found {port} (")
 
 
 def test_the_first_signal_drains_and_the_second_ends(monkeypatch):
