@@ -46,7 +46,7 @@ class Running:
     """A server that runs in a thread of this process."""
 
     def __init__(self, networks, models, policy="fluid", slo_s=5.0, grace_s=5.0):
-        self.left: Counter[str] = Counter()
+        self.left: Counter[str | None] = Counter()
         self.server = run.make_server(models, networks, policy, slo_s)
         self.server.visits.note = lambda samples: self.left.update(sample.outcome for sample in samples)
         self.listening = run.listen("127.0.0.1", 0)
@@ -347,6 +347,7 @@ def test_the_command_serves_curl_until_it_is_told_to_end(network, tmp_path):
     write_measurement(network, found, tmp_path / "here")
     asked = ["serve", network.path, "here", "--inputs", network.path.parent / "in.npz", "--slo", "50ms", "--port", 0]
     with start_fluidb(*asked, "--policy", "adaptb:timeout=M", cwd=tmp_path) as process:
+        assert process.stderr is not None
         line = process.stderr.readline()
         assert "serving net (exits e1, e2, e3, SLO 50 ms) at http://127.0.0.1:" in line
         assert "/v2 under adaptb:timeout=M,admit=queue:256; onnxruntime" in line
