@@ -86,6 +86,8 @@ def check_models(models: Sequence[RealNetwork], networks: Sequence[ServedNetwork
             f"{len(models)}"
         )
     for model, network in zip(models, networks, strict=True):
+        if network.traffic is not None:
+            raise InputError(network.about(["traffic: expected none of its own, found some; serve-sim serves it"]))
         if network.samples is not None:
             raise InputError(network.about(["samples: expected none, as its model answers; leave them out"]))
         try:
