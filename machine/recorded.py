@@ -23,8 +23,10 @@ from ..traffic.rows import tally_of
 
 TRACE_FILE, OUTCOMES_FILE, SERVED_FILE, NETWORKS_FILE = "trace.csv", "outcomes.csv", "served.json", "networks.toml"
 
+SERVED = "fluidb.served/1"
+
 _SECONDS = Number(np.float64, 0, 1e12, "seconds >= 0")
-_COLUMNS = {
+_COLUMNS: dict[str, Number | Name] = {
     "request_id": REQUEST_ID,
     "outcome": Name(),
     "exit": replace(EXIT, low=0, expected="an exit, or 0"),
@@ -72,9 +74,11 @@ class Side:
         """Of latencies, infinite without an answer."""
         answered = np.isfinite(latency_s)
         known = latency_s[answered]
-        quantiles = np.quantile(known, [0.5, 0.95, 0.99], method="inverted_cdf").tolist() if len(known) else [None] * 3
-        mean_s = float(known.mean()) if len(known) else None
-        return cls(mean_s, *quantiles, float(answered.mean()), float((latency_s <= slo_s).mean()))
+        rates = float(answered.mean()), float((latency_s <= slo_s).mean())
+        if not len(known):
+            return cls(None, None, None, None, *rates)
+        p50_s, p95_s, p99_s = np.quantile(known, [0.5, 0.95, 0.99], method="inverted_cdf").tolist()
+        return cls(float(known.mean()), p50_s, p95_s, p99_s, *rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +103,7 @@ def compare_recorded(folder: AnyPath) -> RecordedError:
     """Serve the samples of a record in the simulator: at their arrivals, with their exits, under the same policy."""
     folder = Path(folder)
     make = "make it with `fluidb serve --record`"
-    found = read_json(
-        folder / SERVED_FILE, "fluidb.served/1", f"expected a record, found no such file; {make}", "no JSON", make
-    )
+    found = read_json(folder / SERVED_FILE, SERVED, f"expected a record, found no such file; {make}", "no JSON", make)
     served = validate(ServedRecord, found, folder / SERVED_FILE)
     several = folder / NETWORKS_FILE
     networks = as_served(several if several.exists() else folder)

@@ -20,17 +20,19 @@ class Metrics:
 
     def __init__(self, models: Sequence[Model], b_max: int, here: Callable[[], float]) -> None:
         self.names, self.registry = [model.name for model in models], CollectorRegistry()
-        labels, more = ("network",), {"registry": self.registry}
+        labels, registry = ("network",), self.registry
         about = "Samples that have left, by the exit that they left by (0: without an answer) and what became of them"
-        self.samples = Counter("fluidb_samples", about, (*labels, "exit", "outcome"), **more)
+        self.samples = Counter("fluidb_samples", about, (*labels, "exit", "outcome"), registry=registry)
         about = "Time from the arrival of a sample to its answer"
-        self.latency = Histogram("fluidb_latency_seconds", about, labels, buckets=TIMES_S, **more)
+        self.latency = Histogram("fluidb_latency_seconds", about, labels, buckets=TIMES_S, registry=registry)
         about = "Time of a sample in the queue"
-        self.queue = Histogram("fluidb_queue_seconds", about, labels, buckets=TIMES_S, **more)
+        self.queue = Histogram("fluidb_queue_seconds", about, labels, buckets=TIMES_S, registry=registry)
         sizes = range(1, b_max + 1)
-        self.batch = Histogram("fluidb_batch_size", "Samples of each run of a stage", labels, buckets=sizes, **more)
-        self.busy = Counter("fluidb_busy_seconds", "Time in which the device ran stages", labels, **more)
-        Gauge("fluidb_samples_here", "Samples in the queue and on the device", **more).set_function(here)
+        self.batch = Histogram(
+            "fluidb_batch_size", "Samples of each run of a stage", labels, buckets=sizes, registry=registry
+        )
+        self.busy = Counter("fluidb_busy_seconds", "Time in which the device ran stages", labels, registry=registry)
+        Gauge("fluidb_samples_here", "Samples in the queue and on the device", registry=registry).set_function(here)
 
     def note(self, samples: Sequence[Sample]) -> None:
         """Count samples that have left."""

@@ -5,6 +5,7 @@ Every line is written at once and whole, so that it survives the end of the proc
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from itertools import count
@@ -16,7 +17,7 @@ from ...serving.networks import ServedNetwork
 from ...serving.scheduler import Scheduler
 from ...tables.latency import LATENCY_FILE
 from ..live import Sample
-from ..recorded import NETWORKS_FILE, OUTCOMES_FILE, SERVED_FILE, TRACE_FILE, ServedRecord, networks_text
+from ..recorded import NETWORKS_FILE, OUTCOMES_FILE, SERVED, SERVED_FILE, TRACE_FILE, networks_text
 
 _APPEND = os.O_WRONLY | os.O_APPEND
 
@@ -36,9 +37,9 @@ class Recorder:
         check_new(folder)
         self.names = [f",{network.name}" if network.name else "" for network in networks]
         more = ",network" if networks[0].name else ""
-        served = ServedRecord(schema="fluidb.served/1", policy=scheduler.spec, slo_s=list(slo_s))
+        served = {"schema": SERVED, "policy": scheduler.spec, "slo_s": list(slo_s)}
         files = {
-            SERVED_FILE: served.model_dump_json(by_alias=True, indent=1) + "\n",
+            SERVED_FILE: json.dumps(served, indent=1) + "\n",
             TRACE_FILE: f"request_id,arrival_s,slo_s{more}\n",
             OUTCOMES_FILE: f"request_id,outcome,exit,answer_confidence,queue_s,device_s{more}\n",
         }
