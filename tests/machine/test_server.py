@@ -52,10 +52,12 @@ class Running:
         self.left: Counter[str | None] = Counter()
         self.server = run.make_server(models, networks, policy, slo_s, record)
         note = self.server.visits.note
-        self.server.visits.note = lambda samples: (
-            self.left.update(sample.outcome for sample in samples),
-            note(samples),
-        )
+
+        def counted_too(samples):
+            self.left.update(sample.outcome for sample in samples)
+            note(samples)
+
+        self.server.visits.note = counted_too
         self.listening = run.listen("127.0.0.1", 0)
         self.port, self.cut, self.fault = self.listening.getsockname()[1], None, None
         begun = threading.Event()
