@@ -298,8 +298,8 @@ class _Walk:
             if best.race is None:
                 self._take(best.cost, -best.less, best.late_s, best.plan)
                 continue
-            entries = [one._replace(below_s=self._below_s(-one.less)) for one in best.race.entries]
-            of_use = tuple(one for one in entries if one.below_s > 0)
+            left = [one._replace(below_s=self._below_s(-one.less)) for one in best.race.entries]
+            of_use = tuple(one for one in left if one.below_s > 0)
             self._race([best.race._replace(entries=of_use)], {best.plan[:2]: best.work_s}, at)
 
     def _find_times(
