@@ -134,7 +134,7 @@ class ServedOptions:
     seed: Seed = 0
     predict_depth: PredictDepth = None
 
-    def requests_of(self, trace: Path | Trace) -> Requests:
+    def requests_of(self, trace: Path | Trace | None) -> Requests:
         """The requests as the library takes them."""
         from ..serving.inputs import Requests
 
@@ -218,7 +218,7 @@ Admit = Annotated[
     ),
 ]
 Between = Annotated[
-    str | None, option("Whose turn it is among several networks; fcfs if not given.", "fcfs|edf|shares")
+    str | None, option("Whose turn it is among several networks; fcfs if not given.", "fcfs|edf|shares|priority")
 ]
 
 
@@ -242,13 +242,10 @@ class ServiceOptions(ServedOptions):
         from ..traffic.clients import Clients, parse_think
 
         if self.clients is None:
-            if self.trace is None:
-                raise InputError(
-                    "trace: expected a file of requests, or --clients that send them, found neither; state one of them"
-                )
             for name in ("think", "count"):
                 if getattr(self, name) is not None:
-                    raise InputError(f"{name}: expected --clients beside it, found a trace; leave out one of the two")
+                    other = "none" if self.trace is None else "a trace"
+                    raise InputError(f"{name}: expected --clients beside it, found {other}; leave out one of the two")
             return self.requests_of(self.trace)
         if self.trace is not None:
             raise InputError("clients: expected a trace or clients, found both; leave out one of the two")

@@ -113,8 +113,10 @@ class Loop:
         return self._run
 
     def _check_all_left(self) -> None:
-        finish_s, terms = self._run.work.requests.finish_s, self._terms
-        left_s = finish_s if terms is None else np.minimum(finish_s, terms.left_s)
+        requests, terms = self._run.work.requests, self._terms
+        left_s = requests.finish_s
+        if terms is not None:  # a request that clients did not send any more never arrived
+            left_s = np.where(requests.arrival_s < math.inf, np.minimum(left_s, terms.left_s), 0.0)
         if left_s.max(initial=0.0) == math.inf:
             lost = int(np.argmax(left_s))  # the first
             raise InputError(

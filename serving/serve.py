@@ -110,7 +110,8 @@ def serve(
         Times of the design that serves one network, or its folder; or the networks of a device, or their file. What
         networks state goes before what ``requests`` state.
     requests : Requests
-        The requests: each is for the network that its trace names, or that is drawn by shares.
+        The requests: each is for the network that its trace names, or that is drawn by shares. Without a trace, those
+        that networks have for themselves.
     policy : Scheduler or str
         The policy, with its parameters: it serves the queue of each network, and its rule ``between``, as in
         ``"fluid:between=edf"``, says whose turn it is.
@@ -141,7 +142,8 @@ def serve(
     scheduler = scheduler_on(networks, policy)
     _check_known(requirements, {network.name: _stated(network) for network in networks})
     check_stated(requirements, **losses_of(scheduler, *(network.limit for network in networks if network.limit)))
-    traffic = prepare_requests(networks, requests, requests.read(progress))
+    own = requests.trace is None and networks[0].traffic is not None
+    traffic = prepare_requests(networks, requests, None if own else requests.read(progress))
     answers = {
         name: {
             "accuracy": part.trace.correct, "accuracy_of_all": part.trace.correct,

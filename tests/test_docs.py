@@ -66,14 +66,19 @@ def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(tmp_path)
 
 @needs_speed
 def test_the_page_says_whom_each_rule_between_networks_serves(tmp_path):
-    page, (networks,) = (ROOT / "docs" / "policies.md").read_text(), blocks("docs/policies.md", "toml")
+    page, (networks, mixed) = (ROOT / "docs" / "policies.md").read_text(), blocks("docs/policies.md", "toml")
     (tmp_path / "two.toml").write_text(networks)
+    (tmp_path / "mix.toml").write_text(mixed)
     run_shell(blocks("docs/policies.md", "sh")[0], tmp_path)
-    for rule in ("fcfs", "edf", "shares"):
+    for rule in ("fcfs", "edf", "shares", "priority"):
         served = ("serve-sim", "two.toml", "--trace", "t11.csv", "--between", rule, "--json")
         found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
         rates = [f"{100 * part['violation_rate']:.2f} %" for part in found["networks"]]
         assert re.search(rf"^\| `{rule}`.*\| {', '.join(rates)} \|$", page, re.MULTILINE), rates
+    found = json.loads(call_fluidb("serve-sim", "mix.toml", "--between", "priority", "--json", cwd=tmp_path).stdout)
+    people, goods = (f"{part['processing_rate_per_s']:.3g}" for part in found["networks"])
+    said = f"answers `people` {people} times a second, and `goods`, whose client asks again at once, {goods} times"
+    assert said in " ".join(page.split())
 
 
 @needs_speed
@@ -356,7 +361,7 @@ def test_the_map_of_rooms_is_the_tree():
 def test_the_questions_are_answered_by_the_source():
     page = (ROOT / "docs" / "architecture.md").read_text()
     answers = page[page.index("## Questions of new readers") : page.index("## Where something new goes")]
-    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 23
+    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 25
     places = re.findall(r"`([\w/]+\.py)`: `(\w+)`", answers)
     assert len(places) >= 20
     for file, name in places:

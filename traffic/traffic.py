@@ -60,9 +60,14 @@ class Traffic:
 
     def first(self, count: int) -> Traffic:
         """The first requests."""
-        think_s = None if self.think_s is None else self.think_s[: self.clients + count]
-        trace, exits, slo_s = self.trace.first(count), self.exits[:count], self.slo_s[:count]
-        return replace(self, trace=trace, exits=exits, slo_s=slo_s, think_s=think_s)
+        return self.at(slice(count))
+
+    def at(self, rows: slice | NDArray[np.int64]) -> Traffic:
+        """Some of the requests, in their order."""
+        think_s = self.think_s
+        if think_s is not None:
+            think_s = np.concatenate([think_s[: self.clients], think_s[self.clients :][rows]])
+        return replace(self, trace=self.trace.at(rows), exits=self.exits[rows], slo_s=self.slo_s[rows], think_s=think_s)
 
     def decided(self, threshold: Threshold | Sequence[Threshold] | None, last: int) -> Traffic:
         """The same requests of a network of ``last`` exits; their confidences and some thresholds decide who leaves."""
