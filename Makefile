@@ -27,7 +27,7 @@ $(VENV)/user: pyproject.toml
 # to that, the extras and the tools of developers; pip knows groups since 25.1
 $(VENV)/ready: $(VENV)/user
 	$(INSTALL) --upgrade pip
-	$(INSTALL) 'fluidb[cluster,onnx,plot,runtime]' --group dev
+	$(INSTALL) 'fluidb[cluster,onnx,plot,runtime,server]' --group dev
 	@touch $@
 
 # the main job on shipped inputs: search, tables, trace, simulation

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread, Timer
@@ -103,6 +103,31 @@ def stopping() -> Iterator[Event]:
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in ENDING}
     try:
         yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(watched)
+
+
+@contextmanager
+def draining() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """A service that ends well after the first signal, and at once after the second.
+
+    It calls what this gives with the function that begins its end.
+    """
+    drains: list[Callable[[], None]] = []
+
+    def end(number: int, _: FrameType | None) -> None:
+        _came[0] = number
+        if drains:
+            drains.pop()()
+        else:
+            leave()
+
+    watched = signal.set_wakeup_fd(-1)
+    before = {number: signal.signal(number, end) for number in ENDING}
+    try:
+        yield drains.append
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

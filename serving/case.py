@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..traffic.traffic import Traffic, places
 from .admission import Admission
 from .inputs import as_scheduler
 from .networks import DeviceTraffic, ServedNetwork, merged
-from .outcome import DeviceUse, Replay, Runs
+from .outcome import DeviceUse, Replay
 from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
 from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests, zeros
@@ -65,7 +65,7 @@ class Case:
     shared: Networks  # the networks as they share the device
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
-        """The replay of these runs."""
+        """The replay of these runs, whose requests are recorded by the numbers that they were offered with."""
         sent = self._sent(run, until_s)
         offered = self.offered.at(sent)
         uses = tuple(self._use(number, run, until_s) for number in range(len(self.networks)))
@@ -82,16 +82,18 @@ class Case:
         return Replay(
             served, offered, uses, requests.start_s, requests.finish_s, requests.stalled_s, requests.preempted,
             requests.variant, requests.batch, until_s, self.lanes, BETWEEN[self.scheduler.between or FCFS],
-            self._runs(run, sent) if recorded else None,
+            runs_of(run.record, int(run.clock.run_members)) if recorded else None,
             ON_DEADLINE[self.scheduler.on_deadline], left_s, refused, bool(lost["dropped"]),
         )  # fmt: skip
 
     def _sent(self, run: LoopRun, until_s: float) -> slice | NDArray[np.int64]:
         """The requests that arrived, in order of arrival; they are the first ones where there is one source."""
-        terms, numbers = self.terms, np.bincount(self.offered.network)
-        if self.offered.clients:
-            self._check_ready(numbers, until_s)
-        if terms is None or len(terms.sources) == 1:
+        terms = self.terms
+        if terms is None or not self.offered.clients:
+            return slice(int(run.clock.arrived))
+        numbers = np.bincount(self.offered.network, minlength=len(self.networks))
+        self._check_ready(numbers, until_s)
+        if len(terms.sources) == 1:
             return slice(int(run.clock.arrived))
         begins = np.cumsum(numbers) - numbers
         sent = [terms.order[begin:end] for begin, end in zip(begins, terms.sources.next, strict=True)]
@@ -110,15 +112,6 @@ class Case:
                         f'network "{name}": count: expected more than {ready:,} requests, as its clients send one at '
                         f"{again_s:g} s and until {source.stop_s:g} s, found none left; state e.g. count = {10 * ready}"
                     )
-
-    def _runs(self, run: LoopRun, sent: slice | NDArray[np.int64]) -> Runs:
-        """Every run, with its requests as they are numbered in order of arrival."""
-        runs = runs_of(run.record, int(run.clock.run_members))
-        if isinstance(sent, slice):
-            return runs
-        numbers = np.zeros(len(self.offered), dtype=np.int64)
-        numbers[sent] = np.arange(len(sent))
-        return replace(runs, members=numbers[runs.members])
 
     def _use(self, number: int, run: LoopRun, until_s: float) -> DeviceUse:
         """The use of the device by a network."""

@@ -272,16 +272,20 @@ def in_one_queue(networks: Networks) -> bool:
     return not several and not networks.kinds.any() and bool(networks.serves.all())
 
 
-def begin(networks: Networks, requests: int) -> State:
-    """Idle lanes at time 0, and requests that have not arrived."""
+def begin(networks: Networks, requests: int, *, of_any: bool = False) -> State:
+    """Idle lanes at time 0, and requests that have not arrived.
+
+    If they may be ``of_any`` network, as nobody knows what arrives, each queue has room for all of them.
+    """
     b_max, count, lanes = int(networks.records["b_max"].max()), len(networks.records), len(networks.kinds)
     each = 1 if networks.dispatch == SHARED else lanes
+    rooms = count if of_any else 1
     state = State(
         zeros(1, CLOCK),
         zeros(lanes, LANE),
         zeros(lanes * b_max, BATCH),
         np.zeros(lanes * b_max, dtype=np.int64),
-        np.zeros(requests * each, dtype=np.int64),
+        np.zeros(requests * each * rooms, dtype=np.int64),
         zeros(count * each, QUEUE),
         np.zeros(0 if in_one_queue(networks) else requests, dtype=np.int64),
         zeros(count, COUNTS),
@@ -289,7 +293,8 @@ def begin(networks: Networks, requests: int) -> State:
     if state.joined.size:
         if networks.network_of.size:
             state.joined[:] = networks.network_of
-        places = np.tile(np.bincount(state.joined, minlength=count), each)  # all may come into one queue
+        numbers = np.full(count, requests) if of_any else np.bincount(state.joined, minlength=count)
+        places = np.tile(numbers, each)  # all of a network may come into one queue
         state.queues["head"] = state.queues["tail"] = np.cumsum(places) - places
         state.queues["network"] = np.tile(np.arange(count), each)
     state.lanes["wake_s"], state.lanes["end_s"], state.lanes["network"] = math.inf, -math.inf, -1

@@ -162,7 +162,6 @@ def retire(source, state):
     source.active -= 1
     if source.active == 0:
         state.clock[0].returned += source.end - source.next
-        source.end = source.next
 
 
 @compiled(lean=True)

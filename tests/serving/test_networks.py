@@ -246,7 +246,7 @@ def test_networks_that_never_meet_are_served_as_if_alone(policy: str, between: s
     arrival_s = 4096.0 * turn + gaps_s.cumsum(axis=1).ravel()
     exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
     slo_s = np.choose(network, [3.0, 1.0, 2.0])
-    networks = [ServedNetwork(name=name, table=table) for name, table in TABLES.items()]
+    networks = [ServedNetwork(name=name, table=table, priority=k) for k, (name, table) in enumerate(TABLES.items())]
     traffic = traffic_with(exits, slo_s, network, arrival_s, None)
     widths = random.choice([64.0, 96.0], count)
     parts = tuple(

@@ -107,6 +107,8 @@ def test_a_replay_is_repeated_whatever_order_requests_came_in():
     assert part.network.tolist() == whole.network[:count].tolist()
     done = np.isfinite(part.finish_s)
     assert part.finish_s[done].tolist() == whole.finish_s[:count][done].tolist()
+    opening = simulate(networks, traffic, "serial:between=priority", until_s=float(arrival_s[whole.network == 1][0]))
+    assert opening.network.tolist() == [0] * len(opening.start_s)
 
 
 def test_a_network_draws_the_same_beside_any_other():
