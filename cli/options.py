@@ -107,9 +107,8 @@ Required = Annotated[
 ]
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
-Models = Annotated[
-    str, argument("As for `fluidb measure`; for several networks one each, with commas between.", "MODEL[,MODEL,...]")
-]
+OF_MODELS = "As for `fluidb measure`; for several networks one each, with commas between."
+Models = Annotated[str, argument(OF_MODELS, "MODEL[,MODEL,...]")]
 Inputs = Annotated[
     Path | None,
     option("Samples (.npz): an array for each input, or one named input; label, if known.", "FILE"),

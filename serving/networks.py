@@ -431,7 +431,7 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     if networks[0].traffic is not None:
         raise InputError(
             "networks: expected none with traffic of its own beside a trace, rates or clients, found "
-            f'"{networks[0].name}"; leave out one of the two (serve-sim serves their own traffic)'
+            f'"{networks[0].name}"; leave out one of the two (serve-sim and compare serve their own traffic)'
         )
     if not networks[0].name:  # what the only network draws has the seed of the study
         alone = _prepared(networks[0], requests, trace, requests.seed)

@@ -52,7 +52,7 @@ class ServeResult:
         The figures of each network that has a name and a request.
     unavoidable_violations : int or None
         Violations that no scheduler prevents: of several networks those that each has even alone; ``None`` with clients
-        that wait, who send other requests under another.
+        that wait, who send other requests under another. A network without clients of its own has a number.
     requirements : list of RequirementVerdict
         Whether each requirement holds, in their order.
     ends : tuple of MeasuredEnd
@@ -73,7 +73,8 @@ class ServeResult:
     def of(cls, policy: str, replay: Replay, requirements: Sequence[Requirement]) -> ServeResult:
         """The figures of a replay, and the verdicts on requirements."""
         figures = figures_of(replay)
-        bounds = [None if replay.traffic.clients else least_violations(part) for part in replay.by_network]
+        shared = replay.traffic.clients and not replay.offered.clients  # clients send requests of all networks
+        bounds = [None if shared or part.traffic.clients else least_violations(part) for part in replay.by_network]
         unavoidable = None if None in bounds else sum(filter(None, bounds))
         networks = tuple(
             NetworkFigures(name, figures.networks[name], bound)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,6 +79,16 @@ class OwnTraffic:
         endless = self.lasts_s == math.inf and self.trace is None and self.count is None
         if not self.lasts_s > 0 or endless:
             raise InputError(f"duration: expected how long {stated[0]} lasts, found {self.lasts_s:g} s; state e.g. 60s")
+
+    @property
+    def key(self) -> str:
+        """All that its requests depend on beside the seed; of a trace a digest of the arrays."""
+        digest, trace = hashlib.sha256(), self.trace
+        if trace is not None:
+            trace = trace if isinstance(trace, Trace) else read_trace(trace)
+            for values in trace.arrays().values():
+                digest.update(values.tobytes())
+        return f"{replace(self, trace=digest.hexdigest()) if trace is not None else self}"
 
     def draw(self, seed: int, most: int) -> Trace:
         """The requests; of clients, who may be answered ``most``, all at time 0."""

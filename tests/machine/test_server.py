@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -26,8 +27,10 @@ from fluidb.formats import InputError
 from fluidb.machine.measurement import measure, write_measurement
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.protocol import blank_table
+from fluidb.machine.recorded import compare_recorded
 from fluidb.machine.server import app, messages, run
 from fluidb.serving import ServedNetwork
+from fluidb.traffic import read_trace
 from test_real import network_file
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
@@ -45,10 +48,16 @@ def network(tmp_path_factory):
 class Running:
     """A server that runs in a thread of this process."""
 
-    def __init__(self, networks, models, policy="fluid", slo_s=5.0, grace_s=5.0):
+    def __init__(self, networks, models, policy="fluid", slo_s=5.0, grace_s=5.0, record=None):
         self.left: Counter[str | None] = Counter()
-        self.server = run.make_server(models, networks, policy, slo_s)
-        self.server.visits.note = lambda samples: self.left.update(sample.outcome for sample in samples)
+        self.server = run.make_server(models, networks, policy, slo_s, record)
+        note = self.server.visits.note
+
+        def counted_too(samples):
+            self.left.update(sample.outcome for sample in samples)
+            note(samples)
+
+        self.server.visits.note = counted_too
         self.listening = run.listen("127.0.0.1", 0)
         self.port, self.cut, self.fault = self.listening.getsockname()[1], None, None
         begun = threading.Event()
@@ -278,12 +287,21 @@ def slowly(network, monkeypatch, seconds=0.01):
     monkeypatch.setattr(network.session, "run_stage", waits)
 
 
-def test_every_sample_has_one_outcome(network, monkeypatch):
-    """More come than are served; clients and the server count as many refused, dropped, late and in time."""
+def counted(page):
+    """Samples by outcome on the page of metrics."""
+    found: Counter[str] = Counter()
+    for outcome, value in re.findall(r'^fluidb_samples_total\{.*outcome="(\w+)".*\} (\S+)$', page, re.MULTILINE):
+        found[outcome] += int(float(value))
+    return found
+
+
+def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
+    """More come than are served; clients, server, metrics and record count as many refused, dropped, late, in time."""
     networks = [served(network, name=name, slo_s=slo_s) for name, slo_s in (("a", 0.03), ("b", 5.0))]
     found: Counter[str] = Counter()
     row = network.inputs["x"][:1].tolist()
-    with serving(networks, [network, network], "fluid:on_deadline=drop,admit=queue:3,between=edf", None) as running:
+    with serving(networks, [network, network], "fluid:on_deadline=drop,admit=queue:3,between=edf", None,
+                 record=tmp_path / "kept") as running:  # fmt: skip
         slowly(network, monkeypatch)
 
         def client(name):
@@ -305,7 +323,21 @@ def test_every_sample_has_one_outcome(network, monkeypatch):
             thread.join()
         status, answer, _ = running.infer(row * 2, "b", {"priority": 1})
         assert (status, "priority" in answer["error"]) == (400, True)
+        page = running.ask("GET", "/metrics")[1].decode()
+        assert counted(page) == found
+        assert "fluidb_samples_here 0.0" in page
+        assert 'fluidb_busy_seconds_total{network="a"}' in page
     assert running.left == found
+    trace = read_trace(tmp_path / "kept" / "trace.csv")
+    rows = (tmp_path / "kept" / "outcomes.csv").read_text().splitlines()[1:]
+    assert Counter(row.split(",")[1] for row in rows) == found
+    assert sorted(int(row.split(",")[0]) for row in rows) == trace.request_id.tolist()
+    assert Counter(np.array(trace.network).tolist()) == {"a": 90, "b": 90}
+    compared = compare_recorded(tmp_path / "kept")
+    assert (compared.samples, compared.open) == (180, 0)
+    assert compared.real.in_time_rate == found["in_time"] / 180
+    with pytest.raises(InputError, match="^record: .*kept: expected a new folder, found one that exists"):
+        run.make_server([network, network], networks, "fluid", None, tmp_path / "kept")
     assert found["refused"] > 0
     assert found["dropped"] > 0
     assert found["in_time"] > 0

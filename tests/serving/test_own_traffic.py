@@ -37,6 +37,8 @@ def test_best_effort_gets_what_the_real_time_network_leaves():
         assert best.processing_rate_per_s == pytest.approx((1 - 100 * REAL_TIME_S) / BEST_EFFORT_S, rel=1e-3)
         assert REAL_TIME_S < real.max_latency_s <= REAL_TIME_S + BEST_EFFORT_S
         assert found.summary.requests == best.requests + real.requests
+        assert found.unavoidable_violations is None
+        assert [own.unavoidable_violations for own in found.networks] == [None, 0]
     found = serve(disb(3), Requests(seed=1), "serial:between=fcfs")
     assert found.networks[1].summary.max_latency_s > REAL_TIME_S + 2 * BEST_EFFORT_S
 
