@@ -143,8 +143,7 @@ def serve(
     scheduler = scheduler_on(networks, policy)
     _check_known(requirements, {network.name: _stated(network) for network in networks})
     check_stated(requirements, **losses_of(scheduler, *(network.limit for network in networks if network.limit)))
-    own = requests.trace is None and networks[0].traffic is not None
-    traffic = prepare_requests(networks, requests, None if own else requests.read(progress))
+    traffic = prepare_requests(networks, requests, None if requests.trace is None else requests.read(progress))
     answers = {
         name: {
             "accuracy": part.trace.correct, "accuracy_of_all": part.trace.correct,
