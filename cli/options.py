@@ -243,8 +243,8 @@ class ServiceOptions(ServedOptions):
         if self.clients is None:
             for name in ("think", "count"):
                 if getattr(self, name) is not None:
-                    other = "none" if self.trace is None else "a trace"
-                    raise InputError(f"{name}: expected --clients beside it, found {other}; leave out one of the two")
+                    other = "a trace; leave out one of the two" if self.trace else "none; leave it out"
+                    raise InputError(f"{name}: expected --clients beside it, found {other}")
             return self.requests_of(self.trace)
         if self.trace is not None:
             raise InputError("clients: expected a trace or clients, found both; leave out one of the two")
