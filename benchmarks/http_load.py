@@ -42,7 +42,7 @@ def serve_plain(path: str) -> None:
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     (given,), turn = session.get_inputs(), asyncio.Lock()
 
-    async def app(scope, receive, send) -> None:  # type: ignore[no-untyped-def]
+    async def app(scope, receive, send) -> None:
         body, more = b"", True
         while more:
             message = await receive()
