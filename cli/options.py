@@ -107,9 +107,8 @@ Required = Annotated[
 ]
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
-Models = Annotated[
-    str, argument("As for `fluidb measure`; for several networks one each, with commas between.", "MODEL[,MODEL,...]")
-]
+OF_MODELS = "As for `fluidb measure`; for several networks one each, with commas between."
+Models = Annotated[str, argument(OF_MODELS, "MODEL[,MODEL,...]")]
 Inputs = Annotated[
     Path | None,
     option("Samples (.npz): an array for each input, or one named input; label, if known.", "FILE"),
@@ -244,8 +243,8 @@ class ServiceOptions(ServedOptions):
         if self.clients is None:
             for name in ("think", "count"):
                 if getattr(self, name) is not None:
-                    other = "none" if self.trace is None else "a trace"
-                    raise InputError(f"{name}: expected --clients beside it, found {other}; leave out one of the two")
+                    other = "a trace; leave out one of the two" if self.trace else "none; leave it out"
+                    raise InputError(f"{name}: expected --clients beside it, found {other}")
             return self.requests_of(self.trace)
         if self.trace is not None:
             raise InputError("clients: expected a trace or clients, found both; leave out one of the two")

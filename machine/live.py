@@ -40,6 +40,7 @@ class Sample:
     tensors: Tensors  # one row each
     slo_s: float
     arrival_s: float = math.inf
+    number: int = 0  # in a record
     held: Held | None = None
     # at each exit that it has passed: its answer, and how sure it is
     answers: list[NDArray[np.generic]] = field(default_factory=list)
@@ -135,10 +136,11 @@ class LiveEngine:
         own = answers if len(answers) == len(members) else answers[rows]
         with np.errstate(all="ignore"):  # an answer that is not finite is as unsure as can be
             sure = np.nan_to_num(model.confidence(launch.segment, own), nan=-math.inf)
+        shown = model.measure.to_file(sure)
         for place, (member, row) in enumerate(zip(members, rows, strict=True)):
             member.held = keeps, row
             member.answers.append(answers[row])
-            member.sure.append(float(sure[place]))
+            member.sure.append(float(shown[place]))
         self.ran(launch, self.clock.now_s() - begin_s)
         return sure
 

@@ -239,7 +239,7 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
     if scheduler.between == PRIORITY and (without := [own.name for own in networks if own.priority is None]):
         faults.append(
             f'policy {scheduler.spec}: between: expected a priority of every network, found none of "{without[0]}"; '
-            "state e.g. priority = 1"
+            "state a number of its own"
         )
     if scheduler.between is not None and not networks[0].name:
         faults.append(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")

@@ -240,6 +240,8 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
         raise InputError(faults)
     try:
         check_networks(networks)
+        if file.duration is not None and networks[0].traffic is None:
+            raise InputError("duration: expected traffic of each network, which it ends, found none; leave it out")
         pairs = zip(file.networks, networks, strict=True)
         check_one_npu([NamedTable(keys.table, network.latency, keys.share) for keys, network in pairs])
     except InputError as error:
@@ -413,7 +415,7 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     requests : Requests
         What requests are given beside what their networks state.
     trace : Trace or None
-        The requests that were read, without samples; ``None`` where networks have traffic of their own.
+        The requests that were read, without samples; where there are none, networks have traffic of their own.
 
     Returns
     -------
@@ -426,13 +428,14 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
         If a request states a network that there is not, or a part does not fit its network.
     """
     check_networks(networks)
-    if trace is None:
-        return _with_own_traffic(networks, requests)
-    if networks[0].traffic is not None:
+    own = networks[0].traffic is not None
+    if own and (trace is not None or requests.clients is not None):
         raise InputError(
             "networks: expected none with traffic of its own beside a trace, rates or clients, found "
-            f'"{networks[0].name}"; leave out one of the two (serve-sim serves their own traffic)'
+            f'"{networks[0].name}"; leave out one of the two (serve-sim and compare serve their own traffic)'
         )
+    if trace is None:
+        return _with_own_traffic(networks, requests) if own else prepare_requests(networks, requests, requests.read())
     if not networks[0].name:  # what the only network draws has the seed of the study
         alone = _prepared(networks[0], requests, trace, requests.seed)
         if requests.clients is not None:
@@ -485,11 +488,10 @@ def _with_own_traffic(networks: Sequence[ServedNetwork], requests: Requests) -> 
 
     def own(number: int) -> Traffic:
         network, seed = networks[number], seeds[number]
-        if network.traffic is None:
-            requests.read()  # says that there are none
         assert network.traffic is not None
         clients, lasts_s = network.traffic.clients, network.traffic.lasts_s
-        trace = network.traffic.draw(seed, clients.count + _most_answers(network, lasts_s) if clients else 0)
+        ready = 0.0 if clients is None else clients.count + lasts_s * _answers_per_s(network.latency)
+        trace = network.traffic.draw(seed, ready)
         traffic = _prepared(network, requests, trace, seed)
         if clients is None:
             return traffic
@@ -525,11 +527,10 @@ def _think_of(traffic: Traffic) -> tuple[NDArray[np.float64], NDArray[np.float64
     return think_s[: traffic.clients], think_s[traffic.clients :]
 
 
-def _most_answers(network: ServedNetwork, lasts_s: float) -> int:
-    """The most requests of a network that a device can let pass their first stage in a time."""
-    table = network.latency
+def _answers_per_s(table: LatencyTable) -> float:
+    """The most requests of a network that a device can let pass their first stage in a second."""
     first_s = table.arrays()[..., 0, 1, 1:]
-    return math.ceil(lasts_s * table.lanes * float((np.arange(1, table.b_max + 1) / first_s).max()))
+    return table.lanes * float((np.arange(1, table.b_max + 1) / first_s).max())
 
 
 def _prepared(network: ServedNetwork, requests: Requests, trace: Trace, seed: int) -> Traffic:

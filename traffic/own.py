@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,16 +76,34 @@ class OwnTraffic:
             )
         if self.count is not None and not 1 <= self.count <= MOST:
             raise InputError(f"count: expected a whole number from 1 to {MOST:,}, found {self.count}")
-        endless = self.lasts_s == math.inf and self.trace is None and self.count is None
-        if not self.lasts_s > 0 or endless:
-            raise InputError(f"duration: expected how long {stated[0]} lasts, found {self.lasts_s:g} s; state e.g. 60s")
+        if self.lasts_s == math.inf and self.trace is None and self.count is None:
+            raise InputError(
+                f"duration: expected how long the traffic of {stated[0]} lasts, found none; state e.g. 60s"
+            )
+        if not self.lasts_s > 0:
+            raise InputError(f"duration: expected a positive number of seconds, found {self.lasts_s:g}; state e.g. 60")
 
-    def draw(self, seed: int, most: int) -> Trace:
-        """The requests; of clients, who may be answered ``most``, all at time 0."""
+    @property
+    def key(self) -> str:
+        """All that its requests depend on beside the seed; of a trace a digest of the arrays."""
+        digest, trace = hashlib.sha256(), self.trace
+        if trace is not None:
+            trace = trace if isinstance(trace, Trace) else read_trace(trace)
+            for values in trace.arrays().values():
+                digest.update(values.tobytes())
+        return f"{replace(self, trace=digest.hexdigest()) if trace is not None else self}"
+
+    def draw(self, seed: int, ready: float) -> Trace:
+        """The requests; of clients all at time 0, as many as they have ready, by default those that are given."""
         if self.clients is not None:
-            return offline(self._check(most if self.count is None else self.count))
+            return offline(self._check(ready if self.count is None else self.count))
         if self.trace is not None:
             trace = self.trace if isinstance(self.trace, Trace) else read_trace(self.trace)
+            if trace.network is not None:
+                raise InputError(
+                    f"{trace.source or 'trace'}: expected no column network in the trace of one network, found it; "
+                    "leave it out, or serve all networks with --trace"
+                )
         elif self.rate_per_s is not None:
             rate_per_s = self.rate_per_s
             trace = self._until_end(rate_per_s, lambda count: poisson(rate_per_s, count, seed))

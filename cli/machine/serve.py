@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +28,7 @@ from ..options import (
     objective,
     option,
 )
+from ..render import fail
 from .serve_real import RealOptions
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class ServerOptions:
     threads: StageThreads = 1
     host: Annotated[str, option("Name or address of this machine at which clients connect.", "HOST")] = "127.0.0.1"
     port: Annotated[int, option("Port; 0 is any that is free.", min=0, max=65535)] = 8000
+    record: Annotated[Path | None, option("A new folder that keeps what arrives and what becomes of it.", "DIR")] = None
     grace: Annotated[
         str, option("Time for the requests that are here after the first SIGTERM or Ctrl-C.", "DURATION")
     ] = "10s"
@@ -66,7 +69,8 @@ def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
     from ...serving.networks import as_served
     from ...traffic import parse_thresholds
 
-    check_installed("fluidb serve", "uvicorn", "onnx,runtime,server")
+    for needed in ("uvicorn", "prometheus_client"):
+        check_installed("fluidb serve", needed, "onnx,runtime,server")
     from ...machine.server.run import listen, make_server
 
     grace_s = parse_duration(asked.grace, "grace")
@@ -76,7 +80,9 @@ def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
     slo = objective(asked.slo)
     with listen(asked.host, asked.port) as listening:
         real = RealOptions(inputs=asked.inputs, exits=asked.exits, threads=asked.threads)
-        server = make_server(real.run(names(model) or []), networks, ServiceOptions(**same).scheduler, slo)
+        server = make_server(
+            real.run(names(model) or []), networks, ServiceOptions(**same).scheduler, slo, asked.record
+        )
         host, port = listening.getsockname()[:2]
 
         with draining() as when:
@@ -86,8 +92,11 @@ def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
                 sys.stderr.write(f"fluidb: {_line(server, host, port)}\n")
 
             cut = server.run(listening, grace_s, begun)
-    if cut:
-        sys.stderr.write(f"fluidb: {cut:,} samples had no answer when the grace time was over\n")
+    faults = [f"{cut:,} samples had no answer when the grace time was over"] if cut else []
+    if server.recorder is not None and server.recorder.fault:
+        faults.append(server.recorder.fault)
+    if faults:
+        fail(faults)
         raise typer.Exit(1)
 
 

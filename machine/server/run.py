@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import uvicorn
@@ -22,11 +24,13 @@ from ...serving.scheduler import Scheduler, with_parameter
 from ...traffic.distributions import Objective
 from ...traffic.trace import Trace
 from ..cores import pinned
-from ..live import LiveEngine, LiveService, OpenClock
+from ..live import LiveEngine, LiveService, OpenClock, Sample
 from ..network import RealNetwork
 from ..serve import ServedHere, check_models, prepare_here, warm_up
 from .app import App
 from .messages import MAX_ROWS, NAMES, Model
+from .metrics import Metrics
+from .record import Recorder, check_new
 from .visits import Visits
 
 QUEUE = 256
@@ -114,10 +118,12 @@ def seen_by_clients(here: ServedHere, number: int, slo_s: float | None) -> Model
     kinds = {(answers.dtype, answers.shape[1]) for answers in model.answers}
     if len(kinds) > 1:
         faults.append("expected answers of one type and as many classes at all exits, found others; name exits (exits)")
-    if slo_s is None:
-        faults.append("slo: expected one objective for all requests, found a distribution; state e.g. 50ms")
-    if faults or slo_s is None:
+    if faults:
         raise InputError([f"{model.path}: {fault}" for fault in faults])
+    if slo_s is None:
+        raise InputError(
+            "slo: expected one objective for all requests of a network, found a distribution; state e.g. 50ms"
+        )
     kind, classes = kinds.pop()
     return Model(
         here.network.name or model.name, number, inputs, model.exits[-1], kind, classes, model.exits, slo_s,
@@ -135,14 +141,17 @@ class Server:
     service: LiveService
     clock: OpenClock
     visits: Visits
-    pages: Mapping[str, Callable[[], tuple[bytes, str]]]
+    metrics: Metrics
+    recorder: Recorder | None
 
     def run(self, listening: socket.socket, grace_s: float, begun: Callable[[Callable[[], None]], None]) -> int:
         """Serve until the function that ``begun`` gets is called, and then for a grace time at most.
 
         Returns how many samples were then not answered.
         """
-        http = _Http(App(self.models, self.visits, __version__, self.pages), self.visits, listening)
+        http = _Http(
+            App(self.models, self.visits, __version__, {"/metrics": self.metrics.page}), self.visits, listening
+        )
         with self.clock.running():
             http.start(lambda: self.clock.send(()))
             begun(lambda: http.drain(grace_s))
@@ -174,7 +183,7 @@ class _Http:
         async def main() -> None:
             self.visits.loop = asyncio.get_running_loop()
             self.visits.ready = True
-            self.visits.loop.call_soon(self.begun.set)
+            self.begun.set()
             await self.server.serve([self.listening])
 
         def run() -> None:
@@ -185,6 +194,7 @@ class _Http:
                 self.ended.set()
                 woken()
 
+        self.listening.listen(MAX_CONNECTIONS)
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         self.begun.wait()
@@ -230,7 +240,11 @@ def room_for(scheduler: Scheduler, networks: Sequence[ServedNetwork]) -> int:
 
 
 def make_server(
-    models: Sequence[RealNetwork], networks: Sequence[ServedNetwork], policy: AnyPolicy, slo_s: Objective | None
+    models: Sequence[RealNetwork],
+    networks: Sequence[ServedNetwork],
+    policy: AnyPolicy,
+    slo_s: Objective | None,
+    record: Path | None = None,
 ) -> Server:
     """Make networks ready to be served: every stage and the policy have run once."""
     check_models(models, networks)
@@ -240,9 +254,26 @@ def make_server(
     trace = Trace(np.arange(2 * most), np.zeros(2 * most), network=names)
     traffic, served = prepare_here(models, networks, Requests(trace=trace, slo_s=slo_s))
     seen = [seen_by_clients(here, number, traffic.parts[number].objective_s) for number, here in enumerate(served)]
+    if record is not None:
+        check_new(record)
     warm_up(served, traffic, scheduler)
     clock = OpenClock(2 * most)
     visits = Visits(clock, most, max(float(network.latency.array()[0, -1, 1]) for network in networks))
+    metrics = Metrics(seen, max(network.latency.b_max for network in networks), lambda: visits.here)
+    visits.note = metrics.note
+    recorder = None
+    if record is not None:
+        recorder = Recorder(record, networks, [model.slo_s for model in seen], scheduler)
+        visits.came, visits.note = recorder.arrived, partial(_both, metrics.note, recorder.note)
     case = case_of([here.network for here in served], traffic, scheduler)
-    service = LiveService(case, clock, LiveEngine(models, clock), [here.levels for here in served], visits.tell)
-    return Server(served, seen, scheduler, service, clock, visits, {})
+    engine = LiveEngine(models, clock, metrics.ran)
+    service = LiveService(case, clock, engine, [here.levels for here in served], visits.tell)
+    return Server(served, seen, scheduler, service, clock, visits, metrics, recorder)
+
+
+def _both(
+    one: Callable[[Sequence[Sample]], None], other: Callable[[Sequence[Sample]], None], samples: Sequence[Sample]
+) -> None:
+    """Tell both of samples."""
+    one(samples)
+    other(samples)

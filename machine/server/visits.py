@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +27,19 @@ class _Visit:
 class Visits:
     """The requests that are here; used by the server's thread only, but for :meth:`tell`.
 
-    ``most`` is the largest number of samples that may be here at once.  ``note`` hears once of each that has left.
+    ``most`` is the largest number of samples that may be here at once.  ``came`` and ``note`` hear once of each
+    when it arrives, and when it has left.
     """
 
     def __init__(
-        self, clock: OpenClock, most: int, sample_s: float, note: Callable[[Sequence[Sample]], None] = lambda _: None
+        self,
+        clock: OpenClock,
+        most: int,
+        sample_s: float,
+        came: Callable[[Sequence[Sample]], None] = lambda _: None,
+        note: Callable[[Sequence[Sample]], None] = lambda _: None,
     ) -> None:
-        self.clock, self.most, self.sample_s, self.note = clock, most, sample_s, note
+        self.clock, self.most, self.sample_s, self.came, self.note = clock, most, sample_s, came, note
         self.here, self.ready, self.fault, self.cut = 0, False, "", 0
         self.loop: asyncio.AbstractEventLoop | None = None
         self.visits: dict[Sample, _Visit] = {}
@@ -58,12 +65,14 @@ class Visits:
         if self.here + len(samples) > self.most:
             for sample in samples:
                 sample.outcome, sample.arrival_s = Outcome.REFUSED, self.clock.now_s()
+            self.came(samples)
             self.note(samples)
             return
         visit = _Visit(len(samples), asyncio.get_running_loop().create_future())
         self.here += len(samples)
         self.visits |= dict.fromkeys(samples, visit)
         self.clock.send(samples)
+        self.came(samples)
         await visit.done
 
     def _busy(self, why: str) -> Refusal:
@@ -74,7 +83,8 @@ class Visits:
     def tell(self, samples: list[Sample]) -> None:
         """Tell of samples that have left; from any thread."""
         assert self.loop is not None
-        self.loop.call_soon_threadsafe(self._leave, samples)
+        with suppress(RuntimeError):  # the server has ended, and told all
+            self.loop.call_soon_threadsafe(self._leave, samples)
 
     def _leave(self, samples: list[Sample]) -> None:
         left = [sample for sample in samples if sample in self.visits]  # others were closed
@@ -90,7 +100,7 @@ class Visits:
         """Answer all that are here, and all that still come, with a fault."""
         self.ready, self.fault, self.cut = False, fault, self.cut + self.here
         for sample in self.visits:
-            sample.outcome = Outcome.DROPPED
+            sample.outcome, sample.exit = Outcome.DROPPED, 0
         self.note(list(self.visits))
         for visit in set(self.visits.values()):
             if not visit.done.done():

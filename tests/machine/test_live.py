@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
-from builders import COMPILED, table_of
+from builders import COMPILED, call_fluidb, lines, table_of
 from fluidb.machine.live import LiveService, OpenClock, Outcome, Sample
+from fluidb.machine.recorded import compare_recorded
 from fluidb.machine.runner import TableEngine
+from fluidb.machine.server.record import Recorder
 from fluidb.serving import Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.case import case_of
 from fluidb.serving.networks import prepare_requests
@@ -54,7 +57,10 @@ class Knows(TableEngine):
         super().run(launch)
         numbers = [int(self.clock.samples[number].tensors["x"]) for number in launch.members]
         assert {self.clock.samples[number].network for number in launch.members} == {launch.network}
-        return self.confidences[numbers, launch.stage - 1]
+        sure = self.confidences[numbers, launch.stage - 1]
+        for number, value in zip(launch.members.tolist(), sure.tolist(), strict=True):
+            self.clock.samples[number].sure.append(value)
+        return sure
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -100,3 +106,41 @@ def test_requests_that_arrive_while_it_runs_are_served_as_by_the_simulator(spec,
     begun = np.isfinite(expected.start_s)
     queue_s = np.where(begun, expected.start_s, 0.0) - np.array(arrivals)
     np.testing.assert_array_equal(np.array([sample.queue_s for sample in sent])[begun], queue_s[begun])
+
+
+def test_a_record_of_what_the_simulator_says_is_the_simulators(tmp_path):
+    """Served with the times of the table, samples are recorded as the simulator of the record serves them."""
+    table, rng = table_of([[1.0, 1.5, 2.0], [0.5, 0.75, 1.0]]), np.random.default_rng(4)
+    trace = poisson(1.2, COUNT, 3)
+    spec = "adaptb:timeout=S,on_deadline=drop,admit=queue:6"
+    network, scheduler, confidences = ServedNetwork(table=table), find_policy(spec), rng.random((COUNT, 2))
+    traffic = prepare_requests([network], Requests(trace=trace, slo_s=5.0), trace)
+    arrivals, slos = trace.arrival_s.tolist(), rng.uniform(2.0, 8.0, COUNT).tolist()
+    sent = [Sample(0, {"x": np.array(n)}, slos[n], arrivals[n]) for n in range(COUNT)]
+    left: list[Sample] = []
+    clock, recorder = VirtualOpenClock(2 * MOST, sent), Recorder(tmp_path / "kept", [network], [5.0], scheduler)
+    recorder.arrived(sent)
+
+    def told(samples):
+        left.extend(samples)
+        recorder.note(samples)
+
+    case = case_of([network], traffic.first(2 * MOST), scheduler)
+    service = LiveService(case, clock, Knows(clock, confidences), [np.array([0.6])], told)
+    service.serve(lambda: len(left) >= COUNT - 3)  # the last ones have not left
+    found = compare_recorded(tmp_path / "kept")
+    assert (found.samples, found.samples + found.open) == (len(left), COUNT)
+    assert found.real == found.simulated
+    assert 0.5 < found.real.answered_rate < 1
+    assert found.error == 0
+    done = call_fluidb("validate", "--recorded", "kept", "--json", cwd=tmp_path)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["comparison"]["samples"] == found.samples
+    assert "simulator off by +0.0 %" in call_fluidb("validate", "--recorded", "kept", cwd=tmp_path).stdout
+    (fault,) = lines(call_fluidb("validate", "--recorded", "kept", "--repeats", 3, cwd=tmp_path))
+    assert fault == "fluidb: --recorded: expected --within and --json beside it, found repeats"
+    (fault,) = lines(call_fluidb("validate", cwd=tmp_path))
+    assert fault.startswith("fluidb: model: expected an ONNX file, or digits, found none")
+    (fault,) = lines(call_fluidb("validate", "--recorded", ".", cwd=tmp_path))
+    assert fault.startswith("fluidb: served.json: expected a record, found no such file")
+    assert call_fluidb("serve-sim", "kept", "--trace", "kept/trace.csv", cwd=tmp_path).returncode == 0

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import numpy as np
@@ -26,8 +28,11 @@ from fluidb.formats import InputError
 from fluidb.machine.measurement import measure, write_measurement
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.protocol import blank_table
+from fluidb.machine.recorded import compare_recorded
 from fluidb.machine.server import app, messages, run
 from fluidb.serving import ServedNetwork
+from fluidb.traffic import read_trace
+from fluidb.traffic.request_columns import parse_slo
 from test_real import network_file
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
@@ -45,10 +50,16 @@ def network(tmp_path_factory):
 class Running:
     """A server that runs in a thread of this process."""
 
-    def __init__(self, networks, models, policy="fluid", slo_s=5.0, grace_s=5.0):
+    def __init__(self, networks, models, policy="fluid", slo_s=5.0, grace_s=5.0, record=None):
         self.left: Counter[str | None] = Counter()
-        self.server = run.make_server(models, networks, policy, slo_s)
-        self.server.visits.note = lambda samples: self.left.update(sample.outcome for sample in samples)
+        self.server = run.make_server(models, networks, policy, slo_s, record)
+        note = self.server.visits.note
+
+        def counted_too(samples):
+            self.left.update(sample.outcome for sample in samples)
+            note(samples)
+
+        self.server.visits.note = counted_too
         self.listening = run.listen("127.0.0.1", 0)
         self.port, self.cut, self.fault = self.listening.getsockname()[1], None, None
         begun = threading.Event()
@@ -176,11 +187,8 @@ def test_every_answer_is_that_of_onnx_runtime(running, network, alone):
             first += size
             taken.append(len(part))
 
-    threads = [threading.Thread(target=client, args=(iter([size] * 40),)) for size in (1, 3, 8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(client, [iter([size] * 40) for size in (1, 3, 8)]))
     assert sum(taken) == 3 * len(rows)
     wait_for(lambda: running.left.total() == before + sum(taken))
     part = rows[:5]
@@ -231,6 +239,25 @@ def test_hostile_bodies_are_refused(running, network):
     assert running.infer(rows.tolist())[0] == 200
 
 
+@pytest.mark.parametrize(("changed", "behind", "fault"), [
+    ({}, b"1234", "inputs: expected no bytes behind them, found 4"),
+    ({"name": "y"}, b"", "inputs: expected each once of x, found"),
+    ({"datatype": "FP64"}, b"", 'input "x": datatype: expected FP32, found FP64'),
+    ({"shape": [1, 7]}, b"", 'input "x": shape: expected [N, 6], N from 1 to 128, found [1, 7]'),
+    ({"shape": [129, 6]}, b"", 'input "x": shape: expected [N, 6], N from 1 to 128, found [129, 6]'),
+    ({"data": [1, 2]}, b"", 'input "x": data: expected 6 values of FP32, found others'),
+    ({"data": ["1"] * 6}, b"", 'input "x": data: expected 6 values of FP32, found others'),
+    ({"data": [1e39] * 6}, b"", 'input "x": data: expected finite numbers, found another'),
+    ({"parameters": {"binary_data_size": 24}}, b"", 'input "x": expected 24 bytes behind the JSON and no data'),
+])  # fmt: skip
+def test_a_fault_says_what_was_expected(running, changed, behind, fault):
+    tensor = {"name": "x", "shape": [1, 6], "datatype": "FP32", "data": [0.5] * 6} | changed
+    text = json.dumps({"inputs": [tensor]}).encode()
+    with pytest.raises(messages.Refusal, match="^" + re.escape(fault)) as refused:
+        messages.read_request(text + behind, str(len(text)), running.server.models[0])
+    assert refused.value.status == 400
+
+
 @pytest.mark.parametrize(("raw", "status"), [
     (b"NO\r\n\r\n", b"400"), (b"\x16\x03\x01" * 40 + b"\r\n\r\n", b"400"),
     (b"GET /v2 HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20_000, b"400"),
@@ -278,12 +305,21 @@ def slowly(network, monkeypatch, seconds=0.01):
     monkeypatch.setattr(network.session, "run_stage", waits)
 
 
-def test_every_sample_has_one_outcome(network, monkeypatch):
-    """More come than are served; clients and the server count as many refused, dropped, late and in time."""
+def counted(page):
+    """Samples by outcome on the page of metrics."""
+    found: Counter[str] = Counter()
+    for outcome, value in re.findall(r'^fluidb_samples_total\{.*outcome="(\w+)".*\} (\S+)$', page, re.MULTILINE):
+        found[outcome] += int(float(value))
+    return found
+
+
+def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
+    """More come than are served; clients, server, metrics and record count as many refused, dropped, late, in time."""
     networks = [served(network, name=name, slo_s=slo_s) for name, slo_s in (("a", 0.03), ("b", 5.0))]
     found: Counter[str] = Counter()
     row = network.inputs["x"][:1].tolist()
-    with serving(networks, [network, network], "fluid:on_deadline=drop,admit=queue:3,between=edf", None) as running:
+    with serving(networks, [network, network], "fluid:on_deadline=drop,admit=queue:3,between=edf", None,
+                 record=tmp_path / "kept") as running:  # fmt: skip
         slowly(network, monkeypatch)
 
         def client(name):
@@ -298,14 +334,25 @@ def test_every_sample_has_one_outcome(network, monkeypatch):
                     assert int(whole.headers["Retry-After"]) >= 1
                 found[outcome] += 1
 
-        threads = [threading.Thread(target=client, args=(name,)) for name in "ab" * 6]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(12) as pool:
+            list(pool.map(client, "ab" * 6))
         status, answer, _ = running.infer(row * 2, "b", {"priority": 1})
         assert (status, "priority" in answer["error"]) == (400, True)
+        page = running.ask("GET", "/metrics")[1].decode()
+        assert counted(page) == found
+        assert "fluidb_samples_here 0.0" in page
+        assert 'fluidb_busy_seconds_total{network="a"}' in page
     assert running.left == found
+    trace = read_trace(tmp_path / "kept" / "trace.csv")
+    rows = (tmp_path / "kept" / "outcomes.csv").read_text().splitlines()[1:]
+    assert Counter(row.split(",")[1] for row in rows) == found
+    assert sorted(int(row.split(",")[0]) for row in rows) == trace.request_id.tolist()
+    assert Counter(np.array(trace.network).tolist()) == {"a": 90, "b": 90}
+    compared = compare_recorded(tmp_path / "kept")
+    assert (compared.samples, compared.open) == (180, 0)
+    assert compared.real.in_time_rate == found["in_time"] / 180
+    with pytest.raises(InputError, match="^record: .*kept: expected a new folder, found one that exists"):
+        run.make_server([network, network], networks, "fluid", None, tmp_path / "kept")
     assert found["refused"] > 0
     assert found["dropped"] > 0
     assert found["in_time"] > 0
@@ -372,8 +419,11 @@ def test_the_first_signal_drains_and_the_second_ends(monkeypatch):
     monkeypatch.setattr(interrupt, "leave", lambda: seen.append("left"))
     with interrupt.draining() as begun:
         begun(lambda: seen.append("drains"))
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGTERM):  # the same one, to the process and to its group
             os.kill(os.getpid(), number)
+        assert seen == ["drains"]
+        monkeypatch.setattr(interrupt, "SAME_S", 0.0)
+        os.kill(os.getpid(), signal.SIGINT)
     assert seen == ["drains", "left"]
 
 
@@ -388,6 +438,8 @@ def test_faults(network):
     other = served(network).latency.model_copy(update={"network": "another"})
     with pytest.raises(InputError, match="found the table of another with e1, e2, e3; measure this network"):
         run.make_server([network], [ServedNetwork(table=other)], "fluid", 0.05)
+    with pytest.raises(InputError, match="^slo: expected one objective for all requests of a network"):
+        run.make_server([network], [served(network)], "fluid", parse_slo("uniform:10ms,40ms"))
     with pytest.raises(InputError, match="slo: expected a latency objective"):
         run.make_server([network], [served(network)], "fluid", None)
     assert gc.isenabled()

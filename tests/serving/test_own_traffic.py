@@ -37,6 +37,8 @@ def test_best_effort_gets_what_the_real_time_network_leaves():
         assert best.processing_rate_per_s == pytest.approx((1 - 100 * REAL_TIME_S) / BEST_EFFORT_S, rel=1e-3)
         assert REAL_TIME_S < real.max_latency_s <= REAL_TIME_S + BEST_EFFORT_S
         assert found.summary.requests == best.requests + real.requests
+        assert found.unavoidable_violations is None
+        assert [own.unavoidable_violations for own in found.networks] == [None, 0]
     found = serve(disb(3), Requests(seed=1), "serial:between=fcfs")
     assert found.networks[1].summary.max_latency_s > REAL_TIME_S + 2 * BEST_EFFORT_S
 
@@ -140,7 +142,7 @@ def folder(tmp_path: Path) -> Path:
 
 ROWS = {
     "two kinds": ("rate = 5\nfps = 5", "", "expected trace, rate, fps or clients, found rate and fps"),
-    "no end": ("rate = 5", "", "duration: expected how long rate lasts, found inf s"),
+    "no end": ("rate = 5", "", "duration: expected how long the traffic of rate lasts, found none"),
     "jitter above the period": ('fps = 30\njitter = "34ms"', "60s", "jitter: expected at most the period, 33.3333 ms"),
     "jitter of a rate": (
         'rate = 5\njitter = "1ms"',
@@ -160,6 +162,7 @@ ROWS = {
     "too few": ("clients = 1\ncount = 3", "1s", "count: expected more than 3 requests"),
     "priority twice": ("rate = 5\npriority = 1", "60s", 'found 1 of "other" and "own"'),
     "traffic of one": ("", "60s", 'expected traffic of every network or of none, found none of "own"'),
+    "networks in a trace": ('trace = "named.csv"', "60s", "named.csv: expected no column network in the trace of one"),
     "no file": ('trace = "none.csv"', "60s", "none.csv"),
 }
 
@@ -167,6 +170,7 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS)
 def test_a_fault_is_one_line(row: str, folder: Path):
     keys, duration, said = ROWS[row]
+    (folder / "named.csv").write_text("request_id,arrival_s,network\n0,0.0,other\n")
     (folder / "n.toml").write_text(
         'schema = "fluidb.networks/1"\n' + (f'duration = "{duration}"\n' if duration else "")
         + '[[networks]]\nname = "other"\ntable = "t"\nslo = "1s"\npriority = 1\nfps = 30\n'.replace(
@@ -181,10 +185,26 @@ def test_a_fault_is_one_line(row: str, folder: Path):
     assert "own" in fault
 
 
+def test_a_duration_ends_something(folder: Path):
+    text = 'schema = "fluidb.networks/1"\nduration = "1s"\n[[networks]]\nname = "own"\ntable = "t"\nslo = "1s"\n'
+    (folder / "n.toml").write_text(text)
+    with pytest.raises(InputError, match="duration: expected traffic of each network, which it ends, found none"):
+        read_networks(folder / "n.toml")
+
+
+def test_clients_may_send_a_number_of_requests_without_an_end():
+    own = OwnTraffic(clients=Clients(2), count=50)
+    networks = [ServedNetwork(name="n", table=table_of([[0.5]]), slo_s=1.0, traffic=own)]
+    found = serve(networks, Requests(), "serial")
+    assert (found.summary.requests, found.replay.finish_s.max()) == (50, 25.0)
+
+
 def test_own_traffic_stands_beside_no_other():
     networks = disb(1, 1.0)
     with pytest.raises(InputError, match=r'expected none with traffic of its own beside a trace.*found "best"'):
         serve(networks, Requests(trace=trace_of([0.0])), "serial")
+    with pytest.raises(InputError, match="expected none with traffic of its own"):
+        serve(networks, Requests(clients=Clients(1)), "serial")
     plain = [replace(item, traffic=None) for item in networks]
     with pytest.raises(InputError, match="trace: expected a file of requests"):
         serve(plain, Requests(), "serial")
