@@ -4,7 +4,7 @@ One at a time: the median from a client's request to its answer, beside that fro
 At saturation: samples a second, where requests have several samples each, beside those of `serve-real`, which has all
 of them at the start.  The two take turns, so that drift favours neither.
 
-    python benchmarks/door.py digits here
+    python benchmarks/http_cost.py digits here
 """
 
 from __future__ import annotations
