@@ -44,6 +44,7 @@ from .studies.plan.ask import plan as plan
 from .tables import read_latency as read_latency
 from .traffic import (
     Clients as Clients,
+    OwnTraffic as OwnTraffic,
     offline as offline,
     poisson as poisson,
     prepare as prepare,

@@ -62,6 +62,10 @@ GROUPS = {
             "validate": "Compare the simulator with this machine.",
         },
     ),
+    "How do I serve a network to clients?": (
+        "machine",
+        {"serve": "Serve a network over HTTP, for clients of Open Inference Protocol 2."},
+    ),
     "How do I use my own network, platform or measured times?": (
         "bring",
         {

@@ -3,16 +3,19 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread, Timer
-from time import sleep
+from time import monotonic, sleep
 from types import FrameType
 from typing import Any, NoReturn
 
 AGAIN_S = 0.05
 """Seconds until a Ctrl-C that Python ignored is repeated."""
+
+SAME_S = 0.5
+"""Seconds in which signals are the same one: `timeout`, for one, sends it to a process and to its group."""
 
 _says = ["interrupted"]
 """Messages of the parts of a command that is interrupted now, the innermost part last."""
@@ -103,6 +106,33 @@ def stopping() -> Iterator[Event]:
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in ENDING}
     try:
         yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(watched)
+
+
+@contextmanager
+def draining() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """A service that ends well after the first signal, and at once after the second.
+
+    It calls what this gives with the function that begins its end.
+    """
+    drains: list[Callable[[], None]] = []
+    first_s: list[float] = []
+
+    def end(number: int, _: FrameType | None) -> None:
+        _came[0] = number
+        if drains:
+            first_s.append(monotonic())
+            drains.pop()()
+        elif not first_s or monotonic() - first_s[0] > SAME_S:
+            leave()
+
+    watched = signal.set_wakeup_fd(-1)
+    before = {number: signal.signal(number, end) for number in ENDING}
+    try:
+        yield drains.append
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -107,9 +107,8 @@ Required = Annotated[
 ]
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
-Models = Annotated[
-    str, argument("As for `fluidb measure`; for several networks one each, with commas between.", "MODEL[,MODEL,...]")
-]
+OF_MODELS = "As for `fluidb measure`; for several networks one each, with commas between."
+Models = Annotated[str, argument(OF_MODELS, "MODEL[,MODEL,...]")]
 Inputs = Annotated[
     Path | None,
     option("Samples (.npz): an array for each input, or one named input; label, if known.", "FILE"),
@@ -134,7 +133,7 @@ class ServedOptions:
     seed: Seed = 0
     predict_depth: PredictDepth = None
 
-    def requests_of(self, trace: Path | Trace) -> Requests:
+    def requests_of(self, trace: Path | Trace | None) -> Requests:
         """The requests as the library takes them."""
         from ..serving.inputs import Requests
 
@@ -218,7 +217,7 @@ Admit = Annotated[
     ),
 ]
 Between = Annotated[
-    str | None, option("Whose turn it is among several networks; fcfs if not given.", "fcfs|edf|shares")
+    str | None, option("Whose turn it is among several networks; fcfs if not given.", "fcfs|edf|shares|priority")
 ]
 
 
@@ -242,13 +241,10 @@ class ServiceOptions(ServedOptions):
         from ..traffic.clients import Clients, parse_think
 
         if self.clients is None:
-            if self.trace is None:
-                raise InputError(
-                    "trace: expected a file of requests, or --clients that send them, found neither; state one of them"
-                )
             for name in ("think", "count"):
                 if getattr(self, name) is not None:
-                    raise InputError(f"{name}: expected --clients beside it, found a trace; leave out one of the two")
+                    other = "a trace; leave out one of the two" if self.trace else "none; leave it out"
+                    raise InputError(f"{name}: expected --clients beside it, found {other}")
             return self.requests_of(self.trace)
         if self.trace is not None:
             raise InputError("clients: expected a trace or clients, found both; leave out one of the two")

@@ -19,6 +19,37 @@ Every tensor has a row for each sample.
 """
 
 
+Held = tuple[Tensors, int]
+"""The maps of a batch, and the row of a sample in them."""
+
+
+def assemble(held: Sequence[Held | None], size: int) -> tuple[Tensors, Sequence[int], float | None]:
+    """The maps of a batch of this size, the row of each sample, and the time to gather them, if that was needed.
+
+    Other rows are padding.
+    """
+    sources: dict[int, Tensors] = {}
+    taken: dict[int, list[int]] = {}
+    for kept in held:
+        assert kept is not None, "a batch has run all stages before this one"
+        sources[id(kept[0])] = kept[0]
+        taken.setdefault(id(kept[0]), []).append(kept[1])
+    first = next(iter(sources.values()))
+    if len(sources) == 1 and len(next(iter(first.values()))) == size:
+        return first, [kept[1] for kept in held if kept is not None], None
+    begin_s = time.perf_counter()
+    padding = [taken[id(first)][0]] * (size - len(held))  # any row will do
+    taken[id(first)] = padding + taken[id(first)]
+    tensors = {name: np.empty((size, *values.shape[1:]), values.dtype) for name, values in first.items()}
+    filled = 0
+    for key, source in sources.items():
+        end = filled + len(taken[key])
+        for name, whole in tensors.items():
+            source[name].take(taken[key], axis=0, out=whole[filled:end], mode="clip")
+        filled = end
+    return tensors, range(len(padding), size), time.perf_counter() - begin_s
+
+
 class MapEngine:
     """An engine that runs real stages on real feature maps.
 
@@ -36,7 +67,7 @@ class MapEngine:
     ) -> None:
         self.run_stage, self.inputs, self.rows, self.confidence = run_stage, inputs, rows, confidence
         self.returned = returned
-        self.held: list[tuple[Tensors, int] | None] = [None] * len(rows)  # the maps of its batch, and its row
+        self.held: list[Held | None] = [None] * len(rows)
         self.answers: list[list[NDArray[Any]]] = [[] for _ in rows]  # of each stage that a request has passed
         self.answered = np.zeros(len(rows), dtype=np.int64)
         self.gathers: list[tuple[int, int, float]] = []
@@ -62,28 +93,10 @@ class MapEngine:
         if launch.segment == 0:
             rows = self.rows[launch.members]
             return {name: values[rows] for name, values in self.inputs.items()}, range(len(members))
-        held = [self.held[request] for request in members]
-        sources: dict[int, Tensors] = {}
-        taken: dict[int, list[int]] = {}
-        for kept in held:
-            assert kept is not None, "a batch has run all stages before this one"
-            sources[id(kept[0])] = kept[0]
-            taken.setdefault(id(kept[0]), []).append(kept[1])
-        first = next(iter(sources.values()))
-        if len(sources) == 1 and len(next(iter(first.values()))) == launch.places:
-            return first, [kept[1] for kept in held if kept is not None]
-        begin_s = time.perf_counter()
-        padding = [taken[id(first)][0]] * (launch.places - len(members))  # any row will do
-        taken[id(first)] = padding + taken[id(first)]
-        tensors = {name: np.empty((launch.places, *values.shape[1:]), values.dtype) for name, values in first.items()}
-        filled = 0
-        for key, source in sources.items():
-            end = filled + len(taken[key])
-            for name, whole in tensors.items():
-                source[name].take(taken[key], axis=0, out=whole[filled:end], mode="clip")
-            filled = end
-        self.gathers.append((launch.number, launch.places, time.perf_counter() - begin_s))
-        return tensors, range(len(padding), launch.places)
+        tensors, places, gather_s = assemble([self.held[request] for request in members], launch.places)
+        if gather_s is not None:
+            self.gathers.append((launch.number, launch.places, gather_s))
+        return tensors, places
 
 
 class DeviceEngine:

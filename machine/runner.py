@@ -91,7 +91,7 @@ def serve_in_steps(
 
     ``levels`` are the thresholds of each network, by which its samples leave; without them exits are known beforehand.
     """
-    service = _Service(case, clock, engine, levels)
+    service = Service(case, clock, engine, levels)
     count, until_s, failure = len(case.work.exit_of), math.inf, ""
     while service.now.returned[0] < count:
         service.wait()
@@ -119,12 +119,16 @@ def _fields(records: NDArray[np.void]) -> Any:
     return SimpleNamespace(**{name: plain[name] for name in plain.dtype.names or ()})
 
 
-class _Service:
-    """A replay that goes forward from instant to instant."""
+class Service:
+    """A replay that goes forward from instant to instant.
+
+    Requests of a live service may be ``of_any`` network: nobody knows what arrives.
+    """
 
     def __init__(
-        self, case: Case, clock: Clock, engine: SegmentEngine, levels: Sequence[NDArray[np.float64]] | None
-    ) -> None:
+        self, case: Case, clock: Clock, engine: SegmentEngine, levels: Sequence[NDArray[np.float64]] | None, *,
+        of_any: bool = False,
+    ) -> None:  # fmt: skip
         self.case, self.clock, self.engine, self.levels, self.terms = case, clock, engine, levels, case.terms
         self.traffic = case.offered.whole
         self.devices, self.set_by_policy = [network.device for network in case.networks], case.levels > 0
@@ -137,14 +141,14 @@ class _Service:
             arrival_s = np.full(count, math.inf)  # the event loop sees no request that has not arrived
         self.requests: Any = work.requests._replace(arrival_s=arrival_s)
         self.work = RequestArrays(self.requests, exit_of, work.confidences.copy())
-        self.state = begin(case.shared, count)
+        self.state = begin(case.shared, count, of_any=of_any)
         self.record = Record(
             np.zeros(case.shared.time_s.size, dtype=np.int64), np.zeros((count * places, 2)),
             np.zeros((count * places, 5), dtype=np.int64), np.zeros(count * places, dtype=np.int64),
         )  # fmt: skip
         self.woke_s = np.zeros(count * places)
         self.now, self.lane = _fields(self.state.clock), _fields(self.state.lanes)
-        self.step = stepper(case.scheduler, self.work, case.shared, self.state, self.record, self.terms, short=True)
+        self.step = stepper(case.scheduler, self.work, case.shared, self.state, self.record, self.terms)
         self.held: set[int] = set()  # requests that have run and not returned
         self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
         self.instant_s = 0.0  # the instant of the next decisions
@@ -184,18 +188,27 @@ class _Service:
         before, now_s = int(self.now.arrived[0]), self.clock.now_s()
         self.instant_s = min(self.awaited_s, now_s)
         after = int(np.searchsorted(self.clock.arrival_s[: self.clock.arrived()], self.instant_s, side="right"))
-        if after > before and not self.traffic.clients:
-            arrival_s = self.clock.arrival_s[before:after]
-            self.requests.arrival_s[before:after] = arrival_s
-            self.requests.due_s[before:after] = arrival_s + self.traffic.slo_s[before:after]
+        if after > before:
+            self.arrive(before, after)
         (self.lane.end_s if self.lane.running[0] else self.lane.wake_s)[0] = self.instant_s
         return now_s
 
+    def arrive(self, before: int, after: int) -> None:
+        """Tell the event loop when requests arrived, and when they are due."""
+        if not self.traffic.clients:
+            arrival_s = self.clock.arrival_s[before:after]
+            self.requests.arrival_s[before:after] = arrival_s
+            self.requests.due_s[before:after] = arrival_s + self.traffic.slo_s[before:after]
+
     def decide(self, until_s: float) -> None:
-        """Let the event loop do all that is due at this instant, and forget the requests that have returned."""
+        """Let the event loop do all that is due at this instant, and let those go that have returned."""
         if self.lane.running[0]:
             self.record.run_s[self.lane.run[0], 1] = self.lane.end_s[0]
         self.step(until_s, 1)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Release requests that have returned."""
         gone_s = self.requests.finish_s if self.terms is None else self.terms.left_s
         for request in sorted(request for request in self.held if gone_s[request] < math.inf):
             self.held.remove(request)

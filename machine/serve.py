@@ -86,6 +86,8 @@ def check_models(models: Sequence[RealNetwork], networks: Sequence[ServedNetwork
             f"{len(models)}"
         )
     for model, network in zip(models, networks, strict=True):
+        if network.traffic is not None:
+            raise InputError(network.about(["traffic: expected none of its own, found some; serve-sim serves it"]))
         if network.samples is not None:
             raise InputError(network.about(["samples: expected none, as its model answers; leave them out"]))
         try:
@@ -119,6 +121,18 @@ class ServedHere(NamedTuple):
         return np.broadcast_to(np.array(levels(threshold, last, self.model.measure)), last - 1)
 
 
+def warm_up(served: Sequence[ServedHere], traffic: DeviceTraffic, scheduler: Scheduler) -> None:
+    """Run all stages once, and the policy on a virtual clock, so that nothing is compiled when time begins."""
+    for here in served:
+        here.model.warm_up(here.network.latency.b_max)
+    each = (
+        max(int((traffic.network == number).argmax()) for number in range(len(served))) + 1
+    )  # begins with one of each
+    rehearsed = min(len(traffic), max(REHEARSAL, each))
+    virtual, networks = VirtualClock(traffic.whole.trace.arrival_s[:rehearsed]), [here.network for here in served]
+    serve_in_steps(case_of(networks, traffic.first(rehearsed), scheduler), virtual, TableEngine(virtual))
+
+
 def serve_traffic(
     served: Sequence[ServedHere],
     traffic: DeviceTraffic,
@@ -141,14 +155,7 @@ def serve_traffic(
             f"found {rate_per_s:,.0f}"
         )
     levels_of = [here.levels for here in served]
-    for here in served:
-        here.model.warm_up(here.network.latency.b_max)
-    each = (
-        max(int((traffic.network == number).argmax()) for number in range(len(served))) + 1
-    )  # begins with one of each
-    rehearsed = min(len(traffic), max(REHEARSAL, each))
-    virtual = VirtualClock(whole.trace.arrival_s[:rehearsed])
-    serve_in_steps(case_of(networks, traffic.first(rehearsed), scheduler), virtual, TableEngine(virtual))
+    warm_up(served, traffic, scheduler)
     engines = [here.model.engine(here.rows, returned) for here in served]
     case, engine = case_of(networks, traffic, scheduler), DeviceEngine(engines, traffic.network)
     with clock.running(), pinned(served[0].model.cores):

@@ -26,6 +26,7 @@ from .scheduler import Scheduler, losses_of
 from .state import (
     BETWEEN,
     FCFS,
+    PRIORITY,
     SHARED,
     DeviceArrays,
     Networks,
@@ -36,7 +37,7 @@ from .state import (
     networks_of,
     times_of,
 )
-from .terms import ON_DEADLINE, Terms, terms_of
+from .terms import ON_DEADLINE, Sending, Terms, terms_of
 
 
 class NetworkCase(NamedTuple):
@@ -64,26 +65,53 @@ class Case:
     shared: Networks  # the networks as they share the device
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
-        """The replay of these runs."""
-        sent = int(run.clock.arrived)
-        offered = self.offered.first(sent)
+        """The replay of these runs, whose requests are recorded by the numbers that they were offered with."""
+        sent = self._sent(run, until_s)
+        offered = self.offered.at(sent)
         uses = tuple(self._use(number, run, until_s) for number in range(len(self.networks)))
-        requests: Any = run.work.requests._make(column[:sent] for column in run.work.requests)
-        exits = run.work.exit_of[:sent]
+        requests: Any = run.work.requests._make(column[sent] for column in run.work.requests)
+        exits = run.work.exit_of[sent]
         if any(case.table.exits[-1].steps > 1 for case in self.networks):  # else no stage is behind the last exit
             last = np.array([len(case.table.exits) for case in self.networks])
             exits = np.minimum(exits, last[offered.network] if last.size > 1 else last)
         served = offered.served_at(requests.arrival_s, exits)
         lost, left_s, refused = losses_of(self.scheduler, *self.limits), None, None
         if self.terms is not None:
-            left_s = self.terms.left_s[:sent] if any(lost.values()) else None
-            refused = self.terms.refused[:sent] if lost["refused"] else None
+            left_s = self.terms.left_s[sent] if any(lost.values()) else None
+            refused = self.terms.refused[sent] if lost["refused"] else None
         return Replay(
             served, offered, uses, requests.start_s, requests.finish_s, requests.stalled_s, requests.preempted,
             requests.variant, requests.batch, until_s, self.lanes, BETWEEN[self.scheduler.between or FCFS],
             runs_of(run.record, int(run.clock.run_members)) if recorded else None,
             ON_DEADLINE[self.scheduler.on_deadline], left_s, refused, bool(lost["dropped"]),
         )  # fmt: skip
+
+    def _sent(self, run: LoopRun, until_s: float) -> slice | NDArray[np.int64]:
+        """The requests that arrived, in order of arrival; they are the first ones where there is one source."""
+        terms = self.terms
+        if terms is None or not self.offered.clients:
+            return slice(int(run.clock.arrived))
+        numbers = np.bincount(self.offered.network, minlength=len(self.networks))
+        self._check_ready(numbers, until_s)
+        if len(terms.sources) == 1:
+            return slice(int(run.clock.arrived))
+        begins = np.cumsum(numbers) - numbers
+        sent = [terms.order[begin:end] for begin, end in zip(begins, terms.sources.next, strict=True)]
+        joined = np.concatenate(sent)
+        return joined[np.argsort(run.work.requests.arrival_s[joined], kind="stable")]
+
+    def _check_ready(self, numbers: NDArray[np.int64], until_s: float) -> None:
+        """Refuse clients that had no request left before they stop to send, given each network's requests."""
+        assert self.terms is not None
+        ends = zip(self.terms.sources, np.cumsum(numbers), self.offered.names, numbers, strict=True)
+        for source, end, name, ready in ends:
+            if source.next == end and source.thinking and source.stop_s < math.inf:
+                again_s = self.terms.think_s[self.terms.clients[source.clients_at]]
+                if again_s <= source.stop_s and again_s < until_s:
+                    raise InputError(
+                        f'network "{name}": count: expected more than {ready:,} requests, as its clients send one at '
+                        f"{again_s:g} s and until {source.stop_s:g} s, found none left; state e.g. count = {10 * ready}"
+                    )
 
     def _use(self, number: int, run: LoopRun, until_s: float) -> DeviceUse:
         """The use of the device by a network."""
@@ -118,7 +146,9 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
         terms = terms_of(
             work.requests,
             whole.slo_s,
-            whole.think_s,
+            Sending(whole.think_s, offered.clients, offered.network, offered.stop_s)
+            if offered.clients
+            else Sending(whole.think_s, [whole.clients], offered.network),
             scheduler.on_deadline,
             admission,
             (lanes, b_max),
@@ -146,7 +176,9 @@ def _shared(
     cores, each = cases[0].table.cores, []
     for network, case in zip(networks, cases, strict=True):
         serves = [network.cores is None or k + 1 in network.cores for k in range(lanes)]
-        each.append(OneNetwork(case.device, case.rules, network.weight, network.switch_s, serves))
+        each.append(
+            OneNetwork(case.device, case.rules, network.weight, network.switch_s, serves, network.priority or 0)
+        )
     kinds = [0] * lanes if cores is None else cores.of
     return networks_of(each, kinds, offered.network, scheduler.between or FCFS, scheduler.dispatch or SHARED)
 
@@ -203,6 +235,11 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
         faults.append(
             f"policy {scheduler.spec}: together: expected a policy that sets no thresholds, found one that does; leave "
             "it out, or choose e.g. fluid"
+        )
+    if scheduler.between == PRIORITY and (without := [own.name for own in networks if own.priority is None]):
+        faults.append(
+            f'policy {scheduler.spec}: between: expected a priority of every network, found none of "{without[0]}"; '
+            "state a number of its own"
         )
     if scheduler.between is not None and not networks[0].name:
         faults.append(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")

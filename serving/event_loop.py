@@ -16,7 +16,7 @@ from ..jit import compiled, refer
 from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
-from .terms import TERMS, TOGETHER, next_deadline, note_members, pass_time, sweep, tell_returned
+from .terms import TERMS, TOGETHER, next_arrival, next_deadline, note_members, pass_time, sweep, tell_returned
 from .turns import charge, queue_at, waiting_in, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
@@ -310,10 +310,9 @@ def slow_each_other(beside, contention, state, record):
 @compiled(inline="always")
 def next_outside(terms, at, clock, requests):
     """When the next request arrives or, with terms, a deadline passes."""
-    next_s = math.inf if clock.arrived == requests.arrival_s.size else requests.arrival_s[clock.arrived]
     if terms is not None:
-        next_s = min(next_s, next_deadline(at.terms, at.work.requests))
-    return next_s
+        return min(next_arrival(at.terms, at.work.requests), next_deadline(at.terms, at.work.requests))
+    return math.inf if clock.arrived == requests.arrival_s.size else requests.arrival_s[clock.arrived]
 
 
 @compiled(inline="always")

@@ -67,8 +67,8 @@ class Requests:
 
     Attributes
     ----------
-    trace : Trace, str or Path
-        The requests, or their file.
+    trace : Trace, str or Path, optional
+        The requests, or their file; not stated where networks have traffic of their own.
     samples : str or Path, optional
         File of confidences and answers to draw from, if the trace has none.
     slo_s : float, Distribution or Shares, optional
@@ -81,7 +81,7 @@ class Requests:
         Clients that wait for their answers, who send the requests; the trace then has all of them at time 0.
     """
 
-    trace: Trace | AnyPath
+    trace: Trace | AnyPath | None = None
     samples: AnyPath | None = None
     slo_s: Objective | None = None
     seed: int = 0
@@ -91,7 +91,9 @@ class Requests:
     @property
     def file(self) -> Path | None:
         """The file of the trace, if it has one."""
-        return self.trace.source if isinstance(self.trace, Trace) else Path(self.trace)
+        if isinstance(self.trace, Trace):
+            return self.trace.source
+        return None if self.trace is None else Path(self.trace)
 
     def read(self, progress: Callable[[int, int], None] | None = None) -> Trace:
         """The trace, without the samples that its requests draw.
@@ -109,6 +111,10 @@ class Requests:
         Raises
         ------
         InputError
-            If the file cannot be read.
+            If the file cannot be read, or there is none.
         """
+        if self.trace is None:
+            raise InputError(
+                "trace: expected a file of requests, or --clients that send them, found neither; state one of them"
+            )
         return self.trace if isinstance(self.trace, Trace) else read_trace(self.trace, progress)

@@ -15,10 +15,11 @@ from pydantic import BeforeValidator, Field
 
 from ..formats import AnyPath, InputError, Strict, brief, parse_duration, read_toml
 from ..tables.latency import LatencyTable
-from ..traffic.clients import Clients
+from ..traffic.clients import Clients, parse_think
 from ..traffic.columns import Name
 from ..traffic.distributions import Objective
 from ..traffic.exits import parse_thresholds
+from ..traffic.own import OwnTraffic
 from ..traffic.randomness import NETWORKS, stream
 from ..traffic.request_columns import parse_slo
 from ..traffic.rows import more
@@ -57,6 +58,10 @@ class ServedNetwork:
         Which of its requests may wait, e.g. ``"queue:8"``; by default as the policy states it.
     cores : sequence of int, optional
         The cores that serve it, counted from 1, where the table has several; all of them if not stated.
+    priority : int, optional
+        Its place under ``between=priority``, where the least number goes first.
+    traffic : OwnTraffic, optional
+        Its own requests; either every network has some, or none.
 
     Raises
     ------
@@ -74,6 +79,8 @@ class ServedNetwork:
     switch_s: float = 0.0
     admit: Admission | str | None = None
     cores: Sequence[int] | None = None
+    priority: int | None = None
+    traffic: OwnTraffic | None = None
 
     def __post_init__(self) -> None:
         if self.name and not Name().fits(self.name):
@@ -118,8 +125,16 @@ class NetworkKeys(Strict):
     switch: str | None = None
     admit: str | None = None
     cores: list[int] | None = None
+    priority: int | None = None
+    trace: str | None = None
+    rate: Annotated[float, Field(gt=0)] | None = None
+    fps: Annotated[float, Field(gt=0)] | None = None
+    jitter: str | None = None
+    clients: int | None = None
+    think: str | None = None
+    count: int | None = None
 
-    def network(self, folder: Path) -> ServedNetwork:
+    def network(self, folder: Path, lasts_s: float) -> ServedNetwork:
         """The network; paths start from the file's folder."""
         return ServedNetwork(
             name=self.name,
@@ -132,6 +147,26 @@ class NetworkKeys(Strict):
             switch_s=0.0 if self.switch in (None, "0") else parse_duration(str(self.switch), "switch"),
             admit=self.admit,
             cores=self.cores,
+            priority=self.priority,
+            traffic=self._traffic(folder, lasts_s),
+        )
+
+    def _traffic(self, folder: Path, lasts_s: float) -> OwnTraffic | None:
+        """Its own requests, if it states any."""
+        keys = ("trace", "rate", "fps", "jitter", "clients", "think", "count")
+        if all(getattr(self, key) is None for key in keys):
+            return None
+        if self.think is not None and self.clients is None:
+            raise InputError("think: expected it beside clients, found none; leave it out")
+        think = parse_think(self.think or "0", "think", folder)
+        return OwnTraffic(
+            trace=None if self.trace is None else folder / self.trace,
+            rate_per_s=self.rate,
+            frames_per_s=self.fps,
+            jitter_s=0.0 if self.jitter in (None, "0") else parse_duration(str(self.jitter), "jitter"),
+            clients=None if self.clients is None else Clients(self.clients, *think),
+            count=self.count,
+            lasts_s=lasts_s,
         )
 
 
@@ -139,6 +174,7 @@ class NetworksFile(Strict):
     """Several networks as a file, ``fluidb.networks/1``."""
 
     schema_: Annotated[Literal["fluidb.networks/1"], Field(alias="schema")]
+    duration: str | None = None  # of the traffic that networks have for themselves
     networks: Annotated[list[NetworkKeys], Field(min_length=1)]
 
 
@@ -154,6 +190,19 @@ def check_networks(networks: Sequence[ServedNetwork]) -> None:
         raise InputError("networks: expected a name of each where there are several, found one without")
     if not 0 < sum(network.share for network in networks) < math.inf:
         raise InputError("networks: share: expected at least one share above 0, found a sum of 0; state e.g. 1")
+    first = {network.priority: network.name for network in reversed(networks)}
+    for network in networks:
+        if network.priority is not None and first[network.priority] != network.name:
+            raise InputError(
+                f"networks: priority: expected a number of each network's own, found {network.priority} of "
+                f'"{first[network.priority]}" and "{network.name}"'
+            )
+    idle = [network.name for network in networks if network.traffic is None]
+    if 0 < len(idle) < len(networks):
+        raise InputError(
+            f'networks: expected traffic of every network or of none, found none of "{idle[0]}"; state its trace, '
+            "rate, fps or clients"
+        )
 
 
 def read_networks(path: AnyPath) -> list[ServedNetwork]:
@@ -175,9 +224,15 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
         If the file or a table cannot be read, or a name stands twice; every fault has a line with its key.
     """
     file, networks, faults = read_toml(NetworksFile, path), [], []
+    lasts_s = math.inf
+    if file.duration is not None:
+        try:
+            lasts_s = parse_duration(file.duration, "duration")
+        except InputError as error:
+            raise InputError([f"{path}: {fault}" for fault in error.faults]) from None
     for index, keys in enumerate(file.networks):
         try:
-            network = keys.network(Path(path).parent)
+            network = keys.network(Path(path).parent, lasts_s)
             networks.append(replace(network, table=network.latency))
         except InputError as error:
             faults += [f'{path}: networks[{index}] ("{keys.name}"): {fault}' for fault in error.faults]
@@ -185,6 +240,8 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
         raise InputError(faults)
     try:
         check_networks(networks)
+        if file.duration is not None and networks[0].traffic is None:
+            raise InputError("duration: expected traffic of each network, which it ends, found none; leave it out")
         pairs = zip(file.networks, networks, strict=True)
         check_one_npu([NamedTable(keys.table, network.latency, keys.share) for keys, network in pairs])
     except InputError as error:
@@ -249,6 +306,10 @@ class DeviceTraffic:
         All of them; each exit is one of the request's network.
     seeds : tuple of int
         The seed of what each network drew.
+    clients : tuple of int
+        Clients of each network, where they have requests of their own and some have clients.
+    stop_s : tuple of float
+        When they stop to send.
     """
 
     names: tuple[str, ...]
@@ -256,6 +317,8 @@ class DeviceTraffic:
     parts: tuple[Traffic, ...]
     whole: Traffic
     seeds: tuple[int, ...] = ()
+    clients: tuple[int, ...] = ()
+    stop_s: tuple[float, ...] = ()
 
     __repr__ = brief
 
@@ -271,9 +334,13 @@ class DeviceTraffic:
 
     def first(self, count: int) -> DeviceTraffic:
         """The first requests."""
-        if count == len(self):
+        return self.at(slice(count))
+
+    def at(self, rows: slice | NDArray[np.int64]) -> DeviceTraffic:
+        """Requests in another order; of each network its first ones, in theirs."""
+        if isinstance(rows, slice) and rows.stop == len(self):
             return self
-        network, whole = self.network[:count], self.whole.first(count)
+        network, whole = self.network[rows], self.whole.at(rows)
         if self.parts[0] is self.whole:
             return replace(self, network=network, parts=(whole,), whole=whole)
         numbers = np.bincount(network, minlength=len(self.names)).tolist()
@@ -336,10 +403,10 @@ def requests_of_each(trace: Trace, networks: Sequence[ServedNetwork], seed: int)
     return numbers
 
 
-def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trace: Trace) -> DeviceTraffic:
+def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trace: Trace | None) -> DeviceTraffic:
     """Make requests ready to be served by the networks of a device.
 
-    Each of several networks draws its exits, samples and objectives from random streams of its own.
+    Each of several networks draws its requests, exits, samples and objectives from random streams of its own.
 
     Parameters
     ----------
@@ -347,8 +414,8 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
         The networks.
     requests : Requests
         What requests are given beside what their networks state.
-    trace : Trace
-        The requests that were read, without samples.
+    trace : Trace or None
+        The requests that were read, without samples; where there are none, networks have traffic of their own.
 
     Returns
     -------
@@ -361,20 +428,49 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
         If a request states a network that there is not, or a part does not fit its network.
     """
     check_networks(networks)
+    own = networks[0].traffic is not None
+    if own and (trace is not None or requests.clients is not None):
+        raise InputError(
+            "networks: expected none with traffic of its own beside a trace, rates or clients, found "
+            f'"{networks[0].name}"; leave out one of the two (serve-sim and compare serve their own traffic)'
+        )
+    if trace is None:
+        return _with_own_traffic(networks, requests) if own else prepare_requests(networks, requests, requests.read())
     if not networks[0].name:  # what the only network draws has the seed of the study
-        alone = _own_traffic(networks[0], requests, trace, requests.seed)
+        alone = _prepared(networks[0], requests, trace, requests.seed)
         if requests.clients is not None:
             alone = requests.clients.send(alone, requests.seed)
         return DeviceTraffic.of(alone, seed=requests.seed)
-    (seeds, number_of), parts, faults = _drawn(trace, networks, requests.seed), [], []
+    seeds, number_of = _drawn(trace, networks, requests.seed)
+    parts = _of_each(
+        networks,
+        lambda number: _prepared(
+            networks[number], requests, replace(trace.at(np.flatnonzero(number_of == number)), network=None),
+            seeds[number],
+        ),
+    )  # fmt: skip
+    traffic = _joined(networks, number_of, parts, trace, seeds)
+    return traffic if requests.clients is None else traffic.sent_by(requests.clients, requests.seed)
+
+
+def _of_each(networks: Sequence[ServedNetwork], make: Callable[[int], Traffic]) -> list[Traffic]:
+    """What is made for each network by its number; the faults of all."""
+    parts, faults = [], []
     for number, network in enumerate(networks):
-        here = np.flatnonzero(number_of == number)
         try:
-            parts.append(_own_traffic(network, requests, replace(trace.at(here), network=None), seeds[number]))
+            parts.append(make(number))
         except InputError as error:
             faults += network.about(error.faults)
     if faults:
         raise InputError(faults)
+    return parts
+
+
+def _joined(
+    networks: Sequence[ServedNetwork], number_of: NDArray[np.int64], parts: Sequence[Traffic], trace: Trace,
+    seeds: Sequence[int],
+) -> DeviceTraffic:  # fmt: skip
+    """The requests of all networks, which ``trace`` has in their order."""
 
     def joined(pick: Callable[[Traffic], Any]) -> NDArray[Any]:
         return merged(number_of, [pick(part) for part in parts])
@@ -383,11 +479,61 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     origin = "; ".join(f"{name}: {part.origin}" for name, part in zip(names, parts, strict=True))
     named = replace(trace, network=np.array(names)[number_of])
     whole = Traffic(named, joined(lambda part: part.exits), joined(lambda part: part.slo_s), None, origin)
-    traffic = DeviceTraffic(names, number_of, tuple(parts), whole, tuple(seeds))
-    return traffic if requests.clients is None else traffic.sent_by(requests.clients, requests.seed)
+    return DeviceTraffic(names, number_of, tuple(parts), whole, tuple(seeds))
 
 
-def _own_traffic(network: ServedNetwork, requests: Requests, trace: Trace, seed: int) -> Traffic:
+def _with_own_traffic(networks: Sequence[ServedNetwork], requests: Requests) -> DeviceTraffic:
+    """The requests of networks with traffic of their own: in order of arrival, and then those that clients send."""
+    seeds: list[int] = stream(requests.seed, NETWORKS).integers(10**9, size=len(networks)).tolist()
+
+    def own(number: int) -> Traffic:
+        network, seed = networks[number], seeds[number]
+        assert network.traffic is not None
+        clients, lasts_s = network.traffic.clients, network.traffic.lasts_s
+        ready = 0.0 if clients is None else clients.count + lasts_s * _answers_per_s(network.latency)
+        trace = network.traffic.draw(seed, ready)
+        traffic = _prepared(network, requests, trace, seed)
+        if clients is None:
+            return traffic
+        traffic = clients.send(traffic, seed)
+        if traffic.think_s is not None and (first_s := traffic.think_s[: clients.count].max()) > lasts_s:
+            raise InputError(
+                f"think: expected every client's first request within {lasts_s:g} s, found one at {first_s:g} s; state "
+                "a longer duration"
+            )
+        return traffic
+
+    parts = _of_each(networks, own)
+    clients = tuple(part.clients for part in parts)
+    arrival_s = np.concatenate([part.trace.arrival_s for part in parts])
+    order = np.argsort(arrival_s, kind="stable")
+    number_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])[order]
+    ids = [np.flatnonzero(number_of == number) for number in range(len(parts))]
+    parts = [
+        replace(part, trace=replace(part.trace, request_id=own_ids)) for part, own_ids in zip(parts, ids, strict=True)
+    ]
+    traffic = _joined(networks, number_of, parts, Trace(np.arange(len(order)), arrival_s[order]), seeds)
+    if not any(clients):
+        return traffic
+    first_s, later_s = zip(*map(_think_of, parts), strict=True)
+    think_s = np.concatenate([*first_s, merged(number_of, later_s)])
+    stop_s = tuple(network.traffic.lasts_s for network in networks if network.traffic is not None)
+    return replace(traffic, whole=replace(traffic.whole, think_s=think_s), clients=clients, stop_s=stop_s)
+
+
+def _think_of(traffic: Traffic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For how long clients think before their first requests, and after each request; without clients 0."""
+    think_s = np.zeros(len(traffic)) if traffic.think_s is None else traffic.think_s
+    return think_s[: traffic.clients], think_s[traffic.clients :]
+
+
+def _answers_per_s(table: LatencyTable) -> float:
+    """The most requests of a network that a device can let pass their first stage in a second."""
+    first_s = table.arrays()[..., 0, 1, 1:]
+    return table.lanes * float((np.arange(1, table.b_max + 1) / first_s).max())
+
+
+def _prepared(network: ServedNetwork, requests: Requests, trace: Trace, seed: int) -> Traffic:
     """The requests of one network, ready to be served."""
     table, drawn = network.latency, ""
     given = requests.samples if network.samples is None else network.samples

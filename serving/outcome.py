@@ -110,7 +110,7 @@ class Replay:
     lanes : int
         Lanes of the device that were used.
     between : str
-        The rule between networks: ``fcfs``, ``edf`` or ``shares``.
+        The rule between networks (:data:`.state.BETWEEN`).
     runs : Runs or None
         Every run, if recorded.
     on_deadline : str
@@ -273,9 +273,10 @@ class Replay:
     @property
     def asked_again(self) -> NDArray[np.bool_]:
         """True for each request that was turned away and that its client sends again, as the next one."""
-        if not np.isinf(self.offered.whole.trace.arrival_s).all():  # as only clients leave them
-            return np.zeros(len(self.finish_s), dtype=np.bool_)
-        turned_away = np.isinf(self.finish_s) & np.isfinite(self.gone_s)
+        sent = np.isinf(self.offered.whole.trace.arrival_s)  # as only clients leave them
+        if not sent.any():
+            return sent
+        turned_away = sent & np.isinf(self.finish_s) & np.isfinite(self.gone_s)
         if self.on_deadline == "serve":
             return turned_away
         return turned_away & (self.gone_s < self.traffic.trace.arrival_s + self.traffic.slo_s)

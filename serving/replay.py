@@ -78,7 +78,9 @@ def simulate(
 
 def _check_end(whole: Traffic, until_s: float) -> None:
     """Refuse an end before the first request; with clients, before one can have sent it."""
-    first_s = float(whole.trace.arrival_s[0] if whole.think_s is None else whole.think_s[: whole.clients].min())
+    first_s = float(whole.trace.arrival_s[0])
+    if whole.think_s is not None:
+        first_s = min(first_s, float(whole.think_s[: whole.clients].min()))
     if first_s >= until_s:
         raise InputError(f"until: expected a time after the first arrival at {first_s:g} s, found {until_s:g} s")
 

@@ -52,7 +52,7 @@ class ServeResult:
         The figures of each network that has a name and a request.
     unavoidable_violations : int or None
         Violations that no scheduler prevents: of several networks those that each has even alone; ``None`` with clients
-        that wait, who send other requests under another.
+        that wait, who send other requests under another. A network without clients of its own has a number.
     requirements : list of RequirementVerdict
         Whether each requirement holds, in their order.
     ends : tuple of MeasuredEnd
@@ -73,7 +73,8 @@ class ServeResult:
     def of(cls, policy: str, replay: Replay, requirements: Sequence[Requirement]) -> ServeResult:
         """The figures of a replay, and the verdicts on requirements."""
         figures = figures_of(replay)
-        bounds = [None if replay.traffic.clients else least_violations(part) for part in replay.by_network]
+        shared = replay.traffic.clients and not replay.offered.clients  # clients send requests of all networks
+        bounds = [None if shared or part.traffic.clients else least_violations(part) for part in replay.by_network]
         unavoidable = None if None in bounds else sum(filter(None, bounds))
         networks = tuple(
             NetworkFigures(name, figures.networks[name], bound)
@@ -110,7 +111,8 @@ def serve(
         Times of the design that serves one network, or its folder; or the networks of a device, or their file. What
         networks state goes before what ``requests`` state.
     requests : Requests
-        The requests: each is for the network that its trace names, or that is drawn by shares.
+        The requests: each is for the network that its trace names, or that is drawn by shares. Without a trace, those
+        that networks have for themselves.
     policy : Scheduler or str
         The policy, with its parameters: it serves the queue of each network, and its rule ``between``, as in
         ``"fluid:between=edf"``, says whose turn it is.
@@ -141,7 +143,7 @@ def serve(
     scheduler = scheduler_on(networks, policy)
     _check_known(requirements, {network.name: _stated(network) for network in networks})
     check_stated(requirements, **losses_of(scheduler, *(network.limit for network in networks if network.limit)))
-    traffic = prepare_requests(networks, requests, requests.read(progress))
+    traffic = prepare_requests(networks, requests, None if requests.trace is None else requests.read(progress))
     answers = {
         name: {
             "accuracy": part.trace.correct, "accuracy_of_all": part.trace.correct,

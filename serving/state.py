@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from .policies.interface import BATCH, LANE, LANES, REQUESTS, VARIANTS, record_type, zeros
 
-FCFS, EDF, SHARES = range(3)
-BETWEEN = ("fcfs", "edf", "shares")
+FCFS, EDF, SHARES, PRIORITY = range(4)
+BETWEEN = ("fcfs", "edf", "shares", "priority")
 """Rules between networks, by number."""
 
 SHARED, SHORTEST, LEAST_WORK = range(3)
@@ -76,6 +76,7 @@ OF_CORES = ("time_s", "latency_s")
 NETWORK = record_type(
     [
         ("weight", "f8"),  # of its share of the lanes' time
+        ("priority", "f8"),  # the least goes first
         ("switch_s", "f8"),  # time to load its weights on a lane that ran another network
         ("wake_up_s", "f8"),  # time until a batch begins on a lane that was idle
         ("call_s", "f8"),  # time of each call of the policy with samples on the lane
@@ -126,6 +127,7 @@ class OneNetwork(NamedTuple):
     weight: float = 1.0  # of its share
     switch_s: float = 0.0  # time to load its weights on a lane that ran another network
     serves: Sequence[bool] = ()  # (L,): the lanes that serve it; by default all
+    priority: int = 0  # the least goes first
 
 
 class Networks(NamedTuple):
@@ -256,7 +258,8 @@ def _numbers_of(network: OneNetwork) -> dict[str, float]:
     _, segments, sizes = device.time_s.shape
     exits, stages = device.latency_s.shape[1] - 1, int(device.stage_after[-1])
     return {
-        "weight": network.weight, "switch_s": network.switch_s, "wake_up_s": device.wake_up_s,
+        "weight": network.weight, "priority": network.priority,
+        "switch_s": network.switch_s, "wake_up_s": device.wake_up_s,
         "call_s": rules.call_s, "b_max": rules.b_max, "segments": segments, "sizes": sizes,
         "exits": exits, "stages": stages,
         "steps": stages - exits + 1,  # of the last stage, which has one entry among the times
@@ -269,16 +272,20 @@ def in_one_queue(networks: Networks) -> bool:
     return not several and not networks.kinds.any() and bool(networks.serves.all())
 
 
-def begin(networks: Networks, requests: int) -> State:
-    """Idle lanes at time 0, and requests that have not arrived."""
+def begin(networks: Networks, requests: int, *, of_any: bool = False) -> State:
+    """Idle lanes at time 0, and requests that have not arrived.
+
+    If they may be ``of_any`` network, as nobody knows what arrives, each queue has room for all of them.
+    """
     b_max, count, lanes = int(networks.records["b_max"].max()), len(networks.records), len(networks.kinds)
     each = 1 if networks.dispatch == SHARED else lanes
+    rooms = count if of_any else 1
     state = State(
         zeros(1, CLOCK),
         zeros(lanes, LANE),
         zeros(lanes * b_max, BATCH),
         np.zeros(lanes * b_max, dtype=np.int64),
-        np.zeros(requests * each, dtype=np.int64),
+        np.zeros(requests * each * rooms, dtype=np.int64),
         zeros(count * each, QUEUE),
         np.zeros(0 if in_one_queue(networks) else requests, dtype=np.int64),
         zeros(count, COUNTS),
@@ -286,7 +293,8 @@ def begin(networks: Networks, requests: int) -> State:
     if state.joined.size:
         if networks.network_of.size:
             state.joined[:] = networks.network_of
-        places = np.tile(np.bincount(state.joined, minlength=count), each)  # all may come into one queue
+        numbers = np.full(count, requests) if of_any else np.bincount(state.joined, minlength=count)
+        places = np.tile(numbers, each)  # all of a network may come into one queue
         state.queues["head"] = state.queues["tail"] = np.cumsum(places) - places
         state.queues["network"] = np.tile(np.arange(count), each)
     state.lanes["wake_s"], state.lanes["end_s"], state.lanes["network"] = math.inf, -math.inf, -1

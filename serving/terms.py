@@ -1,7 +1,8 @@
 """Terms of a service beyond those of a queue: clients that wait for answers, deadlines, admission; compiled.
 
 A client sends its next request when it has thought about its last answer, so that no request has a time of arrival
-beforehand: requests are numbered when they are sent.  At its deadline a request gives up: one that waits is dropped;
+beforehand: they are numbered in the order in which they are sent.  All requests come from one source, or those of each
+network from its own: its clients, or arrivals.  At its deadline a request gives up: one that waits is dropped;
 one that runs returns with the answer of the last exit that it passed, or is dropped, and leaves its batch when the
 segment ends.  A request that is not admitted is refused when it arrives; its client asks again, but not at once.
 """
@@ -11,28 +12,53 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
+from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ..jit import compiled
 from .admission import Admission
 from .in_time import expected_return_s
+from .policies.interface import record_type, zeros
 from .turns import append, choose_queue, joined_queue, least_alone_s, oldest_of, remove, rivals, takes, waiting_for
 
 SERVE, DROP, ANSWER = range(3)
 ON_DEADLINE = ("serve", "drop", "answer")
 """What happens to a request at its deadline, by number."""
 
-SENDING, DUE, RULE, TOGETHER = range(4)  # places in counts
+DUE, RULE, TOGETHER = range(3)  # places in counts
 LIMIT, RATE, BURST, NEWEST, BATCH, TOKENS, SINCE = range(7)  # places in admission
 NUMBERS = 7  # of each network there
+
+SOURCE = record_type(
+    [
+        ("next", "i8"),  # place of its next request in ``order``
+        ("end", "i8"),  # where its requests end
+        ("clients_at", "i8"),  # where its heap of clients begins
+        ("clients", "i8"),  # how many it has; 0 of arrivals
+        ("thinking", "i8"),  # entries of the heap
+        ("active", "i8"),  # clients that have not sent their last request
+        ("stop_s", "f8"),  # clients send no request later
+    ]
+)
+"""Where requests come from, which are sent or arrive in their order."""
+
+
+class Sending(NamedTuple):
+    """How requests are sent."""
+
+    think_s: NDArray[np.float64] | None  # as in Terms; None where all arrive by themselves
+    clients: Sequence[int]  # of each source; of arrivals 0
+    source: NDArray[np.int64]  # (N,): the source of each request, if there are several
+    stop_s: Sequence[float] = (math.inf,)  # when clients of each source stop to send
 
 
 class Terms(NamedTuple):
     """State of clients, deadlines and admission."""
 
-    counts: NDArray[np.int64]  # (4,): entries of the two heaps; what happens at a deadline; if a batch answers together
-    clients: NDArray[np.int64]  # a heap of the clients that think, by the place of their think time
+    counts: NDArray[np.int64]  # (3,): entries of the heap of deadlines; what happens there; if a batch answers together
+    sources: Any  # a record array of SOURCE: one, or one for each network
+    order: NDArray[np.int64]  # (N,): the requests, source by source; empty where there is one source
+    clients: NDArray[np.int64]  # heaps of the clients that think, by the place of their think time, source by source
     # (C + N,): think time before the first request of each client, and after each request; where it thinks, when it
     # ends.  Empty where requests arrive by themselves.
     think_s: NDArray[np.float64]
@@ -49,7 +75,10 @@ class Terms(NamedTuple):
 
 
 _f1, _i1 = types.float64[::1], types.int64[::1]
-TERMS = types.NamedTuple((_i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, _f1, types.boolean[::1]), Terms)
+TERMS = types.NamedTuple(
+    (_i1, types.Array(from_dtype(SOURCE), 1, "C"), _i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, _f1, types.boolean[::1]),
+    Terms,
+)
 
 
 @compiled(lean=True)
@@ -86,25 +115,70 @@ def pop(heap, size, keys):
 
 
 @compiled(lean=True)
-def announce(terms, state, requests):
-    """Let the next request arrive when the first of the clients that think has done so."""
-    arrived = state.clock[0].arrived
-    if terms.think_s.size > 0 and arrived < requests.arrival_s.size:
+def next_of(source, terms):
+    """The next request of a source that has one."""
+    return source.next if terms.order.size == 0 else terms.order[source.next]
+
+
+@compiled(lean=True)
+def first_source(terms, requests):
+    """The number of the source whose next request arrives first, of equal ones the first; -1 if none has one."""
+    best, least_s = -1, math.inf
+    for number in range(terms.sources.size):
+        source = terms.sources[number]
+        if source.next < source.end:
+            arrival_s = requests.arrival_s[next_of(source, terms)]
+            if best < 0 or arrival_s < least_s:
+                best, least_s = number, arrival_s
+    return best
+
+
+@compiled(lean=True)
+def next_arrival(terms, requests):
+    """When the next request arrives, as far as is known."""
+    number = first_source(terms, requests)
+    return math.inf if number < 0 else requests.arrival_s[next_of(terms.sources[number], terms)]
+
+
+@compiled(lean=True)
+def source_of(request, terms, state):
+    """The source of a request that has arrived."""
+    return terms.sources[0 if terms.sources.size == 1 else joined_queue(request, state).network]
+
+
+@compiled(lean=True)
+def announce(source, terms, requests):
+    """Let the next request of clients arrive when the first of them that thinks has done so."""
+    if source.next < source.end:
         next_s = math.inf
-        if terms.counts[SENDING] > 0:
-            next_s = terms.think_s[terms.clients[0]]
-        requests.arrival_s[arrived] = next_s
+        if source.thinking > 0:
+            next_s = terms.think_s[terms.clients[source.clients_at]]
+        requests.arrival_s[next_of(source, terms)] = next_s
+
+
+@compiled(lean=True)
+def retire(source, state):
+    """Let a client send no more; without any, the other requests of its source are never sent."""
+    source.active -= 1
+    if source.active == 0:
+        state.clock[0].returned += source.end - source.next
 
 
 @compiled(lean=True)
 def tell(request, now_s, least_s, terms, state, requests):
     """Let the client of a request know that it has its answer, or will get none; it thinks, at least for a time."""
-    if terms.think_s.size > 0:
+    if terms.think_s.size == 0:
+        return
+    source = source_of(request, terms, state)
+    if source.clients > 0:
         place = terms.think_s.size - requests.arrival_s.size + request
         terms.think_s[place] = now_s + max(terms.think_s[place], least_s)
-        push(terms.clients, terms.counts[SENDING], terms.think_s, place)
-        terms.counts[SENDING] += 1
-        announce(terms, state, requests)
+        if terms.think_s[place] > source.stop_s:
+            retire(source, state)
+            return
+        push(terms.clients[source.clients_at :], source.thinking, terms.think_s, place)
+        source.thinking += 1
+        announce(source, terms, requests)
 
 
 @compiled(lean=True)
@@ -170,18 +244,18 @@ def lets_in(request, now_s, terms, networks, state, requests):
 
 
 @compiled(lean=True)
-def arrive(terms, networks, state, requests):
-    """Put the next request into a queue, or refuse it."""
-    clock = state.clock[0]
-    request = clock.arrived
+def arrive(source, terms, networks, state, requests):
+    """Put the next request of a source into a queue, or refuse it."""
+    request = next_of(source, terms)
     if state.joined.size > 0:
         choose_queue(request, requests.arrival_s[request], networks, state)
-    clock.arrived += 1
-    if terms.think_s.size > 0:
-        pop(terms.clients, terms.counts[SENDING], terms.think_s)
-        terms.counts[SENDING] -= 1
+    state.clock[0].arrived += 1
+    source.next += 1
+    if source.clients > 0:
+        pop(terms.clients[source.clients_at :], source.thinking, terms.think_s)
+        source.thinking -= 1
         requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
-        announce(terms, state, requests)
+        announce(source, terms, requests)
     now_s = requests.arrival_s[request]
     if not lets_in(request, now_s, terms, networks, state, requests):
         terms.refused[request] = True
@@ -231,11 +305,11 @@ def give_up(terms, state, work):
 @compiled(lean=True)
 def pass_time(until_s, whole, terms, networks, state, work):
     """Arrivals and deadlines before a time, or also at it if ``whole``, in order; of equal ones deadlines first."""
-    clock, requests = state.clock[0], work.requests
+    requests = work.requests
     while True:
-        arrival_s = math.inf
-        if clock.arrived < requests.arrival_s.size:
-            arrival_s = requests.arrival_s[clock.arrived]
+        number, arrival_s = first_source(terms, requests), math.inf
+        if number >= 0:
+            arrival_s = requests.arrival_s[next_of(terms.sources[number], terms)]
         due_s = next_deadline(terms, requests)
         first_s = min(arrival_s, due_s)
         if first_s == math.inf or first_s > until_s or (first_s == until_s and not whole):
@@ -243,7 +317,7 @@ def pass_time(until_s, whole, terms, networks, state, work):
         if due_s <= arrival_s:
             give_up(terms, state, work)
         else:
-            arrive(terms, networks, state, requests)
+            arrive(terms.sources[number], terms, networks, state, requests)
 
 
 @compiled(lean=True)
@@ -293,9 +367,28 @@ def tell_returned(end, lane, terms, state, requests):
             tell(request, now_s, 0.0, terms, state, requests)
 
 
+def _sources_of(requests: Any, sending: Sending, count: int) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
+    """Sources, their requests, and their clients, who begin to think; ``requests`` learn of the first of each."""
+    clients, several = np.array(sending.clients), len(sending.clients) > 1
+    order = np.argsort(sending.source, kind="stable") if several else np.zeros(0, dtype=np.int64)
+    numbers = np.bincount(sending.source, minlength=len(clients)) if several else np.array([count])
+    sources: Any = zeros(len(clients), SOURCE)
+    sources.end, sources.stop_s = np.cumsum(numbers), sending.stop_s
+    sources.next, sources.clients, sources.clients_at = sources.end - numbers, clients, np.cumsum(clients) - clients
+    heaps = np.zeros(int(clients.sum()), dtype=np.int64)
+    for source in sources[clients > 0]:
+        assert sending.think_s is not None
+        first_s = sending.think_s[source.clients_at :][: source.clients]
+        heap = heaps[source.clients_at :][: source.clients]
+        heap[:] = source.clients_at + np.argsort(first_s, kind="stable")  # what is sorted is a heap
+        requests.arrival_s[order[source.next] if several else 0] = first_s.min()
+    sources.thinking = sources.active = clients
+    return sources, order, heaps
+
+
 def terms_of(
-    requests: Any, slo_s: NDArray[np.float64], think_s: NDArray[np.float64] | None, rule: int,
-    admission: Sequence[Admission], shape: tuple[int, int], *, together: bool = False,
+    requests: Any, slo_s: NDArray[np.float64], sending: Sending, rule: int, admission: Sequence[Admission],
+    shape: tuple[int, int], *, together: bool = False,
 ) -> Terms:  # fmt: skip
     """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first.
 
@@ -304,14 +397,10 @@ def terms_of(
     """
     lanes, b_max = shape
     count = len(slo_s)
-    times = np.zeros(0) if think_s is None else think_s.copy()
-    clients = len(times) - count if len(times) else 0
-    heap = np.zeros(clients, dtype=np.int64)
-    heap[:] = np.argsort(times[:clients], kind="stable")  # what is sorted is a heap
-    if clients:
-        requests.arrival_s[0] = times[heap[0]]
+    sources, order, heaps = _sources_of(requests, sending, count)
     return Terms(
-        np.array([clients, 0, rule, together]), heap, times, np.require(slo_s, float, ["C", "W"]),
+        np.array([0, rule, together]), sources, order, heaps,
+        np.zeros(0) if sending.think_s is None else sending.think_s.copy(), np.require(slo_s, float, ["C", "W"]),
         np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
         np.zeros(lanes),
         np.array([number for rule in admission for number in (*rule, rule.burst, 0.0)]),

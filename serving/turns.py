@@ -11,7 +11,7 @@ Dispatch says whether all cores share the queue of a network, or a request joins
 import math
 
 from ..jit import compiled
-from .state import EDF, FCFS, LEAST_WORK, SHARED, SHARES
+from .state import EDF, FCFS, LEAST_WORK, PRIORITY, SHARED, SHARES
 
 
 @compiled(lean=True)
@@ -38,11 +38,12 @@ def waiting_for(number, networks, state):
 @compiled(lean=True)
 def oldest_of(number, networks, state):
     """The request of a network that has waited longest, in any of its queues, whose order policies may change."""
-    oldest = state.clock[0].arrived
+    oldest = -1
     for place in range(number, state.queues.size, networks.records.size):
         queue = state.queues[place]
         for k in range(queue.head, queue.tail):
-            oldest = min(oldest, state.waiting[k])
+            if oldest < 0 or state.waiting[k] < oldest:
+                oldest = state.waiting[k]
     return oldest
 
 
@@ -186,7 +187,8 @@ def rivals(request, networks, state):
 def whose_turn(k, networks, state, work):
     """The network whose turn it is on a lane, of those with a request that were not asked at this look; -1 for none.
 
-    Each is judged by the first request of its queue, or by the time that it has had; of equal ones the first goes.
+    Each is judged by the first request of its queue, by the time that it has had, or by its priority; of equal ones the
+    first goes.
     """
     best, least, lane = -1, math.inf, state.lanes[k]
     for number in range(networks.records.size):
@@ -197,6 +199,8 @@ def whose_turn(k, networks, state, work):
                 key = work.requests.arrival_s[first]
             elif networks.between == EDF:
                 key = work.requests.due_s[first]
+            elif networks.between == PRIORITY:
+                key = networks.records[number].priority
             if best < 0 or key < least:
                 best, least = number, key
     return best

@@ -125,11 +125,16 @@ class PointResult(PointKeys):
         return Lead(", ".join(alike), following, rates[first].less(rates[following]))
 
     @property
+    def own(self) -> bool:
+        """Whether each network has traffic of its own."""
+        return not (self.trace or self.offline) and self.load is None
+
+    @property
     def objective(self) -> str:
         """Its latency objective, in few words."""
         if self.slo_s is not None:
             return f"SLO {1e3 * self.slo_s:g} ms"
-        return f"SLOs {self.slo}" if self.slo else "SLOs of its trace"
+        return f"SLOs {self.slo}" if self.slo else f"SLOs of its {'networks' if self.own else 'trace'}"
 
     @property
     def load(self) -> float | None:
@@ -143,7 +148,7 @@ class PointResult(PointKeys):
             return f"{self.rate_per_s:g} /s"
         if self.clients is not None:
             return f"{self.clients} clients, think time {self.think}"
-        return "all at once" if self.offline else "its trace"
+        return "all at once" if self.offline else "traffic of each network" if self.own else "its trace"
 
     def __str__(self) -> str:
         return f'case "{self.case}", {self.objective}, {self.arrivals}, {self.requests:,} requests'

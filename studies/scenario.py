@@ -153,7 +153,7 @@ class ContenderKeys(Strict):
 class CaseKeys(Strict):
     """A case: network and board, or the folder of a latency ``table`` for all contenders; objectives; traffic.
 
-    ``table`` may also be the file of several networks, which then state their objectives.
+    ``table`` may also be the file of several networks, which then state their objectives, and perhaps their traffic.
 
     Traffic is ``rates`` in requests/s, Poisson or gamma with a ``cv``; a ``trace``; ``offline``, all waiting at time
     0; or ``clients``, numbers of them that wait for their answers and ``think``. ``slos`` are objectives
@@ -200,13 +200,13 @@ class CaseKeys(Strict):
         given = {"rates": self.rates is not None, "trace": self.trace is not None, "offline": self.offline}
         given["clients"] = self.clients is not None
         keys = [name for name, there in given.items() if there]
-        if len(keys) != 1:
+        if len(keys) != 1 and not self.own:
             raise ValueError(
                 f"expected rates, trace, offline = true or clients, found {' and '.join(keys) or 'none of them'}"
             )
         for name, there, partner in (("cv", self.cv, "rates"), ("think", self.think, "clients")):
-            if there is not None and keys[0] != partner:
-                raise ValueError(f"expected {name} with {partner} only, found it with {keys[0]}")
+            if there is not None and keys != [partner]:
+                raise ValueError(f"expected {name} with {partner} only, found it with {keys[0] if keys else 'neither'}")
         return self
 
     @model_validator(mode="after")
@@ -229,6 +229,11 @@ class CaseKeys(Strict):
     def several(self) -> bool:
         """Whether its table is the file of several networks."""
         return self.table is not None and self.table.endswith(".toml")
+
+    @property
+    def own(self) -> bool:
+        """Whether it states no traffic, as each of several networks has its own."""
+        return self.several and (self.rates, self.trace, self.offline, self.clients) == (None, None, False, None)
 
     @property
     def columns(self) -> Columns:
@@ -281,7 +286,7 @@ class ScenarioFile(Strict):
     @field_validator("cases")
     @classmethod
     def _cases_once(cls, value: list[CaseKeys], info: ValidationInfo) -> list[CaseKeys]:
-        drawn = any(case.trace is None for case in value)
+        drawn = any(case.trace is None and not case.own for case in value)
         if "requests" in info.data and info.data["requests"] is None and drawn:
             raise ValueError("rates, offline and clients need the key requests at the top of the file, found none")
         names = [contender.name for contender in info.data.get("contenders", [])]
@@ -338,6 +343,8 @@ class Served:
             key.append([
                 network.name, repr(network.slo_s), drawn, repr(network.threshold), network.share, network.weight,
                 network.switch_s, *([] if network.limit is None else [repr(network.limit)]),
+                *([] if network.priority is None else [{"priority": network.priority}]),
+                *([] if network.traffic is None else [{"traffic": network.traffic.key}]),
             ])  # fmt: skip
         return cls(tuple(networks), key if names_of(networks) else [])
 
@@ -389,7 +396,7 @@ class GridPoint(NamedTuple):
     site: Site  # its case
     slo_s: float | None  # latency objective in seconds of all requests; None where each has its own
     rate_per_s: float | None  # rate of the drawn arrivals; None where a trace is replayed, or all wait at time 0
-    requests: int  # requests of a run
+    requests: int  # requests of a run; 0 where each network has its own, whose number the seed decides
     clients: int | None = None  # that wait for their answers
 
     @property
@@ -482,6 +489,15 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     if on is None or think is None:
         return None
     site = Site(keys, on, trace, digest, think)
+    if isinstance(on, Served) and keys.own:
+        if on.networks[0].traffic is None:
+            faults.append(
+                f"{where}: expected rates, trace, offline = true or clients, found none of them, and no traffic of "
+                f"each network in {keys.table}"
+            )
+        else:
+            faults.catch(where, lambda: prepare_requests(on.networks, Requests(), None))
+        return site
     if isinstance(on, Served) and on.names:
         # a request of each network shows whether all is stated
         served = replace(offline(len(on.names)), network=np.array(on.names)) if trace is None else trace
@@ -530,7 +546,7 @@ def load_scenario(name: AnyPath) -> Scenario:
                 options = site.options(contender)
                 where = f"{path}: cases[{index}]{label}.tiles.{contender.name}"
                 faults.catch(where, partial(_check_fit, site.on, options))
-        count = file.requests if site.trace is None else len(site.trace)
+        count = 0 if case.own else file.requests if site.trace is None else len(site.trace)
         assert count is not None  # the file's schema asks for it where there are rates
         rates: Sequence[float | None] = case.rates or [None]
         numbers: Sequence[int | None] = case.clients or [None]

@@ -187,6 +187,8 @@ def _arrivals(point: GridPoint, seed: int) -> Trace:
 
 def traffic(point: GridPoint, networks: Sequence[ServedNetwork], seed: int) -> DeviceTraffic:
     """The requests of a run: they depend on point and seed, and not on the contender."""
+    if point.site.keys.own:
+        return prepare_requests(networks, Requests(seed=seed, predict_depth=point.site.keys.predict_depth), None)
     clients = None if point.clients is None else Clients(point.clients, *point.site.think)
     requests = Requests(
         trace=_arrivals(point, seed), slo_s=point.slo_s, seed=seed, predict_depth=point.site.keys.predict_depth,
@@ -241,8 +243,11 @@ class GridRun(NamedTuple):
         # a latency is infinite where requests were dropped or refused
         stated = {key: value for key, (value, _) in taken.items() if value is not None and isfinite(value)}
         intervals = {key: interval for key, (_, interval) in taken.items() if interval}
-        arrivals = served.whole.trace.arrival_s if served.whole.think_s is None else served.whole.think_s
-        digest = hashlib.sha256(arrivals.tobytes() + served.whole.exits.tobytes()).hexdigest()
+        whole = served.whole
+        sent = b"" if whole.think_s is None else whole.think_s.tobytes()
+        if whole.think_s is None or served.clients:  # else none arrives by itself
+            sent = whole.trace.arrival_s.tobytes() + sent
+        digest = hashlib.sha256(sent + whole.exits.tobytes()).hexdigest()
         return RunTable(
             inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=stated, intervals=intervals
         )

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
@@ -52,12 +52,22 @@ def port_for(board, W=0):
     return Port(*map(float, port_of(board, Tile(2, 1, 1, W=W))))
 
 
+@cache
+def keep_operators() -> None:
+    """Let PyTorch's newer exporter read its 500 operators once: they take more than half of each export."""
+    registry = importlib.import_module("torch.onnx._internal.exporter._registration").ONNXRegistry
+    registry.from_torchlib = staticmethod(cache(registry.from_torchlib))
+
+
 def library(name: str):
     """A library of the group ``exporters``, or a reason to skip; `.ci/run` installs all of them."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return importlib.import_module(name)
+            found = importlib.import_module(name)
+            if name == "onnxscript":
+                keep_operators()
+            return found
     except ModuleNotFoundError:
         if "FLUIDB_REQUIRE_EXPORTERS" in os.environ:
             raise

@@ -8,7 +8,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from importlib import import_module
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from runpy import run_path
@@ -18,8 +20,10 @@ import numpy as np
 import onnx
 import pytest
 import typer
-from builders import COMPILED, FLUIDB, ROOT, blocks, call_fluidb, run_fluidb, run_shell
+from builders import COMPILED, ROOT, blocks, call_fluidb, run_shell
 from fluidb.cli.app import COMMANDS, app
+from fluidb.dse.npu import persistent
+from fluidb.dse.npu.options import SearchOptions
 from fluidb.models.digits import INPUTS
 from fluidb.platforms import load_platform
 from fluidb.platforms.measured import MeasuredDevice
@@ -29,9 +33,16 @@ PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 needs_speed = pytest.mark.skipif(not COMPILED, reason="searches a board of the paper: minutes as plain Python")
 
 
+@pytest.fixture(scope="module")
+def main_job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of the README's main job, not to be changed, and what it prints; `make demo` runs it as processes."""
+    folder = tmp_path_factory.mktemp("main-job")
+    return folder, run_shell(blocks("README.md", "sh")[1], folder)
+
+
 @needs_speed
-def test_the_readme_prints_what_it_says(tmp_path):
-    printed = run_shell(blocks("README.md", "sh")[1], tmp_path, run_fluidb)
+def test_the_readme_prints_what_it_says(main_job):
+    _, printed = main_job
     claimed = blocks("README.md", "text")[0]
     for line in claimed.splitlines():
         assert line in printed.splitlines()
@@ -50,30 +61,35 @@ def test_the_readme_says_what_the_papers_words_give(tmp_path):
 
 
 @needs_speed
-def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(tmp_path):
-    run_shell(blocks("README.md", "sh")[1], tmp_path)
+def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(main_job):
+    folder, _ = main_job
     page = " ".join((ROOT / "docs" / "policies.md").read_text().split())
     for rule in ("serve", "drop", "answer"):
         served = ("serve-sim", "r50-zc706", "--trace", "t.csv", "--slo", "200ms", "--on-deadline", rule, "--json")
-        found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
+        found = json.loads(call_fluidb(*served, cwd=folder).stdout)
         assert re.search(rf"{100 * found['violation_rate']:.2f} % (violate )?with `{rule}`", page)
     assert f"({100 * found['deadlines']['early_rate']:.2f} % early)" in page
     served = ("serve-sim", "r50-zc706", "--trace", "t.csv", "--slo", "200ms", "--admit", "queue:4", "--json")
-    found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
+    found = json.loads(call_fluidb(*served, cwd=folder).stdout)
     refused, violated = 100 * found["admission"]["refused_rate"], 100 * found["violation_rate"]
     assert f"`queue:4` refuses {refused:.2f} %; with these, {violated:.2f} % violate" in page
 
 
 @needs_speed
 def test_the_page_says_whom_each_rule_between_networks_serves(tmp_path):
-    page, (networks,) = (ROOT / "docs" / "policies.md").read_text(), blocks("docs/policies.md", "toml")
+    page, (networks, mixed) = (ROOT / "docs" / "policies.md").read_text(), blocks("docs/policies.md", "toml")
     (tmp_path / "two.toml").write_text(networks)
+    (tmp_path / "mix.toml").write_text(mixed)
     run_shell(blocks("docs/policies.md", "sh")[0], tmp_path)
-    for rule in ("fcfs", "edf", "shares"):
+    for rule in ("fcfs", "edf", "shares", "priority"):
         served = ("serve-sim", "two.toml", "--trace", "t11.csv", "--between", rule, "--json")
         found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
         rates = [f"{100 * part['violation_rate']:.2f} %" for part in found["networks"]]
         assert re.search(rf"^\| `{rule}`.*\| {', '.join(rates)} \|$", page, re.MULTILINE), rates
+    found = json.loads(call_fluidb("serve-sim", "mix.toml", "--between", "priority", "--json", cwd=tmp_path).stdout)
+    people, goods = (f"{part['processing_rate_per_s']:.3g}" for part in found["networks"])
+    said = f"answers `people` {people} times a second, and `goods`, whose client asks again at once, {goods} times"
+    assert said in " ".join(page.split())
 
 
 @needs_speed
@@ -173,19 +189,34 @@ def test_a_page_shows_every_picture_that_make_draws():
     assert all(path.stat().st_size < 150_000 for path in (ROOT / "docs" / "images").iterdir())
 
 
+@pytest.fixture
+def shown_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the sizes of a persistent buffer only those are searched that a page shows; the others have their results."""
+    shown = set(re.findall(r"^(\d+\.\d\d) +<", (ROOT / "docs" / "sushi.md").read_text(), re.MULTILINE))
+    assert len(shown) == 4
+    searched, found = persistent.search, []
+
+    def search(network: Any, platform: Any, options: SearchOptions, **settings: Any) -> Any:
+        if f"{options.persistent_mbit:.2f}" in shown:
+            found.append(searched(network, platform, options, **settings))
+        return found[-1]
+
+    monkeypatch.setattr(persistent, "search", search)
+
+
 @needs_speed
 @pytest.mark.parametrize("page", ["docs/npu.md", "docs/plan.md", "docs/batchcond.md", "docs/sushi.md"])
-def test_the_page_prints_what_it_says(tmp_path, page):
+def test_the_page_prints_what_it_says(tmp_path, page, shown_sizes):
     printed = run_shell("".join(blocks(page, "sh")), tmp_path).splitlines()
     for line in "".join(blocks(page, "text")).splitlines():
         assert line in printed
 
 
 @needs_speed
-def test_the_page_on_decisions_prints_what_it_says(tmp_path):
+def test_the_page_on_decisions_prints_what_it_says(main_job, tmp_path):
     """All but the scenarios: those of the page have a test of their own, and those that ship take minutes."""
     page = "docs/compare.md"
-    run_shell(blocks("README.md", "sh")[1], tmp_path)
+    shutil.copytree(main_job[0], tmp_path, dirs_exist_ok=True)
     commands = [block for block in blocks(page, "sh") if "fluidb compare" not in block]
     printed = run_shell("".join(commands), tmp_path)
     assert printed.count("holds by") == 2
@@ -278,12 +309,13 @@ def test_a_policy_is_added_as_the_page_says(tmp_path):
 
 
 def run_scripts(scripts, folder):
-    python = Path(FLUIDB).with_name("python")
+    """Each as a program, but in this process, which has imported and compiled what they need."""
     for text in scripts:
         (folder / "page.py").write_text(text)
-        done = subprocess.run([python, "page.py"], cwd=folder, capture_output=True, text=True, check=True)
-        assert done.stderr == ""
-        assert re.search(r"[0-9.]+ (ms|s)", done.stdout)
+        with chdir(folder), redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            run_path("page.py", run_name="__main__")
+        assert err.getvalue() == ""
+        assert re.search(r"[0-9.]+ (ms|s)", out.getvalue())
 
 
 @needs_speed
@@ -295,7 +327,7 @@ def test_a_paper_is_added_as_the_page_says(tmp_path):
     assert len(files) == 4
     for name, text in files:
         (tmp_path / name).write_text(text)
-    printed = run_shell(blocks("docs/extend.md", "sh")[2], tmp_path, run_fluidb)
+    printed = run_shell(blocks("docs/extend.md", "sh")[2], tmp_path)
     assert "FluidB is faster than SERIAL" in printed
     made = {path.name for path in (tmp_path / "toy-results" / "toy").iterdir()}
     assert made == {
@@ -356,7 +388,7 @@ def test_the_map_of_rooms_is_the_tree():
 def test_the_questions_are_answered_by_the_source():
     page = (ROOT / "docs" / "architecture.md").read_text()
     answers = page[page.index("## Questions of new readers") : page.index("## Where something new goes")]
-    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 23
+    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 25
     places = re.findall(r"`([\w/]+\.py)`: `(\w+)`", answers)
     assert len(places) >= 20
     for file, name in places:

@@ -88,7 +88,13 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
         cwd=tmp_path, env=installed, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert str(tmp_path / "site" / "fluidb" / "__init__.py") in done.stdout
-    assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
+    assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == [
+        "onnx",
+        "plot",
+        "runtime",
+        "server",
+        "cluster",
+    ]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
     packages += [

@@ -8,6 +8,7 @@ from .arrivals import (
 )
 from .clients import Clients as Clients
 from .exits import parse_thresholds as parse_thresholds
+from .own import OwnTraffic as OwnTraffic
 from .reading import read_trace as read_trace
 from .samples import Samples as Samples, draw_samples as draw_samples, read_samples as read_samples
 from .trace import Trace as Trace, write_trace as write_trace

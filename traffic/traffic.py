@@ -60,9 +60,22 @@ class Traffic:
 
     def first(self, count: int) -> Traffic:
         """The first requests."""
-        think_s = None if self.think_s is None else self.think_s[: self.clients + count]
-        trace, exits, slo_s = self.trace.first(count), self.exits[:count], self.slo_s[:count]
-        return replace(self, trace=trace, exits=exits, slo_s=slo_s, think_s=think_s)
+        return self.at(slice(count))
+
+    def at(self, rows: slice | NDArray[np.int64]) -> Traffic:
+        """Some of the requests, in their order."""
+        think_s = self.think_s
+        if think_s is not None:
+            think_s = np.concatenate([think_s[: self.clients], think_s[self.clients :][rows]])
+        return replace(self, trace=self.trace.at(rows), exits=self.exits[rows], slo_s=self.slo_s[rows], think_s=think_s)
+
+    def decided(self, threshold: Threshold | Sequence[Threshold] | None, last: int) -> Traffic:
+        """The same requests of a network of ``last`` exits; their confidences and some thresholds decide who leaves."""
+        assert self.trace.confidences is not None
+        measure, thresholds = self.trace.measure, chosen_thresholds(threshold, last, self.trace.measure)
+        exits = decide(self.trace.confidences, list(map(measure.least, thresholds)), last)
+        origin = f"{measure.name} {measure.reached} {', '.join(map(show_threshold, thresholds))}"
+        return replace(self, exits=exits, origin=origin)
 
 
 def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:
@@ -165,19 +178,20 @@ def prepare(
             "this one's are not"
         )
     check(trace, last)
-    if trace.exits is not None:
-        exits, origin = trace.exits, "trace"
-    elif trace.confidences is not None:
-        measure, thresholds = trace.measure, chosen_thresholds(threshold, last, trace.measure)
-        exits = decide(trace.confidences, list(map(measure.least, thresholds)), last)
-        origin = f"{measure.name} {measure.reached} {', '.join(map(show_threshold, thresholds))}"
-    else:
-        exits, origin = draw(rates, len(trace), seed), f"exit rates, seed {seed}"
-    if predict_depth is not None:
-        trace = _with_predictions(trace, exits, last, predict_depth, seed)
     slo_s = parse_slo(slo_s, "slo_s") if isinstance(slo_s, str) else slo_s
     trace = _with_objectives(trace, slo_s, seed)
-    if trace.slo_s is not None:
-        return Traffic(trace, exits, trace.slo_s, None, origin)
-    assert isinstance(slo_s, float | int)
-    return Traffic(trace, exits, np.broadcast_to(np.float64(slo_s), len(trace)), slo_s, origin)
+    own_s, objective_s = trace.slo_s, None
+    if own_s is None:
+        assert isinstance(slo_s, float | int)
+        own_s, objective_s = np.broadcast_to(np.float64(slo_s), len(trace)), slo_s
+    if trace.exits is None and trace.confidences is not None:
+        none = np.zeros(len(trace), np.int64)
+        traffic = Traffic(trace, none, own_s, objective_s, "").decided(threshold, last)
+    elif trace.exits is not None:
+        traffic = Traffic(trace, trace.exits, own_s, objective_s, "trace")
+    else:
+        exits = draw(rates, len(trace), seed)
+        traffic = Traffic(trace, exits, own_s, objective_s, f"exit rates, seed {seed}")
+    if predict_depth is None:
+        return traffic
+    return replace(traffic, trace=_with_predictions(trace, traffic.exits, last, predict_depth, seed))

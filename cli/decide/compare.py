@@ -172,6 +172,9 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else process
     if first.clients is not None:
         traffic = f"clients that wait for their answers, think time {first.think}"
+    counted = f"{traffic}, {first.requests:,} requests a run"
+    if first.own:
+        counted = "of each network its own"
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
     for contender in first.contenders:
@@ -180,7 +183,7 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     about = {
         "case": first.case if first.case == where else f"{first.case}: {where}",
         "bandwidth": None if first.bandwidth_gb_s is None else f"{first.bandwidth_gb_s:g} GB/s",
-        "traffic": f"{traffic}, {first.requests:,} requests a run",
+        "traffic": counted,
         **drawn(vars(first)),
     }
     yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
@@ -232,7 +235,8 @@ def _leads(points: list[PointResult]) -> str:
 
 
 def _where(point: PointResult | FigureChange) -> tuple[str, str]:
-    without = "at once" if point.offline else "trace" if point.clients is None else f"{point.clients} clients"
+    given = "own" if getattr(point, "own", False) else "trace"
+    without = "at once" if point.offline else given if point.clients is None else f"{point.clients} clients"
     slo = "own" if point.slo_s is None else f"{1e3 * point.slo_s:g}"
     return slo, without if point.rate_per_s is None else f"{point.rate_per_s:g}"
 

@@ -155,11 +155,9 @@ def _bound(search: Plans, plan: Plan) -> str | None:
 
 
 def _no_plan(problem: PlanProblem) -> str:
-    """What a sentence about all plans is about: of several exits not all thresholds are tried."""
+    """What a sentence about all plans is about: thresholds between the given ones are not tried."""
     exits = len(problem.network.exits) - 1
-    if problem.traffic.samples is None or exits < 2:
-        return "no plan"
-    return "no plan with " + ("one threshold for all exits" if problem.every_subset else "exits that were tried")
+    return "no plan" + (" with the thresholds that were tried" if problem.traffic.samples and exits else "")
 
 
 def _undecided(search: Plans, plan: Plan) -> str | None:

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..options import (
+    OF_MODELS,
     AsJson,
     Ends,
     Inputs,
-    Models,
     PictureOptions,
     Slo,
     StageThreads,
     Think,
+    argument,
     names,
     objective,
     option,
+    typed,
     written,
 )
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
@@ -103,8 +105,12 @@ class RunOptions:
 
 
 def command(
-    model: Models,
+    ctx: typer.Context,
+    model: Annotated[str | None, argument(OF_MODELS, "MODEL[,MODEL,...]")] = None,
     *,
+    recorded: Annotated[
+        Path | None, option("Compare with what `fluidb serve --record` wrote, in place of runs.", "DIR")
+    ] = None,
     trial: TrialOptions,
     how: RunOptions,
     output: Annotated[Path | None, written("The folder to write: a page, its picture, every run.")] = None,
@@ -117,9 +123,18 @@ def command(
     whose table is measured just before and after each run. The exit code is 1
     unless the error of the mean latency is as small as asked everywhere. Where
     the machine is too noisy, the verdict is refused. Several networks, a.onnx,b.onnx,
-    need their file (--networks) and are served together.
+    need their file (--networks) and are served together. With --recorded, the traffic is that of
+    clients, at `fluidb serve`, and the table that it was started with.
     """
     from ...formats import InputError, together
+
+    if recorded is not None:
+        if others := typed(ctx).keys() - {"recorded", "within", "as_json"}:
+            raise InputError(f"recorded: expected --within and --json beside it, found {', '.join(sorted(others))}")
+        _compare_recorded(recorded, trial.within, as_json)
+        return
+    if model is None:
+        raise InputError("model: expected an ONNX file, or digits, found none; name one, or state --recorded DIR")
     from ...machine.measurement import machine
     from ...machine.validation_page import check_validation_folder, write_validation
     from ...plots import check_picture, picture_bytes
@@ -165,6 +180,33 @@ def command(
     if picture.plot is not None:
         note(f"wrote {picture.plot}")
     if not validation.holds:
+        raise typer.Exit(1)
+
+
+def _compare_recorded(folder: Path, within: float, as_json: bool) -> None:
+    """Show how far the simulator is off for the traffic of a record."""
+    from ...machine.recorded import compare_recorded
+
+    found = compare_recorded(folder)
+    rows = []
+    for name in ("mean_s", "p50_s", "p95_s", "p99_s"):
+        pair = [getattr(side, name) for side in (found.real, found.simulated)]
+        rows.append((name.removesuffix("_s"), *("-" if value is None else ms(value) for value in pair)))
+    for name in ("answered_rate", "in_time_rate"):
+        pair = [getattr(side, name) for side in (found.real, found.simulated)]
+        rows.append((name.removesuffix("_rate").replace("_", " "), *(percent(value, 1) for value in pair)))
+    holds = found.error is not None and abs(found.error) <= within
+    about = {
+        "policy": found.policy,
+        "samples": f"{found.samples:,}" + (f"; {found.open:,} had not left" if found.open else ""),
+        "mean latency": "no answer to compare"
+        if found.error is None
+        else f"simulator off by {100 * found.error:+.1f} %",
+    }
+    record = {"recorded": folder, "within": within, "holds": holds, "error": found.error, "comparison": found}
+    text = [facts(about), table(("figure", "server", "simulator"), rows, text=True)]
+    show(as_json, "fluidb.validate-recorded-output/1", record, text)
+    if not holds:
         raise typer.Exit(1)
 
 

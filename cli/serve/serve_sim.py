@@ -226,6 +226,7 @@ def _networks_text(served: ServeResult) -> Iterator[str]:
     yield facts({"between networks": served.replay.between, "fairness": f"{percent(summary.fairness)}, {told}"})
     columns: dict[str, Callable[[Summary], str | None]] = {
         "requests": lambda own: f"{own.requests:,}",
+        "answers": lambda own: f"{own.processing_rate_per_s:.3f} /s" if served.replay.offered.clients else None,
         "share": lambda own: percent(own.requests / summary.requests, 1),
         "average": lambda own: ms(own.mean_latency_s),
         "p99": lambda own: ms(own.percentile("p99").latency_s),

@@ -14,8 +14,9 @@ from ...traffic.request_columns import parse_slo
 from ...traffic.samples import read_samples
 from .hardware import find_networks, find_sources
 from .kept import kept_races
+from .plan_traffic import PlanTraffic
 from .policies import find_policies
-from .problem import PlanProblem, PlanTraffic, problem_of
+from .problem import PlanProblem, problem_of
 from .rates import PlanAnswer, find_at_rates, find_highest_rate, lowest_rate
 from .scenario import SCHEMA, PlanScenario, read_plan_scenario
 from .steps import steps_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,30 +11,11 @@ from numpy.typing import NDArray
 from ...serving.bound import Trades, late_jobs
 from ...serving.requirements import Requirement
 from ...traffic.traffic import Traffic, places
-from .exits import ExitSetting
-from .problem import Fate
-from .rules import limits_of, surely_run
+from .rules import limits_of
 from .sources import Source
 
 PARTS = (1 / 4, 1)
 """Shares of a run: of its first requests too many may be late, or of all."""
-
-
-class SettingRun(NamedTuple):
-    """A setting of the exits, and what policies may do that run it."""
-
-    setting: ExitSetting
-    fate: Fate
-    by_layer: bool  # whether batches may change at every layer, not only where a stage ends
-    below_s: float  # what the 99th percentile must be below; infinite where nothing needs to be beaten
-
-    def harder_than(self, other: SettingRun) -> bool:
-        """Whether no request leaves earlier, by the same policies, and no more may be late."""
-        return (
-            (self.fate, self.by_layer) == (other.fate, other.by_layer)
-            and self.below_s <= other.below_s
-            and other.setting.leaves_earlier(self.setting)
-        )
 
 
 class Clairvoyant:
@@ -45,27 +25,30 @@ class Clairvoyant:
         self._stages, self._steps, self._speedup = source.stages, steps, source.speedup
         self._part, self._time_s = source.layer_times(row)
         self._known: dict[tuple[tuple[int, ...], bool], Trades] = {}
-        self._failed: list[SettingRun] = []
 
-    def fails(self, run: SettingRun, traffic: Traffic, requirements: Sequence[Requirement]) -> bool:
-        """Whether even then too many requests are late, of the first or of all."""
-        if any(run.harder_than(other) for other in self._failed):
-            return True
-        traffic = surely_run(traffic, run.fate)
-        limits = limits_of([*requirements, *to_beat(run.below_s)], traffic)
+    def fails(
+        self, kept: tuple[int, ...], traffic: Traffic, requirements: Sequence[Requirement], *, by_layer: bool
+    ) -> bool:
+        """Whether even then too many requests are late, of the first or of all.
+
+        ``by_layer``: whether batches may change at every layer, not only where a stage ends.
+        """
+        limits = limits_of(requirements, traffic)
         for part in PARTS if limits else ():
             first = traffic.first(math.ceil(part * len(traffic)))
-            late = (self.late(run, first, limit.longer_than_s[: len(first)]) for limit in limits)
-            if any(number > limit.allowed for number, limit in zip(late, limits, strict=True)):
-                self._failed.append(run)
-                return True
+            for limit in limits:
+                late = self.late(kept, first, limit.longer_than_s[: len(first)], by_layer=by_layer)
+                if late > limit.allowed:
+                    return True
         return False
 
-    def late(self, run: SettingRun, traffic: Traffic, longer_than_s: NDArray[np.float64]) -> int:
-        """Requests that take longer than a time each, at least."""
+    def late(
+        self, kept: tuple[int, ...], traffic: Traffic, longer_than_s: NDArray[np.float64], *, by_layer: bool
+    ) -> int:
+        """Requests that take longer than a time each, at least, with the exits that are kept."""
         steps = self._steps if traffic.trace.steps is None else traffic.trace.steps
-        ends = places(traffic.exits, steps, len(run.setting.kept) + 1)
-        trades = self._trades(run.setting.kept, by_layer=run.by_layer)
+        ends = places(traffic.exits, steps, len(kept) + 1)
+        trades = self._trades(kept, by_layer=by_layer)
         return late_jobs(traffic, longer_than_s, lambda limit_s: trades.work(ends, limit_s) / self._speedup)
 
     def _trades(self, kept: tuple[int, ...], *, by_layer: bool) -> Trades:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations, product
 from typing import Any, NamedTuple
 
@@ -12,12 +13,16 @@ from numpy.typing import NDArray
 from ...formats import InputError
 from ...models import Exit, Network
 from ...rules.exit_choice import ExitGoal, choose_exits, log_of
-from ...traffic.exits import check_tried, decide
+from ...traffic.exits import check_tried
 from ...traffic.measures import NEVER, Measure, Threshold, show_threshold
 from ...traffic.samples import Samples
 
+MOST_SETTINGS = 20_000
+"""Settings up to which every subset of the exits with every threshold at each is a choice; of more, one threshold for
+all exits, and PAME's rule."""
+
 MOST_SUBSETS = 5
-"""Exits before the last up to which every subset of them is a choice; of more, PAME's rule chooses."""
+"""Exits before the last up to which one threshold for all exits is tried at every subset of them; of more, at one."""
 
 PRECISIONS = (0.999, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.88)
 """Shares of the network's precision that PAME's rule is to keep."""
@@ -33,18 +38,18 @@ class ExitSetting(NamedTuple):
     thresholds: tuple[Threshold, ...] | None  # None where the exits of requests are stated or drawn by rates
     rates: tuple[float, ...]  # share of the samples that leaves at each kept exit, and at the end
     accuracy: float | None = None  # of all samples; None without samples
-    levels: tuple[float, ...] | None = None  # the least value of the measure with which a sample leaves each exit
-
-    def leaves_earlier(self, other: ExitSetting) -> bool:
-        """Whether it keeps the same exits, and no request leaves later than with another setting."""
-        if self.kept != other.kept or self.levels is None or other.levels is None:
-            return False
-        return all(own <= level for own, level in zip(self.levels, other.levels, strict=True))
+    levels: tuple[float, ...] = ()  # the least value of the measure with which a sample leaves; empty without samples
 
     @property
     def waits(self) -> bool:
         """Whether it keeps an exit that only answers requests whose deadline arrives."""
         return NEVER in (self.thresholds or ())
+
+    @property
+    def of_use(self) -> bool:
+        """Whether some sample leaves at each exit whose threshold is not ``never``."""
+        left = zip(self.rates, self.thresholds or (), strict=False)
+        return all(rate > 0 or threshold == NEVER for rate, threshold in left)
 
     def keeps_all(self, of: Network) -> bool:
         """Whether it keeps all exits of a network."""
@@ -75,6 +80,11 @@ def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
     return [ExitSetting(tuple(range(1, len(exits))), None, tuple(exit_.rate for exit_ in exits))]
 
 
+def every_setting(exits: Sequence[Exit], tried: Sequence[Threshold], *, never: bool) -> bool:
+    """Whether every subset of the exits with every threshold at each is a choice."""
+    return bool((1 + len(_tried(tried, never=never))) ** (len(exits) - 1) <= MOST_SETTINGS)
+
+
 def chosen_settings(
     exits: Sequence[Exit],
     samples: Samples,
@@ -83,16 +93,16 @@ def chosen_settings(
     *,
     never: bool = True,
 ) -> list[ExitSetting]:
-    """At most one exit with every threshold, and those that PAME's rule chooses; the most accurate first.
+    """One threshold for all exits, and the settings that PAME's rule chooses; the most accurate first.
 
     It chooses by the times of some hardware, for every precision of :data:`PRECISIONS` and every batch
     size of :data:`BATCHES`.
 
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1) each (:func:`fluidb.dse.exits.stage_times.stage_times`).
     """
-    alone = settings_of(exits, samples, tried, most=1, never=never)
+    alike = settings_of(exits, samples, tried, never=never, alike=True)
     measure, log = samples.measure, log_of(samples)
-    settings = {(setting.kept, setting.thresholds): setting for setting in alone}
+    settings = {(setting.kept, setting.thresholds): setting for setting in alike}
     confidences = tuple(sorted({measure.least(threshold) for threshold in tried if threshold != NEVER}))
     for times_s, precision, batch in product(stage_s if confidences else (), PRECISIONS, BATCHES):
         if batch >= times_s.shape[-1] or batch > len(samples):
@@ -104,27 +114,33 @@ def chosen_settings(
 
 
 def settings_of(
-    exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold], most: int = MOST_SUBSETS, *, never: bool = True
+    exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold], *, never: bool = True, alike: bool = False
 ) -> list[ExitSetting]:
-    """Every subset of at most ``most`` exits with every threshold, the same for all exits; the most accurate first.
+    """Every subset of the exits with every threshold at each; the most accurate first.
 
     If ``never`` is tried, it may stand at any of the exits, unless it is of no use. A setting in which an exit with
-    another threshold lets no sample leave is left out: with ``never`` there it is the same setting.
+    another threshold lets no sample leave is left out: with ``never`` there it is the same setting.  ``alike``: the
+    thresholds that are not ``never`` are the same.
     """
     last, settings = len(exits), []
     _check(exits, samples, tried)
-    tried = [threshold for threshold in tried if never or threshold != NEVER]
+    tried = _tried(tried, never=never)
+    most = 1 if alike and last - 1 > MOST_SUBSETS else last - 1
     for size in range(min(last, most + 1)):
-        for kept, thresholds in product(combinations(range(1, last), size), _thresholds(tried, size)):
-            setting = _setting(samples, kept, thresholds)
-            left = zip(setting.rates[:-1], thresholds, strict=True)
-            if all(rate > 0 or threshold == NEVER for rate, threshold in left):
-                settings.append(setting)
+        choices = list(_thresholds(tried, size, alike=alike))
+        for kept in combinations(range(1, last), size):
+            settings += [setting for setting in _settings(samples, kept, choices) if setting.of_use]
     return _ordered(settings)
 
 
-def _thresholds(tried: Sequence[Threshold], size: int) -> Iterable[tuple[Threshold, ...]]:
-    """The thresholds of some exits: one that is tried at all of them, or at some, and ``never`` at the others."""
+def _tried(tried: Sequence[Threshold], *, never: bool) -> list[Threshold]:
+    return [threshold for threshold in dict.fromkeys(tried) if never or threshold != NEVER]
+
+
+def _thresholds(tried: Sequence[Threshold], size: int, *, alike: bool) -> Iterable[tuple[Threshold, ...]]:
+    """The thresholds of some exits; ``alike``: one that is tried, at all of them or with ``never`` at the others."""
+    if not alike:
+        return product(tried, repeat=size)
     others = [NEVER] if NEVER in tried else []
     each = (product(dict.fromkeys([threshold, *others]), repeat=size) for threshold in tried)
     return dict.fromkeys(chain.from_iterable(each)) if size else [()]
@@ -136,12 +152,49 @@ def _ordered(settings: Iterable[ExitSetting]) -> list[ExitSetting]:
 
 def _setting(samples: Samples, kept: tuple[int, ...], thresholds: tuple[Threshold, ...]) -> ExitSetting:
     """A setting with its shares and its accuracy on all samples."""
-    here = samples.at_exits(kept, [1] * len(kept))
-    levels = tuple(samples.measure.least(threshold) for threshold in thresholds)
-    left = decide(here.confidences, levels, len(kept) + 1)
-    rates = np.bincount(left - 1, minlength=len(kept) + 1) / len(samples)
-    accuracy = float(here.correct[np.arange(len(samples)), left - 1].mean())
-    return ExitSetting(kept, thresholds, tuple(rates.tolist()), accuracy, levels)
+    return next(_settings(samples, kept, [thresholds]))
+
+
+def _settings(
+    samples: Samples, kept: tuple[int, ...], choices: Sequence[tuple[Threshold, ...]]
+) -> Iterator[ExitSetting]:
+    """Settings of the same exits, with their shares and their accuracy on all samples."""
+    here, least = samples.at_exits(kept, [1] * len(kept)), samples.measure.least
+    levels = [tuple(map(least, thresholds)) for thresholds in choices]
+    left, right = leavers(here.confidences, here.correct, np.array(levels).reshape(len(levels), len(kept)))
+    for row, thresholds in enumerate(choices):
+        rates, accuracy = left[row] / len(samples), right[row].sum() / len(samples)
+        yield ExitSetting(kept, thresholds, tuple(rates.tolist()), float(accuracy), levels[row])
+
+
+def leavers(
+    confidences: NDArray[np.float64], correct: NDArray[Any], levels: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Samples that leave at each exit, and the right answers among them, for many settings of the exits at once.
+
+    A sample passes an exit if its confidence there is below the level: it is counted in a histogram over how many of
+    the exit's levels it reaches.
+
+    Shapes: (N, K), (N, K + 1), (S, K); returns (S, K + 1) each.
+    """
+    count, early = levels.shape
+    distinct = [np.unique(levels[:, exit_]) for exit_ in range(early)]
+    reached = [np.searchsorted(at, confidences[:, exit_], side="right") for exit_, at in enumerate(distinct)]
+    places = [np.searchsorted(at, levels[:, exit_]) for exit_, at in enumerate(distinct)]
+
+    def passed(exits_: int, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
+        """Samples that pass the first exits with each setting: those that reach at most the level's place at each."""
+        shape = [len(at) + 1 for at in distinct[:exits_]]
+        cells = np.ravel_multi_index(reached[:exits_], shape) if exits_ else np.zeros(len(confidences), np.int64)
+        sums = np.bincount(cells, weights, minlength=math.prod(shape)).reshape(shape)
+        for axis in range(exits_):
+            sums = sums.cumsum(axis)
+        return np.broadcast_to(sums[tuple(places[:exits_])], count)
+
+    scores = correct.astype(np.float64).T
+    left = [passed(exit_) - passed(exit_ + 1) for exit_ in range(early)]
+    right = [passed(exit_, scores[exit_]) - passed(exit_ + 1, scores[exit_]) for exit_ in range(early)]
+    return np.column_stack([*left, passed(early)]), np.column_stack([*right, passed(early, scores[early])])
 
 
 def _check(exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold]) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...serving.requirements import Requirement, check_stated
-from .problem import Fate, PlanProblem, right_share
-from .rules import LATENCY, UTILISATION, least_energy, least_p99, possible, surely_run
+from ...dse.npu.evaluation import MARGIN
+from .branches import Branch
+from .exits import ExitSetting
+from .least import LeastTimes
+from .problem import Fate, PairedTree, PlanProblem
+from .rules import LATENCY, UTILISATION, Load, Until, least_energy, surely_run
 
 ACCURACY = "accuracy"
 """The rule that needs no hardware, as it is counted."""
@@ -19,21 +23,14 @@ WAVE = 16
 """Rows of hardware that are raced at once, at least: the answer does not depend on the threads that share them."""
 
 REFINED = 1024
-"""Entries of a field whose near bounds are found first; of each further part they are twice as many."""
+"""Rows of hardware that are judged at once, at the start; later twice as many each time."""
+
+MOST_ENTRIES = 2**18
+"""Entries of rows that are judged at once after which the next rows are not more."""
 
 Cost = Literal["dsps", "share", "energy", "work"]
 """What is minimised: DSPs, their share of the board's, energy of a request, or the least work of a sample that passes
 all exits."""
-
-
-class Pairing(NamedTuple):
-    """A setting and the policies of one fate, on the rows of a source."""
-
-    source: int
-    setting: int
-    fate: Fate
-    policies: list[int]
-    most: float  # accuracy, at most
 
 
 class Field(NamedTuple):
@@ -44,107 +41,143 @@ class Field(NamedTuple):
     pairing: NDArray[np.int64]
     p99_s: NDArray[np.float64]  # at least
 
+    @classmethod
+    def of(cls, parts: Sequence[Field]) -> Field:
+        """Parts together, not yet in order."""
+        none = np.zeros(0, np.int64)
+        return cls(*map(np.concatenate, zip(cls(np.zeros(0), none, none, np.zeros(0)), *parts, strict=True)))
+
     def take(self, at: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Field:
         """Some entries, in their order."""
         return Field(self.cost[at], self.row[at], self.pairing[at], self.p99_s[at])
 
-    def parts(self, size: int, growth: int = 1) -> Iterator[slice]:
-        """Parts, each ``growth`` times as large as the one before it, or larger: what costs the same is in one."""
-        start = 0
-        while start < len(self.cost):
-            last = min(start + size, len(self.cost)) - 1
-            end = int(np.searchsorted(self.cost, self.cost[last], side="right"))
-            yield slice(start, end)
-            start, size = end, growth * size
-
     def waves(self) -> Iterator[slice]:
         """Parts of at least :data:`WAVE` rows on average; one without entries if there are none."""
         rows = len(np.unique(self.row))
-        yield from self.parts(WAVE * -(-len(self.cost) // rows)) if rows else [slice(0, 0)]
+        size, start = WAVE * -(-len(self.cost) // rows) if rows else 0, 0
+        while start < len(self.cost):
+            end = last_of_cost(self.cost, start + size)
+            yield slice(start, end)
+            start = end
+        if not rows:
+            yield slice(0, 0)
 
 
-def prove(problem: PlanProblem, cost: Cost) -> tuple[Field, list[Pairing], dict[str, int]]:
-    """What the proofs leave with coarse bounds, the pairings that it names, and how many plans each rule excludes."""
-    counts = dict.fromkeys(("all", ACCURACY, LATENCY, UTILISATION), 0)
-    pairings: list[Pairing] = []
-    none = np.zeros(0, np.int64)
-    parts = [Field(np.zeros(0), none, none, np.zeros(0))]
-    for number, source in enumerate(problem.sources):
-        for fate, policies in problem.by_fate().items():
-            for setting in problem.settings_of(source, fate):
-                most = problem.most_accuracy(number, setting, early=fate.early)
-                pairing = Pairing(number, setting, fate, policies, most)
-                plans = len(source.dsps) * len(policies)
-                counts["all"] += plans
-                if not _right_enough(problem, pairing):
-                    counts[ACCURACY] += plans
+def last_of_cost(cost: NDArray[np.float64], end: int) -> int:
+    """The end of a part of ascending costs, or a later one: what costs the same is in one part."""
+    return int(np.searchsorted(cost, cost[min(end, len(cost)) - 1], side="right"))
+
+
+class PlanSpace:
+    """All pairings of a problem that are right often enough, and the rows of hardware by rising cost."""
+
+    def __init__(self, problem: PlanProblem, cost: Cost) -> None:
+        self._problem, self._cost = problem, cost
+        self._loads: dict[tuple[Any, ...], Load] = {}
+        pairings = self.pairings = problem.pairings
+        self.most = np.array([pairing.most for pairing in pairings])
+        self.source, self._setting = np.array([pairing[:2] for pairing in pairings], np.int64).reshape(-1, 2).T
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Plans in all, and how many the rules exclude before hardware is judged."""
+        every, right = (
+            sum(len(self._problem.sources[pairing.source].dsps) * len(pairing.policies) for pairing in pairings)
+            for pairings in (self._problem.every_pairing, self.pairings)
+        )
+        return {"all": every, ACCURACY: every - right, LATENCY: 0, UTILISATION: 0}
+
+    @cached_property
+    def rows(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of hardware by the least cost of their plans: cost, source and row."""
+        costs, sources, rows = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for number in np.unique(self.source).tolist():
+            here = np.arange(len(self._problem.sources[number].dsps))
+            trees = [tree for tree in self._problem.trees if tree.source == number]
+            least = np.min([self._least_costs(tree, tree.branch.earliest, here) for tree in trees], axis=0)
+            costs.append(MARGIN * least if self._cost == "energy" else least)  # sums of energies are rounded
+            sources.append(np.full_like(here, number))
+            rows.append(here)
+        cost, source, row = np.concatenate(costs), np.concatenate(sources), np.concatenate(rows)
+        order = np.lexsort((row, source, cost))
+        return cost[order], source[order], row[order]
+
+    def entries(
+        self, rows: slice, wanted: NDArray[np.bool_], counts: dict[str, int], threads: int | None = None
+    ) -> Field:
+        """What the proofs leave of some rows and of the pairings that are wanted; what they exclude is counted."""
+        _, sources, numbers = self.rows
+        parts: list[Field] = []
+        for number in np.unique(sources[rows]).tolist():
+            here, source = numbers[rows][sources[rows] == number], self._problem.sources[number]
+            left = np.zeros(len(here), np.bool_)
+            lost = np.zeros((2, len(here)), np.int64)
+            for _, _, at, _ in self._possible(number, source.least.at(here), wanted, lost):
+                left[at] = True
+            _count(counts, lost[:, ~left])
+            near = here[left]
+            lost = np.zeros((2, len(near)), np.int64)
+            for tree, pairing, at, p99_s in self._possible(number, source.nearer(near, threads), wanted, lost):
+                setting = self._problem.settings[self.pairings[pairing].setting]
+                costs = self._least_costs(tree, setting, near[at])
+                parts.append(Field(costs, near[at], np.full(len(at), pairing), p99_s))
+            _count(counts, lost)
+        return Field.of(parts)
+
+    def in_order(self, parts: Sequence[Field]) -> Field:
+        """Entries by rising cost."""
+        field = Field.of(parts)
+        source, setting = self.source[field.pairing], self._setting[field.pairing]
+        return field.take(np.lexsort((field.pairing, setting, field.row, source, field.cost)))
+
+    def _possible(
+        self, source: int, least: LeastTimes, wanted: NDArray[np.bool_], lost: NDArray[np.int64]
+    ) -> Iterator[tuple[PairedTree, int, NDArray[np.int64], NDArray[np.float64]]]:
+        """Pairings, the rows on which no proof excludes them, and their least 99th percentiles there.
+
+        ``lost``: plans that latency, and utilisation, excludes are added here. Shapes: (2, N).
+        """
+        for tree in self._problem.trees:
+            if tree.source != source:
+                continue
+            until = Until.of(least, tree.branch.earliest)
+            stack = [(tree.branch, np.arange(len(until.work_s)), True)]
+            while stack:
+                branch, at, unknown = stack.pop()
+                here = [pairing for number in branch.numbers if wanted[pairing := tree.pairing_of[number]]]
+                if not (here and at.size):
                     continue
-                costs, rows = _least_costs(problem, pairing, cost), np.arange(len(source.dsps))
-                part = Field(costs, rows, np.full_like(rows, len(pairings)), np.zeros(len(rows)))
-                pairings.append(pairing)
-                parts.append(refine(problem, pairings, part, counts, near=False))
-    field = Field(*map(np.concatenate, zip(*parts, strict=True)))
-    named = np.array([pairing[:2] for pairing in pairings], np.int64).reshape(-1, 2)[field.pairing]
-    return field.take(np.lexsort((field.pairing, named[:, 1], field.row, named[:, 0], field.cost))), pairings, counts
+                load = self._load(branch, tree.fate)
+                if unknown:
+                    excluded = load.excluded(until.at(at), self._problem.sources[source].speedup)
+                    lost[:, at] += len(here) * len(self.pairings[here[0]].policies) * np.array(excluded)
+                    at = at[~np.logical_or(*excluded)]
+                if not branch.parts:
+                    yield tree, here[0], at, load.least_p99(until.at(at))
+                for part in branch.parts:  # where each request may leave at the first exit, all settings are alike
+                    same = tree.fate.early or part.earliest.thresholds == branch.earliest.thresholds
+                    stack.append((part, at, not same))
+
+    def _load(self, branch: Branch, fate: Fate) -> Load:
+        """What the rules need to know of the requests with the earliest setting of a branch."""
+        problem, setting = self._problem, branch.earliest
+        key = setting.kept, fate.early or setting.thresholds
+        if key not in self._loads:
+            traffic = surely_run(problem.drawn(setting, problem.traffic.seed), fate)
+            self._loads[key] = Load.of(len(problem.network.exits), setting, traffic, problem.requirements)
+        return self._loads[key]
+
+    def _least_costs(self, tree: PairedTree, setting: ExitSetting, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What rows of a source cost at least with a setting; exactly if it is DSPs or their share."""
+        problem, source = self._problem, self._problem.sources[tree.source]
+        if self._cost == "energy":
+            traffic = problem.drawn(setting, problem.traffic.seed)
+            return least_energy(source, setting, traffic, tree.fate, rows)
+        costs = {"dsps": source.dsps.astype(np.float64), "share": source.share, "work": source.least.whole_s}
+        return costs[self._cost][rows]
 
 
-def refine(
-    problem: PlanProblem,
-    pairings: Sequence[Pairing],
-    field: Field,
-    counts: dict[str, int],
-    *,
-    near: bool = True,
-    threads: int | None = None,
-) -> Field:
-    """What the proofs leave of a field with near bounds, or coarse ones; the plans that they exclude are counted."""
-    alive, p99_s = np.zeros(len(field.cost), np.bool_), field.p99_s.copy()
-    sources = np.array([pairing.source for pairing in pairings], np.int64)[field.pairing]
-    if near:
-        for number in np.unique(sources).tolist():  # of all pairings together
-            problem.sources[number].nearer(np.unique(field.row[sources == number]), threads)
-    order = np.argsort(field.pairing, kind="stable")
-    for at in np.split(order, np.flatnonzero(np.diff(field.pairing[order])) + 1):
-        if not at.size:
-            continue
-        pairing = pairings[field.pairing[at[0]]]
-        source, setting, rows = problem.sources[pairing.source], problem.settings[pairing.setting], field.row[at]
-        least = source.nearer(rows) if near else source.least.at(rows)
-        runs = surely_run(problem.drawn(pairing.setting, problem.traffic.seed), pairing.fate)
-        alive[at], excluded = possible(least, setting, runs, problem.requirements, source.speedup)
-        p99_s[at] = least_p99(least, setting, runs)
-        for name, mask in excluded.items():
-            counts[name] += int(mask.sum()) * len(pairing.policies)
-    return field._replace(p99_s=p99_s).take(alive)
-
-
-def _right_enough(problem: PlanProblem, pairing: Pairing) -> bool:
-    """Whether enough answers of a setting are right, on any hardware."""
-    traffic, source = problem.drawn(pairing.setting, problem.traffic.seed), problem.sources[pairing.source]
-    right = [requirement for requirement in problem.requirements if requirement.name in ("accuracy", "accuracy_of_all")]
-    known_right = traffic.trace.correct is not None or None
-    check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
-    known = [
-        (requirement, right_share(traffic, early=pairing.fate.early))
-        for requirement in right
-        if _bounded(requirement, pairing.fate)
-    ]
-    known += [
-        (requirement, source.accuracy)
-        for requirement in problem.requirements
-        if requirement.name == "served_accuracy" and requirement.comparator[0] == ">" and source.accuracy is not None
-    ]
-    return all(requirement.allows(value) for requirement, value in known)
-
-
-def _bounded(requirement: Requirement, fate: Fate) -> bool:
-    """Whether the share of right answers excludes a plan; those that are given may be right more often than all."""
-    return not fate.drops or (requirement.name == "accuracy_of_all" and requirement.comparator in (">=", ">"))
-
-
-def _least_costs(problem: PlanProblem, pairing: Pairing, cost: Cost) -> NDArray[np.float64]:
-    """What each row of a source costs at least with a setting; exactly if it is DSPs or their share."""
-    source, setting = problem.sources[pairing.source], problem.settings[pairing.setting]
-    if cost == "energy":
-        return least_energy(source, setting, problem.drawn(pairing.setting, problem.traffic.seed), pairing.fate)
-    return {"dsps": source.dsps.astype(np.float64), "share": source.share, "work": source.least.whole_s}[cost]
+def _count(counts: dict[str, int], lost: NDArray[np.int64]) -> None:
+    """Count the plans that rules exclude. Shapes: (2, N)."""
+    for name, number in zip((LATENCY, UTILISATION), lost.sum(axis=1).tolist(), strict=True):
+        counts[name] += number

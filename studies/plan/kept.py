@@ -20,7 +20,7 @@ from .problem import PlanProblem
 from .runs import Finisher, PlanNumbers, RaceResult, RaceTask
 from .sources import BoardSource, Source
 
-SCHEMA = "fluidb.plan-runs/2"
+SCHEMA = "fluidb.plan-runs/3"
 _FIRST = f"{json.dumps(SCHEMA)}\n".encode()
 
 

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...dse.exits.stage_times import stage_times
 from ...formats import InputError
 from ...models import Network
-from ...serving.requirements import Requirement
+from ...serving.requirements import Requirement, check_stated
 from ...serving.scheduler import Scheduler
 from ...serving.terms import ANSWER
 from ...tables.latency import LatencyTable
-from ...traffic.arrivals import poisson
-from ...traffic.distributions import Objective
-from ...traffic.measures import NEVER, Measure, Threshold
-from ...traffic.samples import Samples, draw_samples
-from ...traffic.trace import Trace
-from ...traffic.traffic import Traffic, prepare
-from .exits import MOST_SUBSETS, ExitSetting, as_stated, chosen_settings, settings_of
+from ...traffic.measures import NEVER, Threshold
+from ...traffic.samples import Samples
+from ...traffic.traffic import Traffic
+from .branches import Branch, branches_of
+from .exits import ExitSetting, as_stated, chosen_settings, every_setting, leavers, settings_of
+from .plan_traffic import PlanTraffic, right_share
 from .sources import Source, with_setting
 
-KEPT = 2**23
-"""Requests that are kept of all runs together: some hundred MB."""
+KEPT = 2**24
+"""Requests of runs whose exits are kept, together: 130 MB."""
 
 
 class Fate(NamedTuple):
@@ -40,51 +41,23 @@ def fate_of(policy: Scheduler) -> Fate:
     return Fate(bool(policy.on_deadline or policy.admit), policy.on_deadline == ANSWER)
 
 
-@dataclass(frozen=True)
-class PlanTraffic:
-    """The traffic that a plan is to serve: Poisson arrivals of a rate, or a trace."""
+class Pairing(NamedTuple):
+    """A setting and the policies of one fate, on the rows of a source."""
 
-    rate_per_s: float | None
-    trace: Trace | None
-    count: int  # requests of a run with a rate
-    slo_s: Objective | None
-    samples: Samples | None
-    seed: int  # of the race; fresh runs have the seeds after it
-    seeds: int  # fresh runs
-
-    @property
-    def measure(self) -> Measure | None:
-        """The measure of the samples' thresholds."""
-        return None if self.samples is None else self.samples.measure
-
-    @property
-    def requests(self) -> int:
-        """Requests of a run."""
-        return self.count if self.trace is None else len(self.trace)
-
-    @property
-    def fresh(self) -> range:
-        """Seeds of the fresh runs."""
-        return range(self.seed + 1, self.seed + 1 + self.seeds)
-
-    def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> Traffic:
-        """The requests of a run; ``faster``: the factor by which more arrive in a second."""
-        trace = self.trace if self.rate_per_s is None else poisson(self.rate_per_s, self.count, seed)
-        assert trace is not None
-        trace = replace(trace, arrival_s=trace.arrival_s / faster)
-        if self.samples is not None:
-            trace = draw_samples(trace, self.samples.at_exits(setting.kept, [1] * len(setting.kept)), seed)
-        return prepare(trace, setting.rates, slo_s=self.slo_s, seed=seed, threshold=setting.thresholds)
+    source: int
+    setting: int
+    fate: Fate
+    policies: list[int]
+    most: float  # accuracy, at most
 
 
-def right_share(traffic: Traffic, *, early: bool = False) -> float:
-    """Share of the requests whose answer at their exit is right; ``early``: at their exit or at one before it."""
-    correct = traffic.trace.correct
-    assert correct is not None
-    if early:
-        passed = np.arange(1, correct.shape[1] + 1) <= traffic.exits[:, None]
-        return float((correct.astype(np.bool_) & passed).any(axis=1).mean())
-    return float(correct[np.arange(len(traffic)), traffic.exits - 1].mean())
+class PairedTree(NamedTuple):
+    """Pairings of a source, a fate and the exits that are kept."""
+
+    source: int
+    fate: Fate
+    branch: Branch
+    pairing_of: dict[int, int]  # number of the pairing of a setting
 
 
 @dataclass(frozen=True)
@@ -97,16 +70,12 @@ class PlanProblem:
     policies: Sequence[Scheduler]
     requirements: Sequence[Requirement]
     traffic: PlanTraffic
-    _drawn: dict[tuple[int, int], Traffic] = field(default_factory=dict, compare=False, repr=False)
+    _drawn: dict[tuple[tuple[int, ...], int], Traffic] = field(default_factory=dict, compare=False, repr=False)
+    _decided: dict[tuple[Any, ...], Traffic] = field(default_factory=dict, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         given = self.network, self.sources, self.settings, self.policies, self.requirements, self.traffic
         return PlanProblem, given  # a worker draws its traffic itself
-
-    @property
-    def every_subset(self) -> bool:
-        """Whether every subset of the exits is a choice, if there are samples."""
-        return _every_subset(self.network)
 
     def at_rate(self, rate_per_s: float) -> PlanProblem:
         """The same with another rate."""
@@ -125,15 +94,20 @@ class PlanProblem:
             if (fate.early or not setting.waits if source.drops else setting.keeps_all(self.network))
         ]
 
-    def drawn(self, setting: int, seed: int) -> Traffic:
-        """The requests of a run with a setting."""
-        traffic = self._drawn.get((setting, seed))
-        if traffic is None:
-            traffic = self.traffic.draw(self.settings[setting], seed)
-            if len(self._drawn) * self.traffic.requests > KEPT:
-                self._drawn.clear()
-            self._drawn[setting, seed] = traffic
-        return traffic
+    def drawn(self, setting: ExitSetting, seed: int) -> Traffic:
+        """The requests of a run with a setting; all that keep the same exits share what is drawn."""
+        kept, thresholds = setting.kept, setting.thresholds
+        drawn = self._drawn.get((kept, seed))
+        if drawn is None:
+            drawn = self._drawn[kept, seed] = self.traffic.draw(setting, seed)
+        if thresholds is None:
+            return drawn
+        decided = self._decided.get((kept, thresholds, seed))
+        if decided is None:
+            if len(self._decided) * self.traffic.requests > KEPT:
+                self._decided.clear()
+            decided = self._decided[kept, thresholds, seed] = drawn.decided(thresholds, len(kept) + 1)
+        return decided
 
     def by_fate(self) -> dict[Fate, list[int]]:
         """The numbers of the policies, by what they may do with a request."""
@@ -152,8 +126,62 @@ class PlanProblem:
             return self.sources[source].accuracy or 0.0
         if not early:
             return ours
-        traffic = self.drawn(setting, self.traffic.seed)
+        traffic = self.drawn(self.settings[setting], self.traffic.seed)
         return ours + (right_share(traffic, early=True) - right_share(traffic))
+
+    @cached_property
+    def right_shares(self) -> NDArray[np.float64]:
+        """By setting, the share of the requests of the first seed whose answer at their exit is right."""
+        shares = np.zeros(len(self.settings))
+        for tree in branches_of(self.settings, range(len(self.settings))):
+            numbers, traffic = list(tree.numbers), self.drawn(tree.earliest, self.traffic.seed)
+            if self.traffic.samples is None:
+                shares[numbers] = right_share(traffic)
+                continue
+            assert traffic.trace.confidences is not None
+            assert traffic.trace.correct is not None
+            levels = np.array([self.settings[number].levels for number in numbers])
+            _, right = leavers(traffic.trace.confidences, traffic.trace.correct, levels)
+            shares[numbers] = right.sum(axis=1) / len(traffic)
+        return shares
+
+    @cached_property
+    def every_pairing(self) -> list[Pairing]:
+        """Each setting with the policies of each fate to which it is of use, on each source."""
+        return [
+            Pairing(number, setting, fate, policies, self.most_accuracy(number, setting, early=fate.early))
+            for number, source in enumerate(self.sources)
+            for fate, policies in self.by_fate().items()
+            for setting in self.settings_of(source, fate)
+        ]
+
+    @cached_property
+    def pairings(self) -> list[Pairing]:
+        """Pairings with enough right answers, on any hardware."""
+        return [pairing for pairing in self.every_pairing if _right_enough(self, pairing)]
+
+    @cached_property
+    def trees(self) -> list[PairedTree]:
+        """The pairings as trees."""
+        numbers: dict[tuple[int, Fate], dict[int, int]] = {}
+        for number, pairing in enumerate(self.pairings):
+            numbers.setdefault((pairing.source, pairing.fate), {})[pairing.setting] = number
+        return [
+            PairedTree(source, fate, branch, pairing_of)
+            for (source, fate), pairing_of in numbers.items()
+            for branch in branches_of(self.settings, pairing_of)
+        ]
+
+    @cached_property
+    def _paths(self) -> dict[tuple[int, Fate], dict[int, tuple[Branch, ...]]]:
+        paths: dict[tuple[int, Fate], dict[int, tuple[Branch, ...]]] = {}
+        for tree in self.trees:
+            paths.setdefault((tree.source, tree.fate), {}).update(tree.branch.paths())
+        return paths
+
+    def path(self, source: int, fate: Fate, setting: int) -> tuple[Branch, ...]:
+        """The branches of the trees that a setting is on, the largest first."""
+        return self._paths[source, fate][setting]
 
     def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
         """The latency table of hardware with the exits of a setting."""
@@ -184,7 +212,7 @@ def problem_of(
     traffic : PlanTraffic
         The requests.
     thresholds : sequence of Threshold, optional
-        Those that are tried, the same at all exits; ``never`` may stand beside another one. By default the usual ones
+        Those that are tried at each exit. By default the usual ones
         of the samples' measure, and ``never``.
 
     Returns
@@ -227,10 +255,6 @@ def problem_of(
     return problem
 
 
-def _every_subset(network: Network) -> bool:
-    return len(network.exits) - 1 <= MOST_SUBSETS
-
-
 def _settings(
     network: Network,
     sources: Sequence[Source],
@@ -243,8 +267,33 @@ def _settings(
     if samples is None:
         return as_stated(network.exits)
     tried = (*samples.measure.usual, NEVER) if thresholds is None else thresholds
-    if _every_subset(network):
+    if every_setting(network.exits, tried, never=never):
         return settings_of(network.exits, samples, tried, never=never)
     fastest = [source.table(source.fastest) for source in sources]
     stage_s = [stage_times(table, network) for table in fastest]
     return chosen_settings(network.exits, samples, tried, stage_s, never=never)
+
+
+def _right_enough(problem: PlanProblem, pairing: Pairing) -> bool:
+    """Whether enough answers of a setting are right, on any hardware."""
+    source, setting = problem.sources[pairing.source], problem.settings[pairing.setting]
+    right = [requirement for requirement in problem.requirements if requirement.name in ("accuracy", "accuracy_of_all")]
+    known_right = problem.drawn(problem.settings[0], problem.traffic.seed).trace.correct is not None or None
+    check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
+    known: list[tuple[Requirement, float]] = []
+    if any(_bounded(requirement, pairing.fate) for requirement in right):
+        share = problem.right_shares[pairing.setting]
+        if pairing.fate.early:
+            share = right_share(problem.drawn(setting, problem.traffic.seed), early=True)
+        known = [(requirement, float(share)) for requirement in right if _bounded(requirement, pairing.fate)]
+    known += [
+        (requirement, source.accuracy)
+        for requirement in problem.requirements
+        if requirement.name == "served_accuracy" and requirement.comparator[0] == ">" and source.accuracy is not None
+    ]
+    return all(requirement.allows(value) for requirement, value in known)
+
+
+def _bounded(requirement: Requirement, fate: Fate) -> bool:
+    """Whether the share of right answers excludes a plan; those that are given may be right more often than all."""
+    return not fate.drops or (requirement.name == "accuracy_of_all" and requirement.comparator in (">=", ">"))

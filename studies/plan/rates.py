@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
+from .branches import first_to_leave
 from .exits import ExitSetting
 from .field import Cost
 from .kept import KeptRaces
@@ -158,7 +159,8 @@ def _most_of_all(problem: PlanProblem) -> float:
 def _most(problem: PlanProblem, source: Source) -> float:
     """Rate beyond which the hardware of a source has more work than time, with any setting."""
     least_s, fates = math.inf, problem.by_fate()
-    for number, setting in enumerate(problem.settings):
+    for number in first_to_leave(problem.settings, range(len(problem.settings))):
+        setting = problem.settings[number]
         rates = np.array(setting.rates)
         if not all(fate.drops for fate in fates):
             least_s = min(least_s, source.lowest(partial(_work_by_row, setting, rates))[0])
@@ -178,7 +180,7 @@ def _work_by_row(setting: ExitSetting, shares: NDArray[np.float64], least: Least
 
 def _answered(problem: PlanProblem, setting: int) -> float:
     """Share of the requests that must have an answer."""
-    traffic = problem.at_rate(1.0).drawn(setting, problem.traffic.seed)
+    traffic = problem.at_rate(1.0).drawn(problem.settings[setting], problem.traffic.seed)
     if any(
         requirement.name == "mean" and requirement.comparator in ("<=", "<") for requirement in problem.requirements
     ):

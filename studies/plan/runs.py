@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,11 @@ from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
 from ...traffic.traffic import Traffic
 from ..estimates import Estimate
-from .clairvoyant import Clairvoyant, SettingRun, to_beat
-from .problem import Fate, PlanProblem, fate_of, right_share
-from .rules import limits_of
+from .clairvoyant import Clairvoyant, to_beat
+from .exits import ExitSetting
+from .plan_traffic import right_share
+from .problem import Fate, PlanProblem, fate_of
+from .rules import limits_of, surely_run
 
 LOOKS = (1 / 8, 3 / 8)
 """Instants for each request, from one look to the next, after which a run ends if too many requests are late already
@@ -45,20 +47,30 @@ class PlanNumbers(NamedTuple):
     policy: int
 
 
+class Entrant(NamedTuple):
+    """A setting and the policies of a fate."""
+
+    less: float  # minus the accuracy, at most
+    setting: int
+    fate: Fate
+    below_s: float  # what the 99th percentile must be below; infinite where nothing needs to be beaten
+    cost: float  # at least
+
+
 class RaceTask(NamedTuple):
-    """A row of a source, and settings, each with a fate and a bound that the 99th percentile must be below."""
+    """A row of a source, and settings on it, the most accurate first."""
 
     source: int
     row: int
-    settings: tuple[int, ...]
-    fates: tuple[Fate, ...]  # the policies that run it are those with this fate
-    below_s: tuple[float, ...]  # infinite where nothing needs to be beaten
+    entries: tuple[Entrant, ...]
+    several: bool  # costs: whether a plan may be cheaper that is less accurate than one that keeps the requirements
 
 
 class Finisher(NamedTuple):
     """A plan that keeps all requirements on the first seed, and its figures there."""
 
     plan: PlanNumbers
+    cost: float  # at least
     energy_j: float | None
     accuracy: float  # over all requests, those without an answer being wrong; 0 if it is not known
     p99_s: float
@@ -71,25 +83,22 @@ class RaceResult(NamedTuple):
     hopeless: int  # that no policy can save
     ended: int  # runs that ended early, by proof
     whole: int  # runs that were simulated to their end
+    left: int  # entrants that were not tried, the last ones
 
 
 def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
     """Simulate a row of a source with some settings and the policies of their fates, on the first seed."""
     source, row, hopeless, ended, run = task.source, task.row, 0, 0, 0
     kept: list[Finisher] = []
-    table_of, by_fate = tables_of(problem, source, row), problem.by_fate()
-    clairvoyant = Clairvoyant(problem.sources[source], row, problem.network.exits[-1].steps)
-    tasks = zip(task.settings, task.fates, task.below_s, strict=True)
-    # where no request leaves later first: what fails there fails with the others
-    for number, fate, below_s in sorted(tasks, key=lambda one: sum(problem.settings[one[0]].levels or ())):
-        setting, traffic = problem.settings[number], problem.drawn(number, problem.traffic.seed)
-        required, hope = [*problem.requirements, *to_beat(below_s)], {}
+    table_of, by_fate, hope = tables_of(problem, source, row), problem.by_fate(), Hope(problem, task)
+    for tried, entrant in enumerate(task.entries):
+        if not task.several and -entrant.less < max((one.accuracy for one in kept), default=-math.inf):
+            return RaceResult(kept, hopeless, ended, run, len(task.entries) - tried)
+        _, number, fate, below_s, cost = entrant
+        traffic = problem.drawn(problem.settings[number], problem.traffic.seed)
+        required = [*problem.requirements, *to_beat(below_s)]
         for at in by_fate[fate]:
-            by_layer = problem.policies[at].policy.by_layer
-            if by_layer not in hope:
-                setting_run = SettingRun(setting, fate, by_layer, below_s)
-                hope[by_layer] = not clairvoyant.fails(setting_run, traffic, problem.requirements)
-            if not hope[by_layer]:
+            if not hope.of(entrant, by_layer=problem.policies[at].policy.by_layer):
                 hopeless += 1
                 continue
             table = table_of(number)
@@ -100,10 +109,41 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
             run += 1
             summary = summarise(replay)
             if all(judge(_as_stated(requirement, fate), summary).holds for requirement in required):
-                accuracy = _accuracy(problem, PlanNumbers(source, row, number, at), summary)
+                plan = PlanNumbers(source, row, number, at)
                 p99_s = summary.percentile("p99").latency_s
-                kept.append(Finisher(PlanNumbers(source, row, number, at), summary.energy_j, accuracy, p99_s))
-    return RaceResult(kept, hopeless, ended, run)
+                kept.append(Finisher(plan, cost, summary.energy_j, _accuracy(problem, plan, summary), p99_s))
+    return RaceResult(kept, hopeless, ended, run, 0)
+
+
+class Hope:
+    """Whether a scheduler that knows the future could keep the requirements with a setting on a row of hardware."""
+
+    def __init__(self, problem: PlanProblem, task: RaceTask) -> None:
+        self._problem, self._source = problem, task.source
+        self._clairvoyant = Clairvoyant(problem.sources[task.source], task.row, problem.network.exits[-1].steps)
+        self._most_s: dict[Fate, float] = {}  # what any entrant's 99th percentile must be below
+        for entrant in task.entries:
+            self._most_s[entrant.fate] = max(entrant.below_s, self._most_s.get(entrant.fate, 0.0))
+        self._known: dict[tuple[Any, ...], bool] = {}
+
+    def of(self, entrant: Entrant, *, by_layer: bool) -> bool:
+        """Whether it could, for each of the settings that let requests leave as early or earlier, the earliest first.
+
+        ``by_layer``: whether batches may change at every layer, not only where a stage ends.
+        """
+        fate, most_s = entrant.fate, self._most_s[entrant.fate]
+        path = self._problem.path(self._source, fate, entrant.setting)
+        asked = [(fate, by_layer, most_s, branch.earliest) for branch in path[: 1 if fate.early else None]]
+        asked.append((fate, by_layer, entrant.below_s, path[-1].earliest))
+        return all(self._at(*one) for one in asked)
+
+    def _at(self, fate: Fate, by_layer: bool, below_s: float, setting: ExitSetting) -> bool:
+        key = fate, by_layer, below_s, setting.kept, fate.early or setting.thresholds
+        if key not in self._known:
+            traffic = surely_run(self._problem.drawn(setting, self._problem.traffic.seed), fate)
+            required = [*self._problem.requirements, *to_beat(below_s)]
+            self._known[key] = not self._clairvoyant.fails(setting.kept, traffic, required, by_layer=by_layer)
+        return self._known[key]
 
 
 def tables_of(problem: PlanProblem, source: int, row: int) -> Callable[[int], LatencyTable]:
@@ -140,7 +180,8 @@ def _accuracy(problem: PlanProblem, plan: PlanNumbers, summary: Summary) -> floa
         return (1 - gone) * served
     if ends is None or ends.accuracy_of_all is None or problem.settings[plan.setting].accuracy is None:
         return most
-    return most + (ends.accuracy_of_all - right_share(problem.drawn(plan.setting, problem.traffic.seed)))
+    traffic = problem.drawn(problem.settings[plan.setting], problem.traffic.seed)
+    return most + (ends.accuracy_of_all - right_share(traffic))
 
 
 def _unless_it_fails(

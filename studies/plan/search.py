@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import brief
 from ..workers import Workers, in_order, workers
+from .branches import first_to_leave
 from .dominance import Unbeaten, faster_is_better
 from .exits import ExitSetting
-from .field import REFINED, Cost, Field, prove, refine
+from .field import MOST_ENTRIES, REFINED, Cost, Field, PlanSpace, last_of_cost
 from .kept import KeptRaces
 from .least import LeastTimes
-from .problem import Fate, PlanProblem
+from .problem import PlanProblem
 from .rules import least_latency
-from .runs import FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, race, tables_of
+from .runs import Entrant, FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, race, tables_of
 
 HOPELESS, COST = "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
@@ -195,13 +197,24 @@ def _nearest(walk: _Walk) -> Plan:
             settings = problem.settings_of(source, fate)
             most = [problem.most_accuracy(number, at, early=fate.early) for at in settings]
             right = [at for at, right in zip(settings, most, strict=True) if right >= min(least, max(most))]
-            for at, policy in product(right, policies):
-                traffic = {problem.traffic.seed: problem.drawn(at, problem.traffic.seed)}
+            for at, policy in product(first_to_leave(problem.settings, right), policies):
+                traffic = {problem.traffic.seed: problem.drawn(problem.settings[at], problem.traffic.seed)}
                 figures = fresh_runs(problem, table_of(at), problem.policies[policy], traffic)
                 plans.append((figures.excess(problem.requirements), PlanNumbers(number, row, at, policy)))
     _, first = min(plans)
     nearest = Plan(first, walk.confirm(first), math.inf, 0.0)
     return min([nearest, *walk.refuted], key=lambda plan: plan.fresh.excess(problem.requirements))
+
+
+class Waiting(NamedTuple):
+    """A plan that keeps the requirements in the race, or a race with entrants that were not tried; the best first."""
+
+    cost: float
+    less: float  # minus the accuracy, of a race at most
+    late_s: float  # the 99th percentile where the front is over it, minus infinity of a race
+    work_s: float  # of plans that are as good, the one on the fastest hardware is taken
+    plan: PlanNumbers
+    race: RaceTask | None = None
 
 
 class _Walk:
@@ -211,22 +224,21 @@ class _Walk:
         self, problem: PlanProblem, cost: Cost, *, over_p99: bool, first: bool, kept: KeptRaces | None
     ) -> None:
         self.problem, self._cost = problem, cost
-        self._field, self._pairings, proved = prove(problem, cost)
-        self.counts = proved | dict.fromkeys((HOPELESS, COST, EARLY, WHOLE), 0)
+        self._space = PlanSpace(problem, cost)
+        self.counts = self._space.counts | dict.fromkeys((HOPELESS, COST, EARLY, WHOLE), 0)
         self.least_cost: float | None = None  # of what the proofs leave, once an entry is found
         self.front: list[Plan] = []
         self.refuted: list[Plan] = []
         self._over_p99, self._kept = over_p99, kept
         self._passed: list[float] = []  # p99 in the race of each plan on the front
-        self._waiting: list[tuple[float, float, float, float, PlanNumbers]] = []  # a heap of what may be taken
+        self._waiting: list[Waiting] = []  # a heap of what may be taken
         # by source, where rows that are beaten are left out
         self._unbeaten: dict[int, Unbeaten] | None = {} if first and faster_is_better(problem.requirements) else None
-        self._most = max((self._pairings[pairing].most for pairing in np.unique(self._field.pairing)), default=0.0)
 
     @property
     def size(self) -> int:
-        """Entries of the field."""
-        return len(self._field.cost)
+        """Rows of hardware."""
+        return len(self._space.rows[0])
 
     @property
     def left(self) -> int:
@@ -234,22 +246,33 @@ class _Walk:
         return self.counts["all"] - sum(number for name, number in self.counts.items() if name != "all")
 
     def waves(self, at: Workers) -> Iterator[tuple[int, Field, float]]:
-        """Entries of the field that were passed, those to race next, and the least cost of what is behind them."""
-        for part in self._field.parts(REFINED, growth=2):
-            chunk = self._field.take(part)
-            below_s = np.array([self._below_s(pairing.most) for pairing in self._pairings])
-            chunk = chunk.take(chunk.p99_s < below_s[chunk.pairing])
-            chunk = refine(self.problem, self._pairings, chunk, self.counts, threads=at.threads)
-            if self.least_cost is None and chunk.cost.size:
-                self.least_cost = float(chunk.cost[0])
-            behind = np.append(chunk.cost, self._field.cost[part.stop] if part.stop < self.size else math.inf)
+        """Rows that were passed, entries of the field to race next, and the least cost of what is behind them."""
+        costs, space = self._space.rows[0], self._space
+        start, size, held = 0, REFINED, Field.of([])  # what costs more than rows that are not judged waits
+        while start < len(costs):
+            end = last_of_cost(costs, start + size)
+            new = space.entries(slice(start, end), self._wanted, self.counts, at.threads)
+            rest = float(costs[end]) if end < len(costs) else math.inf
+            field = space.in_order([held, new])
+            ready = int(np.searchsorted(field.cost, rest))
+            held, chunk = field.take(slice(ready, None)), field.take(slice(ready))
+            if self.least_cost is None and field.cost.size:
+                self.least_cost = float(field.cost[0])
+            behind = np.append(chunk.cost, min([rest, *held.cost[:1]]))
             for wave in chunk.waves():
-                yield part.start + wave.start, chunk.take(wave), behind[wave.stop]
+                passed = start + (end - start) * wave.start // max(1, ready)
+                yield passed, chunk.take(wave), behind[wave.stop]
+            start, size = end, 2 * size if len(new.cost) < MOST_ENTRIES else max(1, size // 2)
+
+    @property
+    def _wanted(self) -> NDArray[np.bool_]:
+        """Pairings that are of use beside the front."""
+        return np.array([self._below_s(most) > 0 for most in self._space.most.tolist()], np.bool_)
 
     @property
     def done(self) -> bool:
         """True if nothing can be better than the front."""
-        return self._below_s(self._most) == 0
+        return not self._wanted.any()
 
     def _below_s(self, accuracy: float) -> float:
         """The 99th percentile that a dearer plan of an accuracy must have less than; 0 if it has no use."""
@@ -260,31 +283,24 @@ class _Walk:
 
     def advance(self, wave: Field, rest: float, at: Workers) -> None:
         """Race a part of the field; take those plans that cost less than all that is left can, ``rest``."""
-        below_s, pairings = cache(self._below_s), self._pairings
-        sources = np.array([pairing.source for pairing in pairings], np.int64)[wave.pairing]
-        work_s = self._find_times(sources, wave.row, at)
-        settings: dict[tuple[int, int], list[tuple[int, Fate, float]]] = {}
-        costs: dict[PlanNumbers, float] = {}
+        below_s, pairings = cache(self._below_s), self._space.pairings
+        work_s = self._find_times(self._space.source[wave.pairing], wave.row, at)
+        entries: dict[tuple[int, int], list[Entrant]] = {}
         for cost, row, number, p99_s in zip(*(column.tolist() for column in wave), strict=True):
-            pairing = pairings[number]
-            bound_s = below_s(pairing.most)
-            if p99_s < bound_s and (self._unbeaten is None or row in self._unbeaten[pairing.source]):
-                settings.setdefault((pairing.source, row), []).append((pairing.setting, pairing.fate, bound_s))
-                plans = (PlanNumbers(pairing.source, row, pairing.setting, policy) for policy in pairing.policies)
-                costs |= dict.fromkeys(plans, cost)
-        tasks = [RaceTask(*pair, *map(tuple, zip(*sorted(here), strict=True))) for pair, here in settings.items()]
-        for result in self._race(tasks, at):
-            self.counts[HOPELESS] += result.hopeless
-            self.counts[EARLY] += result.ended
-            self.counts[WHOLE] += result.whole
-            for plan, energy_j, accuracy, p99_s in result.kept:
-                cost = energy_j if self._cost == "energy" and energy_j is not None else costs[plan]
-                # of plans that are as good, the one on the fastest hardware
-                late_s = p99_s if self._over_p99 else 0.0
-                heapq.heappush(self._waiting, (cost, -accuracy, late_s, work_s[plan.source, plan.row], plan))
-        while self._waiting and self._waiting[0][0] < rest:
-            cost, less, late_s, _, plan = heapq.heappop(self._waiting)
-            self._take(cost, -less, late_s, plan)
+            source, setting, fate, _, most = pairings[number]
+            if p99_s < below_s(most) and (self._unbeaten is None or row in self._unbeaten[source]):
+                entries.setdefault((source, row), []).append(Entrant(-most, setting, fate, below_s(most), cost))
+        several = self._cost == "energy"  # plans on a row do not cost the same
+        tasks = [RaceTask(*pair, tuple(sorted(here)), several) for pair, here in entries.items()]
+        self._race(tasks, work_s, at)
+        while self._waiting and self._waiting[0].cost < rest:
+            best = heapq.heappop(self._waiting)
+            if best.race is None:
+                self._take(best.cost, -best.less, best.late_s, best.plan)
+                continue
+            left = [one._replace(below_s=self._below_s(-one.less)) for one in best.race.entries]
+            of_use = tuple(one for one in left if one.below_s > 0)
+            self._race([best.race._replace(entries=of_use)], {best.plan[:2]: best.work_s}, at)
 
     def _find_times(
         self, sources: NDArray[np.int64], rows: NDArray[np.int64], at: Workers
@@ -301,15 +317,32 @@ class _Walk:
                 rivals.judge(here[new], times_s[new])
         return work_s
 
-    def _race(self, tasks: Sequence[RaceTask], at: Workers) -> Iterator[RaceResult]:
+    def _race(self, tasks: Sequence[RaceTask], work_s: Mapping[tuple[int, int], float], at: Workers) -> None:
+        """Simulate, and let those wait that keep the requirements, and entrants that were not tried."""
+        for task, result in self._results([task for task in tasks if task.entries], at):
+            self.counts[HOPELESS] += result.hopeless
+            self.counts[EARLY] += result.ended
+            self.counts[WHOLE] += result.whole
+            here_s = work_s[task.source, task.row]
+            for plan, cost, energy_j, accuracy, p99_s in result.kept:
+                cost_ = energy_j if self._cost == "energy" and energy_j is not None else cost
+                late_s = p99_s if self._over_p99 else 0.0
+                heapq.heappush(self._waiting, Waiting(cost_, -accuracy, late_s, here_s, plan))
+            if result.left:
+                left = task.entries[-result.left :]
+                none = PlanNumbers(task.source, task.row, -1, -1)
+                rest = Waiting(left[0].cost, left[0].less, -math.inf, here_s, none, task._replace(entries=left))
+                heapq.heappush(self._waiting, rest)
+
+    def _results(self, tasks: Sequence[RaceTask], at: Workers) -> Iterator[tuple[RaceTask, RaceResult]]:
         """Results of tasks as they come: kept ones first, and then those that are simulated now."""
         known = [None if self._kept is None else self._kept.find(self.problem, task) for task in tasks]
-        yield from (result for result in known if result is not None)
+        yield from ((task, result) for task, result in zip(tasks, known, strict=True) if result is not None)
         missing = [task for task, result in zip(tasks, known, strict=True) if result is None]
         for index, result in in_order(at.map(race, self.problem, missing)):
             if self._kept is not None:
                 self._kept.add(self.problem, missing[index], result)
-            yield result
+            yield missing[index], result
 
     def _take(self, cost: float, accuracy: float, p99_s: float, plan: PlanNumbers) -> None:
         """Put a plan on the front if it is better there, and keeps the requirements on the fresh seeds."""
@@ -330,7 +363,7 @@ class _Walk:
 
     def confirm(self, plan: PlanNumbers) -> FreshFigures:
         """Simulate a plan on the fresh seeds."""
-        problem = self.problem
+        problem, setting = self.problem, self.problem.settings[plan.setting]
         table = problem.table(problem.sources[plan.source].table(plan.row), plan.setting)
-        traffics = {seed: problem.drawn(plan.setting, seed) for seed in problem.traffic.fresh}
+        traffics = {seed: problem.drawn(setting, seed) for seed in problem.traffic.fresh}
         return fresh_runs(problem, table, problem.policies[plan.policy], traffics)

@@ -16,6 +16,7 @@ from fluidb.traffic import poisson, write_trace
 
 EXTRAS = {
     "onnx": ["onnx"], "plot": ["matplotlib", "cycler"], "runtime": ["onnxruntime"], "cluster": ["distributed", "dask"],
+    "server": ["uvicorn", "prometheus_client"],
 }  # fmt: skip
 """The packages of each."""
 
@@ -62,6 +63,7 @@ LINES: list[Line] = [
     (["measure", "digits", "-o", "measured", "--repeats", 2, "--b-max", 1], "onnx,runtime"),
     (["serve-real", "digits", "tiny", "--trace", "t.csv"], "onnx,runtime"),
     (["serve-real", "digits", "tiny", "--trace", "t.csv", *DRAW], "plot"),
+    (["serve", "digits", "tiny", "--slo", "2ms"], "onnx,runtime,server"),
     (["validate", "digits", "-o", "validation"], "onnx,runtime,plot"),
     (["validate", "digits", *DRAW], "onnx,runtime,plot"),
     (["models"], ""),

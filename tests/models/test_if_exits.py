@@ -209,7 +209,7 @@ def test_blocks_that_are_skipped_are_no_exits(tmp_path):
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_hostile_branches_never_crash_or_hang(tmp_path_factory, seed):
     """Well-formed files with If nodes whose operators, attributes and names make no sense."""
     rng = random.Random(seed)

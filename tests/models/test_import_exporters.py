@@ -219,7 +219,7 @@ def test_resnet50_of_pytorch_is_the_one_of_the_zoo(tmp_path):
     ceil=st.booleans(),
     sizes=st.tuples(*[st.integers(1, most) for most in (12, 4, 4, 3)]),
 )
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_windows_are_those_of_onnxruntime(tmp_path_factory, op, opset, padding, ceil, sizes):
     """Padding by size and by rule, windows that stick out, of any opset, along an axis."""
     runtime = library("onnxruntime")

@@ -264,7 +264,7 @@ def test_models_of_scikit_learn_are_read(tmp_path):
 TERMS = st.lists(st.text("ijk", min_size=0, max_size=3), min_size=1, max_size=3)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(terms=TERMS, dots=st.lists(st.integers(0, 2), min_size=3, max_size=3), arrow=st.booleans(), data=st.data())
 def test_parts_of_an_einsum_compute_what_numpy_does(terms, dots, arrow, data):
     sizes, wide = {"i": 2, "j": 3, "k": 4}, (3, 2)

@@ -9,6 +9,7 @@ deadlines pass, then requests are sent, then the policy decides, core by core.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from naive_terms import Latency, Request, Rule, World
 
@@ -25,6 +26,7 @@ class Net:
     switch_s: float
     cores: Sequence[int]  # those that serve it
     admit: Rule = field(default_factory=Rule)
+    priority: int = 0
     tag_s: float = 0.0  # time on cores over weight
 
 
@@ -57,7 +59,7 @@ class Cores(World):
         contention: float, *of: object,
     ) -> None:  # fmt: skip
         super().__init__(*of)  # type: ignore[arg-type]
-        self.nets, self.network, self.contention = nets, network, contention
+        self.nets, self.network, self.contention = nets, list(network), contention
         self.policy, self.between, self.dispatch = rules
         self.cores = [Core(kind) for kind in kinds]
         self.joined: list[int | None] = []  # core whose queue each request is in; none where they share one
@@ -75,9 +77,10 @@ class Cores(World):
             if request.waits and self.network[n] == net and (k is None or self.joined[n] in (None, k))
         ]
 
-    def _do(self, event: tuple[float, int, int]) -> None:
-        at_s, kind, _ = event
+    def _do(self, event: tuple[float, int, Any]) -> None:
+        at_s, kind, who = event
         if kind == 1:
+            self.number(who)
             net = self.network[len(self.sent)]
             if not self.waiting(net, None):
                 self.nets[net].tag_s = max(self.nets[net].tag_s, self.virtual_s)
@@ -241,7 +244,10 @@ class Cores(World):
         for net in range(len(self.nets)):
             if waiting := self.waiting(net, k):
                 first = waiting[0]
-                key = {"fcfs": first.arrival_s, "edf": first.due_s, "shares": self.nets[net].tag_s}[self.between]
+                one = self.nets[net]
+                key = {
+                    "fcfs": first.arrival_s, "edf": first.due_s, "shares": one.tag_s, "priority": one.priority
+                }[self.between]  # fmt: skip
                 keys.append((key, net))
         return [net for _, net in sorted(keys)]
 

@@ -6,6 +6,7 @@ It shares no code with the package. The NPU runs one stage of one batch at a tim
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from naive_terms import Latency, Request, Rule, World
 
@@ -20,6 +21,7 @@ class Net:
     weight: float
     switch_s: float
     admit: Rule = field(default_factory=Rule)
+    priority: int = 0
     tag_s: float = 0.0  # time on the NPU over weight
 
 
@@ -28,7 +30,7 @@ class Device(World):
 
     def __init__(self, nets: Sequence[Net], network: Sequence[int], between: str, *of: object) -> None:
         super().__init__(*of)  # type: ignore[arg-type]
-        self.nets, self.network, self.between = nets, network, between
+        self.nets, self.network, self.between = nets, list(network), between
         self.loaded: int | None = None
         self.virtual_s = 0.0
 
@@ -53,7 +55,9 @@ class Device(World):
     def waiting(self, net: int) -> list[Request]:
         return [request for k, request in enumerate(self.sent) if request.waits and self.network[k] == net]
 
-    def _do(self, event: tuple[float, int, int]) -> None:
+    def _do(self, event: tuple[float, int, Any]) -> None:
+        if event[1] == 1:
+            self.number(event[2])
         before = [bool(self.waiting(net)) for net in range(len(self.nets))]
         known = len(self.sent)
         super()._do(event)
@@ -67,7 +71,10 @@ class Device(World):
         for net in range(len(self.nets)):
             if waiting := self.waiting(net):
                 first = waiting[0]
-                key = {"fcfs": first.arrival_s, "edf": first.due_s, "shares": self.nets[net].tag_s}[self.between]
+                one = self.nets[net]
+                key = {
+                    "fcfs": first.arrival_s, "edf": first.due_s, "shares": one.tag_s, "priority": one.priority
+                }[self.between]  # fmt: skip
                 keys.append((key, net))
         return [net for _, net in sorted(keys)]
 

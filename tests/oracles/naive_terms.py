@@ -8,6 +8,7 @@ at every step.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 Latency = list[list[list[float]]]
 """``latency[i][j][b]``: seconds from exit i (0 = input) to exit j with batch b."""
@@ -17,7 +18,7 @@ Latency = list[list[list[float]]]
 class Request:
     """A request that was sent."""
 
-    client: int | None
+    client: Any
     arrival_s: float
     due_s: float
     exit: int
@@ -58,6 +59,19 @@ class Rule:
     batch: int = 0  # in which requests are expected to be served, who must be in time; 0 for no such rule
 
 
+@dataclass
+class Own:
+    """Requests that a network has for itself: they arrive, or its clients send them."""
+
+    exits: list[int]
+    slo_s: list[float]
+    arrival_s: list[float]  # where there are no clients
+    first_s: list[float]  # for how long each client thinks at first
+    think_s: list[float]  # and after each request
+    stop_s: float
+    sent: int = 0
+
+
 class World:
     """Clients, queue and clock."""
 
@@ -73,27 +87,56 @@ class World:
         self.latency = latency
         self.together = False  # a batch waits for its slowest sample
         self.admit = admit
+        self.owns: list[Own] = []  # where each network has requests for itself
+        self.network: list[int] = []  # of each request
         self.think_s = think_s
         if think_s is not None:
             self.clients = len(think_s) - len(exits)
-            self.sends = {client: think_s[client] for client in range(self.clients)}  # who thinks, and until when
+            # who thinks, and until when
+            self.sends: dict[object, float] = {client: think_s[client] for client in range(self.clients)}
         else:
             assert arrival_s is not None
             self.sends = dict(enumerate(arrival_s))
 
+    def let_send(self, owns: Sequence[Own]) -> None:
+        """Let each network have requests for itself, in place of those of all."""
+        self.owns, self.network, self.exits, self.slo_s = list(owns), [], [], []
+        self.sends = {
+            (net, k): at_s for net, own in enumerate(owns) for k, at_s in enumerate(own.first_s or own.arrival_s)
+        }
+
+    def more(self, who: object) -> bool:
+        """Whether a client, or a request that arrives, has something to send."""
+        if isinstance(who, tuple):
+            return self.owns[who[0]].sent < len(self.owns[who[0]].exits)
+        return len(self.sent) < len(self.exits)
+
+    def number(self, who: object) -> None:
+        """Number the next request of a network, which has it for itself."""
+        if isinstance(who, tuple):
+            own = self.owns[who[0]]
+            self.network.append(who[0])
+            self.exits = [*self.exits, own.exits[own.sent]]
+            self.slo_s = [*self.slo_s, own.slo_s[own.sent]]
+            own.sent += 1
+
+    @property
+    def out_of_requests(self) -> bool:
+        """Whether a client would send a request that there is not, before it stops to send."""
+        return any(isinstance(who, tuple) and self.owns[who[0]].stop_s < inf for who in self.sends)
+
     def queue(self) -> list[Request]:
         return [request for request in self.sent if request.waits]
 
-    def _next(self) -> tuple[float, int, int] | None:
+    def _next(self) -> tuple[float, int, Any] | None:
         """Time, kind (0 for a deadline) and number of the next event outside of the NPU."""
-        found = []
+        found: list[tuple[float, int, Any]] = []
         if self.rule != "serve":
             found += [(request.due_s, 0, k) for k, request in enumerate(self.sent) if request.open]
-        if len(self.sent) < len(self.exits):
-            found += [(at_s, 1, client) for client, at_s in self.sends.items()]
+        found += [(at_s, 1, who) for who, at_s in self.sends.items() if self.more(who)]
         return min(found, default=None)
 
-    def _do(self, event: tuple[float, int, int]) -> None:
+    def _do(self, event: tuple[float, int, Any]) -> None:
         at_s, kind, who = event
         if kind == 0:
             request = self.sent[who]
@@ -105,7 +148,7 @@ class World:
         else:
             number = len(self.sent)
             del self.sends[who]
-            client = who if self.think_s is not None else None
+            client = who if self.think_s is not None or self.owns else None
             enters = self.enters(number, at_s)
             self.sent.append(Request(client, at_s, at_s + self.slo_s[number], self.exits[number]))
             if not enters:
@@ -172,7 +215,12 @@ class World:
     def tell(self, number: int, at_s: float, least_s: float = 0.0) -> None:
         """A client learns what became of its request, and thinks, at least for some time."""
         request = self.sent[number]
-        if self.think_s is not None:
+        if self.owns:
+            own, place = self.owns[self.network[number]], self.network[:number].count(self.network[number])
+            again_s = at_s + max(own.think_s[place], least_s)
+            if own.first_s and again_s <= own.stop_s:
+                self.sends[request.client] = again_s
+        elif self.think_s is not None:
             assert request.client is not None
             assert request.client not in self.sends
             self.sends[request.client] = at_s + max(self.think_s[self.clients + number], least_s)

@@ -113,7 +113,7 @@ FREE = {"pame_fig16": ", before"}
 
 
 PARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "hardware_shapes": ("hardware.boards", "NETWORKS", ("resnet18", "mobilenet_v2")),
+    "hardware_shapes": ("hardware.boards", "NETWORKS", ("mobilenet_v2",)),
     "hardware_pixels": ("hardware.boards", "FEW", ("mobilenet_v2",)),
     "sensitivity": (
         "fluid_batching.assumptions", "SENSITIVITY",

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_no_policy_does_better(workload, policy):
     table, trace, exits = workload
@@ -24,7 +24,7 @@ def test_no_policy_does_better(workload, policy):
     assert least_violations(found) <= found.violated.sum()
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(1, 600))
 def test_no_policy_does_better_until_it_is_stopped(workload, policy, until):
     table, trace, exits = workload
@@ -126,7 +126,7 @@ def feasible(jobs: tuple[tuple[float, float, float], ...]) -> bool:
     return True
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 8)), min_size=3, max_size=9),
     st.integers(0, 12),
@@ -150,7 +150,7 @@ def test_jobs_that_are_there_from_the_beginning_need_no_search():
         assert least_tardy_at_once(due, work) == least_tardy(np.zeros(count), due, work)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(8, 32), st.integers(0, 16), st.integers(0, 16)), min_size=1, max_size=3),
     st.integers(-1, 20).map(lambda n: n / 20),

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16))
 def test_contract_of_every_policy(workload, policy, call_s):
     """Nothing lost or twice, never over b_max, time never runs back, no idling where it claims so, deterministic."""
@@ -58,7 +58,7 @@ def test_contract_of_every_policy(workload, policy, call_s):
     assert np.array_equal(again.finish_s, found.finish_s)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), st.lists(st.integers(1, 6), max_size=4))
 def test_a_run_in_steps_ends_as_one_without(workload, policy, steps):
     """At each look, what has finished is what will have finished by then."""

@@ -91,7 +91,7 @@ def crowded(draw):
     return table, trace_of(np.cumsum(gaps), slo_s), np.array(exits)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.one_of(workloads(), crowded()))
 def test_nobody_waits_longer_than_the_bound(workload):
     table, trace, exits = workload
@@ -99,7 +99,7 @@ def test_nobody_waits_longer_than_the_bound(workload):
     assert np.all(over_the_bound(found, table, 1.0) <= 1e-9)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(crowded(), st.sampled_from([1, 2, 6]))
 def test_every_request_as_in_an_independent_simulator_when_many_are_late(workload, patience):
     table, trace, exits = workload
@@ -111,7 +111,7 @@ def test_every_request_as_in_an_independent_simulator_when_many_are_late(workloa
     assert found.preempted.tolist() == expected.preempted
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(crowded())
 def test_fluidb_s_launches_with_late_requests_last_never_violate_more(workload):
     """The page's theorem: one exit and one objective, any arrivals."""
@@ -273,7 +273,7 @@ def test_no_worse_on_a_device_on_which_a_small_batch_wastes_its_time(network, lo
         assert least <= fluid.violated.sum() - slack.violated.sum()
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(crowded(), st.sampled_from([2, 3]))
 def test_on_several_lanes_it_decides_as_fluidb(workload, lanes):
     alone, trace, exits = workload

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(1, 600))
 def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy, call_s):
     table, trace, exits = workload
@@ -44,7 +44,7 @@ def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy
     assert mean_present == pytest.approx(len(trace) / summary.span_s * summary.mean_latency_s)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 600), ticks(1, 3000))
 def test_a_simulation_that_is_stopped_counts_what_was_done_by_then(workload, policy, call_s, until):
     """The recorded runs tell: each lane's time up to the stop, and nothing after it."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from builders import COMPILED, SEEDS, assert_mean, repeating, table_of, trace_of, with_variants
 from fluidb.dse.device.tabulate import tabulate_file
+from fluidb.formats import InputError
 from fluidb.models.loader import read_network_file
 from fluidb.platforms import Device, load_platform
 from fluidb.serving import find_policy, parse_requirement, serve, simulate
@@ -27,10 +28,10 @@ from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.traffic import Traffic
-from naive_terms import Bucket, Rule
+from naive_terms import Bucket, Own, Rule
 from numpy.typing import NDArray
 
-CASES = 40 if COMPILED else 30
+CASES = 30
 
 
 def random_admission(random: np.random.Generator) -> tuple[str | None, Rule]:
@@ -49,25 +50,63 @@ def random_admission(random: np.random.Generator) -> tuple[str | None, Rule]:
 
 
 class RandomRequests(NamedTuple):
-    """Requests of several networks: at their arrivals, or sent by clients that think."""
+    """Requests of several networks: at their arrivals, or sent by clients that think; or of each network its own."""
 
     network: NDArray[np.int64]
     exits: NDArray[np.int64]
     slo_s: NDArray[np.float64]
     arrival_s: NDArray[np.float64] | None
     think_s: NDArray[np.float64] | None
+    clients: tuple[int, ...] = ()  # of each network, if each has its own requests
+    stop_s: tuple[float, ...] = ()
+
+    @property
+    def traffic(self) -> DeviceTraffic:
+        """The requests as :func:`prepare_requests` makes them."""
+        own = self.clients, self.stop_s
+        return traffic_with(self.exits, self.slo_s, self.network, self.arrival_s, self.think_s, own)
+
+    def lists(self, rule: str) -> tuple[object, ...]:
+        """The requests, and what happens at their deadlines, as the plain loops take them."""
+        times = [None if values is None else values.tolist() for values in (self.arrival_s, self.think_s)]
+        return self.exits.tolist(), self.slo_s.tolist(), rule, *times
+
+    @property
+    def owns(self) -> list[Own]:
+        """The requests of each network as the plain loops take them."""
+        owns = []
+        for number, count in enumerate(self.clients):
+            assert self.arrival_s is not None
+            assert self.think_s is not None
+            here, at = np.flatnonzero(self.network == number), sum(self.clients[:number])
+            owns.append(Own(
+                self.exits[here].tolist(), self.slo_s[here].tolist(), self.arrival_s[here].tolist(),
+                self.think_s[at : at + count].tolist(), self.think_s[sum(self.clients) + here].tolist(),
+                self.stop_s[number],
+            ))  # fmt: skip
+        return owns
 
 
 def random_requests(
     random: np.random.Generator, seed: int, tables: Sequence[LatencyTable], count: int, gap_s: float,
     grain: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> RandomRequests:  # fmt: skip
-    """At least one request for each network; clients send them under two seeds of three."""
+    """At least one request for each network; clients send them under two seeds of four, or each has its own."""
     kinds = len(tables)
     network = random.permutation(np.concatenate([np.arange(kinds), random.integers(0, kinds, count - kinds)]))
     exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
     slo_s = np.round(4 * random.uniform(0.5, 6, count)) / 4 + 0.25
-    if seed % 3:
+    if seed % 4 == 3:
+        numbers = random.integers(0, 5, kinds)
+        numbers[random.integers(kinds)] += 1
+        arrival_s = np.cumsum(grain(random.exponential(gap_s, count)))
+        arrival_s[numbers[network] > 0] = np.inf
+        think_s = grain(random.exponential(float(random.choice([0.3, 2.0])), int(numbers.sum()) + count))
+        stop_s = random.choice([float(think_s.max()) + 1, 6 + float(think_s.max()), np.inf], kinds)
+        return RandomRequests(
+            network, exits, slo_s, arrival_s, think_s, tuple(numbers.tolist()), tuple(stop_s.tolist())
+        )
+    if seed % 4:
         clients = int(random.integers(1, 9))
         think_s = grain(random.exponential(float(random.choice([0.3, 2.0])), clients + count))
         return RandomRequests(network, exits, slo_s, None, think_s)
@@ -75,33 +114,40 @@ def random_requests(
 
 
 def traffic_with(
-    exits: np.ndarray, slo_s: np.ndarray, network: np.ndarray, arrival_s: np.ndarray | None, think_s: np.ndarray | None
-) -> DeviceTraffic:
-    """Requests of networks 0, 1, ... as :func:`prepare_requests` makes them."""
+    exits: np.ndarray, slo_s: np.ndarray, network: np.ndarray, arrival_s: np.ndarray | None,
+    think_s: np.ndarray | None, own: tuple[tuple[int, ...], tuple[float, ...]] = ((), ()),
+) -> DeviceTraffic:  # fmt: skip
+    """Requests of networks 0, 1, ... as :func:`prepare_requests` makes them; ``own`` are clients and their ends."""
     count, clients = len(exits), 0 if think_s is None else len(think_s) - len(exits)
     trace = replace(offline(count) if arrival_s is None else trace_of(arrival_s), slo_s=slo_s)
     whole = Traffic(trace, exits, slo_s, None, "test")
-    if think_s is not None:
+    if own[0]:
+        whole = replace(whole, think_s=think_s)
+    elif think_s is not None:
         whole = replace(Clients(clients).send(whole, 0), think_s=think_s)
     parts = []
     for number in range(int(network.max()) + 1):
         here = np.flatnonzero(network == number)
         parts.append(Traffic(whole.trace.at(here), exits[here], slo_s[here], None, "test"))
-    return DeviceTraffic(tuple(map(str, range(len(parts)))), network, tuple(parts), whole)
+    names = tuple(map(str, range(len(parts))))
+    return DeviceTraffic(names, network, tuple(parts), whole, clients=own[0], stop_s=own[1])
 
 
 @pytest.mark.parametrize("rule", ["serve", "drop", "answer"])
 @pytest.mark.parametrize("policy", ["serial", "adaptb", "fluid"])
 @pytest.mark.parametrize("between", BETWEEN)
 def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule: str):
-    """With clients, deadlines, admission and times to switch, in many random cases; in half of them events coincide."""
-    several = refused = 0
+    """With clients, deadlines, admission, own traffic and times to switch, in many random cases.
+
+    In half of them events coincide.
+    """
+    several = refused = owned = 0
     for seed in range(CASES):
         random = np.random.default_rng(seed)
         count, kinds = int(random.integers(8, 40)), int(random.integers(1, 4))
         grain = (lambda values: np.ceil(4 * values) / 4) if seed % 2 else (lambda values: values)
         tables, nets, networks, timeout_s = [], [], [], float(random.choice([0.25, 1.0, 2.5]))
-        b_max = int(random.integers(1, 5))
+        b_max, priorities = int(random.integers(1, 5)), random.permutation(kinds).tolist()
         for number in range(kinds):
             stages = int(random.integers(1, 4))
             times = grain(random.uniform(0.2, 1.0, stages))[:, None] * grain(
@@ -111,22 +157,31 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
             weight, switch_s = float(random.choice([0.5, 1.0, 3.0])), float(random.choice([0.0, 0.25]))
             latency = tables[-1].arrays()[0].tolist()
             admit, admission = random_admission(random)
-            nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s, admission))
+            nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s, admission, priorities[number]))
             networks.append(
-                ServedNetwork(name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s, admit=admit)
-            )
-        network, exits, slo_s, arrival_s, think_s = random_requests(random, seed, tables, count, 0.5, grain)
+                ServedNetwork(
+                    name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s, admit=admit,
+                    priority=priorities[number],
+                )
+            )  # fmt: skip
+        asked = random_requests(random, seed, tables, count, 0.5, grain)
         together = int(random.integers(3)) == 0
         more = ",together=on" * together + (f",timeout={timeout_s}s" if policy == "adaptb" else "")
         spec = f"{policy}:b_max={b_max},on_deadline={rule},between={between}{more}"
-        found = simulate(networks, traffic_with(exits, slo_s, network, arrival_s, think_s), spec)
-        device = naive.Device(
-            nets, network.tolist(), between, exits.tolist(), slo_s.tolist(), rule,
-            None if arrival_s is None else arrival_s.tolist(), None if think_s is None else think_s.tolist(),
-        )  # fmt: skip
+        device = naive.Device(nets, asked.network.tolist(), between, *asked.lists(rule))
+        if asked.clients:
+            device.let_send(asked.owns)
         device.together = together
         naive.serve(device, policy)
         about = f"seed {seed}"
+        if device.out_of_requests:
+            with pytest.raises(InputError, match="count: expected more than"):
+                simulate(networks, asked.traffic, spec)
+            continue
+        found = simulate(networks, asked.traffic, spec)
+        owned += bool(asked.clients)
+        if asked.clients:  # of equal times in the order of networks
+            device.sent.sort(key=lambda request: (request.arrival_s, request.client[0]))
         whole = found.traffic.trace
         assert whole.arrival_s.tolist() == [request.arrival_s for request in device.sent], about
         assert found.start_s.tolist() == [request.start_s for request in device.sent], about
@@ -138,6 +193,7 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
             refused += int(kinds > 1 and found.refused.any())
         several += kinds > 1
     assert several > CASES / 2
+    assert owned > CASES / 8
     assert refused > CASES / 6
 
 
@@ -190,7 +246,7 @@ def test_networks_that_never_meet_are_served_as_if_alone(policy: str, between: s
     arrival_s = 4096.0 * turn + gaps_s.cumsum(axis=1).ravel()
     exits = np.array([random.integers(1, len(tables[k].exits) + 1) for k in network])
     slo_s = np.choose(network, [3.0, 1.0, 2.0])
-    networks = [ServedNetwork(name=name, table=table) for name, table in TABLES.items()]
+    networks = [ServedNetwork(name=name, table=table, priority=k) for k, (name, table) in enumerate(TABLES.items())]
     traffic = traffic_with(exits, slo_s, network, arrival_s, None)
     widths = random.choice([64.0, 96.0], count)
     parts = tuple(

@@ -50,7 +50,7 @@ def expected_outcome(spec: str, table: LatencyTable, trace: Trace, exits, call_s
     return getattr(naive_serving, spec)(*common, latency, table.b_max), None
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16), ticks(0, 200))
 def test_every_request_as_in_an_independent_simulator(workload, policy, call_s, timeout_s):
     table, trace, exits = workload

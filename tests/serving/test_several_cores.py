@@ -38,7 +38,10 @@ def cores_of(
 
 
 def random_case(seed: int, policy: str) -> None:
-    """Serve random requests, all at once: networks, unequal cores, dispatch, deadlines, clients, admission, words."""
+    """Serve random requests, all at once.
+
+    Networks, own traffic, unequal cores, dispatch, deadlines, clients, admission, words.
+    """
     random = np.random.default_rng(seed)
     count, b_max = int(random.integers(8, 40)), int(random.integers(1, 5))
     grain = (lambda values: np.ceil(4 * values) / 4) if seed % 2 else (lambda values: values)
@@ -46,6 +49,7 @@ def random_case(seed: int, policy: str) -> None:
     of = [*range(kinds), *random.integers(0, kinds, lanes - kinds).tolist()]
     timeout_s, contention = float(random.choice([0.25, 1.0])), float(random.choice([0.0, 0.25, 1.0]))
     between, dispatch = str(random.choice(BETWEEN)), str(random.choice(DISPATCH))
+    priorities = random.permutation(number).tolist()
     rule = str(random.choice(["serve", "drop", "answer"]))
     nets, networks, tables = [], [], []
     for k in range(number):
@@ -64,26 +68,35 @@ def random_case(seed: int, policy: str) -> None:
         nets.append(
             naive.Net(
                 table.arrays().tolist(), np.insert(moving, 0, 0.0, axis=2).tolist(), b_max, timeout_s, weight,
-                switch_s, pinned, admission,
+                switch_s, pinned, admission, priorities[k],
             )
         )  # fmt: skip
         own = [core + 1 for core in pinned]
         networks.append(
-            ServedNetwork(name=f"n{k}", table=table, weight=weight, switch_s=switch_s, cores=own, admit=admit)
-        )
-    network, exits, slo_s, arrival_s, think_s = random_requests(random, seed, tables, count, 0.3, grain)
+            ServedNetwork(
+                name=f"n{k}", table=table, weight=weight, switch_s=switch_s, cores=own, admit=admit,
+                priority=priorities[k],
+            )
+        )  # fmt: skip
+    asked = random_requests(random, seed, tables, count, 0.3, grain)
     together = int(random.integers(3)) == 0
     more = ",together=on" * together + (f",timeout={timeout_s}s" if policy == "adaptb" else "")
     spec = f"{policy}:b_max={b_max},on_deadline={rule},dispatch={dispatch}{more}"
-    traffic = traffic_with(exits, slo_s, network, arrival_s, think_s)
-    found = simulate(networks, traffic, f"{spec},between={between}")
     device = naive.Cores(
-        nets, of, network.tolist(), (policy, between, dispatch), contention, exits.tolist(), slo_s.tolist(), rule,
-        None if arrival_s is None else arrival_s.tolist(), None if think_s is None else think_s.tolist(),
+        nets, of, asked.network.tolist(), (policy, between, dispatch), contention, *asked.lists(rule)
     )  # fmt: skip
+    if asked.clients:
+        device.let_send(asked.owns)
     device.together = together
     device.serve()
     about = f"seed {seed}: {spec}, {[item.admit for item in networks]}, cores {of}"
+    if device.out_of_requests:
+        with pytest.raises(InputError, match="count: expected more than"):
+            simulate(networks, asked.traffic, f"{spec},between={between}")
+        return
+    found = simulate(networks, asked.traffic, f"{spec},between={between}")
+    if asked.clients:  # of equal times in the order of networks
+        device.sent.sort(key=lambda request: (request.arrival_s, request.client[0]))
     assert found.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in device.sent], about
     assert found.start_s.tolist() == [request.start_s for request in device.sent], about
     assert found.finish_s.tolist() == [request.finish_s for request in device.sent], about

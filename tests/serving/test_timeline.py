@@ -108,7 +108,7 @@ def check_format(content: dict[str, Any]) -> None:
             assert all(value >= 0 for value in event["args"].values())
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16), st.integers(1, 3))
 def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s, lanes):
     table, trace, exits = workload

@@ -9,6 +9,7 @@ import pytest
 from builders import DATA, Run, lines
 from fluidb.studies import load_scenario
 from fluidb.studies.comparison import compare
+from fluidb.studies.scenario import Served
 
 SCENARIO = """\
 schema = "fluidb.scenario/1"
@@ -48,6 +49,32 @@ def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+
+
+def test_networks_with_traffic_of_their_own_are_compared(fluidb: Run, folder: Path) -> None:
+    """Without traffic in the case, each run draws the traffic of each network with its seed, as ``serve-sim`` does."""
+    edit(folder / "mine.toml", "rates = [8000.0]\n", "")
+    edit(folder / "mine.toml", "requests = 400\n", "")
+    (fault,) = lines(fluidb("compare", "mine.toml"))
+    assert fault.endswith("found none of them, and no traffic of each network in networks.toml")
+    edit(folder / "networks.toml", "share = 3\n", "rate = 6000\n")
+    edit(folder / "networks.toml", 'switch = "10us"\n', "clients = 2\n")
+    edit(folder / "networks.toml", 'networks/1"\n', 'networks/1"\nduration = "50ms"\n')
+    done = fluidb("compare", "mine.toml")
+    assert "of each network its own" in done.stdout
+    found = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
+    metrics = found["points"][0]["contenders"][1]["metrics"]
+    serve = ["serve-sim", "networks.toml", "--seed", 2, "--between", "edf", "--json"]
+    alone = json.loads(fluidb(*serve).stdout)
+    for key in ("mean_latency_s", "violation_rate", "busy_share"):
+        assert metrics[key]["seeds"]["2"] == alone[key]
+    assert metrics["violation_rate[goods]"]["seeds"]["2"] == alone["networks"][1]["violation_rate"]
+    before = load_scenario(folder / "mine.toml").points[0].site.on
+    edit(folder / "networks.toml", "clients = 2", "clients = 3")
+    after = load_scenario(folder / "mine.toml").points[0].site.on
+    assert isinstance(before, Served)
+    assert isinstance(after, Served)
+    assert before.key != after.key
 
 
 def test_every_figure_is_that_of_a_single_replay(fluidb: Run, folder: Path) -> None:

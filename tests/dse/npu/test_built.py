@@ -80,7 +80,7 @@ def samples_of_a_tile(gemm, tile, layout):
 
 
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
-@settings(max_examples=150)
+@settings(max_examples=80)
 @example(((12, 1, 1, 3), (0, 1)), (20, 1, 3, 1), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
 @example(((30, 40, 7, 1), (0, 1)), (60, 2, 3, 2), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
 @example(((1, 20, 7, 1), (1, 2)), (16, 4, 3, 1), (2, 2, 1, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 2)
@@ -136,7 +136,7 @@ def evaluator(gemms, b_max, gb_s=1.0, **options):
     products(), engines, st.tuples(st.integers(0, 60), st.integers(0, 6), st.integers(0, 12)), st.integers(1, 4),
     st.sampled_from([0.1, 0.4, 1.0, 5.0]), st.sampled_from(list(Batching)),
 )  # fmt: skip
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_no_design_costs_less_than_its_bound_nor_than_a_larger_one_s(product, tile, more, b, gb_s, batching):
     gemm, source = product
     of = evaluator([(*gemm, False, *source)], b, gb_s, batching=batching)
@@ -153,7 +153,7 @@ def side_by_side(board, V):
 
 @example(((2, 1, 1, 1), (1, 1)), (8, 1, 1, 2), 4, 0.3)  # a larger B_R with equal B_P takes a cycle less
 @given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
-@settings(max_examples=25)
+@settings(max_examples=8)
 def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
     gemm, source = product
     of = evaluator([(*gemm, False, *source)], b, gb_s)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from builders import DATA, POCKET, TINY, any_gemm, modes, network_of, paper_options, tiles
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
+from fluidb.dse.npu import persistent
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.resources import Supply, paper_luts
 from fluidb.dse.npu.space import DesignSpace, designs
@@ -139,8 +140,9 @@ def rates_in(found: Any, key: str = "") -> Iterator[float]:
 
 
 @pytest.mark.parametrize("weights", [[], [0.5, 3, 1, 1, 1, 1, 1, 9]])
-def test_json_python_and_screen_say_the_same_rate_and_none_exceeds_the_peak(fluidb, tmp_path, weights):
+def test_json_python_and_screen_say_the_same_rate_and_none_exceeds_the_peak(fluidb, tmp_path, monkeypatch, weights):
     """A DSP makes two operations a cycle, so that no design of this board makes more than 4.8 GOP/s."""
+    monkeypatch.setattr(persistent, "STEPS", 3)
     asked = [TINY, POCKET, *(["--weights", ",".join(map(str, weights))] if weights else [])]
     for made in (["dse", *asked, "-o", "d"], ["latency", "d"], ["trace", "offline", "--count", 9, "-o", "t.csv"]):
         assert fluidb(*made).returncode == 0

@@ -12,6 +12,7 @@ import pytest
 from builders import POCKET, TINY, Run, board_of, lines, modes, network_of, paper_options, tiles, words_per_cycle
 from enumeration import ranked
 from fluidb.dse import Tile, read_design, search, tabulate_design
+from fluidb.dse.npu import persistent
 from fluidb.dse.npu.costs import Cause, layer_costs
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.persistent import STEPS, search_persistent
@@ -141,7 +142,10 @@ def test_every_size_is_searched_and_the_smallest_of_the_best_wins():
         assert result == search(network, chip, size)
 
 
-def test_the_command_searches_sizes_and_its_design_goes_on(fluidb: Run, tmp_path: Path):
+def test_the_command_searches_sizes_and_its_design_goes_on(
+    fluidb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persistent, "STEPS", 5)
     done = fluidb("dse", TINY, POCKET, "--b-max", 2, "--persistent", "search", "-o", "d", "--json")
     found = json.loads(done.stdout)
     values = [item["objective"] for item in found["persistent"]]

@@ -84,7 +84,7 @@ def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, 
     assert np.array_equal(evaluator.least_cost(largest, traffic=False).cycles, of_all.cycles)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     st.lists(layer_of_either_kind, min_size=1, max_size=3), st.integers(10, 40), st.integers(5, 60),
     st.sampled_from([0.1, 0.8, 6.4]), st.integers(1, 4), modes,

@@ -1,0 +1,125 @@
+"""Requests of clients while they are here, between the thread of the server and that of the device."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..live import OpenClock, Outcome, Sample
+from .messages import CONFIDENCE, EXIT, Asked, Model, Refusal, write_answer
+
+
+@dataclass(slots=True, eq=False)
+class _Visit:
+    """A request whose samples have not all left."""
+
+    left: int
+    done: asyncio.Future[None]
+
+
+class Visits:
+    """The requests that are here; used by the server's thread only, but for :meth:`tell`.
+
+    ``most`` is the largest number of samples that may be here at once.  ``came`` and ``note`` hear once of each
+    when it arrives, and when it has left.
+    """
+
+    def __init__(
+        self,
+        clock: OpenClock,
+        most: int,
+        sample_s: float,
+        came: Callable[[Sequence[Sample]], None] = lambda _: None,
+        note: Callable[[Sequence[Sample]], None] = lambda _: None,
+    ) -> None:
+        self.clock, self.most, self.sample_s, self.came, self.note = clock, most, sample_s, came, note
+        self.here, self.ready, self.fault, self.cut = 0, False, "", 0
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.visits: dict[Sample, _Visit] = {}
+
+    async def infer(self, asked: Asked, model: Model) -> tuple[bytes, dict[str, str]]:
+        """Let the samples of a request be served, and write its answer."""
+        limit_s = asked.timeout_s if asked.timeout_s < math.inf else model.slo_s
+        samples = [
+            Sample(model.number, {name: values[row : row + 1] for name, values in asked.tensors.items()}, limit_s)
+            for row in range(asked.rows)
+        ]
+        await self._served(samples)
+        outcomes = {sample.outcome for sample in samples}
+        if Outcome.REFUSED in outcomes:
+            raise self._busy("the queue is full, or the request cannot be in time")
+        if Outcome.DROPPED in outcomes:
+            raise Refusal(504, f"dropped: no answer within {limit_s:g} s")
+        return _answer(samples, asked, model)
+
+    async def _served(self, samples: Sequence[Sample]) -> None:
+        if not self.ready:
+            raise Refusal(503, self.fault or "the server is shutting down")
+        if self.here + len(samples) > self.most:
+            for sample in samples:
+                sample.outcome, sample.arrival_s = Outcome.REFUSED, self.clock.now_s()
+            self.came(samples)
+            self.note(samples)
+            return
+        visit = _Visit(len(samples), asyncio.get_running_loop().create_future())
+        self.here += len(samples)
+        self.visits |= dict.fromkeys(samples, visit)
+        self.clock.send(samples)
+        self.came(samples)
+        await visit.done
+
+    def _busy(self, why: str) -> Refusal:
+        """Too many requests; those that are here will be gone after the time that a client is told to wait."""
+        wait_s = max(1, math.ceil(self.here * self.sample_s))
+        return Refusal(429, f"refused: {why}; try again in {wait_s} s", **{"retry-after": str(wait_s)})
+
+    def tell(self, samples: list[Sample]) -> None:
+        """Tell of samples that have left; from any thread."""
+        assert self.loop is not None
+        with suppress(RuntimeError):  # the server has ended, and told all
+            self.loop.call_soon_threadsafe(self._leave, samples)
+
+    def _leave(self, samples: list[Sample]) -> None:
+        left = [sample for sample in samples if sample in self.visits]  # others were closed
+        self.here -= len(left)
+        self.note(left)
+        for sample in left:
+            visit = self.visits.pop(sample)
+            visit.left -= 1
+            if not visit.left and not visit.done.done():
+                visit.done.set_result(None)
+
+    def close(self, status: int, fault: str) -> None:
+        """Answer all that are here, and all that still come, with a fault."""
+        self.ready, self.fault, self.cut = False, fault, self.cut + self.here
+        for sample in self.visits:
+            sample.outcome, sample.exit = Outcome.DROPPED, 0
+        self.note(list(self.visits))
+        for visit in set(self.visits.values()):
+            if not visit.done.done():
+                visit.done.set_exception(Refusal(status, fault))
+        self.visits, self.here = {}, 0
+
+
+def _answer(samples: Sequence[Sample], asked: Asked, model: Model) -> tuple[bytes, dict[str, str]]:
+    """The answer of a request; each parameter is the worst of its samples."""
+    exits = np.array([sample.exit for sample in samples])
+    sure = np.array([sample.sure[sample.exit - 1] for sample in samples])
+    tensors: dict[str, NDArray[Any]] = {
+        EXIT: exits,
+        CONFIDENCE: sure,
+        model.answer: np.stack([sample.answers[sample.exit - 1] for sample in samples]),
+    }
+    parameters = {
+        "exit": int(exits.max()), "confidence": float(sure.min()),
+        "queue_s": max(sample.queue_s for sample in samples), "device_s": max(sample.device_s for sample in samples),
+        "in_time": all(sample.outcome is Outcome.IN_TIME for sample in samples),
+    }  # fmt: skip
+    return write_answer(asked, model, tensors, parameters)
