@@ -182,7 +182,10 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
 
 
 def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Values]:
-    """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources."""
+    """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources.
+
+    Two numbers of ``control``, for all engines and for each sample, are of its syntheses.
+    """
     W, T_R, T_P, T_C, V, S = _sizes(words, tiles, samples)
     N = np.maximum(W, S * V)
     line_bits = _line_bits(N, T_R, V)
@@ -202,7 +205,7 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
         + 3,
         "outputs": V * (word * W * (groups + 1) + (W + 4) * row_bits + (2 * W + 1) * bits(groups) + 2 * bits(W) + 3),
         "loader": (W + 1) * (2 * SIZE_BITS + bits(W + 2)) + 3 * bits(W + 2) + 1311,
-        "control": 240 * V * T_C + 3 * (word * W + bits(W)) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 4900,
+        "control": 240 * V * T_C + 3 * (word * W + bits(W)) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 4850,
     }
 
 
