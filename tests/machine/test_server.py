@@ -294,6 +294,15 @@ def test_clients_that_wait_leave_or_are_killed_hold_nothing(running, monkeypatch
     assert not running.server.visits.visits
 
 
+def test_long_requests_share_what_may_be_read_at_a_time(running, monkeypatch, network):
+    monkeypatch.setattr(app, "MAX_BODIES", 2**14)
+    post = b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n" + b" " * 9000
+    with running.sent(post):
+        with running.sent(post) as other:
+            assert other.recv(99).split()[1] == b"503"
+        assert running.infer(network.inputs["x"][:1].tolist())[0] == 200
+
+
 def slowly(network, monkeypatch, seconds=0.01):
     """Let every stage take longer, so that requests wait."""
     run_stage = network.session.run_stage
