@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread, Timer
-from time import sleep
+from time import monotonic, sleep
 from types import FrameType
 from typing import Any, NoReturn
 
 AGAIN_S = 0.05
 """Seconds until a Ctrl-C that Python ignored is repeated."""
+
+SAME_S = 0.5
+"""Seconds in which signals are the same one: `timeout`, for one, sends it to a process and to its group."""
 
 _says = ["interrupted"]
 """Messages of the parts of a command that is interrupted now, the innermost part last."""
@@ -116,12 +119,14 @@ def draining() -> Iterator[Callable[[Callable[[], None]], None]]:
     It calls what this gives with the function that begins its end.
     """
     drains: list[Callable[[], None]] = []
+    first_s: list[float] = []
 
     def end(number: int, _: FrameType | None) -> None:
         _came[0] = number
         if drains:
+            first_s.append(monotonic())
             drains.pop()()
-        else:
+        elif not first_s or monotonic() - first_s[0] > SAME_S:
             leave()
 
     watched = signal.set_wakeup_fd(-1)

@@ -148,7 +148,7 @@ class Service:
         )  # fmt: skip
         self.woke_s = np.zeros(count * places)
         self.now, self.lane = _fields(self.state.clock), _fields(self.state.lanes)
-        self.step = stepper(case.scheduler, self.work, case.shared, self.state, self.record, self.terms, short=True)
+        self.step = stepper(case.scheduler, self.work, case.shared, self.state, self.record, self.terms)
         self.held: set[int] = set()  # requests that have run and not returned
         self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
         self.instant_s = 0.0  # the instant of the next decisions

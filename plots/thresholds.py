@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..studies.thresholds import Sweep, ThresholdPoint
+from ..studies.thresholds import Sweep, ThresholdPoint, show_level
 from .canvas import COLOURS, canvas, describe, durations, name_points, say_infinite
 
 if TYPE_CHECKING:
@@ -14,20 +14,21 @@ if TYPE_CHECKING:
 
 
 NAMED = 12
-"""Most combinations of several networks' thresholds that are named."""
+"""Most combinations of thresholds that are named."""
 
 
 def _name(point: ThresholdPoint) -> str:
     """The thresholds of a point."""
-    return ", ".join(f"{network.threshold:g}" for network in point.networks if network.threshold is not None)
+    return ", ".join(show_level(network.threshold) for network in point.networks if network.threshold is not None)
 
 
 def draw_thresholds(found: Sweep) -> Figure:
     """Draw accuracy over mean latency and over violations; Pareto points are filled and named.
 
-    Of several networks they are named only if they are few.
+    Of several networks or exits they are named only if they are few.
     """
-    points, one = found.points, sum(network.measure is not None for network in found.networks) == 1
+    points, swept = found.points, [network.measure is not None for network in found.networks]
+    one = sum(swept) == 1 and not any(isinstance(network.threshold, tuple) for network in points[0].networks)
     few = one or sum(point.pareto for point in points) <= NAMED
     kept = [bool(point.kept) for point in points if point.kept is not None]
     filled, empty = "no other threshold beats it", "beaten by another"

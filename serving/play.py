@@ -41,7 +41,7 @@ EVENTS = 2**20
 """Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
 
 FEW = 2**12
-"""Where requests are fewer, calls of a policy by its address cost less than one look-up of the policy."""
+"""Where instants of a step, or requests, are fewer, calls of a policy by its address cost less than one look-up."""
 
 
 def runs_of(record: Record, members: int) -> Runs:
@@ -85,7 +85,7 @@ class Loop:
             np.zeros(members, dtype=np.int64),
         )  # fmt: skip
         self._run = LoopRun(state.clock[0], state, work, record)
-        self._advance = stepper(scheduler, work, networks, state, record, terms, short=len(work.exit_of) < FEW)
+        self._advance = stepper(scheduler, work, networks, state, record, terms)
 
     def to(
         self,
@@ -132,13 +132,11 @@ def stepper(
     state: State,
     record: Record,
     terms: Terms | None = None,
-    *,
-    short: bool = False,
 ) -> Callable[[float, int], None]:
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
-    Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins in
-    a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
+    In a step of few instants a policy that ships is called by its address, with which a step begins in a fifth of the
+    time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
     several = None if in_one_queue(networks) else len(state.queues)
     beside = None if terms is None and len(state.lanes) == 1 else len(state.lanes)
@@ -148,10 +146,11 @@ def stepper(
     else:
         plain = run_plain if beside is None else run_beside
         decide, loop = _compiled(own, plain if terms is None else run_on_terms if several is None else run_several)
-    by_address = short and is_jitted(decide) and _ours(decide)
-    policy: Any = _address(decide) if by_address else decide
+    address = _address(decide) if is_jitted(decide) and _ours(decide) else None
+    few = len(work.exit_of) < FEW
 
     def advance(until_s: float, events: int) -> None:
+        policy: Any = decide if address is None or not (few or events < FEW) else address
         try:
             status = loop(policy, work, networks, state, record, until_s, events, terms, several, beside)
         except InputError as fault:

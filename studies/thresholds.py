@@ -23,7 +23,10 @@ from ..traffic.samples import Samples, read_samples
 from ..traffic.trace import Trace
 
 MOST = 1_000
-"""Most combinations of the thresholds of several networks."""
+"""Most combinations of thresholds, of several networks or of the exits of each."""
+
+Level = float | tuple[float, ...]
+"""A threshold for all exits of a network, or one for each but the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +40,15 @@ class SweptNetwork:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPoint:
-    """A threshold for all exits of a network, and the figures of its requests, as in :class:`ThresholdPoint`.
+    """A threshold for all exits of a network, or one for each but the last, and the figures of its requests.
+
+    Figures are as in :class:`ThresholdPoint`.
 
     A network without a request has no figures.
     """
 
     name: str
-    threshold: float | None  # from which a sample leaves; ``None`` if exits are as they are stated
+    threshold: Level | None  # from which a sample leaves; ``None`` if exits are as they are stated
     exit_shares: list[float] | None = None  # of the requests that leave at each exit
     accuracy: float | None = None  # ``None`` also if it is not known which answers are right
     mean_latency_s: float | None = None
@@ -64,7 +69,7 @@ class ThresholdPoint:
     networks: list[NetworkPoint]
 
     @property
-    def threshold(self) -> float | None:
+    def threshold(self) -> Level | None:
         """The threshold of the only network."""
         return self._alone.threshold
 
@@ -104,6 +109,11 @@ class Sweep:
             for key in ("threshold", *(names if network.name else ()))
         }
         return own | {name: [getattr(point, name) for point in self.points] for name in (*names, "kept", "pareto")}
+
+
+def show_level(threshold: Level | None) -> str:
+    """The threshold of a network as it is printed: one for all exits, or one for each but the last."""
+    return ", ".join(f"{at:g}" for at in (threshold if isinstance(threshold, tuple) else [threshold]))
 
 
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -167,6 +177,7 @@ def sweep_thresholds(
     policy: AnyPolicy,
     thresholds: Sequence[float] | None = None,
     *,
+    each_exit: bool = False,
     requirements: Sequence[Requirement] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Sweep:
@@ -186,6 +197,8 @@ def sweep_thresholds(
     thresholds : sequence of float, optional
         Tried of each network, each for all its exits; by default those of the measure, and those of a
         plan.
+    each_exit : bool
+        Try every combination of them at the exits of a network, too.
     requirements : sequence of Requirement
         Requirements that are to hold, of all requests or of the requests of a network.
     progress : callable, optional
@@ -209,12 +222,12 @@ def sweep_thresholds(
     answers = [trace if own is None else own for own in samples]
     counts = requests_of_each(trace, networks, requests.seed)
     tried = [
-        _tried_of(network, own, thresholds) if count else []
+        _at_exits(network, _tried_of(network, own, thresholds), each_exit=each_exit) if count else []
         for network, own, count in zip(served, answers, counts, strict=True)
     ]
     _check_count(tried, trace)
     given = replace(requests, samples=None)
-    chosen: list[tuple[float | None, ...]] = list(product(*(own or (None,) for own in tried)))
+    chosen: list[tuple[Level | None, ...]] = list(product(*(own or (None,) for own in tried)))
     runs: list[Figures] = []
     for done, levels in enumerate(chosen, 1):
         there = [
@@ -233,7 +246,7 @@ def sweep_thresholds(
 
 def _points(
     networks: Sequence[ServedNetwork],
-    chosen: Sequence[tuple[float | None, ...]],
+    chosen: Sequence[tuple[Level | None, ...]],
     runs: Sequence[Figures],
     requirements: Sequence[Requirement],
 ) -> list[ThresholdPoint]:
@@ -263,7 +276,7 @@ def _points(
     ]
 
 
-def _point_of(name: str, threshold: float | None, part: Summary | None) -> NetworkPoint:
+def _point_of(name: str, threshold: Level | None, part: Summary | None) -> NetworkPoint:
     """The point of a network; without figures if it has no request."""
     if part is None:
         return NetworkPoint(name, threshold)
@@ -291,16 +304,22 @@ def _nothing_to_try(answers: Trace | Samples) -> str:
     )
 
 
-def _check_count(tried: Sequence[Sequence[float]], trace: Trace) -> None:
+def _check_count(tried: Sequence[Sequence[Level]], trace: Trace) -> None:
     """Refuse to try no threshold, or too many combinations."""
     count = math.prod(max(1, len(own)) for own in tried)
     if not any(tried):
         raise InputError(_nothing_to_try(trace))
     if count > MOST:
         raise InputError(
-            f"thresholds: expected at most {MOST:,} combinations of the networks' thresholds, found {count:,}; try "
-            "fewer, or state the threshold of a network in their file"
+            f"thresholds: expected at most {MOST:,} combinations of thresholds, found {count:,}; try fewer, or state "
+            "the threshold of a network in a file of networks"
         )
+
+
+def _at_exits(network: ServedNetwork, tried: Sequence[float], *, each_exit: bool) -> Sequence[Level]:
+    """Thresholds for all exits of a network, or every combination of them at its exits but the last."""
+    early = len(network.latency.exits) - 1
+    return list(product(tried, repeat=early)) if tried and each_exit and early > 1 else tried
 
 
 def _tried_of(network: ServedNetwork, answers: Trace | Samples, thresholds: Sequence[float] | None) -> Sequence[float]:

@@ -8,7 +8,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from importlib import import_module
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from runpy import run_path
@@ -18,7 +20,7 @@ import numpy as np
 import onnx
 import pytest
 import typer
-from builders import COMPILED, FLUIDB, ROOT, blocks, call_fluidb, run_fluidb, run_shell
+from builders import COMPILED, ROOT, blocks, call_fluidb, run_shell
 from fluidb.cli.app import COMMANDS, app
 from fluidb.dse.npu import persistent
 from fluidb.dse.npu.options import SearchOptions
@@ -307,12 +309,13 @@ def test_a_policy_is_added_as_the_page_says(tmp_path):
 
 
 def run_scripts(scripts, folder):
-    python = Path(FLUIDB).with_name("python")
+    """Each as a program, but in this process, which has imported and compiled what they need."""
     for text in scripts:
         (folder / "page.py").write_text(text)
-        done = subprocess.run([python, "page.py"], cwd=folder, capture_output=True, text=True, check=True)
-        assert done.stderr == ""
-        assert re.search(r"[0-9.]+ (ms|s)", done.stdout)
+        with chdir(folder), redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            run_path("page.py", run_name="__main__")
+        assert err.getvalue() == ""
+        assert re.search(r"[0-9.]+ (ms|s)", out.getvalue())
 
 
 @needs_speed
@@ -324,7 +327,7 @@ def test_a_paper_is_added_as_the_page_says(tmp_path):
     assert len(files) == 4
     for name, text in files:
         (tmp_path / name).write_text(text)
-    printed = run_shell(blocks("docs/extend.md", "sh")[2], tmp_path, run_fluidb)
+    printed = run_shell(blocks("docs/extend.md", "sh")[2], tmp_path)
     assert "FluidB is faster than SERIAL" in printed
     made = {path.name for path in (tmp_path / "toy-results" / "toy").iterdir()}
     assert made == {

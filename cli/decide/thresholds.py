@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...studies.thresholds import Sweep, ThresholdPoint
 
 _OBJECTIVE = "Best shares: the most samples at the latest exit, or the highest accuracy."
+_EACH_EXIT = "Try every combination of thresholds at the exits; those with a star are printed."
 _TARGET = "Find thresholds with this mean latency of a sample alone, in place of a sweep."
 
 
@@ -42,6 +43,7 @@ class SweepOptions(PictureOptions, ServiceOptions, KindOptions):
     with_: ClassVar[str] = "a trace or clients"
 
     thresholds: ThresholdsTried = None
+    each_exit: Annotated[bool, option(_EACH_EXIT)] = False
     require: Required = None
 
 
@@ -93,7 +95,15 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     named, texts = named_in(directory), asked.require or []
     required = [parse_requirement(text, networks=named) for text in texts]
     with progress("thresholds") as report:
-        sweep = sweep_thresholds(directory, requests, asked.scheduler, tried, requirements=required, progress=report)
+        sweep = sweep_thresholds(
+            directory,
+            requests,
+            asked.scheduler,
+            tried,
+            each_exit=asked.each_exit,
+            requirements=required,
+            progress=report,
+        )
     asked.write(lambda: draw_thresholds(sweep))
     points = [plain(point) if named else _of_one(point) for point in sweep.points]
     points = [{key: value for key, value in point.items() if key != "kept" or required} for point in points]
@@ -111,7 +121,7 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
         "points": points,
     }
     origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
-    text = _swept_networks(sweep) if named else _swept(sweep, str(origin))
+    text = _swept_networks(sweep) if named else _swept(sweep, str(origin), only_best=asked.each_exit)
     show(as_json, "fluidb.thresholds-output/1", record, text, asked.plot)
     if not any(point.kept is not False for point in sweep.points):
         raise typer.Exit(1)
@@ -129,12 +139,14 @@ def _kept(kept: Sequence[bool | None], what: str) -> str | None:
     return None if None in kept else f"by {sum(map(bool, kept)):,} of {len(kept):,} {what}"
 
 
-def _swept(sweep: Sweep, origin: str) -> Iterator[str]:
-    network = sweep.networks[0]
+def _swept(sweep: Sweep, origin: str, *, only_best: bool) -> Iterator[str]:
+    from ...studies.thresholds import show_level
+
+    network, shown = sweep.networks[0], [point for point in sweep.points if point.pareto or not only_best]
     exits = spread([(index, f"{index + 1} {name}") for index, name in enumerate(network.exits)])
     rows = [
         (
-            f"{point.threshold:g}",
+            show_level(point.threshold),
             *(percent(point.exit_shares[index], 1) for index, _ in exits),
             percent(point.accuracy),
             ms(point.mean_latency_s),
@@ -143,7 +155,7 @@ def _swept(sweep: Sweep, origin: str) -> Iterator[str]:
             *([] if point.kept is None else ["yes" if point.kept else "no"]),
             "*" if point.pareto else "",
         )
-        for point in sweep.points
+        for point in shown
     ]
     kept = _kept([point.kept for point in sweep.points], "thresholds")
     measure = str(network.measure)
@@ -153,6 +165,7 @@ def _swept(sweep: Sweep, origin: str) -> Iterator[str]:
             "requests": f"{sweep.requests:,}",
             measure: origin,
             "requirements kept": kept,
+            "best": f"{len(shown):,} of {len(sweep.points):,} combinations; --json has all" if only_best else None,
         }
     )
     last = ["violations", *([] if kept is None else ["kept"]), "best"]
@@ -182,10 +195,12 @@ def _swept_networks(sweep: Sweep) -> Iterator[str]:
 
 def _row(point: ThresholdPoint) -> dict[str, str]:
     """Cells by their headings: of each network, then of all requests."""
+    from ...studies.thresholds import show_level
+
     row = {}
     for network in point.networks:
         if network.threshold is not None:
-            row[network.name] = f"{network.threshold:g}"
+            row[network.name] = show_level(network.threshold)
         if network.accuracy is not None:
             row[f"{network.name} accuracy"] = percent(network.accuracy)
         if network.violation_rate is not None:

@@ -65,12 +65,14 @@ def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
     a model for each, in its order: a.onnx,b.onnx.
     """
     from ...formats import check_installed, parse_duration
+    from ...machine.needs import check_runtime
     from ...machine.serve import read_measured
     from ...serving.networks import as_served
     from ...traffic import parse_thresholds
 
     for needed in ("uvicorn", "prometheus_client"):
         check_installed("fluidb serve", needed, "onnx,runtime,server")
+    check_runtime(model)
     from ...machine.server.run import listen, make_server
 
     grace_s = parse_duration(asked.grace, "grace")

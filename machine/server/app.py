@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
 
-from .messages import Model, Refusal, read_request
+from .messages import Asked, Model, Refusal, read_request
 from .visits import Visits
 
 BODY_S = 10.0
 """Longest time in which a client sends the body of a request."""
+
+MAX_BODIES = 2**28
+"""Bytes of requests that are being read, of all clients together."""
 
 LARGE = 2**20
 """Bytes from which a request is read in a thread of its own: other clients do not wait meanwhile."""
@@ -38,6 +41,7 @@ class App:
         pages: Mapping[str, Callable[[], tuple[bytes, str]]],
     ) -> None:
         self.models, self.visits, self.pages = {model.name: model for model in models}, visits, pages
+        self.taken = 0  # bytes of requests that are being read
         self.about = {"name": "fluidb", "version": version, "extensions": ["binary_tensor_data"]}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,31 +104,44 @@ class App:
         if headers.get("content-encoding", "identity") != "identity":
             raise Refusal(415, "content-encoding: expected none, found some; send the request as it is",
                           connection="close")  # fmt: skip
-        body = await _body(receive, model.longest, headers.get("content-length", ""))
-        given = body, headers.get("inference-header-content-length"), model
-        asked = read_request(*given) if len(body) < LARGE else await asyncio.to_thread(read_request, *given)
+        asked = await self._asked(model, headers, receive)
         answer, own = await self.visits.infer(asked, model)
         return 200, answer, own
 
-
-async def _body(receive: Receive, longest: int, stated: str) -> bytes:
-    """The body of a request, if it is not too long and comes in time."""
-    pieces: list[bytes] = []
-    left = longest - (int(stated) if stated.isdigit() and len(stated) < 19 else 0)
-    if left >= 0:
-        left = longest
+    async def _asked(self, model: Model, headers: Mapping[str, str], receive: Receive) -> Asked:
+        """What a client asks, once all of it is here."""
+        taken = 0
+        pieces: list[bytes] = []
         try:
             async with asyncio.timeout(BODY_S):
-                while left >= 0:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Gone
-                    pieces.append(message.get("body", b""))
-                    left -= len(pieces[-1])
-                    if not message.get("more_body"):
-                        break
+                async for piece in _pieces(receive, model.longest, headers.get("content-length", "")):
+                    taken += len(piece)
+                    self.taken += len(piece)
+                    if self.taken > MAX_BODIES:
+                        raise Refusal(
+                            503, "too many long requests at a time", connection="close", **{"retry-after": "1"}
+                        )
+                    pieces.append(piece)
+            body = b"".join(pieces)
+            given = body, headers.get("inference-header-content-length"), model
+            return read_request(*given) if len(body) < LARGE else await asyncio.to_thread(read_request, *given)
         except TimeoutError:
             raise Refusal(408, f"expected the request within {BODY_S:g} s", connection="close") from None
+        finally:
+            self.taken -= taken
+
+
+async def _pieces(receive: Receive, longest: int, stated: str) -> AsyncIterator[bytes]:
+    """The body of a request, piece by piece, if it is not too long."""
+    left = longest - (int(stated) if stated.isdigit() and len(stated) < 19 else 0)
+    left, more = longest if left >= 0 else left, True
+    while more and left >= 0:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        piece = message.get("body", b"")
+        left -= len(piece)
+        more = message.get("more_body", False)
+        yield piece
     if left < 0:
         raise Refusal(413, f"expected at most {longest:,} bytes", connection="close")
-    return b"".join(pieces)

@@ -18,6 +18,9 @@ from pydantic_core import to_json
 MAX_ROWS = 128
 """Samples that one request may have."""
 
+MAX_BODY = 2**26
+"""Bytes that it may have at most, however large a sample is."""
+
 MAX_TIMEOUT_S = 1e6
 """Longest deadline; the time of the loop keeps its digits."""
 
@@ -102,7 +105,7 @@ class Model:
     def longest(self) -> int:
         """Bytes that the longest request may have: a number takes at most 32 as text."""
         values = sum(math.prod(shape) for _, shape in self.inputs.values())
-        return 2**16 + 32 * MAX_ROWS * values
+        return min(MAX_BODY, 2**16 + 32 * MAX_ROWS * values)
 
 
 @dataclass(frozen=True, slots=True)

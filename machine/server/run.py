@@ -118,10 +118,12 @@ def seen_by_clients(here: ServedHere, number: int, slo_s: float | None) -> Model
     kinds = {(answers.dtype, answers.shape[1]) for answers in model.answers}
     if len(kinds) > 1:
         faults.append("expected answers of one type and as many classes at all exits, found others; name exits (exits)")
-    if slo_s is None:
-        faults.append("slo: expected one objective for all requests, found a distribution; state e.g. 50ms")
-    if faults or slo_s is None:
+    if faults:
         raise InputError([f"{model.path}: {fault}" for fault in faults])
+    if slo_s is None:
+        raise InputError(
+            "slo: expected one objective for all requests of a network, found a distribution; state e.g. 50ms"
+        )
     kind, classes = kinds.pop()
     return Model(
         here.network.name or model.name, number, inputs, model.exits[-1], kind, classes, model.exits, slo_s,

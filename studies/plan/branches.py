@@ -14,7 +14,7 @@ from .exits import ExitSetting
 class Branch(NamedTuple):
     """Settings that keep the same exits, and one with which no request leaves later than with any of them."""
 
-    earliest: ExitSetting  # without shares and accuracy if it is none of them
+    earliest: ExitSetting  # if it is none of them, its shares mean nothing
     numbers: tuple[int, ...]  # of the settings
     parts: tuple[Branch, ...]  # two, or none if there is one setting
 
@@ -53,7 +53,7 @@ def _earliest(one: ExitSetting, other: ExitSetting) -> ExitSetting:
     of_one, of_other = zip(one.levels, one.thresholds, strict=True), zip(other.levels, other.thresholds, strict=True)
     lower = [min(pair, key=lambda at: at[0]) for pair in zip(of_one, of_other, strict=True)]
     levels, thresholds = zip(*lower, strict=True)
-    return one._replace(levels=levels, thresholds=thresholds, rates=(), accuracy=None)
+    return one._replace(levels=levels, thresholds=thresholds, accuracy=None)
 
 
 def first_to_leave(settings: Sequence[ExitSetting], numbers: Collection[int]) -> list[int]:

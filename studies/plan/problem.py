@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...dse.exits.stage_times import stage_times
 from ...formats import InputError
 from ...models import Network
@@ -18,7 +21,7 @@ from ...traffic.measures import NEVER, Threshold
 from ...traffic.samples import Samples
 from ...traffic.traffic import Traffic
 from .branches import Branch, branches_of
-from .exits import ExitSetting, as_stated, chosen_settings, every_setting, settings_of
+from .exits import ExitSetting, as_stated, chosen_settings, every_setting, leavers, settings_of
 from .plan_traffic import PlanTraffic, right_share
 from .sources import Source, with_setting
 
@@ -125,6 +128,22 @@ class PlanProblem:
             return ours
         traffic = self.drawn(self.settings[setting], self.traffic.seed)
         return ours + (right_share(traffic, early=True) - right_share(traffic))
+
+    @cached_property
+    def right_shares(self) -> NDArray[np.float64]:
+        """By setting, the share of the requests of the first seed whose answer at their exit is right."""
+        shares = np.zeros(len(self.settings))
+        for tree in branches_of(self.settings, range(len(self.settings))):
+            numbers, traffic = list(tree.numbers), self.drawn(tree.earliest, self.traffic.seed)
+            if self.traffic.samples is None:
+                shares[numbers] = right_share(traffic)
+                continue
+            assert traffic.trace.confidences is not None
+            assert traffic.trace.correct is not None
+            levels = np.array([self.settings[number].levels for number in numbers])
+            _, right = leavers(traffic.trace.confidences, traffic.trace.correct, levels)
+            shares[numbers] = right.sum(axis=1) / len(traffic)
+        return shares
 
     @cached_property
     def every_pairing(self) -> list[Pairing]:
@@ -257,16 +276,16 @@ def _settings(
 
 def _right_enough(problem: PlanProblem, pairing: Pairing) -> bool:
     """Whether enough answers of a setting are right, on any hardware."""
-    setting, source = problem.settings[pairing.setting], problem.sources[pairing.source]
-    traffic = problem.drawn(setting, problem.traffic.seed)
+    source, setting = problem.sources[pairing.source], problem.settings[pairing.setting]
     right = [requirement for requirement in problem.requirements if requirement.name in ("accuracy", "accuracy_of_all")]
-    known_right = traffic.trace.correct is not None or None
+    known_right = problem.drawn(problem.settings[0], problem.traffic.seed).trace.correct is not None or None
     check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
-    known = [
-        (requirement, right_share(traffic, early=pairing.fate.early))
-        for requirement in right
-        if _bounded(requirement, pairing.fate)
-    ]
+    known: list[tuple[Requirement, float]] = []
+    if any(_bounded(requirement, pairing.fate) for requirement in right):
+        share = problem.right_shares[pairing.setting]
+        if pairing.fate.early:
+            share = right_share(problem.drawn(setting, problem.traffic.seed), early=True)
+        known = [(requirement, float(share)) for requirement in right if _bounded(requirement, pairing.fate)]
     known += [
         (requirement, source.accuracy)
         for requirement in problem.requirements

@@ -16,6 +16,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import numpy as np
@@ -31,6 +32,7 @@ from fluidb.machine.recorded import compare_recorded
 from fluidb.machine.server import app, messages, run
 from fluidb.serving import ServedNetwork
 from fluidb.traffic import read_trace
+from fluidb.traffic.request_columns import parse_slo
 from test_real import network_file
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
@@ -185,11 +187,8 @@ def test_every_answer_is_that_of_onnx_runtime(running, network, alone):
             first += size
             taken.append(len(part))
 
-    threads = [threading.Thread(target=client, args=(iter([size] * 40),)) for size in (1, 3, 8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(client, [iter([size] * 40) for size in (1, 3, 8)]))
     assert sum(taken) == 3 * len(rows)
     wait_for(lambda: running.left.total() == before + sum(taken))
     part = rows[:5]
@@ -240,6 +239,25 @@ def test_hostile_bodies_are_refused(running, network):
     assert running.infer(rows.tolist())[0] == 200
 
 
+@pytest.mark.parametrize(("changed", "behind", "fault"), [
+    ({}, b"1234", "inputs: expected no bytes behind them, found 4"),
+    ({"name": "y"}, b"", "inputs: expected each once of x, found"),
+    ({"datatype": "FP64"}, b"", 'input "x": datatype: expected FP32, found FP64'),
+    ({"shape": [1, 7]}, b"", 'input "x": shape: expected [N, 6], N from 1 to 128, found [1, 7]'),
+    ({"shape": [129, 6]}, b"", 'input "x": shape: expected [N, 6], N from 1 to 128, found [129, 6]'),
+    ({"data": [1, 2]}, b"", 'input "x": data: expected 6 values of FP32, found others'),
+    ({"data": ["1"] * 6}, b"", 'input "x": data: expected 6 values of FP32, found others'),
+    ({"data": [1e39] * 6}, b"", 'input "x": data: expected finite numbers, found another'),
+    ({"parameters": {"binary_data_size": 24}}, b"", 'input "x": expected 24 bytes behind the JSON and no data'),
+])  # fmt: skip
+def test_a_fault_says_what_was_expected(running, changed, behind, fault):
+    tensor = {"name": "x", "shape": [1, 6], "datatype": "FP32", "data": [0.5] * 6} | changed
+    text = json.dumps({"inputs": [tensor]}).encode()
+    with pytest.raises(messages.Refusal, match="^" + re.escape(fault)) as refused:
+        messages.read_request(text + behind, str(len(text)), running.server.models[0])
+    assert refused.value.status == 400
+
+
 @pytest.mark.parametrize(("raw", "status"), [
     (b"NO\r\n\r\n", b"400"), (b"\x16\x03\x01" * 40 + b"\r\n\r\n", b"400"),
     (b"GET /v2 HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20_000, b"400"),
@@ -274,6 +292,15 @@ def test_clients_that_wait_leave_or_are_killed_hold_nothing(running, monkeypatch
     wait_for(lambda: running.server.visits.here == 0 and running.left.total() >= before + 1)
     assert running.infer(network.inputs["x"][:1].tolist())[0] == 200
     assert not running.server.visits.visits
+
+
+def test_long_requests_share_what_may_be_read_at_a_time(running, monkeypatch, network):
+    monkeypatch.setattr(app, "MAX_BODIES", 2**14)
+    post = b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n" + b" " * 9000
+    with running.sent(post):
+        with running.sent(post) as other:
+            assert other.recv(99).split()[1] == b"503"
+        assert running.infer(network.inputs["x"][:1].tolist())[0] == 200
 
 
 def slowly(network, monkeypatch, seconds=0.01):
@@ -316,11 +343,8 @@ def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
                     assert int(whole.headers["Retry-After"]) >= 1
                 found[outcome] += 1
 
-        threads = [threading.Thread(target=client, args=(name,)) for name in "ab" * 6]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(12) as pool:
+            list(pool.map(client, "ab" * 6))
         status, answer, _ = running.infer(row * 2, "b", {"priority": 1})
         assert (status, "priority" in answer["error"]) == (400, True)
         page = running.ask("GET", "/metrics")[1].decode()
@@ -404,8 +428,11 @@ def test_the_first_signal_drains_and_the_second_ends(monkeypatch):
     monkeypatch.setattr(interrupt, "leave", lambda: seen.append("left"))
     with interrupt.draining() as begun:
         begun(lambda: seen.append("drains"))
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGTERM):  # the same one, to the process and to its group
             os.kill(os.getpid(), number)
+        assert seen == ["drains"]
+        monkeypatch.setattr(interrupt, "SAME_S", 0.0)
+        os.kill(os.getpid(), signal.SIGINT)
     assert seen == ["drains", "left"]
 
 
@@ -420,6 +447,8 @@ def test_faults(network):
     other = served(network).latency.model_copy(update={"network": "another"})
     with pytest.raises(InputError, match="found the table of another with e1, e2, e3; measure this network"):
         run.make_server([network], [ServedNetwork(table=other)], "fluid", 0.05)
+    with pytest.raises(InputError, match="^slo: expected one objective for all requests of a network"):
+        run.make_server([network], [served(network)], "fluid", parse_slo("uniform:10ms,40ms"))
     with pytest.raises(InputError, match="slo: expected a latency objective"):
         run.make_server([network], [served(network)], "fluid", None)
     assert gc.isenabled()

@@ -50,6 +50,21 @@ def test_every_point_is_a_replay_with_its_threshold():
     assert len({point.pareto for point in points}) == 2  # the mark tells something here
 
 
+def test_every_combination_at_the_exits_is_a_replay_with_these_thresholds():
+    requests, tried = Requests(trace=workload(300), slo_s=5.0), [0.3, 0.9]
+    points = sweep_thresholds(TABLE, requests, "fluid", tried, each_exit=True).points
+    assert [point.threshold for point in points] == [(0.3, 0.3), (0.3, 0.9), (0.9, 0.3), (0.9, 0.9)]
+    for point in points:
+        assert isinstance(point.threshold, tuple)
+        summary = summarise(serve(TABLE, requests, "fluid", threshold=point.threshold).replay)
+        figures = summary.accuracy, summary.mean_latency_s, summary.violation_rate
+        assert (point.accuracy, point.mean_latency_s, point.violation_rate) == figures
+    alike = sweep_thresholds(TABLE, requests, "fluid", tried).points
+    assert [points[at].accuracy for at in (0, 3)] == [point.accuracy for point in alike]
+    with pytest.raises(InputError, match="thresholds: expected at most 1,000 combinations of thresholds, found 1,024"):
+        sweep_thresholds(TABLE, requests, "fluid", np.linspace(0, 1, 32).tolist(), each_exit=True)
+
+
 @pytest.mark.parametrize("rule", ["on_deadline=drop", "on_deadline=answer", "admit=queue:2"])
 def test_requests_without_an_answer_are_wrong_and_have_no_latency(rule: str):
     """With clients, whose requests follow from the replay."""
@@ -163,6 +178,13 @@ def test_a_trace_with_confidences_and_answers_is_swept_without_samples(fluidb: R
     assert [point["pareto"] for point in points] == [True, False]
     text = fluidb("thresholds", tiny_design, "--trace", "t.csv", "--slo", "1s", "--thresholds", "0.5,1").stdout
     assert [line.rstrip().endswith("*") for line in text.splitlines()[-2:]] == [True, False]
+    each = ["thresholds", tiny_design, "--trace", "t.csv", "--slo", "1s", "--thresholds", "0.5,1", "--each-exit"]
+    assert [point["threshold"] for point in json.loads(fluidb(*each, "--json").stdout)["points"]] == [
+        [0.5, 0.5], [0.5, 1], [1, 0.5], [1, 1],
+    ]  # fmt: skip
+    said = fluidb(*each).stdout
+    assert "best        2 of 4 combinations; --json has all\n" in said
+    assert [line.split("  ")[0] for line in said.splitlines()[-2:]] == ["0.5, 0.5", "0.5, 1"]
 
 
 RUN, SWEEP = ["serve-sim", "DESIGN", "--trace"], ["thresholds", "DESIGN", "--trace"]
