@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL ?= $(BIN)/python -m pip install --quiet
+PIP_INSTALL ?= $(BIN)/python -m pip install --quiet
 PEERS_VENV ?= .venv-peers
 DEMO ?= demo
 CHROMIUM ?= chromium
@@ -21,13 +21,13 @@ COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_ker
 $(VENV)/user: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fluidb needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable .
+	$(PIP_INSTALL) --editable .
 	@touch $@
 
 # to that, the extras and the tools of developers; pip knows groups since 25.1
 $(VENV)/ready: $(VENV)/user
-	$(INSTALL) --upgrade pip
-	$(INSTALL) 'fluidb[cluster,onnx,plot,runtime,server]' --group dev
+	$(PIP_INSTALL) --upgrade pip
+	$(PIP_INSTALL) 'fluidb[cluster,onnx,plot,runtime,server]' --group dev
 	@touch $@
 
 # the main job on shipped inputs: search, tables, trace, simulation
@@ -94,7 +94,7 @@ real-device: $(VENV)/ready
 # fails, and so do measured times of other sources
 docs: $(VENV)/ready
 	@$(BIN)/python benchmarks/sources.py
-	$(INSTALL) --group docs
+	$(PIP_INSTALL) --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file website/mkdocs.yml
 
 # the pictures of docs/, that of a report's page with Chromium

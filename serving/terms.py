@@ -114,13 +114,13 @@ def pop(heap, size, keys):
     return first
 
 
-@compiled(lean=True)
+@compiled(inline="always")
 def next_of(source, terms):
     """The next request of a source that has one."""
     return source.next if terms.order.size == 0 else terms.order[source.next]
 
 
-@compiled(lean=True)
+@compiled(inline="always")
 def first_source(terms, requests):
     """The number of the source whose next request arrives first, of equal ones the first; -1 if none has one."""
     best, least_s = -1, math.inf
@@ -243,7 +243,7 @@ def lets_in(request, now_s, terms, networks, state, requests):
     return True
 
 
-@compiled(lean=True)
+@compiled(inline="always")
 def arrive(source, terms, networks, state, requests):
     """Put the next request of a source into a queue, or refuse it."""
     request = next_of(source, terms)

@@ -22,8 +22,9 @@ import pytest
 import typer
 from builders import COMPILED, ROOT, blocks, call_fluidb, run_shell
 from fluidb.cli.app import COMMANDS, app
+from fluidb.dse import SearchOptions, search
 from fluidb.dse.npu import persistent
-from fluidb.dse.npu.options import SearchOptions
+from fluidb.dse.npu.search import SearchResult
 from fluidb.models.digits import INPUTS
 from fluidb.platforms import load_platform
 from fluidb.platforms.measured import MeasuredDevice
@@ -194,14 +195,14 @@ def shown_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the sizes of a persistent buffer only those are searched that a page shows; the others have their results."""
     shown = set(re.findall(r"^(\d+\.\d\d) +<", (ROOT / "docs" / "sushi.md").read_text(), re.MULTILINE))
     assert len(shown) == 4
-    searched, found = persistent.search, []
+    found: list[SearchResult] = []
 
-    def search(network: Any, platform: Any, options: SearchOptions, **settings: Any) -> Any:
+    def searched(network: Any, platform: Any, options: SearchOptions, **settings: Any) -> SearchResult:
         if f"{options.persistent_mbit:.2f}" in shown:
-            found.append(searched(network, platform, options, **settings))
+            found.append(search(network, platform, options, **settings))
         return found[-1]
 
-    monkeypatch.setattr(persistent, "search", search)
+    monkeypatch.setattr(persistent, "search", searched)
 
 
 @needs_speed

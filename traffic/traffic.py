@@ -181,7 +181,9 @@ def prepare(
     slo_s = parse_slo(slo_s, "slo_s") if isinstance(slo_s, str) else slo_s
     trace = _with_objectives(trace, slo_s, seed)
     own_s, objective_s = trace.slo_s, None
-    if own_s is None:
+    if own_s is not None:
+        objective_s = float(own_s[0]) if len(own_s) and (own_s == own_s[0]).all() else None
+    else:
         assert isinstance(slo_s, float | int)
         own_s, objective_s = np.broadcast_to(np.float64(slo_s), len(trace)), slo_s
     if trace.exits is None and trace.confidences is not None:

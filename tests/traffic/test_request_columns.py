@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from builders import Run, lines, table_of
 from fluidb.formats import InputError, write_table
-from fluidb.traffic import poisson, prepare, read_trace, write_trace
+from fluidb.traffic import Trace, poisson, prepare, read_trace, write_trace
 from fluidb.traffic.additions import add_columns, parse_columns
 from fluidb.traffic.request_columns import ACCURACY, REQUEST_COLUMNS, parse_slo
 
@@ -139,3 +139,9 @@ def test_an_objective_is_read_and_drawn_alike_everywhere(fluidb: Run, tmp_path):
     texts |= {lines(fluidb("capacity", "d", "--require", "p99 <= 1s", "--slo", "uniform:1ms"))[0]}
     (fault,) = texts
     assert "slo: expected uniform:LOW,HIGH, normal:" in fault
+
+
+def test_a_column_of_one_objective_is_the_objective_of_all():
+    for slo_s, shared in (([0.5, 0.5], 0.5), ([0.5, 0.25], None)):
+        trace = Trace(np.arange(2), np.zeros(2), slo_s=np.array(slo_s))
+        assert prepare(trace, [1.0]).objective_s == shared
