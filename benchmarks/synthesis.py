@@ -50,10 +50,13 @@ class Row(NamedTuple):
 
 
 ELEMENTS = [(2, 2), (4, 2), (7, 2), (4, 1), (2, 8)]
-WEIGHTS = [(7, 16, 2), (2, 4, 2), (12, 8, 2), (4, 32, 2), (4, 4, 1), (3, 8, 8)]
+WEIGHTS = [
+    (7, 8, 16, 2), (2, 8, 4, 2), (12, 8, 8, 2), (4, 8, 32, 2), (4, 8, 4, 1), (3, 8, 8, 8), (4, 128, 8, 8),
+    (2, 64, 4, 4),
+]  # fmt: skip
 SIZES = {
     "elements": [Size(1024, T_P, 8, 16, S) for T_P, S in ELEMENTS],
-    "weights": [Size(1024, T_P, 8, W, S) for T_P, W, S in WEIGHTS],
+    "weights": [Size(1024, *of) for of in WEIGHTS],
     "sums": [Size(T_R, 4, 8, 8, 2) for T_R in (64, 1024, 4000)],
     "inputs": [
         Size(1024, 2, 8, 4, 2), Size(1024, 1, 8, 16, 2), Size(2048, 1, 8, 4, 4), Size(1024, 4, 8, 8, 2),
@@ -70,12 +73,13 @@ SIZES = {
     ],
     "fbe": [Size(0, 0, 0, 0, 0, *of) for of in ((8, 4, 0), (10, 6, 3), (20, 8, 4), (63, 8, 4))],
     "top": [Size(64, 4, 4, 4, 2, 10, 6, 3), Size(64, 4, 4, 16, 2, 8, 8, 2)],
-    "engine": [Size(64, 4, 4, 4, 2), Size(256, 4, 32, 8, 2), Size(128, 7, 4, 8, 2)],
+    "engine": [Size(64, 4, 4, 4, 2), Size(128, 7, 4, 8, 2), Size(256, 4, 32, 8, 2)],
 }  # fmt: skip
 
 CHECKS = {
     **{part: [Size(64, 4, 4, 4, 2)] for part in ("elements", "weights", "sums")},
     "inputs": [Size(64, 4, 4, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 7, 8, 8, 2)],
+    "outputs": [Size(512, 4, 32, 32, 2)],
 }
 """Sizes to which nothing is fitted."""
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..engine import SUM_BITS, WORD_BITS
+from ..engine import SIZE_BITS, SUM_BITS, WORD_BITS
 from .tiles import Tile, Tiles
 
 Values = NDArray[np.float64]
@@ -19,7 +19,7 @@ Values = NDArray[np.float64]
 FBE_FLIP_FLOPS = 45
 """Flip-flops of the Fluid Batching Engine beside those of its entries, at most."""
 
-TOP_FLIP_FLOPS = 2312
+TOP_FLIP_FLOPS = 2333
 """Flip-flops of the NPU beside the two engines: most hold a layer's record."""
 
 PER_ELEMENT = ("elements", "weights", "sums")
@@ -30,27 +30,27 @@ SHARED = "weights"
 
 LUTS: dict[str, tuple[float, ...]] = {
     "elements": (0.108, 0.776, 0.747),
-    "weights": (1.163, 44.073, 1.572, 17.595),
+    "weights": (1.123, 0.498, 1.552),
     "sums": (312.111, 0.106),
-    "inputs": (1.049, 0.234, 1.272, 68.643),
-    "outputs": (0.881, 213.762),
-    "loader": (1237.164, 46.082),
-    "control": (3476.074, 58.543, 131.527),
+    "inputs": (0.630, 1.521, 2.129),
+    "outputs": (2.203, 2.207),
+    "loader": (1189.209, 51.254),
+    "control": (2263.765, 81.835, 79.942),
     "fbe": (0.669,),
-    "top": (105.420,),
+    "top": (125.964,),
 }
 """Look-up tables of three inputs or more, for each feature of a part (:func:`features`, :func:`features_beyond`)."""
 
 UNPAIRED: dict[str, tuple[float, ...]] = {
     "elements": (1.363, -0.565, -0.130),
-    "weights": (-0.911, -12.291, -0.289, 14.716),
+    "weights": (-0.798, -0.137, -0.248),
     "sums": (33.466, 1.464),
-    "inputs": (1.309, 0.210, -0.648, -23.450),
-    "outputs": (-0.424, -289.345),
-    "loader": (521.836, 73.401),
-    "control": (-341.197, 57.788, -2.378),
+    "inputs": (0.547, -0.822, -2.362),
+    "outputs": (-1.313, -1.768),
+    "loader": (895.725, 33.326),
+    "control": (1335.510, -2.091, 82.622),
     "fbe": (0.079,),
-    "top": (514.623,),
+    "top": (519.145,),
 }
 """The same of small tables that share none of these (``benchmarks/synthesis.py``); below 0 if these are too few."""
 
@@ -129,6 +129,16 @@ def _sizes(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> tuple[V
     return np.asarray(words, np.float64), T_R, T_P, T_C, V, np.asarray(samples, np.float64)
 
 
+def _column_bits(W: Values, T_C: Values) -> Values:
+    """Bits of a column of a tile, one for columns beyond all among them."""
+    return bits(2 * T_C + W) + 1
+
+
+def _line_bits(N: Values, T_R: Values, V: Values) -> Values:
+    """Bits of a line of the input buffer."""
+    return bits(2 * (np.ceil(np.ceil(T_R / 2) / N) + np.where(V > 1, 2, 1)))
+
+
 def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Values]]:
     """What the look-up tables of each kind of parts grow with: those of one element, and of all other parts.
 
@@ -154,40 +164,48 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
     return {
         # a multiplier takes the word of one sample, at one, two or three places by k and the element
         "elements": [SUM_BITS * _levels(T_P)[1], word * T_P, word * T_P * (S - 1)],
-        "weights": [word * T_P, S - 1, 2 * word * chosen(W) * one, one],
+        # half of a weight; the sample of a column, from where each ends; the word of a beat
+        "weights": [word * T_P, _column_bits(W, T_C) * S * (S - 1), 2 * word * chosen(W) * one],
         "sums": [one, bits(half)],
-        # V words of each sample from the banks of an inner row, or of two; words to banks; words of a beat to banks
+        # V words of each sample from the banks of an inner row, or of two, and words to these, which several may share;
+        # words of a beat to banks; lines of the samples to banks
         "inputs": [
-            word * T_P * S * V * (chosen(N / V) + chosen(2 * N / V)), 2 * word * T_P * N, word * N * chosen(N), N,
+            word * (T_P * S * V * (chosen(N / V) + chosen(2 * N / V)) + 2 * np.minimum(T_P, W) * N),
+            word * N * chosen(W),
+            N * S * _line_bits(N, T_R, V),
         ],
-        # words turn by steps of 1, 2, 4, ...; later groups may be others; a beat from the groups, and from V of those
-        "outputs": [
-            word * (V * (columns * (bits(W) + 0.5) + W * (chosen(columns / W) + chosen(W))) + W * chosen(V)), V,
-        ],
+        # words of a row turn; a beat from the groups, and from V of those, which turns back by steps of 1, 2, 4, ...
+        "outputs": [word * V * columns, word * W * (V * (chosen(columns / W) + bits(W) / 2) + chosen(V))],
         "loader": [one, W * one],
         "control": [one, V * T_C, S - 1],
     }  # fmt: skip
 
 
 def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Values]:
-    """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources."""
+    """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources.
+
+    Two numbers of ``control``, for all engines and for each sample, are of its syntheses.
+    """
     W, T_R, T_P, T_C, V, S = _sizes(words, tiles, samples)
     N = np.maximum(W, S * V)
-    line_bits = bits(2 * (np.ceil(np.ceil(T_R / 2) / N) + np.where(V > 1, 2, 1)))
-    groups = 2 * np.ceil(T_C / W)
+    line_bits = _line_bits(N, T_R, V)
+    row_bits, groups = bits(2 * np.ceil(T_R / (2 * V))), 2 * np.ceil(T_C / W)
     word = WORD_BITS
     return {
         "elements": SUM_BITS * _levels(T_P)[0],
-        "weights": 2 * word * T_P + 6 * bits(S) + 2 * word + 2,
+        "weights": 2 * word * T_P + 8 * bits(S) + 2 * bits(W) + 2,
         "sums": 237 + 2 * bits(np.ceil(T_R / (2 * V))),
         "inputs": 2 * word * T_P * S * V
-        + N * (word + 1 + 2 * line_bits)
+        + N * (word + 3 + bits(W) + 2 * line_bits)
         + word * W
-        + 3 * S * (line_bits + bits(N))
-        + 69,
-        "outputs": V * (word * W * (groups + 1) + (W + 1) * bits(T_R / V) + (2 * W + 1) * bits(groups) + bits(W) + 35),
-        "loader": np.full_like(T_R, 854),
-        "control": 240 * V * T_C + W + 236 * (S - 1) + 3153 + bits(2 * T_P + 1),
+        + S * (3 * line_bits + 4 * bits(N) + 1)
+        + 2 * T_P
+        + 2 * bits(2 * T_P + 1)
+        + 2 * line_bits
+        + 3,
+        "outputs": V * (word * W * (groups + 1) + (W + 4) * row_bits + (2 * W + 1) * bits(groups) + 2 * bits(W) + 3),
+        "loader": (W + 1) * (2 * SIZE_BITS + bits(W + 2)) + 3 * bits(W + 2) + 1311,
+        "control": 240 * V * T_C + 3 * (word * W + bits(W)) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 4850,
     }
 
 

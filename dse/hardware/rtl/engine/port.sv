@@ -42,27 +42,35 @@ module port (
 
   // Tile i is that after which tile i + 1 loads and a share of the store before its pass goes.
   // verilator lint_off UNUSEDSIGNAL
-  engine_pkg::tile_t tile, storing, pass_0, pass_1, pass_2, pass_3;
+  engine_pkg::tile_t tile, storing, next_storing, pass_0, pass_1, pass_2, pass_3;
   // verilator lint_on UNUSEDSIGNAL
   logic [STATE_BITS-1:0] state, following;
   logic made, tile_there, two_tiles;  // what the loader makes for the job; a tile, and the one after it
   logic more, begun, at_end;  // tiles are left to load; tile 0 is loaded; i is the last tile
   logic has_before, next_has_before;  // tile i is not of the first pass
   logic load_half, store_open;  // store_open: a store has begun and beats are left
-  engine_pkg::number_t step, next_step, beats_left;
+  logic step_0, turns, next_0;  // tile i, i + 1 is the first of its pass; `turns`: i is the last of one
+  logic [3:0] empties;  // by pass: nothing is stored of it
+  logic empty, next_empty, share_end;  // the same of `storing`; the beat is the last of its share
+  engine_pkg::number_t step, beats_left;
   // Passes, counted modulo 2 ** PASS_BITS: few are under way at once.  stored_pass: the one before the pass of tile i;
   // drained: the first that is not all in the store buffer.
   logic signed [PASS_BITS-1:0] loading_pass, next_pass, drained, drained_beyond;
-  logic go_load, go_store, take, take_last, store_last, needs_share, next_needs_share, moves_on, open_after, next_empty;
+  logic go_load, go_store, take, take_last, store_last, needs_share, next_needs_share, moves_on, open_after, next_stores;
   logic [1:0] occupied;  // tiles whose load has begun and that are not computed
   engine_pkg::number_t load_address, store_address;
 
-  assign next_step       = (!begun || step + 1 == job.steps) ? 0 : step + 1;
-  assign next_pass       = (begun && next_step == 0) ? stored_pass + ONE : stored_pass;
-  assign next_has_before = has_before || (begun && next_step == 0);
-  assign storing         = stored_pass[1] ? (stored_pass[0] ? pass_3 : pass_2) : (stored_pass[0] ? pass_1 : pass_0);
-  assign next_empty      = (next_pass[1] ? (next_pass[0] ? pass_3.stored : pass_2.stored)
-      : (next_pass[0] ? pass_1.stored : pass_0.stored)) == 0;
+  assign next_0          = !begun || turns;
+  assign next_pass       = (begun && turns) ? stored_pass + ONE : stored_pass;
+  assign next_has_before = has_before || (begun && turns);
+  assign next_empty      = empties[next_pass[1:0]];
+
+  // Made ready for the next store as i moves on: of the pass before that of tile i + 1, or at the end of the last pass.
+  // A store that has begun does not look at it.
+  logic [1:0] next_stored;
+  assign next_stores  = !at_end && begun && turns && !next_empty;
+  assign next_stored  = (more || next_stores) ? next_pass[1:0] : loading_pass[1:0] - 2'd1;
+  assign next_storing = next_stored[1] ? (next_stored[0] ? pass_3 : pass_2) : (next_stored[0] ? pass_1 : pass_0);
 
   assign drained_beyond = drained - stored_pass;
   assign go_load        = state == LOAD_WAIT && tile_there && occupied <= 1;
@@ -76,11 +84,11 @@ module port (
   assign done           = state == DONE;
   assign loads          = take && !write;
 
-  assign take_last  = take && (state == LOAD ? load_beat.last : store_last || (state == STORE && beats_left == 1));
+  assign take_last  = take && (state == LOAD ? load_beat.last : store_last || (state == STORE && share_end));
   assign open_after = state == STORE ? !store_last : store_open;
 
-  assign needs_share      = (step == 0) ? has_before && storing.stored != 0 : store_open;
-  assign next_needs_share = (next_step == 0) ? next_has_before && !next_empty : open_after;
+  assign needs_share      = step_0 ? has_before && !empty : store_open;
+  assign next_needs_share = next_0 ? next_has_before && !next_empty : open_after;
 
   always_comb begin
     following = state;
@@ -89,7 +97,7 @@ module port (
       PREPARE: if (two_tiles && made) following = LOAD_WAIT;
       LOAD_WAIT: if (go_load) following = LOAD;
       STORE_WAIT: if (go_store) following = STORE;
-      LAST_WAIT: if (go_store) following = (storing.stored == 0) ? DONE : LAST;
+      LAST_WAIT: if (go_store) following = empty ? DONE : LAST;
       LOAD, STORE:
       if (take_last) begin
         if (state == LOAD && begun && needs_share) following = STORE_WAIT;
@@ -106,7 +114,8 @@ module port (
   end
 
   always_ff @(posedge clk) begin
-    state    <= following;
+    state <= following;
+    turns <= step + 1 == job.steps;  // i stays for two cycles at least
     if (start) begin
       more         <= 1'b1;
       begun        <= 1'b0;
@@ -115,6 +124,7 @@ module port (
       load_half    <= 1'b0;
       store_open   <= 1'b0;
       step         <= 0;
+      step_0       <= 1'b1;
       loading_pass <= 0;
       drained      <= 0;
       occupied     <= '0;
@@ -123,6 +133,7 @@ module port (
       occupied <= occupied + {1'b0, go_load} - {1'b0, tile_done};
       if (go_load) begin
         more      <= !tile.final_;
+        empties[loading_pass[1:0]] <= tile.stored == 0;
         load_half <= !load_half;
         if (tile.last) loading_pass <= loading_pass + ONE;
         if (load_half) by_half_1 <= tile;
@@ -134,17 +145,22 @@ module port (
       end
       if (go_store) begin
         beats_left <= job.share;
+        share_end  <= job.share == 1;
         store_open <= 1'b1;
       end
       if (take && write) begin
         beats_left <= beats_left - 1;
+        share_end  <= beats_left == 2;
         if (store_last) store_open <= 1'b0;
       end
       if (pass_drained) drained <= drained + ONE;
       if (moves_on) begin
         begun       <= 1'b1;
         has_before  <= next_has_before;
-        step        <= next_step;
+        step        <= next_0 ? 0 : step + 1;
+        step_0      <= next_0;
+        storing     <= next_storing;
+        empty       <= empties[next_stored];
         stored_pass <= (following == LAST_WAIT) ? loading_pass - ONE : next_pass;
         at_end      <= begun && !more;
       end
@@ -198,7 +214,9 @@ module port (
   logic waits, was_burst, was_valid, was_held, was_write;
   engine_pkg::number_t was_address, was_count;
   logic signed [PASS_BITS-1:0] under_way;
+  engine_pkg::tile_t of_pass;
   assign under_way = loading_pass - stored_pass;
+  assign of_pass   = stored_pass[1] ? (stored_pass[0] ? pass_3 : pass_2) : (stored_pass[0] ? pass_1 : pass_0);
 
   always @(posedge clk) begin
     waits       <= valid && !ready && !start && !rst;
@@ -218,6 +236,7 @@ module port (
       assert (!go_load || occupied < HALVES) else $fatal(1, "a tile loads into a half that is taken");
       assert (!tile_done || occupied != 0) else $fatal(1, "more tiles are computed than loaded");
       assert (!go_load || (under_way >= ONE && under_way <= HELD)) else $fatal(1, "a pass is overwritten before its store");
+      assert (!go_store || store_open || storing == of_pass) else $fatal(1, "the store of another pass");
       assert (!pass_drained || drained != loading_pass) else $fatal(1, "a pass drains before it is loaded");
     end
   end
