@@ -24,8 +24,8 @@ pytest.register_assert_rewrite("builders")
 from builders import POCKET, TINY, Run, Start, call_fluidb, run_fluidb, start_fluidb  # noqa: E402  (after the line above)
 from hypothesis import HealthCheck, settings  # noqa: E402
 
-# a first call compiles and a machine may be busy, so nothing here has a deadline; CI draws the same examples every
-# time, half as many where a test does not say how many: the other half would be new with every run elsewhere only
+# A first call compiles and a machine may be busy, so nothing here has a deadline.  CI draws the same examples every
+# time, and half as many where a test states no number; elsewhere each run draws new ones.
 settings.register_profile(
     "fluidb", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ,
     max_examples=50 if "CI" in os.environ else 100,
