@@ -57,7 +57,7 @@ class ServerOptions:
 
 
 def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
-    """Serve a network to clients over HTTP: the Open Inference Protocol, version 2.
+    """Serve a network over HTTP, for clients of Open Inference Protocol 2.
 
     The network of `fluidb measure` runs under the policy as in the simulator and in serve-real.
     A request with n rows is n samples; its timeout is its deadline. SIGTERM or Ctrl-C ends the
