@@ -178,7 +178,7 @@ DRAW = ["--samples", "s.csv"]
 FAULTS = {
     "too many": (
         [*DRAW, "--thresholds", MANY],
-        "--thresholds: expected at most 1,000 combinations of the networks' thresholds, found 1,600; try fewer, or ",
+        "--thresholds: expected at most 1,000 combinations of thresholds, found 1,600; try fewer, or ",
     ),
     "nothing to try": (
         [],

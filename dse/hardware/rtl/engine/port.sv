@@ -50,7 +50,7 @@ module port (
   logic has_before, next_has_before;  // tile i is not of the first pass
   logic load_half, store_open;  // store_open: a store has begun and beats are left
   logic step_0, turns, next_0;  // tile i, i + 1 is the first of its pass; `turns`: i is the last of one
-  logic [3:0] empties;  // by pass: nothing is stored of it
+  logic [2**2-1:0] empties;  // by pass: nothing is stored of it
   logic empty, next_empty, share_end;  // the same of `storing`; the beat is the last of its share
   engine_pkg::number_t step, beats_left;
   // Passes, counted modulo 2 ** PASS_BITS: few are under way at once.  stored_pass: the one before the pass of tile i;
