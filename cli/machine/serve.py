@@ -29,6 +29,7 @@ from ..options import (
     option,
 )
 from ..render import fail
+from ..values import Values
 from .serve_real import RealOptions
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class ServerOptions:
     between: Between = None
     inputs: Inputs = None
     exits: Ends = None
+    values: Values = None
     slo: Slo = None
     threshold: Threshold = None
     threads: StageThreads = 1
@@ -81,7 +83,7 @@ def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
     same = {key: getattr(asked, key) for key in ("policy", "on_deadline", "admit", "between", "slo")}
     slo = objective(asked.slo)
     with listen(asked.host, asked.port) as listening:
-        real = RealOptions(inputs=asked.inputs, exits=asked.exits, threads=asked.threads)
+        real = RealOptions(inputs=asked.inputs, exits=asked.exits, values=asked.values, threads=asked.threads)
         server = make_server(
             real.run(names(model) or []), networks, ServiceOptions(**same).scheduler, slo, asked.record
         )

@@ -35,6 +35,7 @@ from ..options import (
 )
 from ..render import facts, ms, outcomes, progress, show
 from ..serve.serve_sim import record_of, text_of
+from ..values import Values, values_of
 
 if TYPE_CHECKING:
     from ...machine.network import RealNetwork
@@ -55,6 +56,7 @@ class RealOptions:
     between: Between = None
     inputs: Inputs = None
     exits: Ends = None
+    values: Values = None
     slo: Slo = None
     threshold: Threshold = None
     seed: Seed = 0
@@ -76,7 +78,10 @@ class RealOptions:
                 if getattr(self, name) is not None:
                     raise InputError(f"{name}: expected one network, found a file of several; leave it out")
         with progress("samples answered alone") as report:
-            return [RealNetwork(model, self.inputs, names(self.exits), self.threads, report) for model in models]
+            return [
+                RealNetwork(model, self.inputs, names(self.exits), self.threads, report, values_of(self.values))
+                for model in models
+            ]
 
 
 def command(
