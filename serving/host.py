@@ -28,7 +28,7 @@ class Hosting(NamedTuple):
     times_s: NDArray[np.float64]  # (2 * K,): before and after, of each network
     sent_s: NDArray[np.float64]  # (N,): when each was sent, if the host overlaps; ``arrival_s`` is when it joins
     prepared: NDArray[np.int64]  # a heap of the requests on the host, by when they join
-    count: NDArray[np.int64]  # (1,): entries of the heap
+    held: NDArray[np.int64]  # (1,): entries of the heap
 
 
 HOSTING = types.NamedTuple((types.float64[::1], types.float64[::1], types.int64[::1], types.int64[::1]), Hosting)
@@ -37,7 +37,7 @@ HOSTING = types.NamedTuple((types.float64[::1], types.float64[::1], types.int64[
 @compiled(lean=True)
 def next_ready(terms, requests):
     """When the next input is prepared."""
-    return math.inf if terms.hosting.count[0] == 0 else requests.arrival_s[terms.hosting.prepared[0]]
+    return math.inf if terms.hosting.held[0] == 0 else requests.arrival_s[terms.hosting.prepared[0]]
 
 
 @compiled(lean=True)
@@ -51,15 +51,15 @@ def send_to_host(request, number, terms, requests):
     due_s = sent_s + terms.slo_s[request] - terms.hosting.times_s[2 * number + AFTER]
     requests.due_s[request] = max(sent_s, due_s)
     requests.arrival_s[request] = sent_s + terms.hosting.times_s[2 * number + BEFORE]
-    push(terms.hosting.prepared, terms.hosting.count[0], requests.arrival_s, request)
-    terms.hosting.count[0] += 1
+    push(terms.hosting.prepared, terms.hosting.held[0], requests.arrival_s, request)
+    terms.hosting.held[0] += 1
 
 
 @compiled(lean=True)
 def take_prepared(terms, requests):
     """The request whose input is prepared next; it leaves the host."""
-    request = pop(terms.hosting.prepared, terms.hosting.count[0], requests.arrival_s)
-    terms.hosting.count[0] -= 1
+    request = pop(terms.hosting.prepared, terms.hosting.held[0], requests.arrival_s)
+    terms.hosting.held[0] -= 1
     return request
 
 
