@@ -169,7 +169,7 @@ class _GraphReader:
         return [node]
 
     def _treat(self, node: onnx.NodeProto) -> None:
-        """Add an operator that the user says the cost of. Its sizes are the file's, else those of its first input."""
+        """Add an operator that the user says the cost of. Its sizes are the file's, else its first input's."""
         active = [name for name in node.input if name in self.sizer.types and name not in self.sizer.constants]
         for name in filter(None, node.output):
             type_ = self.stated.get(name) or self.sizer.types.get(active[0] if active else "")
