@@ -26,6 +26,8 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     --------
     >>> did_you_mean("v100", ["zc706", "v100-tensorrt"], "known: both")
     'did you mean v100-tensorrt?'
+    >>> did_you_mean("vgg", ["vgg13", "vgg16", "vgg19"], "")
+    'did you mean vgg13, vgg16 or vgg19?'
     """
     from difflib import get_close_matches
 
@@ -33,4 +35,6 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     longer = [candidate for candidate in names if name and candidate.startswith(name)]
     alike = dict.fromkeys(get_close_matches(name.lower(), names) + get_close_matches(name, names) + longer)
     first = sorted(alike, key=lambda candidate: candidate not in longer)[:3]
-    return f"did you mean {' or '.join(first)}?" if first else otherwise
+    if not first:
+        return otherwise
+    return f"did you mean {' or '.join(filter(None, [', '.join(first[:-1]), first[-1]]))}?"

@@ -147,7 +147,7 @@ class Board(Platform):
         return self.dsps * self.macs_per_dsp // self.dsps_per_mac
 
     def dsps_of(self, macs: Any) -> Any:
-        """DSPs that do so many multiply-accumulates in a cycle; an integer, or an array of integers."""
+        """DSPs that do a number of multiply-accumulates in a cycle; an integer, or an array of integers."""
         return -(-macs * self.dsps_per_mac // self.macs_per_dsp)
 
     def in_int8(self) -> Board:

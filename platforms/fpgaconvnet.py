@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from ..formats import AnyPath, InputError, Strict, is_input, read_text, read_toml, validate
 from .board import Board
-from .measured import BLOCKS
+from .detect import READ
 from .platform import NAME, plain_name
 
 BLOCK_KBIT = 18
@@ -70,17 +70,12 @@ def _read(path: Path) -> _File:
     """A platform file in one of its two forms."""
     if path.suffix.lower() not in {".json", ".yaml", ".yml"}:
         return read_toml(_File, path)
-    text = read_text(path)
-    if "-input:" in text and "-output:" in text:
-        raise InputError(f"{path}: expected a board of fpgaConvNet, found {BLOCKS}")
     try:
-        content = json.loads(text)
+        content = json.loads(read_text(path))
     except (ValueError, RecursionError):
-        raise InputError(
-            f"{path}: expected TOML, or a board of fpgaConvNet or ATHEENA in JSON, found neither"
-        ) from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected a board of fpgaConvNet or ATHEENA, found JSON that is no object")
+        raise InputError(f"{path}: expected {READ}; found none of them") from None
+    if not isinstance(content, dict) or not {*_FlatFile.model_fields, "constraints"} & set(content):
+        raise InputError(f"{path}: expected {READ}; found JSON without a key of these")
     given = content.pop("constraints", {})
     return validate(_FlatFile, content | (given if isinstance(given, dict) else {}), path).sections
 

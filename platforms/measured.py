@@ -15,17 +15,12 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from ..formats import InputError, Strict, is_input, read_text, validate
 from . import triton
 from .by_stage import TimedDevice, Width
+from .detect import READ
 from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
 from .platform import plain_name
 
 NO_WIDTH, EVERY_STAGE = 0.0, -1
 """Values for columns that a file does not have."""
-
-BLOCKS = (
-    "times of blocks, as Once-for-all, ProxylessNAS and HAT tabulate them: sum the blocks of each stage of your "
-    "network, and write columns stage, batch and seconds"
-)
-"""What is said of a table whose rows are no stages."""
 
 Cells = dict[tuple[float, ...], float]
 """Seconds by stage and batch size, and by width if it is a stage that takes them."""
@@ -140,12 +135,6 @@ class _Gather(Strict):
     seconds: Annotated[float, Field(ge=0, le=MAX_CELL_S)]
 
 
-def _also(header: Iterable[str]) -> str:
-    """What a table of blocks is, or which other tables of times are read."""
-    tools = " and ".join(table.tool for table in triton.TABLES)
-    return f"; it has {BLOCKS}" if "latency_mean_encoder" in header else f"; tables of {tools} are read, too"
-
-
 def _stage_times(path: Path, stages: int) -> Cells:
     """Times by stage, batch size and width; a table of Triton's tools has times of a whole network."""
     if triton.table_of(triton.header_of(path)) is not None:
@@ -183,7 +172,7 @@ def _read_times(path: Path, model: type[_Time | _Gather], most: dict[str, tuple[
         header = reader.fieldnames or ()
         needed = [name for name, field in model.model_fields.items() if field.is_required()]
         if absent := [name for name in needed if name not in header]:
-            also = _also(header) if model is _Time else ""
+            also = f"; known: {READ}" if model is _Time else ""
             raise InputError(
                 f"{path}: line 1: expected the columns {', '.join(needed)}; found no {', '.join(absent)}{also}"
             )

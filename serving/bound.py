@@ -41,31 +41,53 @@ class Trades(NamedTuple):
         first_s = np.array([np.bincount(stage - 1, values) for values in (latency_s, latency_s / largest)])
         slope, *more_s, layer = _hulls(np.ascontiguousarray(time_s))
         order = np.lexsort((*more_s[::-1], slope))
-        return cls(first_s, stage[layer.astype(np.int64)][order], np.array(more_s)[:, order])
+        return cls(first_s, stage[layer.astype(np.int64)][order], np.array([values[order] for values in more_s]))
 
     def work(self, ends: NDArray[np.int64], limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """NPU time of samples that leave at a place each, within a limit each; infinite where it cannot be kept.
 
         Places are stages, and behind them further runs of the last one. Shapes: (N,), counted from 1, and (N,).
         """
-        if not len(ends):
-            return np.zeros(0)
-        alike = bool((limit_s == limit_s[0]).all())
-        limits, which = (limit_s[:1], 0) if alike else (limit_s, np.arange(len(limit_s)))
-        by_end = [self._least(end, limits) for end in range(1, int(ends.max()) + 1)]
-        work_s: NDArray[np.float64] = np.stack(by_end)[ends - 1, which]
+        limit_s = np.ascontiguousarray(limit_s)
+        work_s: NDArray[np.float64] = _least_work(self.first_s, self.stage, self.more_s, ends, limit_s)
         return work_s
 
-    def _least(self, end: int, limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """NPU time within a limit each of a sample that leaves at a place."""
-        stages = np.arange(1, self.first_s.shape[1] + 1)
-        runs = (stages <= end) + (stages == stages[-1]) * max(0, end - stages[-1])
-        times = runs[self.stage - 1]
-        used = times > 0
-        begin_s, more_s = self.first_s @ runs, self.more_s[:, used] * times[used]
-        latency_s, share_s = np.column_stack([begin_s, more_s]).cumsum(axis=1)
-        work_s: NDArray[np.float64] = np.interp(limit_s, latency_s, share_s, left=np.inf)
-        return work_s
+
+@compiled("float64[:](float64[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[::1])")
+def _least_work(
+    first_s: NDArray[np.float64],
+    stage: NDArray[np.int64],
+    more_s: NDArray[np.float64],
+    ends: NDArray[np.int64],
+    limit_s: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """NPU time of each sample by trades; most have a limit and a place that an earlier one had."""
+    last, works_s, known_s = first_s.shape[1], np.empty(ends.size), np.full(ends.max() + 1 if ends.size else 1, np.nan)
+    for sample in range(ends.size):
+        end, limit = ends[sample], limit_s[sample]
+        if sample > 0 and limit != limit_s[sample - 1]:
+            known_s[:] = np.nan
+        if np.isnan(known_s[end]):
+            again = 1 + max(0, end - last)  # how often the last stage runs
+            latency_s = work_s = 0.0
+            for at in range(min(end, last)):
+                runs = again if at == last - 1 else 1
+                latency_s += runs * first_s[0, at]
+                work_s += runs * first_s[1, at]
+            if latency_s > limit:
+                work_s = np.inf
+            for piece in range(stage.size):
+                if latency_s >= limit:
+                    break
+                if stage[piece] > end:
+                    continue
+                runs = again if stage[piece] == last else 1
+                share = min(1.0, (limit - latency_s) / (runs * more_s[0, piece]))
+                latency_s += runs * more_s[0, piece]
+                work_s += share * runs * more_s[1, piece]
+            known_s[end] = work_s
+        works_s[sample] = known_s[end]
+    return works_s
 
 
 def least_work(
@@ -122,9 +144,13 @@ RELEASE, WORK, START, LONGEST = range(4)
 since the machine was last idle."""
 
 
-@compiled("int64(float64[::1], float64[::1], float64[::1])")
-def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
+@compiled("int64(float64[::1], float64[::1], float64[::1], int64)")
+def least_tardy(
+    release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64], most: int
+) -> int:
     """Least number of jobs that miss their due times: Kise, Ibaraki and Mine (Operations Research, 1978).
+
+    A job is due no earlier than those before it. The count ends once it is more than ``most``.
 
     Jobs enter a set in the order of their due times.  When a job would miss its due time, one job leaves the set: the
     job without which the set ends earliest.  When the machine becomes idle, the set becomes empty, because earlier jobs
@@ -132,9 +158,12 @@ def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work
     """
     kept = np.empty((4, release_s.size))
     tardy = n = 0
-    end_s = -np.inf
+    end_s = latest_s = -np.inf
     for job in range(release_s.size):
-        if release_s[job] + work_s[job] > due_s[job]:
+        if tardy > most:
+            break
+        latest_s = max(latest_s, due_s[job])
+        if release_s[job] + work_s[job] > latest_s:
             tardy += 1  # it misses its due time even when it runs alone
             continue
         if release_s[job] > end_s:
@@ -144,7 +173,7 @@ def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work
         kept[LONGEST, n] = max(work_s[job], kept[LONGEST, n - 1]) if n > 0 and begin_s == end_s else work_s[job]
         end_s = begin_s + work_s[job]
         n += 1
-        if end_s <= due_s[job]:
+        if end_s <= latest_s:
             continue
         tardy += 1
         # without job k, the jobs after it begin earlier: by at most its work, and by at most the wait of each of them
@@ -249,12 +278,14 @@ def late_jobs(
     longer_than_s: NDArray[np.float64],
     work_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     until_s: float = math.inf,
+    most: int | None = None,
 ) -> int:
-    """The same from the least NPU time of each request within a limit each."""
+    """The same from the least NPU time of each request within a limit each; above ``most`` any higher number.
+
+    If objectives differ, a time that is due before an older request's is moved to that one.
+    """
     arrival_s, limit_s = traffic.trace.arrival_s, (1 + ROUNDING) * longer_than_s
-    # if objectives differ, a time that is due before an older request's is moved to that one
-    due_s = np.maximum.accumulate(np.minimum(arrival_s + limit_s, until_s))
-    work_s = work_of(limit_s)
+    due_s, work_s = np.minimum(arrival_s + limit_s, until_s), work_of(limit_s)
     if traffic.trace.at_once:
-        return least_tardy_at_once(due_s - arrival_s[0], work_s)
-    return int(least_tardy(np.ascontiguousarray(arrival_s), due_s, work_s))
+        return least_tardy_at_once(np.maximum.accumulate(due_s) - arrival_s[0], work_s)
+    return int(least_tardy(np.ascontiguousarray(arrival_s), due_s, work_s, len(due_s) if most is None else most))

@@ -49,7 +49,7 @@ WITH_QUEUES = types.int64(*_TYPES, TERMS, types.int64, types.int64)
 
 
 class Numbers(NamedTuple):
-    """Numbers of the network that the loop looks at: those of its record, for the kind of core and queue of a lane."""
+    """Numbers of the network that the loop looks at: its record's, for the kind of core and queue of a lane."""
 
     number: int
     kind: int  # of core
@@ -331,7 +331,7 @@ def slow_each_other(beside, contention, state, record):
         if lane.running:
             if contention >= 0.0:
                 slowdown = 1.0 + lane.load * (lane.stretch - 1.0)
-            # the time of a segment that starts now is that of a batch alone; the others' has the earlier slowdown in it
+            # a segment that starts now has the time of a batch alone; the others' has the earlier slowdown in it
             longer_s = (lane.end_s - max(now_s, lane.begin_s)) * (slowdown / lane.slowdown - 1.0)
             lane.slowdown = slowdown
             lane.end_s += longer_s
@@ -599,7 +599,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
     ``networks`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to ``record``.
-    ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``; ``several`` is ``None`` where
+    ``terms`` are about clients that wait, deadlines and admission, or ``None``; ``several`` is ``None`` where
     there is one queue, else there are terms; ``beside`` is ``None`` where there is one lane and there are no terms.
     What is ``None`` leaves no trace in the compiled loop.
     Returns ``OK``, or a fault of the policy.

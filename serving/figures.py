@@ -16,7 +16,7 @@ class Figure(NamedTuple):
 
     name: str  # in a requirement: ``"p99"``
     key: str  # in files and JSON: ``"p99_latency_s"``
-    # ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"``, ``"J"``, or ``"squared"``, that of a variance of
+    # ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"``, ``"J"``, or ``"squared"`` for a variance of
     # exits or widths
     unit: str
     better: int  # -1 if less is better, 1 if more is better, 0 if neither is better by itself

@@ -80,6 +80,7 @@ class Loop:
         room: tuple[int, int] = (0, 0),
     ) -> None:
         self._scheduler, self._terms, (runs, members) = scheduler, terms, room
+        self._memory = networks.memory
         state = begin(networks, len(work.exit_of))
         record = Record(
             np.zeros(networks.time_s.size, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
@@ -108,10 +109,25 @@ class Loop:
             self._check_all_left()
         return run
 
-    def after(self, events: int) -> LoopRun:
-        """Look at some more instants; what follows is as it would be without the stop."""
-        self._advance(math.inf, events)
+    def after(self, events: int, until_s: float = math.inf) -> LoopRun:
+        """Look at some more instants, or stop for good at a time; what follows is as it would be without the look."""
+        self._advance(until_s, events)
         return self._run
+
+    def remember(self) -> Callable[[], None]:
+        """A function that brings all that a run changes back to what it is now."""
+        run, terms = self._run, self._terms
+        requests = [(values, values.copy()) for values in (*run.work.requests, run.work.exit_of)]
+        others = [(values, values.copy()) for values in (*run.state, *run.record, self._memory, *(terms or ()))]
+
+        def back() -> None:
+            arrived = slice(int(run.clock.arrived) if terms is None else None)  # no later one has changed
+            for values, before in requests:
+                values[arrived] = before[arrived]
+            for values, before in others:
+                values[:] = before
+
+        return back
 
     def _check_all_left(self) -> None:
         requests, terms = self._run.work.requests, self._terms

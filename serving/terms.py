@@ -1,8 +1,8 @@
-"""Terms of a service beyond those of a queue: clients that wait for answers, deadlines, admission; compiled.
+"""Terms of a service beyond a queue: clients that wait for answers, deadlines, admission; compiled.
 
 A client sends its next request when it has thought about its last answer, so that no request has a time of arrival
-beforehand: they are numbered in the order in which they are sent.  All requests come from one source, or those of each
-network from its own: its clients, or arrivals.  At its deadline a request gives up: one that waits is dropped;
+beforehand: they are numbered in the order in which they are sent.  All requests come from one source, or each network
+has its own: its clients, or arrivals.  At its deadline a request gives up: one that waits is dropped;
 one that runs returns with the answer of the last exit that it passed, or is dropped, and leaves its batch when the
 segment ends.  A request that is not admitted is refused when it arrives; its client asks again, but not at once.
 """
@@ -84,7 +84,7 @@ class Terms(NamedTuple):
     # (NUMBERS * K,): the rule of each network, the tokens that the bucket held, and when it was looked at; empty where
     # all are admitted
     admission: NDArray[np.float64]
-    refused: NDArray[np.bool_]  # (N,): those that were not; empty likewise
+    refused: NDArray[np.bool_]  # (N,): the requests that were not; empty where all are admitted
     hosting: Hosting
 
 
@@ -370,7 +370,7 @@ def sweep(whole, lane, terms, state, requests):
 
 @compiled(lean=True)
 def note_members(lane, terms, state):
-    """Keep the samples of a lane's top batch, some of which may exit."""
+    """Keep the samples of a lane's top batch; some of them may exit."""
     for m in range(lane.first, lane.in_flight):
         terms.asked[m] = state.members[lane.offset + m]
     return lane.in_flight

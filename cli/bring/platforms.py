@@ -82,62 +82,79 @@ class ImportedPlatform:
     ] = None
     gathers: Annotated[Path | None, option("For measured times: the times of gathers, a CSV file.", "FILE")] = None
 
-    def read(self, file: Path, output: Path) -> Platform:
-        """The platform of a file, which is to be written to another."""
+    def read(self, file: Path, output: Path) -> tuple[str, Platform, str | None]:
+        """The format of a file, the platform that is to be written to another, and a CSV to be written beside it."""
+        from ...dse.device.blocks import import_blocks
         from ...formats import InputError, parse_bandwidth, parse_quantity
         from ...models import load_network
+        from ...platforms.detect import ATHEENA, BLOCK_TOOLS, FPGACONVNET, detect
         from ...platforms.fpgaconvnet import import_platform
         from ...platforms.measured import import_times
 
-        measured_times = file.suffix == ".csv"
-        if measured_times and self.network is None:
+        form = detect(file)
+        if form in {ATHEENA, FPGACONVNET}:
+            for name, given in {"network": self.network, "gathers": self.gathers}.items():
+                if given is not None:
+                    raise InputError(f"{name}: expected it with measured times, found {file}; leave it out")
+            clock, units = self.clock, {"MHz": 1.0, "GHz": 1e3}
+            board = import_platform(
+                file,
+                name=self.name,
+                clock_mhz=parse_quantity(clock, units, "clock", "150MHz") if clock else None,
+                bandwidth_gb_s=parse_bandwidth(self.bandwidth) if self.bandwidth else None,
+            )
+            return form, board, None
+        if self.network is None:
             raise InputError(
                 f"{file}: expected --network, whose stages these times are of, found none; add --network NAME"
             )
-        for option_name, given in {"network": self.network, "gathers": self.gathers}.items():
-            if given is not None and not measured_times:
+        if self.clock or self.bandwidth:
+            raise InputError("clock, bandwidth: measured times take neither; leave them out")
+        if form in BLOCK_TOOLS:
+            if self.gathers is not None:
                 raise InputError(
-                    f"{option_name}: expected it with measured times, FILE.csv, found {file}; leave it out"
+                    f"gathers: expected it with times of stages, found {file}, a table of {form}; leave it out"
                 )
-        if self.network is not None:
-            if self.clock or self.bandwidth:
-                raise InputError("clock, bandwidth: measured times take neither; leave them out")
-            measured = load_network(self.network)
-            return import_times(file, output, measured.name, len(measured.exits), self.name, self.gathers)
-        clock, units = self.clock, {"MHz": 1.0, "GHz": 1e3}
-        return import_platform(
-            file,
-            name=self.name,
-            clock_mhz=parse_quantity(clock, units, "clock", "150MHz") if clock else None,
-            bandwidth_gb_s=parse_bandwidth(self.bandwidth) if self.bandwidth else None,
-        )
+            return form, *import_blocks(file, output, self.network, self.name)
+        measured = load_network(self.network)
+        return form, import_times(file, output, measured.name, len(measured.exits), self.name, self.gathers), None
 
 
 @app.command("import")
 @flat
 def import_(
-    file: Annotated[Path, argument("A platform file of fpgaConvNet or ATHEENA; or times (.csv).", "FILE")],
+    file: Annotated[Path, argument("A board of another tool, or measured times.", "FILE")],
     output: Annotated[Path, written("The file to write.", "OUT.toml")],
     *,
     given: ImportedPlatform,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a board's or a device's file from another one.
+    """Make a board's or a device's file from another one, whose format is found by what it holds.
 
-    FILE is a board that fpgaConvNet or ATHEENA reads; or the measured times of a device, by stage and
-    batch or as perf_analyzer and Model Analyzer write them (`fluidb docs your-own`).
+    Boards are read from fpgaConvNet (TOML) and ATHEENA (JSON). Measured times become a device: by
+    stage and batch (CSV), by load from perf_analyzer and Model Analyzer (CSV), or by block from
+    Once-for-all and ProxylessNAS (YAML, JSON, CSV) and HAT (CSV; `fluidb docs your-own`).
     """
-    from ...formats import check_free, write_file
+    from ...formats import STANDARD_OUTPUT, InputError, check_free, together, write_file
     from ...platforms.writer import platform_text
 
     network = given.network
-    check_free(output, force, apart=[file, given.gathers, None if network is None else Path(network)])
-    board = given.read(file, output)
-    write_file(output, platform_text(board), replace=force)
+    apart = [file, given.gathers, None if network is None else Path(network)]
+    check_free(output, force, apart=apart)
+    form, board, times = given.read(file, output)
+    beside = output.with_suffix(".csv")
+    if times is not None:
+        if output == STANDARD_OUTPUT:
+            raise InputError("output: expected a file, as the times are written beside it, found -")
+        check_free(beside, force, "times of the device", apart=[*apart, output])
+    with together():
+        if times is not None:
+            write_file(beside, times, replace=force)
+        write_file(output, platform_text(board), replace=force)
     then = f"; next: fluidb {'dse' if network is None else 'latency'} NETWORK {output}"
-    record = {"output": output, **_record(board)}
-    show(as_json, "fluidb.platform-import-output/1", record, _text(board), output, then)
+    record = {"output": output, "format": form, **_record(board)}
+    show(as_json, "fluidb.platform-import-output/1", record, _text(board, {"format": form}), output, then)
 
 
 @app.command()
@@ -215,9 +232,9 @@ def _record(board: Platform, *without: str) -> dict[str, Any]:
     return board.model_dump(mode="json", exclude={"schema_", *without})
 
 
-def _text(board: Platform) -> Iterator[str]:
+def _text(board: Platform, more: dict[str, str] | None = None) -> Iterator[str]:
     content = board.shown
-    yield facts({board.kind: f"{content.pop('title')} ({content.pop('name')})"})
+    yield facts((more or {}) | {board.kind: f"{content.pop('title')} ({content.pop('name')})"})
     rows = [(key, _value(value), board.sources.get(key.rpartition(".")[2], "")) for key, value in content.items()]
     yield table(["key", "value", "source"], rows, text=True)
 

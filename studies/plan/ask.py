@@ -43,7 +43,7 @@ def plan(
     threads : int, optional
         Threads, by default all cores; the answer does not depend on their number.
     progress : callable, optional
-        Called with what is done and all: settings on rows of hardware, or rates if the highest one is asked for.
+        Called with what is done and all: rows of hardware, or rates if the highest one is asked for.
 
     Returns
     -------

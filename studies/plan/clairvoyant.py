@@ -14,9 +14,6 @@ from ...traffic.traffic import Traffic, places
 from .rules import limits_of
 from .sources import Source
 
-PARTS = (1 / 4, 1)
-"""Shares of a run: of its first requests too many may be late, or of all."""
-
 
 class Clairvoyant:
     """A scheduler that knows the future, on a row of hardware; ``steps``: most runs of the last stage."""
@@ -29,27 +26,32 @@ class Clairvoyant:
     def fails(
         self, kept: tuple[int, ...], traffic: Traffic, requirements: Sequence[Requirement], *, by_layer: bool
     ) -> bool:
-        """Whether even then too many requests are late, of the first or of all.
+        """Whether even then too many requests are late.
 
         ``by_layer``: whether batches may change at every layer, not only where a stage ends.
         """
-        limits = limits_of(requirements, traffic)
-        for part in PARTS if limits else ():
-            first = traffic.first(math.ceil(part * len(traffic)))
-            for limit in limits:
-                late = self.late(kept, first, limit.longer_than_s[: len(first)], by_layer=by_layer)
-                if late > limit.allowed:
-                    return True
-        return False
+        return any(
+            self.late(kept, traffic, limit.longer_than_s, limit.allowed, by_layer=by_layer) > limit.allowed
+            for limit in limits_of(requirements, traffic)
+        )
 
     def late(
-        self, kept: tuple[int, ...], traffic: Traffic, longer_than_s: NDArray[np.float64], *, by_layer: bool
+        self,
+        kept: tuple[int, ...],
+        traffic: Traffic,
+        longer_than_s: NDArray[np.float64],
+        most: int | None = None,
+        *,
+        by_layer: bool,
     ) -> int:
-        """Requests that take longer than a time each, at least, with the exits that are kept."""
+        """Requests that take longer than a time each, at least; above ``most`` any higher number.
+
+        ``kept``: the exits that are kept.
+        """
         steps = self._steps if traffic.trace.steps is None else traffic.trace.steps
         ends = places(traffic.exits, steps, len(kept) + 1)
         trades = self._trades(kept, by_layer=by_layer)
-        return late_jobs(traffic, longer_than_s, lambda limit_s: trades.work(ends, limit_s) / self._speedup)
+        return late_jobs(traffic, longer_than_s, lambda limit_s: trades.work(ends, limit_s) / self._speedup, most=most)
 
     def _trades(self, kept: tuple[int, ...], *, by_layer: bool) -> Trades:
         """What samples need in the stages that end at the exits that are kept."""

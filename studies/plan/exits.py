@@ -27,6 +27,9 @@ MOST_SUBSETS = 5
 PRECISIONS = (0.999, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.88)
 """Shares of the network's precision that PAME's rule is to keep."""
 
+MOST_CELLS = 2**18
+"""Cells of a histogram over the levels that samples reach; where there would be more, settings are counted apart."""
+
 BATCHES = (1, 2, 4, 8)
 """Batch sizes that PAME's rule chooses exits for."""
 
@@ -179,6 +182,8 @@ def leavers(
     """
     count, early = levels.shape
     distinct = [np.unique(levels[:, exit_]) for exit_ in range(early)]
+    if math.prod(len(at) + 1 for at in distinct) > MOST_CELLS:
+        return _leavers_apart(confidences, correct, levels)
     reached = [np.searchsorted(at, confidences[:, exit_], side="right") for exit_, at in enumerate(distinct)]
     places = [np.searchsorted(at, levels[:, exit_]) for exit_, at in enumerate(distinct)]
 
@@ -195,6 +200,19 @@ def leavers(
     left = [passed(exit_) - passed(exit_ + 1) for exit_ in range(early)]
     right = [passed(exit_, scores[exit_]) - passed(exit_ + 1, scores[exit_]) for exit_ in range(early)]
     return np.column_stack([*left, passed(early)]), np.column_stack([*right, passed(early, scores[early])])
+
+
+def _leavers_apart(
+    confidences: NDArray[np.float64], correct: NDArray[Any], levels: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The same, one setting after the other."""
+    left, right, samples = [], [], np.arange(len(confidences))
+    for level in levels:
+        leaves = np.column_stack([confidences >= level, np.ones(len(samples), np.bool_)])
+        exit_ = leaves.argmax(axis=1)
+        left.append(np.bincount(exit_, minlength=leaves.shape[1]))
+        right.append(np.bincount(exit_, correct[samples, exit_].astype(np.float64), leaves.shape[1]))
+    return np.array(left), np.array(right)
 
 
 def _check(exits: Sequence[Exit], samples: Samples, tried: Sequence[Threshold]) -> None:

@@ -109,6 +109,12 @@ class PlanProblem:
             decided = self._decided[kept, thresholds, seed] = drawn.decided(thresholds, len(kept) + 1)
         return decided
 
+    @cached_property
+    def first_alike(self) -> list[int]:
+        """For each setting, the number of the first one that keeps the same exits."""
+        first: dict[tuple[int, ...], int] = {}
+        return [first.setdefault(setting.kept, number) for number, setting in enumerate(self.settings)]
+
     def by_fate(self) -> dict[Fate, list[int]]:
         """The numbers of the policies, by what they may do with a request."""
         numbers: dict[Fate, list[int]] = {}

@@ -5,19 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ...serving.case import case_of
 from ...serving.figures import FIGURES
 from ...serving.inputs import as_scheduler
 from ...serving.metrics import Summary, summarise
-from ...serving.networks import DeviceTraffic, as_served
-from ...serving.outcome import Replay
-from ...serving.play import Loop
 from ...serving.replay import simulate
 from ...serving.requirements import Requirement, judge
 from ...serving.scheduler import Scheduler
@@ -29,10 +22,10 @@ from .exits import ExitSetting
 from .plan_traffic import right_share
 from .problem import Fate, PlanProblem, fate_of
 from .rules import limits_of, surely_run
+from .trials import FirstPart, unless_it_fails
 
-LOOKS = (1 / 8, 3 / 8)
-"""Instants for each request, from one look to the next, after which a run ends if too many requests are late already
-for a requirement to hold. A run has about one for each arrival, and one for each end of a stage."""
+MOST_PARTS = 32
+"""First parts of runs that are ready to begin anew, at most, on a row: a megabyte each."""
 
 SHOWN = ("accuracy", "accuracy_of_all", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""
@@ -63,7 +56,6 @@ class RaceTask(NamedTuple):
     source: int
     row: int
     entries: tuple[Entrant, ...]
-    several: bool  # costs: whether a plan may be cheaper that is less accurate than one that keeps the requirements
 
 
 class Finisher(NamedTuple):
@@ -91,18 +83,22 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
     source, row, hopeless, ended, run = task.source, task.row, 0, 0, 0
     kept: list[Finisher] = []
     table_of, by_fate, hope = tables_of(problem, source, row), problem.by_fate(), Hope(problem, task)
+    first_part = _first_parts(problem, table_of)
     for tried, entrant in enumerate(task.entries):
-        if not task.several and -entrant.less < max((one.accuracy for one in kept), default=-math.inf):
+        if -entrant.less < max((one.accuracy for one in kept), default=-math.inf):
             return RaceResult(kept, hopeless, ended, run, len(task.entries) - tried)
         _, number, fate, below_s, cost = entrant
+        numbers = [at for at in by_fate[fate] if hope.of(entrant, by_layer=problem.policies[at].policy.by_layer)]
+        hopeless += len(by_fate[fate]) - len(numbers)
+        if not numbers:
+            continue
         traffic = problem.drawn(problem.settings[number], problem.traffic.seed)
         required = [*problem.requirements, *to_beat(below_s)]
-        for at in by_fate[fate]:
-            if not hope.of(entrant, by_layer=problem.policies[at].policy.by_layer):
-                hopeless += 1
-                continue
-            table = table_of(number)
-            replay = _unless_it_fails(required, table, traffic, as_scheduler(problem.policies[at], table))
+        limits = limits_of(required, traffic)
+        for at in numbers:
+            replay, table = None, table_of(number)
+            if not (limits and first_part(number, at).fails(traffic.exits, limits)):
+                replay = unless_it_fails(limits, table, traffic, as_scheduler(problem.policies[at], table))
             if replay is None:
                 ended += 1
                 continue
@@ -125,6 +121,7 @@ class Hope:
         for entrant in task.entries:
             self._most_s[entrant.fate] = max(entrant.below_s, self._most_s.get(entrant.fate, 0.0))
         self._known: dict[tuple[Any, ...], bool] = {}
+        self._lost: dict[tuple[Fate, bool], set[int]] = {}  # settings that none could
 
     def of(self, entrant: Entrant, *, by_layer: bool) -> bool:
         """Whether it could, for each of the settings that let requests leave as early or earlier, the earliest first.
@@ -132,10 +129,15 @@ class Hope:
         ``by_layer``: whether batches may change at every layer, not only where a stage ends.
         """
         fate, most_s = entrant.fate, self._most_s[entrant.fate]
+        lost = self._lost.setdefault((fate, by_layer), set())
+        if entrant.setting in lost:
+            return False
         path = self._problem.path(self._source, fate, entrant.setting)
-        asked = [(fate, by_layer, most_s, branch.earliest) for branch in path[: 1 if fate.early else None]]
-        asked.append((fate, by_layer, entrant.below_s, path[-1].earliest))
-        return all(self._at(*one) for one in asked)
+        for branch in path[: 1 if fate.early else None]:
+            if not self._at(fate, by_layer, most_s, branch.earliest):
+                lost.update(branch.numbers)
+                return False
+        return entrant.below_s == most_s or self._at(fate, by_layer, entrant.below_s, path[-1].earliest)
 
     def _at(self, fate: Fate, by_layer: bool, below_s: float, setting: ExitSetting) -> bool:
         key = fate, by_layer, below_s, setting.kept, fate.early or setting.thresholds
@@ -148,21 +150,26 @@ class Hope:
 
 def tables_of(problem: PlanProblem, source: int, row: int) -> Callable[[int], LatencyTable]:
     """The latency tables of a row of a source by the number of a setting."""
-    tables: dict[tuple[int, ...], LatencyTable] = {}
 
     @cache
     def whole() -> LatencyTable:
         causes = any(requirement.name == "mac_share" for requirement in problem.requirements)
         return problem.sources[source].table(row, causes=causes)
 
-    def table_of(setting: int) -> LatencyTable:
-        """With its exits; thresholds change who leaves, which the traffic knows, and no time."""
-        kept = problem.settings[setting].kept
-        if kept not in tables:
-            tables[kept] = problem.table(whole(), setting)
-        return tables[kept]
+    # with the exits of a setting; thresholds change who leaves, which the traffic knows, and no time
+    table_of = cache(lambda first: problem.table(whole(), first))
+    return lambda setting: table_of(problem.first_alike[setting])
 
-    return table_of
+
+def _first_parts(problem: PlanProblem, table_of: Callable[[int], LatencyTable]) -> Callable[[int, int], FirstPart]:
+    """The first requests of runs on a row, by the numbers of a setting and a policy."""
+
+    @lru_cache(MOST_PARTS)
+    def part_of(first: int, policy: int) -> FirstPart:
+        traffic, table = problem.drawn(problem.settings[first], problem.traffic.seed), table_of(first)
+        return FirstPart(table, traffic, as_scheduler(problem.policies[policy], table))
+
+    return lambda setting, policy: part_of(problem.first_alike[setting], policy)
 
 
 def _as_stated(requirement: Requirement, fate: Fate) -> Requirement:
@@ -182,29 +189,6 @@ def _accuracy(problem: PlanProblem, plan: PlanNumbers, summary: Summary) -> floa
         return most
     traffic = problem.drawn(problem.settings[plan.setting], problem.traffic.seed)
     return most + (ends.accuracy_of_all - right_share(traffic))
-
-
-def _unless_it_fails(
-    requirements: Sequence[Requirement], table: LatencyTable, traffic: Traffic, scheduler: Scheduler
-) -> Replay | None:
-    """A run to its end; none if its first part has more late requests already than the whole run may have."""
-    limits = limits_of(requirements, traffic)
-    case = case_of(as_served(table), DeviceTraffic.of(traffic), scheduler)
-    loop = Loop(scheduler, case.work, case.shared, case.terms)
-    for instants in LOOKS if limits else ():
-        run = loop.after(math.ceil(instants * len(traffic)))
-        finish_s, now_s = run.work.requests.finish_s, float(run.clock.now_s)
-        if any(surely_late(traffic, finish_s, limit.longer_than_s, now_s) > limit.allowed for limit in limits):
-            return None
-    return case.replay(loop.to(), math.inf, recorded=False)
-
-
-def surely_late(
-    traffic: Traffic, finish_s: NDArray[np.float64], longer_than_s: NDArray[np.float64], until_s: float
-) -> int:
-    """Requests of a run that stopped at ``until_s`` that took longer than a time, whatever comes later."""
-    due_s = traffic.trace.arrival_s + longer_than_s
-    return int(((finish_s > due_s) & (np.isfinite(finish_s) | (due_s <= until_s))).sum())
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def find_plans(
     threads : int, optional
         Threads; the answer does not depend on their number.
     progress : callable, optional
-        Called with settings on rows of hardware that are done, and all.
+        Called with the rows of hardware that are done, and all.
 
     Returns
     -------
@@ -267,7 +267,8 @@ class _Walk:
     @property
     def _wanted(self) -> NDArray[np.bool_]:
         """Pairings that are of use beside the front."""
-        return np.array([self._below_s(most) > 0 for most in self._space.most.tolist()], np.bool_)
+        most, at = np.unique(self._space.most, return_inverse=True)
+        return np.array([self._below_s(accuracy) > 0 for accuracy in most.tolist()], np.bool_)[at]
 
     @property
     def done(self) -> bool:
@@ -290,8 +291,7 @@ class _Walk:
             source, setting, fate, _, most = pairings[number]
             if p99_s < below_s(most) and (self._unbeaten is None or row in self._unbeaten[source]):
                 entries.setdefault((source, row), []).append(Entrant(-most, setting, fate, below_s(most), cost))
-        several = self._cost == "energy"  # plans on a row do not cost the same
-        tasks = [RaceTask(*pair, tuple(sorted(here)), several) for pair, here in entries.items()]
+        tasks = [RaceTask(*pair, tuple(sorted(here))) for pair, here in entries.items()]
         self._race(tasks, work_s, at)
         while self._waiting and self._waiting[0].cost < rest:
             best = heapq.heappop(self._waiting)
@@ -331,7 +331,8 @@ class _Walk:
             if result.left:
                 left = task.entries[-result.left :]
                 none = PlanNumbers(task.source, task.row, -1, -1)
-                rest = Waiting(left[0].cost, left[0].less, -math.inf, here_s, none, task._replace(entries=left))
+                cost = min(entrant.cost for entrant in left)
+                rest = Waiting(cost, left[0].less, -math.inf, here_s, none, task._replace(entries=left))
                 heapq.heappush(self._waiting, rest)
 
     def _results(self, tasks: Sequence[RaceTask], at: Workers) -> Iterator[tuple[RaceTask, RaceResult]]:

@@ -154,13 +154,13 @@ def test_latency_of_a_board_says_that_an_npu_is_searched_first(fluidb: Run, more
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["serve-simm"], 'unknown command "serve-simm"; did you mean serve-sim or serve or serve-real? (see '),
+        (["serve-simm"], 'unknown command "serve-simm"; did you mean serve-sim, serve or serve-real? (see '),
         (["serve-rael"], 'unknown command "serve-rael"; did you mean serve-real'),
         (["quux"], 'unknown command "quux"; known: plan, dse, latency, '),
         (["trace", "poison"], 'unknown command "poison"; did you mean poisson? (see fluidb trace --help)'),
         (["models", "xy"], 'unknown command "xy"; known: '),
-        (["dse", "resnet5", "zc706"], 'unknown network "resnet5"; did you mean resnet50 or '),
-        (["dse", "resnet50", "zc70"], 'unknown platform "zc70"; did you mean zc706 or '),
+        (["dse", "resnet5", "zc706"], 'unknown network "resnet5"; did you mean resnet50, resnet50_caffe or '),
+        (["dse", "resnet50", "zc70"], 'unknown platform "zc70"; did you mean zc706'),
         (
             ["docs", "polices"],
             'docs: expected a page, or the schema of an output, found "polices"; did you mean policies?',

@@ -302,8 +302,8 @@ def test_what_is_shown_of_groups_are_their_values_one_by_one(fluidb: Run, tmp_pa
         (["compare", "s.toml"], "cases[0].platform: mine.toml: expected a board, found a device"),
         (["platforms", "import", "times.csv", "-o", "n.toml"], "times.csv: expected --network, whose stages"),
         (
-            ["platforms", "import", "b.txt", "--gathers", "times.csv", "-o", "n.toml"],
-            "--gathers: expected it with measured times, FILE.csv, found b.txt; leave it out",
+            ["platforms", "import", "mine.toml", "--gathers", "times.csv", "-o", "n.toml"],
+            "--gathers: expected it with measured times, found mine.toml; leave it out",
         ),
         (
             ["platforms", "import", "times.csv", "--network", "resnet50", "-o", "n.toml"],

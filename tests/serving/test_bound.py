@@ -139,7 +139,10 @@ def test_fewest_jobs_past_their_due_time_against_every_subset(steps, ahead):
     most = max(
         size for size in range(len(jobs) + 1) if any(feasible(some) for some in itertools.combinations(jobs, size))
     )
-    assert least_tardy(release, due, work) == len(jobs) - most
+    late = len(jobs) - most
+    assert least_tardy(release, due, work, len(jobs)) == late
+    for allowed in range(len(jobs)):  # a count that may end early says whether there are more
+        assert (least_tardy(release, due, work, allowed) > allowed) == (late > allowed)
 
 
 def test_jobs_that_are_there_from_the_beginning_need_no_search():
@@ -147,7 +150,7 @@ def test_jobs_that_are_there_from_the_beginning_need_no_search():
     for count in [*range(1, 26)] * 8:
         due = np.cumsum(rng.integers(0, 7, count)).astype(float)
         work = np.where(rng.random(count) < 0.1, math.inf, rng.integers(1, 9, count))
-        assert least_tardy_at_once(due, work) == least_tardy(np.zeros(count), due, work)
+        assert least_tardy_at_once(due, work) == least_tardy(np.zeros(count), due, work, count)
 
 
 @settings(max_examples=60)

@@ -7,7 +7,8 @@ import math
 import os
 import re
 import resource
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
@@ -37,17 +38,20 @@ from fluidb.platforms import ENERGY_KEYS, Accelerator, Device, load_platform
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.bound import least_late
 from fluidb.serving.metrics import Summary
+from fluidb.serving.policies import Decision, Policy
 from fluidb.serving.requirements import judge
-from fluidb.serving.scheduler import find_policy
+from fluidb.serving.scheduler import Scheduler, find_policy
 from fluidb.serving.statistics import Interval, mean_interval
 from fluidb.studies.plan import ask
+from fluidb.studies.plan import exits as plan_exits
 from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import runs as plan_runs
+from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan import sources as plan_sources
-from fluidb.studies.plan.branches import branches_of
+from fluidb.studies.plan.branches import branches_of, first_to_leave
 from fluidb.studies.plan.clairvoyant import Clairvoyant, to_beat
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
-from fluidb.studies.plan.exits import as_stated, chosen_settings, settings_of
+from fluidb.studies.plan.exits import ExitSetting, as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.field import Cost
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.least import LeastTimes
@@ -55,10 +59,11 @@ from fluidb.studies.plan.plan_traffic import PlanTraffic
 from fluidb.studies.plan.problem import Fate, PlanProblem, fate_of, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
-from fluidb.studies.plan.rules import Load, Until, least_energy, surely_run
-from fluidb.studies.plan.runs import Entrant, Hope, RaceTask, fresh_runs, surely_late
+from fluidb.studies.plan.rules import Limit, Load, Until, least_energy, limits_of, surely_run
+from fluidb.studies.plan.runs import Entrant, Hope, RaceTask, fresh_runs, tables_of
 from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
+from fluidb.studies.plan.trials import FIRST, FirstPart, surely_late, unless_it_fails
 from fluidb.tables.latency import USES, LatencyTable, LayerUse
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.exits import decide
@@ -252,8 +257,9 @@ def brute_force_over_p99(every: list[Ran]) -> list[Ran]:
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "4"))))
 @pytest.mark.parametrize("minimised", ["dsps", "energy"])
 def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In waves of two designs, so that those behind a plan on the front are left out."""
+    """In waves of two designs, and four are judged at first: those behind a plan on the front are left out."""
     monkeypatch.setattr(plan_field, "WAVE", 2)
+    monkeypatch.setattr(plan_search, "REFINED", 4)
     problem = random_problem(seed, drops=seed % 3 == 2)
     wanted = brute_force(every_plan(seed, drops=seed % 3 == 2), minimised)
     found = find_plans(problem, minimised, threads=1 + seed % 2)
@@ -276,6 +282,7 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "2"))))
 def test_the_front_over_the_percentile_is_that_of_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_field, "WAVE", 2)
+    monkeypatch.setattr(plan_search, "REFINED", 4)
     rate = 0.02 if seed % 2 else 1.0  # nearly each request is alone: percentiles are near the least that proofs allow
     problem = random_problem(seed)
     problem = problem if rate == 1 else problem.at_rate(rate * (problem.traffic.rate_per_s or 0.0))
@@ -285,6 +292,34 @@ def test_the_front_over_the_percentile_is_that_of_brute_force(seed: int, monkeyp
     for plan, ran in zip(found.front, wanted, strict=True):
         assert plan.fresh.figures["p99"].mean == pytest.approx(p99_of(ran.fresh))
     assert found.over_p99
+
+
+@pytest.mark.parametrize("minimised", ["dsps", "energy"])
+def test_where_fresh_seeds_refute_a_plan_the_next_one_has_its_turn(
+    minimised: Cost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fresh seeds that refute three plans of four, by chance: the front is that of the others."""
+
+    def holds(tile: Sequence[int], *rest: object) -> bool:
+        return zlib.crc32(repr((*map(int, tile), *rest)).encode()) % 4 == 0
+
+    problem, (source,) = random_problem(0), random_problem(0).sources
+    confirm = plan_search._Walk.confirm
+
+    def by_chance(walk: Any, plan: Any) -> Any:
+        setting, policy = walk.problem.settings[plan.setting], walk.problem.policies[plan.policy].spec
+        tile = source.tile(plan.row)
+        assert tile is not None
+        return replace(confirm(walk, plan), verdicts=[holds(tile, setting.kept, setting.thresholds, policy)])
+
+    monkeypatch.setattr(plan_search._Walk, "confirm", by_chance)
+    monkeypatch.setattr(plan_field, "WAVE", 2)
+    monkeypatch.setattr(plan_search, "REFINED", 4)
+    every = [ran._replace(kept=holds(*ran.plan)) for ran in every_plan(0)]
+    wanted = [(f"{cost:.12g}", right) for cost, right, _ in brute_force(every, minimised)]
+    plans = find_plans(problem, minimised)
+    assert [(f"{plan.cost:.12g}", plan.accuracy) for plan in plans.front] == wanted
+    assert plans.refuted > 3
 
 
 TENTHS = tuple(at / 10 for at in range(1, 11))
@@ -481,6 +516,10 @@ def test_rules_exclude_up_to_the_bound_and_no_further() -> None:
     assert excluded(apart, "p90 <= 1001ms") == [False, False]
     assert excluded(together, "violation_rate <= 30 %") == [False, True]
     assert excluded(together, "violation_rate <= 50 %") == [False, False]
+    impatient = replace(together, slo_s=np.repeat([0.5, 1.5], [4, 6]), objective_s=None)  # four are late even alone
+    assert excluded(impatient, "violation_rate <= 30 %") == [True, False]
+    assert excluded(impatient, "violation_rate <= 70 %") == [False, True]  # three are not done within 2.4 s
+    assert excluded(impatient, "violation_rate <= 80 %") == [False, False]
 
 
 @pytest.mark.parametrize("late", [0, 1, 2, 3, 50])
@@ -505,11 +544,49 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
         required = [parse_requirement(f"violation_rate <= {share} %")]
         clairvoyant = Clairvoyant(TableSource("one", table), 0, 1)
         assert clairvoyant.fails((), traffic, required, by_layer=False) == fails
-        assert (plan_runs._unless_it_fails(required, table, traffic, scheduler) is None) == fails
+        limits = limits_of(required, traffic)
+        assert FirstPart(table, traffic, scheduler).fails(traffic.exits, limits) == fails
+        assert (unless_it_fails(limits, table, traffic, scheduler) is None) == fails
     for until_s, late in ((3.6, 5), (3.4, 0)):
         finish_s = simulate(table, traffic, scheduler).finish_s
         finish_s[finish_s > until_s] = math.inf
         assert surely_late(traffic, finish_s, traffic.slo_s, until_s) == late
+
+
+def one_two(view: Any, data: Any) -> Decision:
+    """Runs one request, then two together as soon as two wait, and so on; names no time."""
+    size = int(1 + data.memory[0])
+    if view.waiting < size:
+        return Decision(0, 0, 0, math.inf, False, 0, 0.0)
+    data.memory[0] = 1 - data.memory[0]
+    return Decision(size, 0, view.segments, math.inf, False, 0, 0.0)
+
+
+def test_the_first_requests_are_served_as_in_the_whole_run_whatever_ran_before() -> None:
+    """With one setting after the other, exactly those are late that are late in the whole run."""
+    names = [*POLICIES, *DROPPING, "fluid:admit=bucket:20:2,on_deadline=drop"]
+    policies = [*map(find_policy, names), Scheduler("mine", Policy(one_two, memory=1), {})]
+    for seed, policy in enumerate(policies):
+        problem = random_problem(3 + 2 * (seed % 3))
+        problem = problem.at_rate((1 + seed % 2) * (problem.traffic.rate_per_s or 0.0))
+        table_of = tables_of(problem, 0, 0)
+        parts: dict[tuple[int, ...], FirstPart] = {}
+        counts = set()
+        drawn = [problem.drawn(setting, problem.traffic.seed).exits.copy() for setting in problem.settings]
+        for number, setting in enumerate(problem.settings):
+            traffic, table = problem.drawn(setting, problem.traffic.seed), table_of(number)
+            part = parts.setdefault(setting.kept, FirstPart(table, traffic, policy))
+            count, whole = math.ceil(FIRST * len(traffic)), simulate(table, traffic, policy)
+            first, until_s = traffic.first(count), float(traffic.trace.arrival_s[count])
+            finish_s = np.where(whole.finish_s > until_s, math.inf, whole.finish_s)[:count]
+            late = surely_late(first, finish_s, first.slo_s, until_s)
+            for allowed in (late - 1, late):
+                limit = Limit(problem.requirements[0], traffic.slo_s, allowed)
+                assert part.fails(traffic.exits, [limit]) == (allowed < late)
+            counts.add(late)
+        assert len(counts) > 1, policy.spec
+        for setting, exits in zip(problem.settings, drawn, strict=True):
+            assert np.array_equal(problem.drawn(setting, problem.traffic.seed).exits, exits)
 
 
 def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_future() -> None:
@@ -555,7 +632,7 @@ def test_what_excludes_a_branch_excludes_each_setting_on_it() -> None:
                 for pairing in problem.pairings
             ]
             draw.shuffle(entries)
-            hope = Hope(problem, RaceTask(0, row, tuple(entries), False))
+            hope = Hope(problem, RaceTask(0, row, tuple(entries)))
             for entrant, by_layer in product(entries, (False, True)):
                 setting = problem.settings[entrant.setting]
                 traffic = surely_run(problem.drawn(setting, problem.traffic.seed), entrant.fate)
@@ -577,7 +654,7 @@ def test_a_policy_that_merges_batches_at_layers_is_judged_by_layers() -> None:
     policies = [find_policy(name) for name in ("lazy", "serial", "fluid")]
     problem = PlanProblem(network, [TableSource("one", table)], as_stated(table.exits), policies, required, traffic)
     entrant = Entrant(0.0, 0, Fate(False, False), math.inf, 0.0)
-    result = plan_runs.race(problem, RaceTask(0, 0, (entrant,), False))
+    result = plan_runs.race(problem, RaceTask(0, 0, (entrant,)))
     assert [plan.policy for plan, *_ in result.kept] == [0]
     assert (result.hopeless, result.ended, result.whole) == (2, 0, 1)
 
@@ -1223,6 +1300,37 @@ def test_every_setting_of_an_exit_lets_some_samples_leave() -> None:
     accuracy = np.array([item.accuracy for item in found], dtype=np.float64)
     assert (np.diff(accuracy) <= 0).all()
     assert () in [item.kept for item in found]
+
+
+@pytest.mark.parametrize("cells", [0, 10**6])
+def test_who_leaves_with_many_settings_at_once(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As each sample leaves at the first exit whose level it reaches."""
+    monkeypatch.setattr(plan_exits, "MOST_CELLS", cells)
+    rng = np.random.default_rng(4)
+    confidences, correct = rng.integers(0, 5, (40, 3)) / 4, rng.random((40, 4)) < 0.5
+    levels = rng.integers(0, 6, (30, 3)) / 4
+    left, right = plan_exits.leavers(confidences, correct, levels)
+    for row, level in enumerate(levels):
+        exits = [next((at for at in range(3) if here[at] >= level[at]), 3) for here in confidences]
+        assert left[row].tolist() == [exits.count(at) for at in range(4)]
+        answers = list(zip(exits, correct, strict=True))
+        assert right[row].tolist() == [sum(ok[at] for exit_, ok in answers if exit_ == at) for at in range(4)]
+
+
+def test_the_settings_that_let_requests_leave_first() -> None:
+    """No other one that keeps the same exits has a level as low at each exit; equal ones are taken once."""
+    draw = Random(5)
+    settings = [
+        ExitSetting(kept, (), (), None, tuple(draw.randint(0, 3) / 3 for _ in kept))
+        for kept in [(1,), (1, 2), (1, 2, 3)] * 12
+    ]
+    first = first_to_leave(settings, range(len(settings)))
+    alike = [settings[number][0::4] for number in first]
+    assert len(set(alike)) == len(alike)
+    for kept, levels in {setting[0::4] for setting in settings}:
+        rivals = [other.levels for other in settings if other.kept == kept and other.levels != levels]
+        beaten = any(all(a <= b for a, b in zip(other, levels, strict=True)) for other in rivals)
+        assert ((kept, levels) in alike) == (not beaten)
 
 
 def test_a_table_knows_the_parts_of_its_time(tiny_design: Path) -> None:

@@ -11,13 +11,14 @@ from onnx import helper, numpy_helper
 
 from ....formats import InputError, did_you_mean
 from ..read_as import TREATMENTS
+from .bodies import BODIES, graphs_of
 from .inference import Sizer
 from .labels import attributes_of, brief, label
-from .operators import KNOWN, QUANTISERS, SEQUENCES
+from .operators import KNOWN, OURS, QUANTISERS, SEQUENCES
 
 OWN = ("", "ai.onnx")
 
-_PLAIN = (KNOWN - QUANTISERS) | SEQUENCES
+_PLAIN = (KNOWN - QUANTISERS - OURS) | SEQUENCES
 _QUANTISING = ("qonnx.", "finn.", "brevitas.", "onnx.brevitas")
 _LAST = "channels_last"
 _LEARNING = "ai.onnx.ml"
@@ -37,7 +38,7 @@ def is_known(node: onnx.NodeProto) -> bool:
     """Tell if an operator is understood without an option."""
     op = node.op_type
     if node.domain in OWN:
-        return op in _PLAIN
+        return op in _PLAIN or op in BODIES
     if node.domain == _LEARNING:
         return op in _SAME | _LINEAR | {"ArrayFeatureExtractor", "Normalizer"}
     if not node.domain.startswith(_QUANTISING):
@@ -48,9 +49,16 @@ def is_known(node: onnx.NodeProto) -> bool:
 def check_known(nodes: Iterable[onnx.NodeProto], treat: Mapping[str, str], path: Path) -> None:
     """Refuse operators that are not understood, a line for each, and words about operators that are not there."""
     unknown: dict[str, list[str]] = {}
-    for node in nodes:
+    loops = set()
+    left = [*nodes][::-1]
+    while left:
+        node = left.pop()
         if not is_known(node):
             unknown.setdefault(kind_of(node), []).append(label(node))
+        elif node.op_type in BODIES:
+            loops.add(kind_of(node))
+            if kind_of(node) not in treat:
+                left += [part for graph in graphs_of(node) for part in graph.node][::-1]
     faults = []
     for kind, labels in unknown.items():
         if kind not in treat:
@@ -59,7 +67,7 @@ def check_known(nodes: Iterable[onnx.NodeProto], treat: Mapping[str, str], path:
                 f"{path}: {where}: {brief(kind)} is not understood; say what it costs with "
                 f"--treat {brief(kind)}={'|'.join(TREATMENTS)}"
             )
-    for kind in sorted(treat.keys() - unknown.keys()):
+    for kind in sorted(treat.keys() - unknown.keys() - loops):
         hint = did_you_mean(kind, sorted(unknown), f"there: {', '.join(map(brief, unknown)) or 'none'}")
         faults.append(f'treat: expected an operator of {path} that is not understood, found "{kind}"; {hint}')
     if faults:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import numpy_helper
 
 from ....formats import InputError
 from ..read_as import ReadAs
+from .bodies import BODIES, Bodies, reads_of
 from .decisions import Decided, write_out
 from .einsum import EinsumParts
 from .file import MAX_NODES, Start, drop_values, inline_functions, load_model, set_values, sized_inputs
@@ -105,7 +107,7 @@ class _GraphReader:
             data=self.sizer.data,
             producer=brief(f"{model.producer_name} {model.producer_version}".strip()),
         )
-        self.sequences = Sequences(self.sizer)
+        self.sequences, self.bodies = Sequences(self.sizer), Bodies(self.sizer, MAX_NODES)
         self.widths = Widths()
         # shapes that the file states, which are true unless a user changed a size that it fixes
         tensors = [] if start.changed else [*model.graph.value_info, *model.graph.output]
@@ -147,7 +149,7 @@ class _GraphReader:
         return InputError(f'{self.path}: node "{label(node)}" ({node.op_type}): {message}')
 
     def _plain(self, node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
-        """Nodes that ONNX defines, in place of one that has another meaning or form."""
+        """Nodes that ONNX defines, in place of one that has another meaning or form; each is sized before the next."""
         if kind_of(node) in self.treat:
             self._treat(node)
             return []
@@ -156,6 +158,8 @@ class _GraphReader:
                 self.widths.note(node, self.sizer)
             return plain_nodes(node, self.sizer)
         node.domain = ""  # "ai.onnx" means the same, and not all of the package knows
+        if node.op_type in BODIES:
+            return chain.from_iterable(map(self._plain, self.bodies.expand(node)))
         listed = self.sequences.expand(node)
         if listed is not None:
             return listed
@@ -169,19 +173,24 @@ class _GraphReader:
         return [node]
 
     def _treat(self, node: onnx.NodeProto) -> None:
-        """Add an operator that the user says the cost of. Its sizes are the file's, else those of its first input."""
-        active = [name for name in node.input if name in self.sizer.types and name not in self.sizer.constants]
+        """Add an operator that the user says the cost of. Its sizes are the file's, else its first input's."""
+        read = [*dict.fromkeys([*node.input, *sorted(reads_of(node))])]
+        active = [name for name in read if name in self.sizer.types and name not in self.sizer.constants]
+        made = []
         for name in filter(None, node.output):
             type_ = self.stated.get(name) or self.sizer.types.get(active[0] if active else "")
             if type_ is None:
-                raise SizeFault(f'the shape of "{brief(name)}" is not known: the file does not state it')
-            self.sizer.give(name, type_)
+                self.sizer.unsized[name] = "is not known: the file does not state it"  # a fault once something reads it
+            else:
+                self.sizer.give(name, type_)
+                made.append(name)
         if not active:
-            self.sizer.constants.update(filter(None, node.output))
+            self.sizer.constants.update(made)
             return
-        same = all(self.sizer.sizes[name] == self.sizer.sizes[active[0]] for name in filter(None, node.output))
-        op = "Resize" if self.treat[kind_of(node)] == "memory" else "Identity" if same else "Expand"
-        self.graph.nodes.append(Node(label(node), op, tuple(active), tuple(node.output), {}, brief(kind_of(node))))
+        for name in made:
+            same = self.sizer.sizes[name] == self.sizer.sizes[active[0]]
+            op = "Resize" if self.treat[kind_of(node)] == "memory" else "Identity" if same else "Treated"
+            self.graph.nodes.append(Node(label(node), op, tuple(active), (name,), {}, brief(kind_of(node))))
 
     def _node(self, node: onnx.NodeProto) -> None:
         if self.sizer.add(node):

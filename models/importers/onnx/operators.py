@@ -35,8 +35,11 @@ ELEMENTWISE = QUANTISERS | _names(
 SCALES = "DynamicQuantizeLinear"
 """The elementwise operator that finds the scale itself, from the range of all values, and returns it beside them."""
 
-ARRANGING = _names(
-    "DepthToSpace Diagonal Expand Flatten Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze"
+OURS = _names("Diagonal LoopState Treated")
+"""Operators that no file has: parts of an Einsum and of a loop, and what a user says is free."""
+
+ARRANGING = OURS | _names(
+    "DepthToSpace Expand Flatten Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze"
 )
 """The output is input values in other places; the next layer reads them from where they are."""
 
@@ -53,7 +56,7 @@ MOVING = _names(
 )
 """An output value depends on values in other places of the input, so these operators are traffic."""
 
-SAME_SIZES = QUANTISERS | _names("GroupNormalization MeanVarianceNormalization")
+SAME_SIZES = QUANTISERS | _names("GroupNormalization LoopState MeanVarianceNormalization")
 """Operators whose output is as large as their first input; the onnx package infers no shape for these."""
 
 DATA_SIZED = _names(

@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ....formats import InputError
 from ...schema import MAX_EXITS
+from .bodies import reads_of, rename_inside
 from .file import Start
 from .foreign import OWN, plain_nodes
 from .labels import brief, label
@@ -232,11 +233,12 @@ class Paths:
             copy.CopyFrom(node)
             copy.domain = "" if node.domain in OWN else node.domain
             copy.input[:] = inputs
+            rename_inside(copy, names)
             copy.output[:] = [name and self._fresh(name) if name in self.maker else name for name in node.output]
             outputs = self.made[same] = tuple(copy.output)
             self.nodes.append(copy)
             self.maker |= {name: copy for name in outputs if name}
-            if self.active.intersection(inputs):
+            if self.active.intersection(reads_of(copy)):
                 self.active |= set(outputs)
             self._size(copy)
         names |= {own: name for own, name in zip(node.output, outputs, strict=True) if own != name}
@@ -338,7 +340,7 @@ class Paths:
                     return None
             elif id(node) not in needed:
                 needed[id(node)] = node
-                left += node.input
+                left += reads_of(node)
         return [node for node in self.nodes if id(node) in needed]
 
     def fault(self, node: onnx.NodeProto, message: str) -> InputError:
@@ -381,7 +383,7 @@ class Paths:
         needed, live = set(outputs), []
         for node in reversed(self.nodes):
             if needed & set(node.output):
-                needed |= set(node.input)
+                needed |= reads_of(node)
                 live.append(node)
         graph = self.model.graph
         made = {name for node in live for name in node.output}
