@@ -57,7 +57,7 @@ def random_host(
     """A host that takes some time, or none, and as the plain loops take it."""
     if not random.integers(3):
         return None, NaiveHost(overlaps=overlaps)
-    before_s, after_s = grain(random.uniform(0, 0.6, 2) * random.permutation([1, random.integers(2)])).tolist()
+    before_s, after_s = grain(random.uniform(0, 0.6, 2) * random.permutation([1, int(random.integers(2))])).tolist()
     return Host(before_s=before_s, after_s=after_s, overlaps=overlaps), NaiveHost(before_s, after_s, overlaps)
 
 
