@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from numba import types
 
 from ..jit import compiled, refer
+from .host import inputs_s, outputs_s
 from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
@@ -32,6 +33,9 @@ LONGEST_S = 1e300
 
 ROUNDS, CLOSE = 100, 1e-12
 """Rounds at most in which cores find how much longer they move words, and a change after which they stop."""
+
+HANDS_OUT = 2
+"""A lane that waits while the host handles outputs, where 1 is a lane with a segment that runs."""
 
 PREEMPTS, MERGES = 1, 2
 """Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
@@ -153,6 +157,38 @@ def enter(admit, skip, variant, lane, queue, state, requests):
     lane.in_flight += admit
     lane.admitted += admit
     lane.samples = admit
+
+
+@compiled(lean=True)
+def leaving(lane, reached, its, work, networks, state):
+    """How many samples of a lane's top batch have their exit by a stage that has just ended."""
+    exit_of, confidences, count, least = work.exit_of, work.confidences, 0, math.inf
+    decided_now = reached <= confidences.shape[1]
+    if decided_now:
+        least = networks.memory[its.memory_at + lane.variant * confidences.shape[1] + reached - 1]
+    for m in range(lane.offset + lane.first, lane.offset + lane.in_flight):
+        request = state.members[m]
+        if exit_of[request] <= reached or (decided_now and confidences[request, reached - 1] >= least):
+            count += 1
+    return count
+
+
+@compiled(lean=True)
+def hand_out(lane, reached, its, terms, networks, state, work):
+    """Let a lane wait while the host handles the outputs of samples that leave; whether it does, for the first time."""
+    if lane.running == HANDS_OUT or reached == lane.stage:
+        return False
+    count = leaving(lane, reached, its, work, networks, state)
+    if terms.counts[TOGETHER] > 0 and count < lane.samples:
+        return False
+    longer_s = outputs_s(count, its.number, terms)
+    if longer_s == 0.0:
+        return False
+    now_s = state.clock[0].now_s
+    lane.running, lane.begin_s, lane.end_s = HANDS_OUT, now_s, now_s + longer_s
+    state.counts[its.number].overhead_s += longer_s
+    charge(its.number, lane.end_s - now_s, networks, state)
+    return True
 
 
 @compiled(lean=True)
@@ -348,13 +384,19 @@ def rearrange(exited, lane, its, networks, state, requests, record):
 
 @compiled(inline="always")
 def end_segment(lane, its, terms, at, work, networks, state, record):
-    """End the segment of a lane: samples exit or have given up, and the batch merges or makes way."""
-    lane.running, lane.wait_s = 0, 0.0
+    """End the segment of a lane: samples exit or have given up, and the batch merges or makes way.
+
+    A lane that waits while the host handles outputs goes on once that is done.
+    """
+    lane.wait_s = 0.0
     exited, noted, held = 0, 0, False
+    reached = networks.stage_after[its.places_at + lane.segment]
     if terms is not None:
         exited = sweep(False, lane, at.terms, at.state, at.work.requests)
+        if hand_out(lane, reached, its, at.terms, at.networks, at.state, at.work):
+            return
         noted = note_members(lane, at.terms, at.state)
-    reached = networks.stage_after[its.places_at + lane.segment]
+    lane.running = 0
     lane.segment += 1
     if reached > lane.stage:
         lane.stage = reached
@@ -615,6 +657,8 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                         continue  # another network may have something to run
                     if outcome != OK:
                         return outcome
+                    if terms is not None:
+                        lane.wait_s += inputs_s(answer.admit, its.number, at.terms)
                 begin_segment(k, count, now + call_s, its, networks, state, record)
                 charge(its.number, lane.end_s - now, networks, at.state)
                 break

@@ -110,7 +110,7 @@ LANE = record_type(
         ("depth", "i8"),  # batches on its stack; 0 when idle
         ("in_flight", "i8"),  # samples of all of them
         ("admitted", "i8"),  # samples that they began with, those included that have exited since
-        ("running", "i8"),  # 1 while a segment runs
+        ("running", "i8"),  # 1 while a segment runs, 2 while it waits as the host handles outputs behind one
         ("left", "i8"),  # segments that the top batch still runs before the policy is asked
         ("network", "i8"),  # of its batches, or of the last one; -1 before the first
         ("kind", "i8"),  # of core
