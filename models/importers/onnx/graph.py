@@ -175,7 +175,7 @@ class _GraphReader:
         return [node]
 
     def _treat(self, node: onnx.NodeProto) -> None:
-        """Add an operator that the user says the cost of. Its sizes are the file's, else those of its first input."""
+        """Add an operator that the user says the cost of. Its sizes are the file's, else its first input's."""
         read = [*dict.fromkeys([*node.input, *sorted(reads_of(node))])]
         active = [name for name in read if name in self.sizer.types and name not in self.sizer.constants]
         made = []
