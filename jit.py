@@ -49,6 +49,8 @@ SOURCES = (
     "dse/subgraphs/kernels.py",
     "serving/bound.py",
     "serving/event_loop.py",
+    "serving/heaps.py",
+    "serving/host.py",
     "serving/in_time.py",
     "serving/policies/*.py",
     "serving/state.py",

@@ -191,6 +191,7 @@ def tabulate_cores(cores: Sequence[Core]) -> LatencyTable:
         lanes=sum(core.number for core in cores),
         gather_s=one.gather_s,
         wake_up_s=one.wake_up_s,
+        host=one.host,
         npus=npus or None,
         cores=Cores(
             names=[core.name for core in cores],
@@ -211,6 +212,7 @@ def _check_alike(first: Core, other: Core) -> None:
         "lanes": lambda core: core.table.lanes,
         "gather_s": lambda core: core.table.gather_s,
         "wake_up_s": lambda core: core.table.wake_up_s,
+        "host": lambda core: core.table.host,
         "contention": lambda core: core.contention,
     }
     for what, of in alike.items():

@@ -167,7 +167,7 @@ class LiveService(Service):
         super().__init__(case, clock, engine, levels, of_any=True)
         self.open, self.told = clock, told
         self.most = len(clock.arrival_s) // 2
-        self.gone = np.zeros(len(clock.arrival_s), dtype=np.bool_)  # those of which it has been told
+        self.gone = np.zeros(len(clock.arrival_s), dtype=np.bool_)  # the ones that it has been told of
         self.last = [int(device.stage_after[-1]) for device in self.devices]
 
     def arrive(self, before: int, after: int) -> None:

@@ -16,6 +16,7 @@ from ..dse.device.decisions import tabulate_decisions
 from ..formats import AnyPath, InputError, check_own_folder, table_text, write_directory
 from ..models import Exit
 from ..platforms.device import MAX_BATCH
+from ..platforms.host import Host
 from ..platforms.measured import MeasuredDevice
 from ..platforms.platform import NAME
 from ..platforms.writer import platform_text
@@ -24,6 +25,7 @@ from ..tables.decisions import DECISIONS_FILE
 from ..tables.latency import LATENCY_FILE, LatencyTable
 from ..traffic.exits import decide, levels
 from ..traffic.samples import samples_bytes
+from .host import MESSAGES, HostRounds, measure_host
 from .network import RealNetwork
 from .protocol import ALONE, run_protocol
 
@@ -82,9 +84,10 @@ def measure(
     name: str | None = None,
     seed: int = 0,
     warm_up: int = WARM_UP,
+    host: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> MeasuredTimes:
-    """Measure a network on this machine, by :func:`.protocol.run_protocol`."""
+    """Measure a network on this machine, by :func:`.protocol.run_protocol`; perhaps its host, too."""
     if not 1 <= b_max <= MAX_BATCH:
         raise InputError(f"b_max: expected 1 to {MAX_BATCH}, found {b_max}")
     if repeats < 2:
@@ -114,6 +117,9 @@ def measure(
     rounds_text = f"{repeats} rounds after {warm_up} to warm up"
     gathers = seen.gathers[seen.gathers[:, 0] >= warm_up, 1:]
     device = _device(network, cells, wake_s, gathers, name, rounds_text, drift)
+    if host:
+        messages = measure_host(network, warm_up + repeats, random)
+        device = _with_host(device, HostRounds(*(times_s[warm_up:] for times_s in messages)), noisy)
     stated = network.thresholds
     thresholds = [*([None] * (len(rates) - 1) if stated is None else stated), None]
     exits = [
@@ -122,9 +128,22 @@ def measure(
     ]
     table = LatencyTable(
         network=network.name, platform=device.name, exits=exits, b_max=b_max,
-        stage_s=device.times_s, gather_s=device.gathers_s(len(exits)), wake_up_s=wake_s,
+        stage_s=device.times_s, gather_s=device.gathers_s(len(exits)), wake_up_s=wake_s, host=device.host,
     )  # fmt: skip
     return MeasuredTimes(device, table, cells, relative, drift, noisy)
+
+
+def _with_host(device: MeasuredDevice, messages: HostRounds, noisy: list[str]) -> MeasuredDevice:
+    """The device with the times of messages; those that were measured badly are noted."""
+    for name, times_s in zip(("before_s", "after_s"), messages, strict=True):
+        if _half_width(times_s) > NOISY * times_s.mean():
+            noisy.append(f"host.{name}: +- {_half_width(times_s) / times_s.mean():.1%}")
+    host = Host(before_s=float(messages.read_s.mean()), after_s=float(messages.write_s.mean()))
+    told = (
+        f"measured: reading a request of one sample and writing its answer as `fluidb serve` does, tensors as bytes, "
+        f"{MESSAGES} in each round, mean; they overlap, as the server has a thread beside the device's"
+    )
+    return device.model_copy(update={"host": host, "sources": device.sources | {"host": told}})
 
 
 def _half_width(values: Floats) -> float:

@@ -74,8 +74,8 @@ def run_protocol(
     """Measure a network by a trace that the runner of real traffic serves.
 
     In a round every batch size comes through all stages twice, in random order, and the device is never idle. First
-    batches leave as a whole, which gives the times of stages; then samples leave at random, which gives those of
-    gathers. Then requests arrive one by one at an idle device: what they take longer is its wake-up time.
+    batches leave as a whole, which gives the times of stages; then samples leave at random, which gives the
+    times of gathers. Then requests arrive one by one at an idle device: what they take longer is its wake-up time.
     """
     stages = len(shares)
     busy_s, pass_s = 0.0, np.zeros(stages)

@@ -1,7 +1,7 @@
 """Serves requests step by step: a clock gives the time, a device runs the segments, the event loop decides.
 
-The event loop of the simulator is asked for one instant at a time, and the time of a segment is replaced by that of
-the device. So no policy can behave differently here, and on a virtual clock with the times of the latency table every
+The event loop of the simulator is asked for one instant at a time, and the device's time of a segment replaces
+the table's. So no policy can behave differently here, and on a virtual clock with the times of the latency table every
 request returns exactly when the simulator says.
 """
 

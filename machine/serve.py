@@ -174,7 +174,8 @@ def prepare_here(
         here, rows = traffic.network == number, np.zeros(len(traffic), dtype=np.int64)
         rows[here] = model.samples().drawn(int(here.sum()), traffic.seeds[number])
         stated = as_thresholds(network.threshold, network.latency, traffic.parts[number].trace)
-        served.append(ServedHere(model, replace(network, threshold=stated), rows))
+        table = network.latency.model_copy(update={"host": None})  # this machine's own host is in what it takes
+        served.append(ServedHere(model, replace(network, table=table, threshold=stated), rows))
     return traffic, served
 
 

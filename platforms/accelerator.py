@@ -1,4 +1,4 @@
-"""The kind ``accelerator``: dot-product engines and buffers, one of which keeps weights between queries (SUSHI)."""
+"""The kind ``accelerator``: dot-product engines and buffers; one buffer keeps weights between queries (SUSHI)."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from ..formats import InputError, validate
+from .host import Host
 from .platform import Platform
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -72,6 +73,8 @@ class Board(Platform):
         Power that the board draws even when it is idle.
     luts_fixed, luts_per_adder : float, optional
         Look-up tables of an NPU: a fixed part, and a part for each adder in its trees.
+    host : Host, optional
+        Fixed times of the host for each request.
     """
 
     kind: ClassVar[str] = "board"
@@ -99,6 +102,7 @@ class Board(Platform):
     static_w: Amount | None = None
     luts_fixed: Amount | None = None
     luts_per_adder: Amount | None = None
+    host: Host | None = None
     sources: dict[str, str] = {}
 
     @field_validator("pixels")
@@ -109,9 +113,10 @@ class Board(Platform):
         return value
 
     @model_serializer(mode="wrap")
-    def _without_pixels(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A file has no key for pixels if its board allows one only."""
-        return {key: value for key, value in write(self).items() if key != "pixels" or value != ONE_PIXEL}
+    def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A file has no key for pixels if its board allows one only, and none for a host that takes no time."""
+        usual = {"pixels": ONE_PIXEL, "host": None}
+        return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -142,7 +147,7 @@ class Board(Platform):
         return self.dsps * self.macs_per_dsp // self.dsps_per_mac
 
     def dsps_of(self, macs: Any) -> Any:
-        """DSPs that do so many multiply-accumulates in a cycle; an integer, or an array of integers."""
+        """DSPs that do a number of multiply-accumulates in a cycle; an integer, or an array of integers."""
         return -(-macs * self.dsps_per_mac // self.macs_per_dsp)
 
     def in_int8(self) -> Board:

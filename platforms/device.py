@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from .host import Host
 from .platform import Platform
 
 MAX_BATCH = 512
@@ -45,6 +46,8 @@ class Device(Platform):
         Time to gather the survivors of a batch: a fixed part, and one for each sample.
     wake_up_s : float, optional
         Time until a batch begins on the device after it was idle: its runtime wakes up and launches.
+    host : Host, optional
+        Fixed times of the host for each request.
     """
 
     form: ClassVar[str]
@@ -59,6 +62,7 @@ class Device(Platform):
     gather_floor_s: Seconds | None = None
     gather_s_per_sample: Seconds | None = None
     wake_up_s: Seconds | None = None
+    host: Host | None = None
     if TYPE_CHECKING:  # each form has its own
 
         @property
@@ -68,6 +72,8 @@ class Device(Platform):
     def _load_of_lanes(self) -> Self:
         if (self.lanes > 1) != (self.load_full is not None):
             raise ValueError("lanes, load_full: expected load_full if there are several lanes, and only then")
+        if self.host is not None:
+            self.host.check_lanes(self.lanes)
         return self
 
     @property

@@ -263,7 +263,14 @@ def least_late(
         A lower bound, as of :func:`least_violations`.
     """
     steps = table.exits[-1].steps if traffic.trace.steps is None else traffic.trace.steps
-    return late_jobs(traffic, longer_than_s, lambda limit_s: least_work(table, traffic.exits, steps, limit_s), until_s)
+    host_s = 0.0 if table.host is None else table.host.before_s + table.host.after_s
+    # of the time of a request, or of the device
+    beside_s, kept_s = (host_s, 0.0) if table.host is not None and table.host.overlaps else (0.0, host_s)
+
+    def work_of(limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        return least_work(table, traffic.exits, steps, limit_s - kept_s) + kept_s
+
+    return late_jobs(traffic, longer_than_s - beside_s, work_of, until_s)
 
 
 def late_jobs(

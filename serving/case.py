@@ -16,6 +16,7 @@ from ..traffic.rows import more
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, places
 from .admission import Admission
+from .host import known_times, sent_at
 from .inputs import as_scheduler
 from .networks import DeviceTraffic, ServedNetwork, merged
 from .outcome import DeviceUse, Replay
@@ -74,7 +75,8 @@ class Case:
         if any(case.table.exits[-1].steps > 1 for case in self.networks):  # else no stage is behind the last exit
             last = np.array([len(case.table.exits) for case in self.networks])
             exits = np.minimum(exits, last[offered.network] if last.size > 1 else last)
-        served = offered.served_at(requests.arrival_s, exits)
+        sent_s = requests.arrival_s if self.terms is None else sent_at(self.terms, requests.arrival_s, sent)
+        served = offered.served_at(sent_s, exits)
         lost, left_s, refused = losses_of(self.scheduler, *self.limits), None, None
         if self.terms is not None:
             left_s = self.terms.left_s[sent] if any(lost.values()) else None
@@ -98,7 +100,8 @@ class Case:
         begins = np.cumsum(numbers) - numbers
         sent = [terms.order[begin:end] for begin, end in zip(begins, terms.sources.next, strict=True)]
         joined = np.concatenate(sent)
-        return joined[np.argsort(run.work.requests.arrival_s[joined], kind="stable")]
+        sent_s = sent_at(terms, run.work.requests.arrival_s[joined], joined)
+        return joined[np.argsort(sent_s, kind="stable")]
 
     def _check_ready(self, numbers: NDArray[np.int64], until_s: float) -> None:
         """Refuse clients that had no request left before they stop to send, given each network's requests."""
@@ -137,10 +140,14 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
     work, whole = _together(offered, [case.work for case in cases]), offered.whole
     limits = [network.limit or scheduler.admit for network in networks]
     shared, terms = _shared(networks, offered, cases, scheduler, lanes), None
-    plain = whole.think_s is None and not any((scheduler.on_deadline, scheduler.together, *limits))
+    hosts = [case.table.host for case in cases]
+    plain = whole.think_s is None and not any((scheduler.on_deadline, scheduler.together, *limits, *hosts))
     if not (plain and in_one_queue(shared)):
         # early answers change exits, which may be the traffic's own
-        work = work._replace(exit_of=work.exit_of.copy())
+        requests = work.requests
+        if any(hosts):  # for the device, requests arrive later
+            requests = requests._replace(arrival_s=requests.arrival_s.copy())
+        work = work._replace(requests=requests, exit_of=work.exit_of.copy())
         b_max = max(case.rules.b_max for case in cases)
         admission = tuple(limit or Admission() for limit in limits) if any(limits) else ()
         terms = terms_of(
@@ -153,6 +160,7 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
             admission,
             (lanes, b_max),
             together=scheduler.together,
+            hosts=hosts,
         )
     levels = _levels(scheduler.policy, whole, len(table.exits))
     return Case(offered, scheduler, tuple(cases), work, lanes, levels, tuple(filter(None, limits)), terms, shared)
@@ -203,6 +211,7 @@ def _pinned_faults(network: ServedNetwork) -> list[str]:
 def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> None:
     """Refuse tables of several devices, and what only one network can have."""
     first, several, faults = networks[0].latency, len(networks) > 1, []
+    overlap = next((network.latency.host.overlaps for network in networks if network.latency.host), True)
     for network in networks:
         table, own = network.latency, []
         if (table.platform, table.lanes) != (first.platform, first.lanes):
@@ -217,6 +226,11 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
             )
         if network.cores is not None:
             own += _pinned_faults(network)
+        if table.host is not None and table.host.overlaps != overlap:
+            own.append(
+                f"host: overlaps: expected {str(overlap).lower()} as of the other networks, found "
+                f"{str(not overlap).lower()}; state the same for all"
+            )
         limit = network.limit or scheduler.admit
         if limit is not None and limit.newest and scheduler.policy.plans_queue:
             own.append(
@@ -387,7 +401,7 @@ def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
         moving = cores.moving_array()[:, segments.stage - 1].ravel()
     return DeviceArrays(
         time_s=segments.time_s,
-        latency_s=table.arrays(),
+        latency_s=known_times(table),
         segment_at=segment_at,
         stage_after=stage - ~ends_stage,
         gather_s=table.gather_array(),

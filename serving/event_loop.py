@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from numba import types
 
 from ..jit import compiled, refer
+from .host import inputs_s, outputs_s
 from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
@@ -33,6 +34,9 @@ LONGEST_S = 1e300
 ROUNDS, CLOSE = 100, 1e-12
 """Rounds at most in which cores find how much longer they move words, and a change after which they stop."""
 
+HANDS_OUT = 2
+"""A lane that waits while the host handles outputs, where 1 is a lane with a segment that runs."""
+
 PREEMPTS, MERGES = 1, 2
 """Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
 
@@ -45,7 +49,7 @@ WITH_QUEUES = types.int64(*_TYPES, TERMS, types.int64, types.int64)
 
 
 class Numbers(NamedTuple):
-    """Numbers of the network that the loop looks at: those of its record, for the kind of core and queue of a lane."""
+    """Numbers of the network that the loop looks at: its record's, for the kind of core and queue of a lane."""
 
     number: int
     kind: int  # of core
@@ -153,6 +157,38 @@ def enter(admit, skip, variant, lane, queue, state, requests):
     lane.in_flight += admit
     lane.admitted += admit
     lane.samples = admit
+
+
+@compiled(lean=True)
+def leaving(lane, reached, its, work, networks, state):
+    """How many samples of a lane's top batch have their exit by a stage that has just ended."""
+    exit_of, confidences, count, least = work.exit_of, work.confidences, 0, math.inf
+    decided_now = reached <= confidences.shape[1]
+    if decided_now:
+        least = networks.memory[its.memory_at + lane.variant * confidences.shape[1] + reached - 1]
+    for m in range(lane.offset + lane.first, lane.offset + lane.in_flight):
+        request = state.members[m]
+        if exit_of[request] <= reached or (decided_now and confidences[request, reached - 1] >= least):
+            count += 1
+    return count
+
+
+@compiled(lean=True)
+def hand_out(lane, reached, its, terms, networks, state, work):
+    """Let a lane wait while the host handles the outputs of samples that leave; whether it does, for the first time."""
+    if lane.running == HANDS_OUT or reached == lane.stage:
+        return False
+    count = leaving(lane, reached, its, work, networks, state)
+    if terms.counts[TOGETHER] > 0 and count < lane.samples:
+        return False
+    longer_s = outputs_s(count, its.number, terms)
+    if longer_s == 0.0:
+        return False
+    now_s = state.clock[0].now_s
+    lane.running, lane.begin_s, lane.end_s = HANDS_OUT, now_s, now_s + longer_s
+    state.counts[its.number].overhead_s += longer_s
+    charge(its.number, lane.end_s - now_s, networks, state)
+    return True
 
 
 @compiled(lean=True)
@@ -295,7 +331,7 @@ def slow_each_other(beside, contention, state, record):
         if lane.running:
             if contention >= 0.0:
                 slowdown = 1.0 + lane.load * (lane.stretch - 1.0)
-            # the time of a segment that starts now is that of a batch alone; the others' has the earlier slowdown in it
+            # a segment that starts now has the time of a batch alone; the others' has the earlier slowdown in it
             longer_s = (lane.end_s - max(now_s, lane.begin_s)) * (slowdown / lane.slowdown - 1.0)
             lane.slowdown = slowdown
             lane.end_s += longer_s
@@ -348,13 +384,19 @@ def rearrange(exited, lane, its, networks, state, requests, record):
 
 @compiled(inline="always")
 def end_segment(lane, its, terms, at, work, networks, state, record):
-    """End the segment of a lane: samples exit or have given up, and the batch merges or makes way."""
-    lane.running, lane.wait_s = 0, 0.0
+    """End the segment of a lane: samples exit or have given up, and the batch merges or makes way.
+
+    A lane that waits while the host handles outputs goes on once that is done.
+    """
+    lane.wait_s = 0.0
     exited, noted, held = 0, 0, False
+    reached = networks.stage_after[its.places_at + lane.segment]
     if terms is not None:
         exited = sweep(False, lane, at.terms, at.state, at.work.requests)
+        if hand_out(lane, reached, its, at.terms, at.networks, at.state, at.work):
+            return
         noted = note_members(lane, at.terms, at.state)
-    reached = networks.stage_after[its.places_at + lane.segment]
+    lane.running = 0
     lane.segment += 1
     if reached > lane.stage:
         lane.stage = reached
@@ -557,7 +599,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
     ``networks`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to ``record``.
-    ``terms`` are those of clients that wait, of deadlines and of admission, or ``None``; ``several`` is ``None`` where
+    ``terms`` are about clients that wait, deadlines and admission, or ``None``; ``several`` is ``None`` where
     there is one queue, else there are terms; ``beside`` is ``None`` where there is one lane and there are no terms.
     What is ``None`` leaves no trace in the compiled loop.
     Returns ``OK``, or a fault of the policy.
@@ -615,6 +657,8 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                         continue  # another network may have something to run
                     if outcome != OK:
                         return outcome
+                    if terms is not None:
+                        lane.wait_s += inputs_s(answer.admit, its.number, at.terms)
                 begin_segment(k, count, now + call_s, its, networks, state, record)
                 charge(its.number, lane.end_s - now, networks, at.state)
                 break

@@ -16,7 +16,7 @@ class Figure(NamedTuple):
 
     name: str  # in a requirement: ``"p99"``
     key: str  # in files and JSON: ``"p99_latency_s"``
-    # ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"``, ``"J"``, or ``"squared"``, that of a variance of
+    # ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"``, ``"J"``, or ``"squared"`` for a variance of
     # exits or widths
     unit: str
     better: int  # -1 if less is better, 1 if more is better, 0 if neither is better by itself
@@ -79,6 +79,7 @@ FIGURES: dict[str, Figure] = {
         Figure("dropped", "dropped_rate", "share", -1, "dropped", 2, "deadlines"),
         Figure("early", "early_rate", "share", 0, "early", 2, "deadlines"),
         Figure("accuracy_of_all", "accuracy_of_all", "share", 1, "accuracy of all", 2, "deadlines"),
+        Figure("host_share", "latency_share", "share", 0, "host", 1, "host"),
         Figure("fairness", "fairness", "share", 1, "fairness", 2),
         Figure("load", "load", "share", -1, "load", 1, "saturation"),
         Figure("backlog_growth", "backlog_growth", "share", -1, "backlog growth", 2, "saturation"),

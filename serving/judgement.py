@@ -56,7 +56,7 @@ class Doubt(NamedTuple):
 
 
 NEW, KNOWN = Doubt(3.0, 0.1), Doubt(1.0, -0.1)
-"""Of a load of which few batches are known; and later, when others must be shown to be better."""
+"""Of a load with few batches known; and later, when others must be shown to be better."""
 
 DRAWN = 1000
 """Batches of each size that are drawn from the log of the plan, to see how many of them it makes slow."""

@@ -104,6 +104,15 @@ class DeadlineSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class HostSummary:
+    """The host's part: its mean time for a request that returned, and the share of its latency."""
+
+    time_s: float
+    latency_share: float
+    overlaps: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Figures of a replay (``docs/metrics.md``, Metrics, defines each).
 
@@ -124,7 +133,7 @@ class Summary:
     percentiles : list of Percentile
         Of latency.
     mean_wait_s : float
-        Time in the queue, before entering the NPU.
+        Time in the queue, before entering the NPU; a host that overlaps prepares inputs before it.
     violations : int
         Requests that took longer than their SLO, or did not return; those refused or dropped are among them.
     violation_rate : float
@@ -169,6 +178,8 @@ class Summary:
     energy_j : float or None
         Energy of the NPU for each request that returned, its static power over the span included; ``None`` if the
         latency table states no energies.
+    host : HostSummary or None
+        The host's part of the latency; ``None`` if it takes no time, or no request returned.
     fairness : float or None
         Of K networks with names, Jain's index of their shares of requests in time: from 1/K to 1, which equal shares
         have.
@@ -208,13 +219,14 @@ class Summary:
     admission: AdmissionSummary | None = None
     saturation: Saturation | None = None
     energy_j: float | None = None
+    host: HostSummary | None = None
     fairness: float | None = None
 
     __repr__ = brief
 
     def record(self) -> dict[str, Any]:
-        """The figures for JSON; without deadlines, admission, energy and fairness if there are none."""
-        optional = ("deadlines", "admission", "energy_j", "fairness")
+        """The figures for JSON; without deadlines, admission, energy, host and fairness if there are none."""
+        optional = ("deadlines", "admission", "energy_j", "host", "fairness")
         return {key: value for key, value in asdict(self).items() if value is not None or key not in optional}
 
     def percentile(self, name: str | float) -> Percentile:
@@ -285,6 +297,17 @@ def _deadlines(replay: Replay, right: NDArray[Any] | None) -> DeadlineSummary | 
         dropped, early, dropped / count, early / count, float(latency_s.mean()) if len(latency_s) else None,
         None if right is None else float(right[returned].sum()) / count,
     )  # fmt: skip
+
+
+def _host(replay: Replay, returned: NDArray[np.bool_]) -> HostSummary | None:
+    """The host's part of the latency of requests that returned."""
+    hosts = [use.table.host for use in replay.uses]
+    stated = next((host for host in hosts if host is not None), None)
+    if stated is None or not returned.any():
+        return None
+    times_s = np.array([0.0 if host is None else host.before_s + host.after_s for host in hosts])
+    time_s = float(times_s[replay.network[returned] if len(hosts) > 1 else np.zeros(returned.sum(), int)].mean())
+    return HostSummary(time_s, time_s / float(replay.latency_s[returned].mean()), stated.overlaps)
 
 
 def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
@@ -377,7 +400,7 @@ def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
     run = OneRun(latency_s, replay.fresh, at_once=trace.at_once)
     ordered = run.ordered_s
     mean, violating = run.mean(), run.share(violated)
-    wait_s = np.minimum(replay.left_queue_s, end_s) - trace.arrival_s
+    wait_s = np.maximum(np.minimum(replay.left_queue_s, end_s) - replay.joined_s, 0.0)
     returned = np.isfinite(replay.finish_s)
     answered = int(returned.sum())
     refused = None if replay.refused is None else int(replay.refused.sum())
@@ -424,4 +447,5 @@ def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
         admission=None if refused is None else AdmissionSummary(refused, refused / count),
         saturation=saturation_of(replay),
         energy_j=energy_j / answered if answered and energy_j is not None else None,
+        host=_host(replay, returned),
     )

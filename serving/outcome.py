@@ -282,6 +282,16 @@ class Replay:
         return turned_away & (self.gone_s < self.traffic.trace.arrival_s + self.traffic.slo_s)
 
     @property
+    def joined_s(self) -> NDArray[np.float64]:
+        """When each request came to the queue: on its arrival, or when a host that overlaps has prepared its input."""
+        arrival_s, hosts = self.traffic.trace.arrival_s, [use.table.host for use in self.uses]
+        if not any(host is not None and host.overlaps for host in hosts):
+            return arrival_s
+        before_s = np.array([0.0 if host is None else host.before_s for host in hosts])
+        joined_s: NDArray[np.float64] = arrival_s + (before_s[self.network] if len(hosts) > 1 else before_s[0])
+        return joined_s
+
+    @property
     def left_queue_s(self) -> NDArray[np.float64]:
         """When each request stopped to wait: it entered the NPU, was dropped, or was refused."""
         return np.minimum(self.start_s, self.gone_s)

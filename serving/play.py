@@ -18,6 +18,7 @@ from ..formats import InputError
 from ..jit import FunctionAddress, as_python, compile_for
 from .event_loop import (
     FAULTS,
+    HANDS_OUT,
     OK,
     SIGNATURES,
     run_beside,
@@ -210,6 +211,9 @@ def cut_off(run: LoopRun, networks: Networks, number: int, until_s: float) -> Cu
                 stalled = state.members[lane.offset + batch.first : lane.offset + next_first]
                 requests.stalled_s[stalled] += until_s - batch.paused_s
         if not lane.running:
+            continue
+        if lane.running == HANDS_OUT:
+            overhead_s += lane.end_s - max(lane.begin_s, until_s)
             continue
         segment = networks.segment_at[its.places_at + lane.segment]
         taken = lane.kind * its.variants + lane.variant, segment, lane.places

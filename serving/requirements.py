@@ -47,6 +47,8 @@ _UNKNOWN = {
         ("load", "backlog_growth"),
         "expected at least 400 requests that do not all arrive at once, found others; require another figure",
     ),
+    "host_share": "expected a latency table of a device whose file states its host, found one that does not; state "
+    "`host` there, or require another figure",
     "fairness": "expected several networks, found one; require another figure",
     "hit_ratio": "expected a latency table that states the hit ratio of SubNets and states, found none",
     "off_chip": "expected a latency table that states off-chip bytes, found none",

@@ -56,7 +56,8 @@ def saturation_of(replay: Replay) -> Saturation | None:
     trace, count = replay.traffic.trace, len(replay.traffic)
     if count < LEAST or trace.at_once:
         return None
-    arrival_s, left_s = trace.arrival_s, replay.left_queue_s
+    order = np.argsort(replay.joined_s, kind="stable")  # hosts of several networks may change it
+    arrival_s, left_s = replay.joined_s[order], replay.left_queue_s[order]
     starts = np.arange(PARTS) * count // PARTS
     marks = np.append(starts, count - 1)
     waiting = [np.count_nonzero(left_s[:mark] > arrival_s[mark]) for mark in marks]
@@ -66,7 +67,7 @@ def saturation_of(replay: Replay) -> Saturation | None:
     none_waits = np.append(True, np.maximum.accumulate(left_s)[:-1] <= arrival_s[1:])
     drained = int(np.logical_or.reduceat(none_waits, starts).sum())
     # clients send no more while they wait, so that their last requests count until these have left
-    rate_per_s = count / (replay.end_s - float(arrival_s[0])) if replay.traffic.clients else trace.rate_per_s
+    rate_per_s = count / (replay.end_s - float(trace.arrival_s[0])) if replay.traffic.clients else trace.rate_per_s
     load = sum(map(_work_s, replay.by_network)) / count * rate_per_s
     verdict = STABLE if drained == PARTS else BACKLOGGED
     if interval.low > 0 or load > 1:
@@ -76,6 +77,8 @@ def saturation_of(replay: Replay) -> Saturation | None:
 
 def _work_s(replay: Replay) -> float:
     """Least time of the device for the requests of a network: each layer in the batch that is best for it.
+
+    A device that waits for its host has less time.
 
     A request that its client sends again counts once.
     """
@@ -88,4 +91,6 @@ def _work_s(replay: Replay) -> float:
     again = reached[-1] * (table.exits[-1].steps - 1.0)
     if steps is not None:
         again = float(steps[once][exits == last].sum() - reached[-1])
-    return float(reached @ stage_s + again * stage_s[-1]) / table.speedup
+    work_s = float(reached @ stage_s + again * stage_s[-1]) / table.speedup
+    host = table.host
+    return work_s if host is None or host.overlaps else work_s + len(exits) * (host.before_s + host.after_s)

@@ -167,7 +167,7 @@ def _stated(network: ServedNetwork) -> dict[str, object]:
     """Inputs of figures, as far as the latency table of a network states them."""
     table = network.latency
     energy_j = table.segments(by_layer=False).energy_j
-    return {"mac_share": table.peak_macs_per_s, "energy": energy_j, **stated_of(table)}
+    return {"mac_share": table.peak_macs_per_s, "energy": energy_j, "host_share": table.host, **stated_of(table)}
 
 
 def _check_known(requirements: Sequence[Requirement], known: Mapping[str, Mapping[str, object]]) -> None:

@@ -113,7 +113,7 @@ class Rules(NamedTuple):
     """Parameters and memory of a policy."""
 
     settings: NDArray[np.float64]  # (K,): its parameters
-    # (M,): what it keeps from call to call; if it sets the exits' thresholds, those of each variant come first
+    # (M,): what it keeps from call to call; if it sets the exits' thresholds, the ones of each variant come first
     memory: NDArray[np.float64]
     b_max: int  # most samples on a lane at once
     call_s: float  # time of each call with samples on the lane
@@ -236,7 +236,7 @@ def networks_of(
 
 
 def _parts_of(network: OneNetwork, queues: int) -> dict[str, NDArray[Any]]:
-    """The arrays that a network adds to those of all."""
+    """The arrays that a network adds to the arrays of all."""
     device, (settings, memory, *_) = network.device, network.rules
     return {
         "time_s": device.time_s.reshape(-1),

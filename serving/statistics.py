@@ -19,7 +19,7 @@ class Interval(NamedTuple):
     high: float
 
     def within(self, limits: Interval) -> Interval:
-        """The part of it that lies within limits, e.g. those of a share."""
+        """The part of it that lies within limits, e.g. from 0 to 1."""
         return Interval(*(min(max(end, limits.low), limits.high) for end in self))
 
 

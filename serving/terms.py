@@ -1,8 +1,8 @@
-"""Terms of a service beyond those of a queue: clients that wait for answers, deadlines, admission; compiled.
+"""Terms of a service beyond a queue: clients that wait for answers, deadlines, admission; compiled.
 
 A client sends its next request when it has thought about its last answer, so that no request has a time of arrival
-beforehand: they are numbered in the order in which they are sent.  All requests come from one source, or those of each
-network from its own: its clients, or arrivals.  At its deadline a request gives up: one that waits is dropped;
+beforehand: they are numbered in the order in which they are sent.  All requests come from one source, or each network
+has its own: its clients, or arrivals.  At its deadline a request gives up: one that waits is dropped;
 one that runs returns with the answer of the last exit that it passed, or is dropped, and leaves its batch when the
 segment ends.  A request that is not admitted is refused when it arrives; its client asks again, but not at once.
 """
@@ -16,7 +16,20 @@ from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ..jit import compiled
+from ..platforms.host import Host
 from .admission import Admission
+from .heaps import pop, push
+from .host import (
+    HOSTING,
+    Hosting,
+    handed_out_s,
+    hosting_of,
+    is_on_host,
+    next_ready,
+    promised_s,
+    send_to_host,
+    take_prepared,
+)
 from .in_time import expected_return_s
 from .policies.interface import record_type, zeros
 from .turns import append, choose_queue, joined_queue, least_alone_s, oldest_of, remove, rivals, takes, waiting_for
@@ -71,47 +84,29 @@ class Terms(NamedTuple):
     # (NUMBERS * K,): the rule of each network, the tokens that the bucket held, and when it was looked at; empty where
     # all are admitted
     admission: NDArray[np.float64]
-    refused: NDArray[np.bool_]  # (N,): those that were not; empty likewise
+    refused: NDArray[np.bool_]  # (N,): the requests that were not; empty where all are admitted
+    hosting: Hosting
 
 
 _f1, _i1 = types.float64[::1], types.int64[::1]
 TERMS = types.NamedTuple(
-    (_i1, types.Array(from_dtype(SOURCE), 1, "C"), _i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, _f1, types.boolean[::1]),
+    (
+        _i1,
+        types.Array(from_dtype(SOURCE), 1, "C"),
+        _i1,
+        _i1,
+        _f1,
+        _f1,
+        _i1,
+        _f1,
+        _i1,
+        _f1,
+        _f1,
+        types.boolean[::1],
+        HOSTING,
+    ),
     Terms,
 )
-
-
-@compiled(lean=True)
-def push(heap, size, keys, number):
-    """Add a number to a heap that is ordered by keys, then numbers."""
-    k = size
-    while k > 0:
-        up = (k - 1) // 2
-        above = heap[up]
-        if keys[above] < keys[number] or (keys[above] == keys[number] and above < number):
-            break
-        heap[k] = above
-        k = up
-    heap[k] = number
-
-
-@compiled(lean=True)
-def pop(heap, size, keys):
-    """Take the first number from a heap."""
-    first, number, k = heap[0], heap[size - 1], 0
-    while 2 * k + 1 < size - 1:
-        low = 2 * k + 1
-        if low + 1 < size - 1:
-            one, other = heap[low], heap[low + 1]
-            if keys[other] < keys[one] or (keys[other] == keys[one] and other < one):
-                low += 1
-        below = heap[low]
-        if keys[number] < keys[below] or (keys[number] == keys[below] and number < below):
-            break
-        heap[k] = below
-        k = low
-    heap[k] = number
-    return first
 
 
 @compiled(inline="always")
@@ -135,9 +130,9 @@ def first_source(terms, requests):
 
 @compiled(lean=True)
 def next_arrival(terms, requests):
-    """When the next request arrives, as far as is known."""
-    number = first_source(terms, requests)
-    return math.inf if number < 0 else requests.arrival_s[next_of(terms.sources[number], terms)]
+    """When the next request arrives, or comes from the host, as far as is known."""
+    number, ready_s = first_source(terms, requests), next_ready(terms, requests)
+    return ready_s if number < 0 else min(ready_s, requests.arrival_s[next_of(terms.sources[number], terms)])
 
 
 @compiled(lean=True)
@@ -243,12 +238,35 @@ def lets_in(request, now_s, terms, networks, state, requests):
     return True
 
 
+@compiled(lean=True)
+def expect(request, terms, requests):
+    """Let a request have its deadline before it."""
+    if terms.counts[RULE] != SERVE:
+        push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
+        terms.counts[DUE] += 1
+
+
+@compiled(lean=True)
+def join(request, terms, networks, state, requests):
+    """Put a request into a queue, or refuse it; not if it gave up on the host."""
+    if terms.left_s[request] < math.inf:
+        return
+    now_s = requests.arrival_s[request]
+    if state.joined.size > 0:
+        choose_queue(request, now_s, networks, state)
+    if not lets_in(request, now_s, terms, networks, state, requests):
+        terms.refused[request] = True
+        turn_away(request, now_s, terms, networks, state, requests)
+        return
+    if terms.hosting.sent_s.size == 0:
+        expect(request, terms, requests)
+    append(request, state)
+
+
 @compiled(inline="always")
 def arrive(source, terms, networks, state, requests):
-    """Put the next request of a source into a queue, or refuse it."""
+    """Let the next request of a source come: to the host, or to its queue."""
     request = next_of(source, terms)
-    if state.joined.size > 0:
-        choose_queue(request, requests.arrival_s[request], networks, state)
     state.clock[0].arrived += 1
     source.next += 1
     if source.clients > 0:
@@ -256,15 +274,11 @@ def arrive(source, terms, networks, state, requests):
         source.thinking -= 1
         requests.due_s[request] = requests.arrival_s[request] + terms.slo_s[request]
         announce(source, terms, requests)
-    now_s = requests.arrival_s[request]
-    if not lets_in(request, now_s, terms, networks, state, requests):
-        terms.refused[request] = True
-        turn_away(request, now_s, terms, networks, state, requests)
-        return
-    if terms.counts[RULE] != SERVE:
-        push(terms.deadlines, terms.counts[DUE], requests.due_s, request)
-        terms.counts[DUE] += 1
-    append(request, state)
+    if terms.hosting.sent_s.size == 0:
+        join(request, terms, networks, state, requests)
+    else:
+        send_to_host(request, joined_queue(request, state).network, terms, requests)
+        expect(request, terms, requests)
 
 
 @compiled(lean=True)
@@ -289,9 +303,10 @@ def give_up(terms, state, work):
     requests = work.requests
     request = pop(terms.deadlines, terms.counts[DUE], requests.due_s)
     terms.counts[DUE] -= 1
-    due_s = requests.due_s[request]
+    due_s = promised_s(request, terms, requests)
     if requests.start_s[request] == math.inf:
-        remove(request, state)
+        if not is_on_host(request, terms, requests):
+            remove(request, state)
         state.clock[0].returned += 1
         terms.left_s[request] = due_s
     elif terms.counts[RULE] == ANSWER:
@@ -304,18 +319,23 @@ def give_up(terms, state, work):
 
 @compiled(lean=True)
 def pass_time(until_s, whole, terms, networks, state, work):
-    """Arrivals and deadlines before a time, or also at it if ``whole``, in order; of equal ones deadlines first."""
+    """Deadlines, inputs that are prepared, and arrivals before a time, or also at it if ``whole``, in order.
+
+    Of equal times they come in this order.
+    """
     requests = work.requests
     while True:
         number, arrival_s = first_source(terms, requests), math.inf
         if number >= 0:
             arrival_s = requests.arrival_s[next_of(terms.sources[number], terms)]
-        due_s = next_deadline(terms, requests)
-        first_s = min(arrival_s, due_s)
+        due_s, ready_s = next_deadline(terms, requests), next_ready(terms, requests)
+        first_s = min(arrival_s, due_s, ready_s)
         if first_s == math.inf or first_s > until_s or (first_s == until_s and not whole):
             return
-        if due_s <= arrival_s:
+        if due_s == first_s:
             give_up(terms, state, work)
+        elif ready_s == first_s:
+            join(take_prepared(terms, requests), terms, networks, state, requests)
         else:
             arrive(terms.sources[number], terms, networks, state, requests)
 
@@ -331,7 +351,7 @@ def sweep(whole, lane, terms, state, requests):
         request = members[lane.offset + m]
         due_s = requests.due_s[request]
         if due_s < clock.now_s or (whole and due_s == clock.now_s):
-            terms.left_s[request] = clock.now_s
+            terms.left_s[request] = max(clock.now_s, promised_s(request, terms, requests))
         else:
             members[lane.offset + kept] = request
             kept += 1
@@ -350,7 +370,7 @@ def sweep(whole, lane, terms, state, requests):
 
 @compiled(lean=True)
 def note_members(lane, terms, state):
-    """Keep the samples of a lane's top batch, some of which may exit."""
+    """Keep the samples of a lane's top batch; some of them may exit."""
     for m in range(lane.first, lane.in_flight):
         terms.asked[m] = state.members[lane.offset + m]
     return lane.in_flight
@@ -363,8 +383,9 @@ def tell_returned(end, lane, terms, state, requests):
     for m in range(lane.first, end):
         request = terms.asked[m]
         if requests.finish_s[request] < math.inf:
-            terms.left_s[request] = now_s
-            tell(request, now_s, 0.0, terms, state, requests)
+            out_s = handed_out_s(now_s, lane.network, terms)
+            requests.finish_s[request] = terms.left_s[request] = out_s
+            tell(request, out_s, 0.0, terms, state, requests)
 
 
 def _sources_of(requests: Any, sending: Sending, count: int) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
@@ -388,12 +409,12 @@ def _sources_of(requests: Any, sending: Sending, count: int) -> tuple[Any, NDArr
 
 def terms_of(
     requests: Any, slo_s: NDArray[np.float64], sending: Sending, rule: int, admission: Sequence[Admission],
-    shape: tuple[int, int], *, together: bool = False,
+    shape: tuple[int, int], *, together: bool = False, hosts: Sequence[Host | None] = (),
 ) -> Terms:  # fmt: skip
     """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first.
 
     ``admission`` has the rule of each network; it is empty if all requests are admitted.  ``shape`` is the number of
-    lanes, and of samples on each at most.
+    lanes, and of samples on each at most; ``hosts`` has the host of each network.
     """
     lanes, b_max = shape
     count = len(slo_s)
@@ -405,4 +426,5 @@ def terms_of(
         np.zeros(lanes),
         np.array([number for rule in admission for number in (*rule, rule.burst, 0.0)]),
         np.zeros(count if admission else 0, dtype=np.bool_),
+        hosting_of(hosts, count),
     )  # fmt: skip

@@ -5,7 +5,7 @@ networks says whose turn it is whenever a policy is asked.  On an idle lane the 
 and the others in turn if it rather waits.  A lane that is not idle keeps its network; its policy sees an empty queue
 while it is another's turn, so that the lane becomes free once its samples have returned.
 
-Dispatch says whether all cores share the queue of a network, or a request joins that of a core when it arrives.
+Dispatch says whether all cores share the queue of a network, or a request joins the queue of a core when it arrives.
 """
 
 import math

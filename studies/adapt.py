@@ -131,6 +131,10 @@ def _checked(scheduler: Scheduler, plan: ExitPlan, table: LatencyTable) -> Sched
                 f"policy: {name}: expected all served, each up to its exit, where exits are adapted, found another "
                 "rule; leave it out"
             )
+    if table.host is not None:
+        raise InputError(
+            f"host: expected none of {table.platform} where exits are adapted, found some; leave it out of the device"
+        )
     if scheduler.lanes > table.lanes:
         raise InputError(f"policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}")
     if scheduler.b_max not in (None, plan.batch):

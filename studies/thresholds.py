@@ -195,8 +195,7 @@ def sweep_thresholds(
     policy : Scheduler or str
         The policy.
     thresholds : sequence of float, optional
-        Tried of each network, each for all its exits; by default those of the measure, and those of a
-        plan.
+        Tried of each network, each for all its exits; by default the measure's, and a plan's.
     each_exit : bool
         Try every combination of them at the exits of a network, too.
     requirements : sequence of Requirement

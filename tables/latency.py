@@ -17,6 +17,7 @@ from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, ch
 from ..models import MAX_WORK, Exit, Layer
 from ..models.network import thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
+from ..platforms.host import Host
 from ..traffic.measures import HIGHEST, MeasureName, Threshold
 
 LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
@@ -222,6 +223,8 @@ class LatencyTable(Table, SparseRecord):
         behind every exit but the last; 0 if not stated.
     wake_up_s : float, optional
         Time until a batch begins on a lane that was idle; 0 if not stated.
+    host : Host, optional
+        Fixed times of the host for each request; 0 if not stated.
     cores : Cores, optional
         Cores that share a memory.  Each is a lane; layers and stages have the times of every kind, one after the other,
         in place of variants.
@@ -254,6 +257,7 @@ class LatencyTable(Table, SparseRecord):
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
     wake_up_s: SecondsOrNone | None = None
+    host: Host | None = None
     cores: Cores | None = None
     planned: PlannedService | None = None
     measured: Annotated[list[Ratio], Field(min_length=2, max_length=2)] | Literal["not known"] | None = None
@@ -283,6 +287,8 @@ class LatencyTable(Table, SparseRecord):
             )
         if self.measured is not None and (self.peak_macs_per_s is not None or self.stage_s is not None):
             raise ValueError("measured: expected it beside layers without causes, of an engine")
+        if self.host is not None:
+            self.host.check_lanes(self.lanes)
         if self.reuse is not None:
             self.reuse.check(len(self.states or []), len(self.subnets or []))
         if self.cores is not None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from ..options import AsJson, Ends, Force, Inputs, Model, StageThreads, names, option, written
 from ..render import facts, ms, percent, progress, show, table
+from ..values import Values, values_of
 
 SHOWN = 3
 
@@ -18,10 +19,14 @@ class MeasuringOptions:
 
     inputs: Inputs = None
     exits: Ends = None
+    values: Values = None
     b_max: Annotated[int, option("Largest batch size.")] = 8
     repeats: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20
     threads: StageThreads = 1
     name: Annotated[str | None, option("The device's name.")] = None
+    host: Annotated[
+        bool, option("Also measure the host: reading a request of `fluidb serve`, and writing its answer.")
+    ] = False
     seed: Annotated[int, option("Seed of the order of batches, and of samples that leave.")] = 0
 
 
@@ -44,10 +49,10 @@ def command(
 
     check_measured_folder(output, force)
     with progress("samples answered alone") as report:
-        network = RealNetwork(model, how.inputs, names(how.exits), how.threads, report)
+        network = RealNetwork(model, how.inputs, names(how.exits), how.threads, report, values_of(how.values))
     with progress("measuring") as report:
         measurement = measure(
-            network, b_max=how.b_max, repeats=how.repeats, name=how.name, seed=how.seed, progress=report
+            network, b_max=how.b_max, repeats=how.repeats, name=how.name, seed=how.seed, host=how.host, progress=report
         )
     write_measurement(network, measurement, output, replace=force)
     device, noisy = measurement.device, "; ".join(measurement.noisy[:SHOWN])
@@ -60,6 +65,8 @@ def command(
         "gather": None if device.gather_s_per_sample is None or device.gather_floor_s is None
         else f"{ms(device.gather_floor_s)} + {ms(device.gather_s_per_sample)} a sample",
         "wake-up": ms(device.wake_up_s or 0.0),
+        "host": None if device.host is None
+        else f"{ms(device.host.before_s)} to read a request, {ms(device.host.after_s)} to write its answer",
         "too noisy": f"beyond {percent(NOISY, 0)}: {noisy}{more}; measure on an idle machine" if noisy else None,
     }  # fmt: skip
     batches = range(1, how.b_max + 1)

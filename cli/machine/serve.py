@@ -11,25 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..interrupt import draining
-from ..options import (
-    Admit,
-    Between,
-    Ends,
-    Inputs,
-    Models,
-    OnDeadline,
-    Policy,
-    Served,
-    ServiceOptions,
-    Slo,
-    StageThreads,
-    Threshold,
-    names,
-    objective,
-    option,
-)
+from ..options import Models, Served, names, objective, option
 from ..render import fail
-from .serve_real import RealOptions
+from .running import RunningOptions
 
 if TYPE_CHECKING:
     from ...machine.server.run import Server
@@ -37,17 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """The policy, how the network is run, and where clients find it."""
+    """Where clients find it, what is kept, and how it ends."""
 
-    policy: Policy = "fluid"
-    on_deadline: OnDeadline = None
-    admit: Admit = None
-    between: Between = None
-    inputs: Inputs = None
-    exits: Ends = None
-    slo: Slo = None
-    threshold: Threshold = None
-    threads: StageThreads = 1
     host: Annotated[str, option("Name or address of this machine at which clients connect.", "HOST")] = "127.0.0.1"
     port: Annotated[int, option("Port; 0 is any that is free.", min=0, max=65535)] = 8000
     record: Annotated[Path | None, option("A new folder that keeps what arrives and what becomes of it.", "DIR")] = None
@@ -56,7 +31,7 @@ class ServerOptions:
     ] = "10s"
 
 
-def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
+def command(model: Models, directory: Served, *, running: RunningOptions, asked: ServerOptions) -> None:
     """Serve a network over HTTP, for clients of Open Inference Protocol 2.
 
     The network of `fluidb measure` runs under the policy as in the simulator and in serve-real.
@@ -66,9 +41,6 @@ def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
     """
     from ...formats import check_installed, parse_duration
     from ...machine.needs import check_runtime
-    from ...machine.serve import read_measured
-    from ...serving.networks import as_served
-    from ...traffic import parse_thresholds
 
     for needed in ("uvicorn", "prometheus_client"):
         check_installed("fluidb serve", needed, "onnx,runtime,server")
@@ -76,15 +48,10 @@ def command(model: Models, directory: Served, *, asked: ServerOptions) -> None:
     from ...machine.server.run import listen, make_server
 
     grace_s = parse_duration(asked.grace, "grace")
-    levels = None if asked.threshold is None else parse_thresholds(asked.threshold, "threshold")
-    networks = as_served(read_measured(directory), levels)
-    same = {key: getattr(asked, key) for key in ("policy", "on_deadline", "admit", "between", "slo")}
-    slo = objective(asked.slo)
+    networks, scheduler = running.served(directory), running.service().scheduler
+    slo = objective(running.slo)
     with listen(asked.host, asked.port) as listening:
-        real = RealOptions(inputs=asked.inputs, exits=asked.exits, threads=asked.threads)
-        server = make_server(
-            real.run(names(model) or []), networks, ServiceOptions(**same).scheduler, slo, asked.record
-        )
+        server = make_server(running.run(names(model) or []), networks, scheduler, slo, asked.record)
         host, port = listening.getsockname()[:2]
 
         with draining() as when:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,30 +10,21 @@ import typer
 
 from ..interrupt import stopping
 from ..options import (
-    Admit,
     AsJson,
-    Between,
     ClientCount,
-    Ends,
-    Inputs,
     Models,
-    OnDeadline,
     OptionalTrace,
     PictureOptions,
-    Policy,
     ReplayFiles,
     Seed,
     SentCount,
     Served,
-    ServiceOptions,
-    Slo,
-    StageThreads,
     Think,
-    Threshold,
     names,
 )
 from ..render import facts, ms, outcomes, progress, show
 from ..serve.serve_sim import record_of, text_of
+from .running import RunningOptions
 
 if TYPE_CHECKING:
     from ...machine.network import RealNetwork
@@ -42,48 +32,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealOptions:
-    """The requests, the policy, and how the network is run."""
+class RequestOptions:
+    """The requests."""
 
     trace: OptionalTrace = None
     clients: ClientCount = None
     think: Think = None
     count: SentCount = None
-    policy: Policy = "fluid"
-    on_deadline: OnDeadline = None
-    admit: Admit = None
-    between: Between = None
-    inputs: Inputs = None
-    exits: Ends = None
-    slo: Slo = None
-    threshold: Threshold = None
     seed: Seed = 0
-    threads: StageThreads = 1
-
-    @property
-    def service(self) -> ServiceOptions:
-        """The options that a simulation has too."""
-        keys = ("trace", "clients", "think", "count", "policy", "on_deadline", "admit", "between", "slo", "seed")
-        return ServiceOptions(**{key: getattr(self, key) for key in keys})
-
-    def run(self, models: Sequence[str]) -> list[RealNetwork]:
-        """The networks, ready to run; each sample was answered alone."""
-        from ...formats import InputError
-        from ...machine.network import RealNetwork
-
-        if len(models) > 1:  # each has its own
-            for name in ("inputs", "exits"):
-                if getattr(self, name) is not None:
-                    raise InputError(f"{name}: expected one network, found a file of several; leave it out")
-        with progress("samples answered alone") as report:
-            return [RealNetwork(model, self.inputs, names(self.exits), self.threads, report) for model in models]
 
 
 def command(
     model: Models,
     directory: Served,
     *,
-    asked: RealOptions,
+    asked: RequestOptions,
+    running: RunningOptions,
     files: ReplayFiles,
     picture: PictureOptions,
     as_json: AsJson = False,
@@ -97,35 +61,33 @@ def command(
     """
     from ...formats import InputError
     from ...machine.measurement import MEASURED_FILES
-    from ...machine.serve import read_measured, serve_real
+    from ...machine.serve import serve_real
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, named_in
-    from ...traffic import parse_thresholds
+    from ...serving.networks import named_in
 
     models = names(model) or []
-    sources = [asked.trace, asked.inputs, directory, *map(Path, models)]
+    sources = [asked.trace, running.inputs, directory, *map(Path, models)]
     files.check(picture, [*sources, *(directory / name for name in MEASURED_FILES)])
-    levels = None if asked.threshold is None else parse_thresholds(asked.threshold, "threshold")
     required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
-    networks = as_served(read_measured(directory), levels)
-    requests, policy = asked.service.requests, asked.service.scheduler
-    running = asked.run(models)
+    networks, service = running.served(directory), running.service(**asdict(asked))
+    requests, policy = service.requests, service.scheduler
+    real = running.run(models)
     with progress("serving") as report, stopping() as stop:
-        done = serve_real(running, networks, requests, policy, requirements=required, stop=stop, progress=report)
+        done = serve_real(real, networks, requests, policy, requirements=required, stop=stop, progress=report)
         served = done.served
         written = files.write(served.replay, served.policy, picture)
     record = {
         "model": model, "design": directory, "trace": asked.trace,
         **({} if asked.clients is None else {"clients": asked.clients, "think": asked.think or "0"}),
-        **_record_of(done, running[0], asked.slo), **({"requirements": served.requirements} if required else {}),
+        **_record_of(done, real[0], running.slo), **({"requirements": served.requirements} if required else {}),
     }  # fmt: skip
-    text = [_facts(done, running[0]), *text_of(served)]
+    text = [_facts(done, real[0]), *text_of(served)]
     if required:
         text.append(outcomes([requirement.text for requirement in required], served.requirements))
     show(as_json, "fluidb.serve-real-output/1", record, text, others=written)
     if done.outcome.failure:
         fault = f"{done.outcome.failure}; {done.returned:,} requests were served before, and are kept"
-        raise InputError(f"{', '.join(str(network.path) for network in running)}: {fault}")
+        raise InputError(f"{', '.join(str(network.path) for network in real)}: {fault}")
     if stop.is_set():
         raise KeyboardInterrupt(f"interrupted; {done.returned:,} requests were served, and are kept")
     if not done.holds:

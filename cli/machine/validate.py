@@ -28,6 +28,7 @@ from ..options import (
     written,
 )
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
+from ..values import Values, values_of
 
 if TYPE_CHECKING:
     from ...machine.network import RealNetwork
@@ -84,6 +85,7 @@ class RunOptions:
     ] = None
     inputs: Inputs = None
     exits: Ends = None
+    values: Values = None
     b_max: Annotated[int, option("Largest batch size.")] = 8
     slo: Slo = None
     threads: StageThreads = 1
@@ -97,7 +99,10 @@ class RunOptions:
 
         stated = read_networks(self.networks) if self.networks else []
         with progress("samples answered alone") as report:
-            running = [RealNetwork(name, self.inputs, names(self.exits), self.threads, report) for name in models]
+            running = [
+                RealNetwork(name, self.inputs, names(self.exits), self.threads, report, values_of(self.values))
+                for name in models
+            ]
         with progress("runs") as report:
             return running, validate_simulator(
                 running, plan, networks=stated, b_max=self.b_max, slo_s=objective(self.slo), progress=report
@@ -123,7 +128,7 @@ def command(
     whose table is measured just before and after each run. The exit code is 1
     unless the error of the mean latency is as small as asked everywhere. Where
     the machine is too noisy, the verdict is refused. Several networks, a.onnx,b.onnx,
-    need their file (--networks) and are served together. With --recorded, the traffic is that of
+    need their file (--networks) and are served together. With --recorded, the traffic comes from
     clients, at `fluidb serve`, and the table that it was started with.
     """
     from ...formats import InputError, together
@@ -187,23 +192,23 @@ def _compare_recorded(folder: Path, within: float, as_json: bool) -> None:
     """Show how far the simulator is off for the traffic of a record."""
     from ...machine.recorded import compare_recorded
 
-    found = compare_recorded(folder)
+    compared = compare_recorded(folder)
     rows = []
     for name in ("mean_s", "p50_s", "p95_s", "p99_s"):
-        pair = [getattr(side, name) for side in (found.real, found.simulated)]
+        pair = [getattr(side, name) for side in (compared.real, compared.simulated)]
         rows.append((name.removesuffix("_s"), *("-" if value is None else ms(value) for value in pair)))
     for name in ("answered_rate", "in_time_rate"):
-        pair = [getattr(side, name) for side in (found.real, found.simulated)]
+        pair = [getattr(side, name) for side in (compared.real, compared.simulated)]
         rows.append((name.removesuffix("_rate").replace("_", " "), *(percent(value, 1) for value in pair)))
-    holds = found.error is not None and abs(found.error) <= within
+    holds = compared.error is not None and abs(compared.error) <= within
     about = {
-        "policy": found.policy,
-        "samples": f"{found.samples:,}" + (f"; {found.open:,} had not left" if found.open else ""),
+        "policy": compared.policy,
+        "samples": f"{compared.samples:,}" + (f"; {compared.open:,} had not left" if compared.open else ""),
         "mean latency": "no answer to compare"
-        if found.error is None
-        else f"simulator off by {100 * found.error:+.1f} %",
+        if compared.error is None
+        else f"simulator off by {100 * compared.error:+.1f} %",
     }
-    record = {"recorded": folder, "within": within, "holds": holds, "error": found.error, "comparison": found}
+    record = {"recorded": folder, "within": within, "holds": holds, "error": compared.error, "comparison": compared}
     text = [facts(about), table(("figure", "server", "simulator"), rows, text=True)]
     show(as_json, "fluidb.validate-recorded-output/1", record, text)
     if not holds:

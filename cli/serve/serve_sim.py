@@ -35,7 +35,7 @@ from ..render import (
 )
 
 if TYPE_CHECKING:
-    from ...serving.metrics import Summary
+    from ...serving.metrics import HostSummary, Summary
     from ...serving.saturation import Saturation
     from ...serving.serve import NetworkFigures, ServeResult
     from ...serving.subnets import SubNetSummary
@@ -150,6 +150,7 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
         **({} if summary.saturation is None else _saturation(summary.saturation)),
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
         "average latency": f"{ms(summary.mean_latency_s)}, with {ms(summary.mean_wait_s)} in the queue",
+        "host": None if summary.host is None else _host(summary.host),
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
         "95 % interval": "none, as this is one observation; `fluidb compare` repeats it" if waiting else sure,
         "unavoidable": None
@@ -165,6 +166,12 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
     }
     yield facts(about)
     yield from _latencies(served)
+
+
+def _host(host: HostSummary) -> str:
+    """The host's part of the latency."""
+    beside = "beside the device's work" if host.overlaps else "while the device waits"
+    return f"{ms(host.time_s)} of each answer, {percent(host.latency_share, 1)} of its latency, {beside}"
 
 
 def _answers(served: ServeResult) -> dict[str, str | None]:

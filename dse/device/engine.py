@@ -198,6 +198,7 @@ def tabulate_engine(file: NetworkFile, path: AnyPath, engine: Engine) -> Latency
         load=engine.load(),
         gather_s=engine.gathers_s(len(network.exits)),
         wake_up_s=engine.wake_up_s,
+        host=engine.host,
         measured=engine.measured,
         measured_confidence=engine.measured_confidence,
     )

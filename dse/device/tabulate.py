@@ -78,6 +78,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         load=device.load(),
         gather_s=device.gathers_s(count),
         wake_up_s=device.wake_up_s,
+        host=device.host,
     )
 
 

@@ -111,7 +111,7 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
 
 
 def check_counters(design: DesignTable) -> None:
-    """Refuse what the engine's counters do not hold: sizes, and beats in flight of which the times count more."""
+    """Refuse what the engine's counters do not hold: sizes, and fewer beats in flight than the times count."""
     port, flying = design.port, 2**FLIGHT_BITS - 1
     if math.ceil(port.latency * port.ready / port.cycles) > flying:
         most = int(flying * port.cycles // port.ready)

@@ -17,7 +17,7 @@ from .tiles import FEWEST_ROWS, Tile, Tiles
 Ints = NDArray[np.int64]
 
 EXTRA_BITS = SUM_BITS - 2 * WORD_BITS
-"""Bits of a sum beyond those of a product, also where a board's words are others than the engine's."""
+"""Bits of a sum beyond the bits of a product, also where a board's words are others than the engine's."""
 
 CELLS = 12
 """A bank goes to look-up tables if it takes at most 12 cells of four for each block RAM of 18 Kb, as in Yosys."""
@@ -38,7 +38,7 @@ class Bank(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Blocks of each buffer. Shapes: those of the designs."""
+    """Blocks of each buffer. Shapes: as the designs."""
 
     halves: dict[str, Ints]  # block RAMs of 18 Kb
     ultra_rams: dict[str, Ints]

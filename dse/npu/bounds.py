@@ -71,7 +71,7 @@ def bound_designs(tiles, work, plan, paces, least):
                     runs, columns = runs * B_P, C
                 cycles, per_pass, passes_of_rows = best[0, i], b / passes, passes / R
                 for j in range(count):
-                    # tiles along P times those of columns times blocks of rows: no layout has fewer
+                    # tiles along P, times tiles of columns, times blocks of rows: no layout has fewer
                     turns = passes_of_rows * inner[j] * max(across[j], per_pass * over[j])
                     compute = runs * inner[j] * tiles_along(columns, T_C[j]) / V[j]
                     load = b * (each[j] - R * C) * per_input[j] + passes * weights[j] * paces.word[j]

@@ -144,7 +144,7 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
     fetched = chosen.fetched[:, None]
     rows = groups * passes * B_R * R
     inner, columns = kernels.inner_tiles(P, T_P, B_P, literal), kernels.column_tiles(C, T_C, B_P, literal)
-    # each step counts more multipliers as busy: those with a MAC, then those of an empty place of the grid, and so on
+    # each step counts more multipliers as busy: first with a MAC, then also at an empty place of the grid, and so on
     made = groups * b * R * P * C / units
     grid = rows * B_P * P * C / units
     inner_filled = rows * inner * T_P * (C if literal else B_P * C) / units

@@ -112,7 +112,7 @@ class DesignTable(Table):
 
     @property
     def objective_text(self) -> str:
-        """The value of its objective as it is printed, and of which networks it is, if there are several."""
+        """The value of its objective as it is printed, with the networks if there are several."""
         goal = OBJECTIVES[self.options.objective]
         text = f"{self.options.text(self.ranking[0].objective)} {goal.summary.format(self.options.b_max)}"
         return f"{text}, of the mean request for {', '.join(self.shares)}" if self.together else text
@@ -150,7 +150,7 @@ class DesignTable(Table):
 
     @property
     def inferences_per_s(self) -> list[float]:
-        """Inferences a second for b = 1..b_max, all of which run to the end."""
+        """Inferences a second for b = 1..b_max if all samples run to the end."""
         return [gop_s * 1e9 / (2 * self.network.macs) for gop_s in self.gop_s]
 
     @property

@@ -49,6 +49,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
         static_w=design.platform.static_w,
         layers=_layer_uses(network, costs),
         npus=[_npu(design)],
+        host=design.platform.host,
     )
     return table.derived_from(design, fbcb)
 

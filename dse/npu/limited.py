@@ -49,7 +49,7 @@ class LimitedBy(NamedTuple):
 class Gain(NamedTuple):
     """The best design with more of a board."""
 
-    keys: tuple[str, ...]  # of the board's file, of which there is more
+    keys: tuple[str, ...]  # of the board's file, whose values grow
     best: RankedDesign
     ratio: float  # of its objective to the objective without
 
@@ -57,9 +57,9 @@ class Gain(NamedTuple):
 def limited_by(network: Network | Workload, platform: Board, options: SearchOptions, design: RankedDesign) -> LimitedBy:
     """Find what of a board a design is limited by.
 
-    These are resources of which the design takes more than there is if one of its sizes is a step larger, and the
-    others are as they are; and the bandwidth, with which the port may become wider.  Whether the best design is better
-    with more of a resource, :func:`gains` tells.
+    If one of its sizes is a step larger and the others are as they are, the design takes more of these resources than
+    there is. The bandwidth limits it, too: with more of it the port may become wider.  Whether the best design is
+    better with more of a resource, :func:`gains` tells.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ def gains(
     judged |= {BANDWIDTH: None}
     memory = (MEMORY, *(key for key in ("block_rams", "ultra_rams") if getattr(platform, key) is not None))
     each = [memory if key == MEMORY else (key,) for key in judged if key != "block_rams"]
-    every, found = tuple(key for keys in each for key in keys), list[Gain]()
+    every, gained = tuple(key for keys in each for key in keys), list[Gain]()
     for keys in (*each, every):
         better = search(network, *_with_more(platform, options, keys, share), top=1).best
-        found.append(Gain(keys, better, better.objective / best.objective))
+        gained.append(Gain(keys, better, better.objective / best.objective))
         if progress:
-            progress(len(found), len(each) + 1)
-    return found
+            progress(len(gained), len(each) + 1)
+    return gained
 
 
 def _with_more(

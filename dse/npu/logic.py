@@ -17,7 +17,7 @@ from .tiles import Tile, Tiles
 Values = NDArray[np.float64]
 
 FBE_FLIP_FLOPS = 45
-"""Flip-flops of the Fluid Batching Engine beside those of its entries, at most."""
+"""Flip-flops of the Fluid Batching Engine beside its entries, at most."""
 
 TOP_FLIP_FLOPS = 2333
 """Flip-flops of the NPU beside the two engines: most hold a layer's record."""
@@ -89,7 +89,7 @@ class Logic(NamedTuple):
 
 
 def bits(count: ArrayLike) -> Values:
-    """Bits of an address of so many places."""
+    """Bits of an address of a number of places."""
     address: Values = np.ceil(np.log2(np.maximum(count, 1)))
     return address
 
@@ -140,7 +140,7 @@ def _line_bits(N: Values, T_R: Values, V: Values) -> Values:
 
 
 def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Values]]:
-    """What the look-up tables of each kind of parts grow with: those of one element, and of all other parts.
+    """What the look-up tables of each kind of parts grow with: the tables of one element, and of all other parts.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def engine(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
     Parameters
     ----------
     words : int or array
-        Words of a beat; of a port whose words are no power of two, the engine is that of the next one.
+        Words of a beat; a port whose words are no power of two has the engine of the next one.
     tiles, samples
         As for :func:`features`.
 

@@ -291,7 +291,7 @@ def find_front(
         As for :func:`.search.search`.
     over : sequence of Axis, optional
         One or two axes, by default DSPs.  With memory among them smaller T_R are
-        considered too: as built those of :data:`ROWS`, in an ideal every even one; else
+        considered too: as built the ones of :data:`ROWS`, in an ideal every even one; else
         the largest that fits.
     threads, progress
         As for :func:`.search.search`; the number of designs in all is known only in the end.

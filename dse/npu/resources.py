@@ -30,7 +30,7 @@ from .tiles import Tile, Tiles, buffer_bits, macs_of
 Ints = NDArray[np.int64]
 
 BLOCK_BITS, ULTRA_BITS = 36 * 1024, 288 * 1024
-"""A block RAM, two halves of which can be used apart, and an UltraRAM."""
+"""A block RAM, whose halves can be used apart, and an UltraRAM."""
 
 
 LUT_SHARE = 0.8
@@ -47,7 +47,7 @@ class Limits(Strict):
     max_ram_mbit : float, optional
         On-chip buffer memory in Mb of 2**20 bits.
     max_luts : int, optional
-        Look-up tables: the NPU's, by default :data:`LUT_SHARE` of the board's; or where these are not counted those of
+        Look-up tables: the NPU's, by default :data:`LUT_SHARE` of the board's; or where these are not counted all of
         :func:`paper_luts`.
     """
 
@@ -72,7 +72,7 @@ class Limits(Strict):
 
 
 class Resource(StrEnum):
-    """Something of which a board has a number, and a design takes some."""
+    """What a board has a number of, and a design takes some of."""
 
     DSPS = "DSPs"
     BUFFER_BITS = "bits of buffers"
@@ -110,7 +110,7 @@ class Demand:
     tiles : array or Tile
         Designs. Shapes: (5, ...).
     samples : int or array
-        Most samples side by side in a tile of columns, a power of two; its shape and that of the designs go together.
+        Most samples side by side in a tile of columns, a power of two. Shapes go with the designs' shapes.
     entries : Entries
         Entries of the control block.
     """
@@ -122,7 +122,7 @@ class Demand:
 
     @cached_property
     def dsps(self) -> Ints:
-        """DSPs, each of which makes one or several MACs in a cycle."""
+        """DSPs; each makes one or several MACs in a cycle."""
         dsps: Ints = self.board.dsps_of(macs_of(self.tiles))
         return dsps
 

@@ -159,7 +159,7 @@ def columns_of(gemm, tile, layout, t, words):
 
 @formula
 def tiles_alike(gemm, tile, layout, t, tiles):
-    """Tiles of columns from ``t`` on, at least, of which :func:`columns_of` says the same."""
+    """Tiles of columns from ``t`` on, at least, for which :func:`columns_of` says the same."""
     C, T_C, B_P = gemm[2], tile[2], layout[2]
     if np.floor(C / T_C) * T_C == C:  # each lies in one sample column
         before_last = int((B_P - 1) * C / T_C)

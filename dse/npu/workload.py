@@ -103,7 +103,7 @@ class LayerArrays(NamedTuple):
 
 
 def fetched_shares(network: Network, room: int) -> list[float]:
-    """Share of each product's weights that is fetched if those of the first layers stay on the chip."""
+    """Share of each product's weights that is fetched if the first layers' weights stay on the chip."""
     if not room:
         return [1.0] * len(network.gemms)
     shares = []
@@ -146,7 +146,7 @@ def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> 
 def merged(workload: Workload, *, memory_layers: bool, room: int) -> tuple[LayerArrays, NDArray[np.int64]]:
     """The layers of all networks, equal ones once, and the stages of one network behind the stages of the other.
 
-    Occurrences and words are those of the mean request; rows are network by network.
+    Occurrences and words are of the mean request; rows are network by network.
     """
     parts = [distinct(network, memory_layers=memory_layers, room=room) for network in workload.networks]
     index: dict[tuple[float, ...], int] = {}

@@ -67,7 +67,7 @@ class _Infer(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A network as clients see it: its samples, and its answer, which has the name of that of its last exit."""
+    """A network as clients see it: its samples, and its answer, which has the name of the answer at its last exit."""
 
     name: str
     number: int  # among those that are served

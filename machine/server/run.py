@@ -1,4 +1,4 @@
-"""The server's life: a thread of its own beside that of the device, from a socket to the last answer."""
+"""The server's life: a thread of its own beside the device's, from a socket to the last answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of clients while they are here, between the thread of the server and that of the device."""
+"""Requests of clients while they are here, between the server's thread and the device's."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ...tables.latency import LatencyTable
     from ...traffic.trace import Trace
 
-REORGANISE, LOOKAHEAD, PREDICTOR, TIMEOUT = range(3, 7)  # places in settings, behind those of the window
-PARTS, LAUNCHED, SIZES = range(3, 6)  # places in memory likewise: sub-batches, how many are launched, their sizes
+REORGANISE, LOOKAHEAD, PREDICTOR, TIMEOUT = range(3, 7)  # places in settings, behind the window's
+PARTS, LAUNCHED, SIZES = range(3, 6)  # and in memory: sub-batches, how many are launched, their sizes
 REORGANISED = ("depth", "both", "optimal", "width", "off")
 BY_DEPTH, BOTH, OPTIMAL, BY_WIDTH, PAD = range(5)
 

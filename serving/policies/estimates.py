@@ -39,7 +39,7 @@ def fitting(view, data, count):
 
 @compiled(inline="always")
 def own_end(view, depth):
-    """The stage by which a request of a predicted depth has left: the last one, or that of the last step predicted."""
+    """The stage by which a request of a predicted depth has left: the last one, or at the last step predicted."""
     return view.stages if depth <= 0.0 else view.stages - view.steps + min(view.steps, math.ceil(depth))
 
 

@@ -5,12 +5,12 @@ from .estimates import between_s, expected_end, fitting
 from .interface import Parameter, Policy, choice, compile_policy, go_on, launch
 from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike
 
-EXITS, CRITERION, ESTIMATE = range(3, 6)  # places in settings, behind those of the window
+EXITS, CRITERION, ESTIMATE = range(3, 6)  # places in settings, behind the window's
 
 
 @compiled(inline="always")
 def batch_s(latency_s, variant, i, j, b, coarse):
-    """Time of a batch from the table, or as that of its samples one after the other."""
+    """Time of a batch from the table, or as the sum of its samples one after the other."""
     return b * between_s(latency_s, variant, i, j, 1) if coarse else between_s(latency_s, variant, i, j, b)
 
 

@@ -11,9 +11,9 @@ PATIENCE, LAUNCH = 0, 1  # places in settings
 LATE, TURN_S, ENTERED, STAYED = range(4)  # places in memory; samples that entered, and that passed all inner exits
 HORIZON = 2  # full batches that a plan covers
 SMALL = 8  # up to this B_max a launch may have any throughput: the debt of B_max requests is soon paid
-THROUGHPUT = 0.9  # least throughput of a launch beyond, as a share of that of FluidB's
+THROUGHPUT = 0.9  # least throughput of a launch beyond, as a share of FluidB's
 SHARE = 0.3  # least share of the samples that pass all exits but the last, if a plan without exits is to hold
-GAIN = 1.6  # largest throughput of a full batch over that of one sample likewise
+GAIN = 1.6  # largest throughput of a full batch over the throughput of one sample
 
 
 @compiled(inline="always")
@@ -104,7 +104,7 @@ def decide(view, data):
 
     A launch is smaller than FluidB's if more of the waiting requests are then in time, but not while B_max requests are
     late, that is, too late even if they ran alone; and if B_max is above 8, only if its throughput is at least 0.9 of
-    that of FluidB's.  Requests that will be in time enter first; late ones have the places left over.
+    FluidB's.  Requests that will be in time enter first; late ones have the places left over.
 
     The oldest enter first, and all at once, where a plan would tell too little: on several lanes, and if a network has
     several exits and less than 0.3 of the samples passed all but the last, or a full batch has more than 1.6 times

@@ -70,7 +70,7 @@ def record_type(fields: Sequence[tuple[str, Any]]) -> np.dtype[Any]:
 
 
 def zeros(count: int, kind: np.dtype[Any]) -> Any:
-    """Records of which every field is 0."""
+    """Records whose fields are all 0."""
     return np.zeros(count, kind).view(np.recarray)
 
 
@@ -89,7 +89,7 @@ VARIANT = record_type(
 
 BATCH = record_type(
     [
-        ("first", "i8"),  # its first sample among those of the lane
+        ("first", "i8"),  # its first sample among the lane's
         ("began_with", "i8"),  # samples
         ("places", "i8"),  # batch size at which the device runs it
         ("segment", "i8"),  # segments that it has completed
@@ -100,17 +100,17 @@ BATCH = record_type(
         ("paused_s", "f8"),  # when it was preempted
     ]
 )
-"""A batch.  Its samples lie behind those of the batches below: to merge two is to forget where the upper one began."""
+"""A batch.  Its samples lie behind those in the batches below: to merge two is to forget where the upper one began."""
 
 LANE = record_type(
     [
         *((name, BATCH[name]) for name in BATCH.names or () if name != "paused_s"),  # the batch on top of its stack
         ("samples", "i8"),  # of that batch
-        ("offset", "i8"),  # where its batches and samples begin among those of all lanes
+        ("offset", "i8"),  # where its batches and samples begin among all lanes'
         ("depth", "i8"),  # batches on its stack; 0 when idle
         ("in_flight", "i8"),  # samples of all of them
         ("admitted", "i8"),  # samples that they began with, those included that have exited since
-        ("running", "i8"),  # 1 while a segment runs
+        ("running", "i8"),  # 1 while a segment runs, 2 while it waits as the host handles outputs behind one
         ("left", "i8"),  # segments that the top batch still runs before the policy is asked
         ("network", "i8"),  # of its batches, or of the last one; -1 before the first
         ("kind", "i8"),  # of core
@@ -142,9 +142,9 @@ class LaneView(NamedTuple):
     b_max : int
         Most samples that may be on a lane at once.
     segments : int
-        Segments from the input to the end of the network; those of a last stage that repeats count for each step.
+        Segments from the input to the end of the network; a last stage that repeats counts for each step.
     stages : int
-        Stages likewise.
+        Stages, counted in the same way.
     steps : int
         How often the last stage may run.
     variants : int

@@ -11,7 +11,7 @@ from ...serving.figures import FIGURES
 from ...serving.requirements import Requirement
 
 BETTER = {-1: ("<=", "<"), 1: (">=", ">")}
-"""Comparators of requirements on figures of which less, or more, is better."""
+"""Comparators of requirements on figures that are better if lower, or if higher."""
 
 SLOWER_MAY_HELP = {"mac_share", "energy"}
 """Figures that may be better on slower hardware: it has fewer multipliers, or makes larger batches."""

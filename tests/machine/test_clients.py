@@ -10,7 +10,7 @@ import pytest
 from builders import COMPILED, library
 from fluidb.machine.network import RealNetwork
 from test_real import network_file
-from test_server import alone, served, serving  # noqa: F401  (alone is a fixture)
+from test_server import answers_alone, served, serving
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
 
@@ -20,6 +20,11 @@ def network(tmp_path_factory):
     library("tritonclient.http")
     folder = tmp_path_factory.mktemp("served")
     return RealNetwork(str(network_file(folder)), folder / "in.npz")
+
+
+@pytest.fixture(scope="module")
+def alone(network):
+    return answers_alone(network)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +69,7 @@ def test_triton_s_client_reads_what_the_server_is(address):
         client.infer("net", [given])
 
 
-def test_triton_s_client_gets_the_answers_of_onnx_runtime(address, network, alone, asked):  # noqa: F811
+def test_triton_s_client_gets_the_answers_of_onnx_runtime(address, network, alone, asked):
     http, (expected, exits) = library("tritonclient.http"), alone
     rows = network.inputs["x"]
 
@@ -77,7 +82,7 @@ def test_triton_s_client_gets_the_answers_of_onnx_runtime(address, network, alon
         assert sum(pool.map(ask, range(0, len(rows), 3))) == len(rows)
 
 
-def test_triton_s_client_of_asyncio_gets_the_same(address, network, alone, asked):  # noqa: F811
+def test_triton_s_client_of_asyncio_gets_the_same(address, network, alone, asked):
     aio, (expected, exits) = library("tritonclient.http.aio"), alone
     rows = network.inputs["x"]
 

@@ -452,3 +452,18 @@ def test_commands_print_records(made, monkeypatch):
         "fluidb: .: expected the folder of a measured device, found no latency.json there; make one with `fluidb "
         "measure`"
     )
+
+
+def test_the_host_of_a_server_is_measured_and_is_not_counted_where_samples_are_in_memory(made, monkeypatch):
+    network, found, folder = made
+    assert found.table.host is None
+    monkeypatch.setattr(measuring_protocol, "ALONE", 3)
+    there = measure(network, b_max=1, repeats=2, name="here", host=True)
+    host = there.table.host
+    assert host is not None
+    assert 0 < host.after_s < host.before_s < 1
+    write_measurement(network, there, folder / "hosted")
+    assert load_platform(str(folder / "hosted" / "device.toml"), kind=MeasuredDevice).host == host
+    served = serve_real(network, read_latency(folder / "hosted"), Requests(trace=offline(4), slo_s=1.0), "serial")
+    assert served.served.summary.host is None
+    assert served.served.replay.table.host is None

@@ -125,8 +125,7 @@ def running(network):
         yield made
 
 
-@pytest.fixture(scope="module")
-def alone(network):
+def answers_alone(network):
     """What ONNX Runtime says to each sample, by the network as it is; and the exit that the threshold chooses."""
     session = onnxruntime.InferenceSession(str(network.path))
     scores = np.stack(session.run(["e1", "e2", "e3"], network.inputs), axis=1)
@@ -137,6 +136,11 @@ def alone(network):
     exits = (sure >= LEAST).argmax(axis=1)
     assert set(exits) == {0, 1, 2}
     return scores[np.arange(len(exits)), exits], exits + 1
+
+
+@pytest.fixture(scope="module")
+def alone(network):
+    return answers_alone(network)
 
 
 def test_the_server_says_what_it_is(running):

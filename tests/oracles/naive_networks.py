@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from naive_terms import Latency, Request, Rule, World
+from naive_terms import Host, Latency, Request, Rule, World
 
 
 @dataclass
@@ -22,6 +22,7 @@ class Net:
     switch_s: float
     admit: Rule = field(default_factory=Rule)
     priority: int = 0
+    host: Host = field(default_factory=Host)
     tag_s: float = 0.0  # time on the NPU over weight
 
 
@@ -37,33 +38,51 @@ class Device(World):
     def rule_of(self, number: int) -> Rule:
         return self.nets[self.network[number]].admit
 
+    def host_of(self, number: int) -> Host:
+        return self.nets[self.network[number]].host
+
+    def known(self, net: int) -> Latency:
+        return self.nets[net].host.known(self.nets[net].latency)
+
     def mates(self, number: int) -> list[Request]:
         return self.waiting(self.network[number])
 
     def returns_s(self, number: int, at_s: float, largest: int) -> float:
         own, free_s = self.network[number], at_s
         if self.loaded is not None:
-            free_s = self.free_s(at_s, self.nets[self.loaded].latency)
+            free_s = self.free_s(at_s, self.known(self.loaded))
         for net in range(len(self.nets)):
             if net != own:
-                free_s = self.behind(free_s, len(self.waiting(net)), self.nets[net].latency, largest)
-        return self.behind(free_s, len(self.waiting(own)) + 1, self.nets[own].latency, largest)
+                free_s = self.behind(free_s, len(self.waiting(net)), self.known(net), largest)
+        return self.behind(free_s, len(self.waiting(own)) + 1, self.known(own), largest)
 
     def alone_s(self, number: int) -> float:
-        return self.nets[self.network[number]].latency[0][-1][1]
+        return self.known(self.network[number])[0][-1][1]
 
     def waiting(self, net: int) -> list[Request]:
         return [request for k, request in enumerate(self.sent) if request.waits and self.network[k] == net]
 
     def _do(self, event: tuple[float, int, Any]) -> None:
-        if event[1] == 1:
+        if event[1] == 2:
             self.number(event[2])
-        before = [bool(self.waiting(net)) for net in range(len(self.nets))]
-        known = len(self.sent)
         super()._do(event)
-        if len(self.sent) > known and not before[self.network[known]]:
-            net = self.nets[self.network[known]]
-            net.tag_s = max(net.tag_s, self.virtual_s)
+
+    def join(self, number: int, at_s: float) -> None:
+        net = self.network[number]
+        if self.sent[number].open and not self.waiting(net):
+            self.nets[net].tag_s = max(self.nets[net].tag_s, self.virtual_s)
+        super().join(number, at_s)
+
+    def handle_outputs(self, batch: list[Request], stage: int, below: Sequence[tuple[int, int]], host: Host) -> None:
+        end_s = self.ends_s
+        assert end_s is not None
+        assert self.loaded is not None
+        one = self.nets[self.loaded]
+        if not host.overlaps and host.after_s * len(self.leavers(batch, stage)):
+            longer_s = end_s + host.after_s * len(self.leavers(batch, stage)) - end_s
+            self.virtual_s = max(self.virtual_s, one.tag_s)
+            one.tag_s += longer_s / one.weight
+        super().handle_outputs(batch, stage, below, host)
 
     def in_turn(self) -> list[int]:
         """Networks with requests, in the order in which they may begin."""
@@ -73,7 +92,7 @@ class Device(World):
                 first = waiting[0]
                 one = self.nets[net]
                 key = {
-                    "fcfs": first.arrival_s, "edf": first.due_s, "shares": one.tag_s, "priority": one.priority
+                    "fcfs": first.joined_s, "edf": first.due_s, "shares": one.tag_s, "priority": one.priority
                 }[self.between]  # fmt: skip
                 keys.append((key, net))
         return [net for _, net in sorted(keys)]
@@ -92,6 +111,7 @@ class Device(World):
         self, net: int, batch: list[Request], stage: int, wait_s: float = 0.0, below: Sequence[tuple[int, int]] = ()
     ) -> list[Request]:
         one = self.nets[net]
+        wait_s += self.inputs_s(batch, stage, one.host)
         end_s = (self.now + wait_s) + one.latency[stage - 1][stage][len(batch)]
         self.virtual_s = max(self.virtual_s, one.tag_s)
         one.tag_s += (end_s - self.now) / one.weight
@@ -104,7 +124,7 @@ def serve(device: Device, policy: str) -> None:
         chosen, again_s = None, inf
         for net in device.in_turn():
             waiting, one = device.waiting(net), device.nets[net]
-            launch_s = waiting[0].arrival_s + one.timeout_s
+            launch_s = waiting[0].joined_s + one.timeout_s
             if policy != "adaptb" or len(waiting) >= one.b_max or device.now >= launch_s:
                 chosen = net
                 break
@@ -129,10 +149,10 @@ def serve(device: Device, policy: str) -> None:
 def backfill(device: Device, net: int, active: list[Request], i: int) -> list[Request]:
     """Fluid Batching, Algorithm 1, behind exit i."""
     one = device.nets[net]
-    last = len(one.latency[0]) - 1
+    last, known = len(one.latency[0]) - 1, device.known(net)
     while 0 < len(active) < one.b_max and device.mine(net):
         b_incr = min(len(device.waiting(net)), one.b_max - len(active))
-        overhead_s = one.latency[0][i][b_incr] + one.latency[i][last][len(active) + b_incr]
+        overhead_s = known[0][i][b_incr] + known[i][last][len(active) + b_incr]
         if not overhead_s < min(request.due_s for request in active) - device.now:
             break
         incoming = device.begin(net, device.waiting(net)[:b_incr])

@@ -1,8 +1,8 @@
 """A slow, obvious simulator of clients that wait, of deadlines and of admission, under three policies, for comparison.
 
 It shares no code with the package. One NPU runs one stage of one batch at a time. At one instant a stage ends first,
-then deadlines pass, then requests are sent and refused or not, then the policy decides. Everything is searched for anew
-at every step.
+then deadlines pass, then a host that overlaps has prepared inputs, then requests are sent, then the policy decides.
+Requests are refused or not when they come to the queue. Everything is searched for anew at every step.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,11 @@ class Request:
 
     client: Any
     arrival_s: float
+    joined_s: float  # when it comes to the queue
     due_s: float
     exit: int
-    waits: bool = True
+    prepares: bool = True  # the host has its input
+    waits: bool = False
     open: bool = True  # no answer yet, and not dropped
     passed: int = 0  # last exit that it passed
     answered: int = 0  # exit whose answer it got; 0 for none
@@ -60,6 +62,31 @@ class Rule:
 
 
 @dataclass
+class Host:
+    """Times of each input and output, beside the NPU's work or while it waits."""
+
+    before_s: float = 0.0
+    after_s: float = 0.0
+    overlaps: bool = True
+
+    def known(self, latency: Latency) -> Latency:
+        """Times that policies reckon with."""
+        if self.overlaps:
+            return latency
+        last = len(latency) - 1
+        return [
+            [
+                [
+                    time_s + self.before_s * b * (i == 0 < j) + self.after_s * b * (i < j == last)
+                    for b, time_s in enumerate(times)
+                ]
+                for j, times in enumerate(row)
+            ]
+            for i, row in enumerate(latency)
+        ]
+
+
+@dataclass
 class Own:
     """Requests that a network has for itself: they arrive, or its clients send them."""
 
@@ -86,6 +113,7 @@ class World:
         self.ends_s: float | None = None  # of the stage that runs
         self.latency = latency
         self.together = False  # a batch waits for its slowest sample
+        self.host = Host()
         self.admit = admit
         self.owns: list[Own] = []  # where each network has requests for itself
         self.network: list[int] = []  # of each request
@@ -133,27 +161,46 @@ class World:
         found: list[tuple[float, int, Any]] = []
         if self.rule != "serve":
             found += [(request.due_s, 0, k) for k, request in enumerate(self.sent) if request.open]
-        found += [(at_s, 1, who) for who, at_s in self.sends.items() if self.more(who)]
+        found += [(request.joined_s, 1, k) for k, request in enumerate(self.sent) if request.prepares]
+        found += [(at_s, 2, who) for who, at_s in self.sends.items() if self.more(who)]
         return min(found, default=None)
 
     def _do(self, event: tuple[float, int, Any]) -> None:
         at_s, kind, who = event
         if kind == 0:
             request = self.sent[who]
-            request.open = False
-            request.waits = False
+            request.open = request.waits = False
+            promised_s = request.arrival_s + self.slo_s[who]
             if self.rule == "answer" and request.passed:
-                request.finish_s, request.answered = at_s, min(request.passed, request.exit)
-            self.tell(who, at_s)
+                request.finish_s, request.answered = promised_s, min(request.passed, request.exit)
+            self.tell(who, promised_s)
+        elif kind == 1:
+            self.join(who, at_s)
         else:
             number = len(self.sent)
             del self.sends[who]
             client = who if self.think_s is not None or self.owns else None
-            enters = self.enters(number, at_s)
-            self.sent.append(Request(client, at_s, at_s + self.slo_s[number], self.exits[number]))
-            if not enters:
-                self.sent[-1].refused = True
+            host, due_s, joined_s = self.host_of(number), at_s + self.slo_s[number], at_s
+            if host.overlaps:
+                due_s, joined_s = max(at_s, due_s - host.after_s), at_s + host.before_s
+            self.sent.append(Request(client, at_s, joined_s, due_s, self.exits[number]))
+            if not host.overlaps:
+                self.join(number, at_s)
+
+    def join(self, number: int, at_s: float) -> None:
+        """Let a request come to the queue, if it has not given up before."""
+        request = self.sent[number]
+        request.prepares = False
+        if request.open:
+            if self.enters(number, at_s):
+                request.waits = True
+            else:
+                request.refused = True
                 self.turn_away(number, at_s)
+
+    def host_of(self, number: int) -> Host:
+        del number
+        return self.host
 
     def turn_away(self, number: int, at_s: float) -> None:
         self.sent[number].waits = self.sent[number].open = False
@@ -162,7 +209,7 @@ class World:
     def enters(self, number: int, at_s: float) -> bool:
         """Whether a request that is sent now gets into the queue."""
         rule = self.rule_of(number)
-        if rule.batch and self.returns_s(number, at_s, rule.batch) > at_s + self.slo_s[number]:
+        if rule.batch and self.returns_s(number, at_s, rule.batch) > self.sent[number].due_s:
             return False
         while rule.places is not None and len(self.mates(number)) >= rule.places and not self.may_begin(number):
             if not rule.newest:
@@ -189,7 +236,8 @@ class World:
         """When a request would return behind all others, if all go to the end."""
         del number
         assert self.latency is not None
-        return self.behind(self.free_s(at_s, self.latency), len(self.queue()) + 1, self.latency, largest)
+        known = self.host.known(self.latency)
+        return self.behind(self.free_s(at_s, known), len(self.queue()) + 1, known, largest)
 
     def free_s(self, at_s: float, latency: Latency) -> float:
         """When the NPU would be free."""
@@ -210,7 +258,7 @@ class World:
         """Time of a request alone, for which its client waits if it was refused."""
         del number
         assert self.latency is not None
-        return self.latency[0][-1][1]
+        return self.host.known(self.latency)[0][-1][1]
 
     def tell(self, number: int, at_s: float, least_s: float = 0.0) -> None:
         """A client learns what became of its request, and thinks, at least for some time."""
@@ -254,18 +302,45 @@ class World:
         self, batch: list[Request], stage: int, latency: Latency, below: Sequence[tuple[int, int]] = ()
     ) -> list[Request]:
         """Run a stage, perhaps above a preempted batch; who is still in the batch then."""
-        return self.until_end(batch, stage, self.now + latency[stage - 1][stage][len(batch)], below)
+        wait_s = self.inputs_s(batch, stage, self.host)
+        return self.until_end(batch, stage, (self.now + wait_s) + latency[stage - 1][stage][len(batch)], below)
+
+    def inputs_s(self, batch: list[Request], stage: int, host: Host) -> float:
+        """For how long the NPU waits for inputs before a stage."""
+        return host.before_s * len(batch) if stage == 1 and not host.overlaps else 0.0
+
+    def leavers(self, batch: list[Request], stage: int) -> list[Request]:
+        """Who has reached its exit at a stage; perhaps nobody before all have."""
+        running = [request for request in batch if request.open]
+        slowest = max((request.exit for request in running), default=0)
+        return [request for request in running if (slowest if self.together else request.exit) <= stage]
+
+    def host_of_batch(self, batch: list[Request]) -> Host:
+        """The host of the network of a batch."""
+        return self.host_of(next(k for k, item in enumerate(self.sent) if item is batch[0]))
 
     def finish(self, batch: list[Request], stage: int, end_s: float) -> None:
-        """Let a batch pass a stage; who has reached its exit returns, perhaps only when all have."""
-        running = [request for request in batch if request.open]
-        for request in running:
-            request.passed = stage
-        slowest = max((request.exit for request in running), default=0)
-        for request in running:
-            if (slowest if self.together else request.exit) <= stage:
-                request.open, request.finish_s, request.answered = False, end_s, request.exit
-                self.tell(next(k for k, item in enumerate(self.sent) if item is request), end_s)
+        """Let a batch pass a stage; who has reached its exit returns."""
+        leavers = self.leavers(batch, stage)
+        for request in batch:
+            if request.open:
+                request.passed = stage
+        for request in leavers:
+            number = next(k for k, item in enumerate(self.sent) if item is request)
+            host = self.host_of(number)
+            out_s = end_s + host.after_s if host.overlaps else end_s
+            request.open, request.finish_s, request.answered = False, out_s, request.exit
+            self.tell(number, out_s)
+
+    def handle_outputs(self, batch: list[Request], stage: int, below: Sequence[tuple[int, int]], host: Host) -> None:
+        """Let the NPU wait for the outputs of those that leave."""
+        longer_s = 0.0 if host.overlaps else host.after_s * len(self.leavers(batch, stage))
+        if longer_s:
+            end_s = self.ends_s
+            assert end_s is not None
+            self.stack, self.ends_s = [*below, (stage, sum(request.open for request in batch))], end_s + longer_s
+            self.at(end_s)
+            self.before(self.ends_s)
 
     def until_end(
         self, batch: list[Request], stage: int, end_s: float, below: Sequence[tuple[int, int]] = ()
@@ -273,6 +348,8 @@ class World:
         """Run a stage that ends then, with what happens meanwhile; who is still in the batch then."""
         self.stack, self.ends_s = [*below, (stage, len(batch))], end_s
         self.before(end_s)
+        self.handle_outputs(batch, stage, below, self.host_of_batch(batch))
+        end_s = self.ends_s
         self.finish(batch, stage, end_s)
         left, self.stack, self.ends_s = sum(request.open for request in batch), [*below], None
         if left and below and below[-1][0] == stage:
@@ -301,7 +378,7 @@ def adaptb(world: World, latency: Latency, b_max: int, timeout_s: float) -> None
     """Launch a full batch, or what waits when the oldest has waited for the timeout."""
     while True:
         waiting = world.queue()
-        launch_s = waiting[0].arrival_s + timeout_s if waiting else inf
+        launch_s = waiting[0].joined_s + timeout_s if waiting else inf
         if not waiting or (len(waiting) < b_max and world.now < launch_s):
             if not world.idle(launch_s):
                 return
@@ -315,7 +392,7 @@ def adaptb(world: World, latency: Latency, b_max: int, timeout_s: float) -> None
 def fluid(world: World, latency: Latency, b_max: int, timeout_s: float) -> None:
     """Fluid Batching, Algorithm 1, in which samples whose deadline has passed leave as if they exited."""
     del timeout_s
-    last = len(latency[0]) - 1
+    last, known = len(latency[0]) - 1, world.host.known(latency)
     while True:
         if not world.queue():
             if not world.idle():
@@ -327,7 +404,7 @@ def fluid(world: World, latency: Latency, b_max: int, timeout_s: float) -> None:
             active = world.run(active, i, latency)
             while 0 < len(active) < b_max and world.queue():
                 b_incr = min(len(world.queue()), b_max - len(active))
-                overhead_s = latency[0][i][b_incr] + latency[i][last][len(active) + b_incr]
+                overhead_s = known[0][i][b_incr] + known[i][last][len(active) + b_incr]
                 if not overhead_s < min(request.due_s for request in active) - world.now:
                     break
                 incoming = world.take(b_incr)

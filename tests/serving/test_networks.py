@@ -14,6 +14,7 @@ from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.formats import InputError
 from fluidb.models.loader import read_network_file
 from fluidb.platforms import Device, load_platform
+from fluidb.platforms.host import Host
 from fluidb.serving import find_policy, parse_requirement, serve, simulate
 from fluidb.serving.inputs import Requests
 from fluidb.serving.metrics import figures_of
@@ -29,6 +30,7 @@ from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.traffic import Traffic
 from naive_terms import Bucket, Own, Rule
+from naive_terms import Host as NaiveHost
 from numpy.typing import NDArray
 
 CASES = 30
@@ -47,6 +49,16 @@ def random_admission(random: np.random.Generator) -> tuple[str | None, Rule]:
         return f"in_time:{batch}", Rule(batch=batch)
     places = int(random.integers(form == "newest", 6))
     return f"{form}:{places}", Rule(places, form == "newest")
+
+
+def random_host(
+    random: np.random.Generator, overlaps: bool, grain: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> tuple[Host | None, NaiveHost]:
+    """A host that takes some time, or none, and as the plain loops take it."""
+    if not random.integers(3):
+        return None, NaiveHost(overlaps=overlaps)
+    before_s, after_s = grain(random.uniform(0, 0.6, 2) * random.permutation([1, int(random.integers(2))])).tolist()
+    return Host(before_s=before_s, after_s=after_s, overlaps=overlaps), NaiveHost(before_s, after_s, overlaps)
 
 
 class RandomRequests(NamedTuple):
@@ -137,27 +149,34 @@ def traffic_with(
 @pytest.mark.parametrize("policy", ["serial", "adaptb", "fluid"])
 @pytest.mark.parametrize("between", BETWEEN)
 def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule: str):
-    """With clients, deadlines, admission, own traffic and times to switch, in many random cases.
+    """With clients, deadlines, admission, own traffic, hosts and times to switch, in many random cases.
 
     In half of them events coincide.
     """
-    several = refused = owned = 0
+    several, refused, owned, hosts = 0, 0, 0, [0, 0]
     for seed in range(CASES):
         random = np.random.default_rng(seed)
         count, kinds = int(random.integers(8, 40)), int(random.integers(1, 4))
         grain = (lambda values: np.ceil(4 * values) / 4) if seed % 2 else (lambda values: values)
         tables, nets, networks, timeout_s = [], [], [], float(random.choice([0.25, 1.0, 2.5]))
         b_max, priorities = int(random.integers(1, 5)), random.permutation(kinds).tolist()
+        hosted = np.random.default_rng([seed, 1])
+        overlaps = bool(hosted.integers(2))
         for number in range(kinds):
             stages = int(random.integers(1, 4))
             times = grain(random.uniform(0.2, 1.0, stages))[:, None] * grain(
                 1 + random.uniform(0, 0.6) * np.arange(b_max)
             )
-            tables.append(table_of(times.tolist(), np.full(stages, 1 / stages).tolist()))
+            host, slow_host = random_host(hosted, overlaps, grain)
+            table = table_of(times.tolist(), np.full(stages, 1 / stages).tolist())
+            tables.append(table.model_copy(update={"host": host}))
+            hosts[overlaps] += host is not None
             weight, switch_s = float(random.choice([0.5, 1.0, 3.0])), float(random.choice([0.0, 0.25]))
             latency = tables[-1].arrays()[0].tolist()
             admit, admission = random_admission(random)
-            nets.append(naive.Net(latency, b_max, timeout_s, weight, switch_s, admission, priorities[number]))
+            nets.append(
+                naive.Net(latency, b_max, timeout_s, weight, switch_s, admission, priorities[number], slow_host)
+            )
             networks.append(
                 ServedNetwork(
                     name=f"n{number}", table=tables[-1], weight=weight, switch_s=switch_s, admit=admit,
@@ -192,6 +211,7 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
             assert found.refused.tolist() == [request.refused for request in device.sent], about
             refused += int(kinds > 1 and found.refused.any())
         several += kinds > 1
+    assert min(hosts) > CASES / 3
     assert several > CASES / 2
     assert owned > CASES / 8
     assert refused > CASES / 6

@@ -34,7 +34,7 @@ from fluidb.serving.terms import ON_DEADLINE
 from fluidb.serving.timeline import timeline_events
 from fluidb.traffic import cameras, offline, poisson, prepare
 from fluidb.traffic.clients import Clients, parse_think
-from test_networks import random_admission, traffic_with
+from test_networks import random_admission, random_host, traffic_with
 
 CASES = 200 if COMPILED else 60
 
@@ -72,13 +72,16 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
             more += f",admit={admit}"
         together = int(random.integers(3)) == 0
         more += ",together=on" * together
+        hosted = np.random.default_rng([seed, 1])
+        host, slow_host = random_host(hosted, bool(hosted.integers(2)), grain)
+        table = table.model_copy(update={"host": host})
         found = simulate(table, traffic, find_policy(f"{policy}:b_max={b_max},on_deadline={rule}{more}"))
         latency = table.arrays()[0].tolist()
         world = naive.World(
             exits.tolist(), slo_s.tolist(), rule, None if arrival_s is None else arrival_s.tolist(),
             None if think_s is None else think_s.tolist(), admission, latency,
         )  # fmt: skip
-        world.together = together
+        world.together, world.host = together, slow_host
         naive.POLICIES[policy](world, latency, b_max, timeout_s)
         about = f"seed {seed}"
         assert found.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in world.sent], about

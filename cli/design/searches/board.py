@@ -108,8 +108,8 @@ class BoardSearch(Search, KindOptions):
             ]
         if more is not None:
             with progress("searches") as report:
-                found = gains(*request, searched.best, more, report)
-            record["more"], text = more_record(found, more), [*text, *more_text(found, more, design.options)]
+                gained = gains(*request, searched.best, more, report)
+            record["more"], text = more_record(gained, more), [*text, *more_text(gained, more, design.options)]
         show(written.as_json, "fluidb.dse-output/2", record, text, output, f"; next: fluidb latency {output}")
 
     def _shares(self, networks: int) -> list[float] | None:
