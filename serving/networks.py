@@ -432,7 +432,7 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     if own and (trace is not None or requests.clients is not None):
         raise InputError(
             "networks: expected none with traffic of its own beside a trace, rates or clients, found "
-            f'"{networks[0].name}"; leave out one of the two (serve-sim and compare serve their own traffic)'
+            f'"{networks[0].name}"; leave out one of the two (serve-sim, compare and capacity take traffic of its own)'
         )
     if trace is None:
         return _with_own_traffic(networks, requests) if own else prepare_requests(networks, requests, requests.read())
