@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..formats import InputError
@@ -109,7 +109,7 @@ def rate_at(networks: Sequence[ServedNetwork], name: str | None, factor: float) 
     return factor * sum(_rate_of(network.traffic) for network in networks if name in (None, network.name))
 
 
-def expected_requests(networks: Sequence[ServedNetwork]) -> Mapping[str | None, float]:
+def expected_requests(networks: Sequence[ServedNetwork]) -> dict[str | None, float]:
     """Requests of each network and of all in a run of the file's duration; of clients, who may be slow, no limit."""
     numbers: dict[str | None, float] = {
         network.name: _rate_of(network.traffic) * network.traffic.lasts_s or math.inf

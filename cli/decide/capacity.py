@@ -82,10 +82,10 @@ def command(
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, ends_of, named_in
+    from ...serving.networks import as_served, ends_of, files_of, named_in
     from ...studies.capacity import find_capacity
 
-    picture.check()
+    picture.check(files_of(directory))
     options, think = searched.read(columns), searched.think
     required = [parse_requirement(text, networks=named_in(directory)) for text in require]
     served = as_served(directory)

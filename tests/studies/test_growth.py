@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import Run, table_of
@@ -97,7 +98,7 @@ def test_clients_stay_as_many():
     assert found.growth.kept == pytest.approx(load / 0.1, rel=0.1)
 
 
-FAULTS = {
+FAULTS: dict[str, tuple[list[ServedNetwork], dict[str, Any], str, str]] = {
     "unknown": (pair(), {"grow": "other"}, "busy_share <= 9 %", r'grow: expected .*\(poisson, camera\), found "other"'),
     "mix": (pair(), {"grow": "camera"}, "mean <= 1 s", r'require: expected a network, as in "mean\[camera\]'),
     "clients": (pair(), {"clients": Clients(1)}, "mean <= 1 s", "clients: expected none beside networks with traffic"),
