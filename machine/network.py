@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ class RealNetwork:
     """An ONNX network, cut at its exits, and the samples of a data set.
 
     ``model`` is a file or ``digits``, which ships; ``inputs`` an ``.npz`` file with ``input``, or an array for each
-    input of the network, and perhaps ``label``, by default random samples; ``exits`` are the outputs that answer.
+    input of the network, and perhaps ``label``, by default random samples; ``exits`` are the outputs that answer,
+    ``values`` inputs that are constants.
     ``measure`` and ``thresholds`` are those by which the model decides about its exits; by default no thresholds.
     """
 
@@ -48,6 +49,7 @@ class RealNetwork:
         exits: Sequence[str] | None = None,
         threads: int = 1,
         progress: Callable[[int, int], None] | None = None,
+        values: Mapping[str, float] | None = None,
     ) -> None:
         check_runtime(model)
         from ..models.importers.onnx.cut import read_stages
@@ -58,7 +60,7 @@ class RealNetwork:
         self.name, self.runtime = plain_name(self.path.stem), f"onnxruntime {VERSION}"
         self.cores = chosen_cores(threads)
         self.runs_on = f"{self.runtime}, threads: {threads}, {cores_text(self.cores)}"
-        parts = read_stages(self.path, exits)
+        parts = read_stages(self.path, exits, values or {})
         self.session = Session(parts, threads, self.cores, self.path)
         self.exits = [stage.answer for stage in parts.stages]
         decided = parts.decided

@@ -33,7 +33,7 @@ PARTS = {
     "numba.core.compiler": ("CompileResult._reduce", "CompileResult._rebuild"),
     "numba.core.compiler_lock": ("global_compiler_lock",),
     "numba.core.datamodel.models": ("PointerModel",),
-    "numba.core.ir": ("Loc",),
+    "numba.core.ir": ("Loc", "Scope"),
     "numba.core.imputils": ("impl_ret_untracked",),
     "numba.core.runtime.nrt": ("rtsys.initialize",),
     "numba.core.serialize": ("dumps",),

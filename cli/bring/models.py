@@ -13,6 +13,7 @@ import typer
 from ..names import NETWORK, SUPERNET, named, offering
 from ..options import AsJson, Force, argument, flag, flat, followed, names, option, written
 from ..render import every_fault, facts, percent, printable, progress, show, table, warn
+from ..values import Values, pair, values_of
 
 if TYPE_CHECKING:
     from ...models import Network
@@ -24,7 +25,6 @@ FORMAT = "Format of FILE; auto goes by its ending (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp for exits at 1/2 and 3/4 of the work."
 COUNT = "SubNets to draw at random, instead of those in the file."
 NEAR = "The drawn SubNets (of 1000) that are nearest to each size (7.6MB) or work (1.3GMAC)."
-VALUE = "For onnx: an input that is a constant, e.g. a switch that an If asks. Repeatable."
 TREAT = "For onnx: what an operator that is not understood costs. Repeatable."
 ONE_FILTER = "For scalesim: what rows of one filter are, where the rows around them do not tell."
 HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp, none; else one that fits."
@@ -250,7 +250,7 @@ class LeftOpen:
     dims: Annotated[
         list[str] | None, option("For onnx: the size of an open dimension. Repeatable.", "NAME=SIZE", "--dim")
     ] = None
-    values: Annotated[list[str] | None, option(VALUE, "INPUT=NUMBER", "--value")] = None
+    values: Values = None
     treat: Annotated[list[str] | None, option(TREAT, "DOMAIN.OP=free|memory", "--treat")] = None
     one_filter: Annotated[str | None, option(ONE_FILTER, "conv|depthwise")] = None
 
@@ -265,9 +265,8 @@ class LeftOpen:
         """What the user says, as the library takes it."""
         from ...models.importers import ReadAs
 
-        values = {name: _value(text, number) for text in self.values or [] for name, number in [_pair(text, "values")]}
-        treat = dict(_pair(text, "treat") for text in self.treat or [])
-        read_as = ReadAs(values, treat, self.one_filter)
+        treat = dict(pair(text, "treat", "com.example.Mish=free") for text in self.treat or [])
+        read_as = ReadAs(values_of(self.values), treat, self.one_filter)
         return {"dims": dict(map(_dimension, self.dims or [])), "read_as": read_as}
 
 
@@ -365,25 +364,6 @@ def _dimension(text: str) -> tuple[str, int]:
     if not name or not re.fullmatch("[0-9]{1,9}", size) or int(size) < 1:
         raise InputError(f'dims: expected NAME=SIZE, such as batch=1, found "{text}"')
     return name, int(size)
-
-
-def _pair(text: str, name: str) -> tuple[str, str]:
-    from ...formats import InputError
-
-    key, _, value = text.rpartition("=")
-    if not key or not value:
-        example = "training=0" if name == "values" else "com.example.Mish=free"
-        raise InputError(f'{name}: expected NAME=VALUE, such as {example}, found "{text}"')
-    return key, value
-
-
-def _value(text: str, number: str) -> float:
-    from ...formats import InputError
-
-    try:
-        return float(number)
-    except ValueError:
-        raise InputError(f'values: expected INPUT=NUMBER, such as training=0, found "{text}"') from None
 
 
 def _places(text: str) -> int | tuple[str, ...]:

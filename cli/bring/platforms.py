@@ -130,11 +130,12 @@ def import_(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a board's or a device's file from another one, whose format is found by what it holds.
+    """Make a board's or a device's file from another one.
 
-    Boards are read from fpgaConvNet (TOML) and ATHEENA (JSON). Measured times become a device: by
-    stage and batch (CSV), by load from perf_analyzer and Model Analyzer (CSV), or by block from
-    Once-for-all and ProxylessNAS (YAML, JSON, CSV) and HAT (CSV; `fluidb docs your-own`).
+    What FILE holds shows its format. Boards are read from fpgaConvNet (TOML) and ATHEENA (JSON).
+    Measured times become a device: by stage and batch (CSV), by load from perf_analyzer and Model
+    Analyzer (CSV), or by block from Once-for-all and ProxylessNAS (YAML, JSON, CSV) and HAT (CSV;
+    `fluidb docs your-own`).
     """
     from ...formats import STANDARD_OUTPUT, InputError, check_free, together, write_file
     from ...platforms.writer import platform_text

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from ..options import AsJson, Ends, Force, Inputs, Model, StageThreads, names, option, written
 from ..render import facts, ms, percent, progress, show, table
+from ..values import Values, values_of
 
 SHOWN = 3
 
@@ -18,6 +19,7 @@ class MeasuringOptions:
 
     inputs: Inputs = None
     exits: Ends = None
+    values: Values = None
     b_max: Annotated[int, option("Largest batch size.")] = 8
     repeats: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20
     threads: StageThreads = 1
@@ -47,7 +49,7 @@ def command(
 
     check_measured_folder(output, force)
     with progress("samples answered alone") as report:
-        network = RealNetwork(model, how.inputs, names(how.exits), how.threads, report)
+        network = RealNetwork(model, how.inputs, names(how.exits), how.threads, report, values_of(how.values))
     with progress("measuring") as report:
         measurement = measure(
             network, b_max=how.b_max, repeats=how.repeats, name=how.name, seed=how.seed, host=how.host, progress=report

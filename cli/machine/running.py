@@ -21,6 +21,7 @@ from ..options import (
     names,
 )
 from ..render import progress
+from ..values import Values, values_of
 
 if TYPE_CHECKING:
     from ...machine.network import RealNetwork
@@ -37,6 +38,7 @@ class RunningOptions:
     between: Between = None
     inputs: Inputs = None
     exits: Ends = None
+    values: Values = None
     slo: Slo = None
     threshold: Threshold = None
     threads: StageThreads = 1
@@ -61,8 +63,11 @@ class RunningOptions:
         from ...machine.network import RealNetwork
 
         if len(models) > 1:  # each has its own
-            for name in ("inputs", "exits"):
+            for name in ("inputs", "exits", "values"):
                 if getattr(self, name) is not None:
                     raise InputError(f"{name}: expected one network, found a file of several; leave it out")
         with progress("samples answered alone") as report:
-            return [RealNetwork(model, self.inputs, names(self.exits), self.threads, report) for model in models]
+            return [
+                RealNetwork(model, self.inputs, names(self.exits), self.threads, report, values_of(self.values))
+                for model in models
+            ]

@@ -28,6 +28,7 @@ from ..options import (
     written,
 )
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
+from ..values import Values, values_of
 
 if TYPE_CHECKING:
     from ...machine.network import RealNetwork
@@ -84,6 +85,7 @@ class RunOptions:
     ] = None
     inputs: Inputs = None
     exits: Ends = None
+    values: Values = None
     b_max: Annotated[int, option("Largest batch size.")] = 8
     slo: Slo = None
     threads: StageThreads = 1
@@ -97,7 +99,10 @@ class RunOptions:
 
         stated = read_networks(self.networks) if self.networks else []
         with progress("samples answered alone") as report:
-            running = [RealNetwork(name, self.inputs, names(self.exits), self.threads, report) for name in models]
+            running = [
+                RealNetwork(name, self.inputs, names(self.exits), self.threads, report, values_of(self.values))
+                for name in models
+            ]
         with progress("runs") as report:
             return running, validate_simulator(
                 running, plan, networks=stated, b_max=self.b_max, slo_s=objective(self.slo), progress=report

@@ -167,3 +167,55 @@ def test_the_file_s_thresholds_are_those_of_every_command(fluidb: Run, tmp_path:
     assert json.loads(elsewhere)["exits_from"].startswith(f"{said} of ")
     found = json.loads(run("thresholds", "gpu", "--samples", "here/samples.npz", *common[:-1]))
     assert 0.7 in [point["threshold"] for point in found["points"]]
+
+
+SQUEEZED = """
+    <ir_version: 8, opset_import: ["" : 13]>
+    net (float[N,3,1] x, bool fast) => (float[N,4] y) {
+        sizes = Shape(x)
+        place = Constant<value = int64 {AXIS}>()
+        one = Constant<value = int64 {1}>()
+        size = Gather(sizes, place)
+        alone = Equal(size, one)
+        flat = If(alone)<then_branch = yes () => (float[N,3] t) {
+                axes = Constant<value = int64[1] {2}>() t = Squeeze(x, axes) },
+            else_branch = no () => (float[N,3] e) {
+                axes1 = Constant<value = int64[1] {2}>() e1 = Squeeze(x, axes1) e = Neg(e1) }>
+        answer = If(fast)<then_branch = quick () => (float[N,4] q) { q = MatMul(flat, w) },
+            else_branch = slow () => (float[N,4] s) { s1 = MatMul(flat, w) s = Relu(s1) }>
+        y = Identity(answer)
+    }
+"""
+"""Two If nodes that decide about no exit: one asks for a size, the other an input."""
+
+
+def squeezed(folder: Path, axis: int = 2) -> Path:
+    model = onnx.parser.parse_model(SQUEEZED.replace("AXIS", f"{axis}"))
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(model, folder / "net.onnx")
+    return folder / "net.onnx"
+
+
+@pytest.mark.parametrize("fast", [0, 1])
+def test_an_if_that_sizes_or_a_stated_input_decide_is_its_branch(tmp_path: Path, fast: int):
+    path = squeezed(tmp_path)
+    samples = np.random.default_rng(1).normal(size=(5, 3, 1)).astype(np.float32)
+    np.savez(tmp_path / "in.npz", x=samples)
+    network = RealNetwork(str(path), tmp_path / "in.npz", values={"fast": fast})
+    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": samples, "fast": np.array(bool(fast))})
+    assert np.array_equal(network.answers[0], expected)
+    answered, _ = network.session.run_stage(0, {"x": samples[:3]})
+    assert np.array_equal(answered, expected[:3])
+
+
+def test_an_if_that_asks_for_the_batch_or_for_an_input_is_refused(tmp_path: Path, fluidb: Run):
+    path = squeezed(tmp_path, axis=0)
+    with pytest.raises(InputError, match="expected If nodes that decide the same for every batch size, found one that"):
+        RealNetwork(str(path), values={"fast": 1})
+    squeezed(tmp_path)
+    done = fluidb("measure", "net.onnx", "-o", "m")
+    assert done.returncode == 2
+    assert "it asks the input fast, whose value can be stated: --value fast=1" in done.stderr
+    done = fluidb("measure", "net.onnx", "-o", "m", "--value", "fast=1", "--repeats", "2", "--b-max", "2")
+    assert done.returncode == 0, done.stderr

@@ -82,6 +82,15 @@ SIMPLE: dict[str, Any] = {
             two = Constant <value_ints=[2]> () e = Gather (s, two) q = Mod (e, two) z = Constant <value_ints=[0]> ()
             m = Constant <value_int=0> () c = Clip (q, m) u = ScatterElements (p, i, c) n = NonZero (u)
             d = Pad (x, u) y = Conv (d, w) }""", 13, 1, {"w": (4, 3, 2, 2)}, 8 * 9 * 12 * 4),
+    "a convolution whose window is bent": (
+        """g (float[1,8,16,16] x) => (float[1,16,16,16] y) {
+            o = Conv <pads=[1,1,1,1]> (x, v) y = DeformConv <pads=[1,1,1,1], kernel_shape=[3,3]> (x, w, o) }""", 19, 1,
+        {"w": (16, 8, 3, 3), "v": (18, 8, 3, 3)}, 16 * 16 * 72 * (18 + 16)),
+    "a constant that takes the type of an activation": (
+        """g (float[1,2,3] x) => (float[1,2,5] y) {
+            a = MatMul (x, u) one = Constant <value_floats=[1.0]> () c = CastLike (one, a) s = Shape (a)
+            e = Expand (c, s) m = Mul (a, e) y = MatMul (m, v) }""", 15, 1, {"u": (3, 4), "v": (4, 5)},
+        2 * 12 + 2 * 20),
     "three operands, from left to right": (
         """g (float[2,3] x) => (float[2,5] y) { y = Einsum <equation="ij,jk,kl->il"> (x, u, v) }""", 12, 1,
         {"u": (3, 4), "v": (4, 5)}, 2 * 3 * 4 + 2 * 4 * 5),
@@ -168,7 +177,7 @@ def test_lists_hold_what_the_reference_evaluator_puts_there(parts, keep, steps):
     for number, (step, place) in enumerate(steps):
         at = f"at{number}"
         constants[at] = np.array(place)
-        if step == "insert" and -count <= place <= count:
+        if step == "insert" and -count <= place < count:  # at the end the evaluator puts it first, against the standard
             nodes.append(helper.make_node("SequenceInsert", [last, "x", at], [f"l{number + 1}"]))
             last, count = f"l{number + 1}", count + 1
         elif step == "erase" and -count <= place < count > 1:
@@ -222,11 +231,12 @@ def test_quantisers_are_free_and_their_widths_are_read(tmp_path):
     )
 
 
-def test_channels_that_come_last_are_turned(tmp_path):
-    """The convolution of QONNX whose map has its channels last; its weights have them where ONNX has them."""
+@pytest.mark.parametrize("weights", [(16, 8, 3, 3), (16, 3, 3, 8)])
+def test_channels_that_come_last_are_turned(tmp_path, weights):
+    """The convolution of QONNX whose map has its channels last, and its weights; or these where ONNX has them."""
     text = """g (float[1,16,20,8] x) => (float[1,16,20,16] y) {
         y = qonnx.custom_op.channels_last.Conv <pads=[1,1,1,1], kernel_shape=[3,3]> (x, w) }"""
-    path = save(tmp_path, text, {"w": (16, 8, 3, 3)}, **{"qonnx.custom_op.channels_last": 1})
+    path = save(tmp_path, text, {"w": weights}, **{"qonnx.custom_op.channels_last": 1})
     assert imported(path)[1].gemms == [(16 * 20, 72, 16, 1)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,9 @@ from onnx import AttributeProto, external_data_helper, helper, numpy_helper, sha
 
 from ....formats import InputError, did_you_mean, is_input
 from .decisions import Decided, write_out
-from .file import inline_functions, load_model, tensors_of
+from .file import inline_functions, load_model, set_values, sized_inputs, tensors_of
 from .labels import brief, label, refusing
+from .paths import is_if
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 
 CONVERSIONS = {"Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze"}
@@ -42,10 +43,10 @@ class Parts(NamedTuple):
     original: onnx.ModelProto  # the model as it is in its file; if it decides, its first dimensions may be fixed to 1
 
 
-def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
+def read_stages(path: Path, exits: Sequence[str] | None = None, values: Mapping[str, float] | None = None) -> Parts:
     """Read a model and cut it at its exits: outputs, tensors or nodes that answer; by default all outputs.
 
-    If the model decides about its exits, these are the default.
+    If the model decides about its exits, these are the default. ``values`` are inputs that are constants.
     """
     if not is_input(path):
         raise InputError(f"{path}: expected an ONNX model, found {'a folder' if path.is_dir() else 'no such file'}")
@@ -53,10 +54,11 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     with refusing(lambda why: InputError(f"{path}: weights: could not be read ({why})")):
         external_data_helper.load_external_data_for_model(model, str(path.parent))
     _check_tensors(model, path)
+    set_values(model, values or {}, path)
     model = inline_functions(model, path)
     _check_names(model.graph, path)
     original = model
-    model, decided = write_out(model, path)
+    model, decided = _without_ifs(model, path)
     _open_batch(model, path, one=decided is not None)
     with refusing(lambda why: InputError(f"{path}: its shapes do not come out ({why})")):
         model = shape_inference.infer_shapes(model, data_prop=True)
@@ -68,6 +70,28 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     del model.graph.output[:]
     model.graph.output.extend(answers)
     return Parts(model, stages, decided, original)
+
+
+def _without_ifs(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decided | None]:
+    """The model with its If nodes written out; those that ask for sizes decide the same for every batch."""
+    given = {tensor.name: _sizes(tensor) for tensor in _given(model.graph)}
+    shaped = all(tensor.type.tensor_type.HasField("shape") for tensor in _given(model.graph))
+    known = shaped and all(size.dim_value for sizes in given.values() for size in sizes[1:])
+    if not known or not any(map(is_if, model.graph.node)):
+        return write_out(model, path)
+    opened = [name for name, sizes in given.items() if sizes and not sizes[0].dim_value]
+    one, several = (
+        write_out(model, path, sized_inputs(model, {f"{name}.0": batch for name in opened}, path)) for batch in (1, 3)
+    )
+    nodes = [
+        [node.SerializeToString(deterministic=True) for node in written.graph.node] for written, _ in (one, several)
+    ]
+    if nodes[0] != nodes[1]:
+        raise InputError(
+            f"{path}: expected If nodes that decide the same for every batch size, found one that asks for it; write "
+            "squeeze(2) in place of squeeze(), say, and export the model again"
+        )
+    return one
 
 
 def _check_tensors(model: onnx.ModelProto, path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import helper, numpy_helper
@@ -120,11 +121,23 @@ def plain_nodes(node: onnx.NodeProto, sizer: Sizer) -> list[onnx.NodeProto]:
         return [helper.make_node(name, inputs, outputs, name=node.name, **attributes)]
     front, back = f"{outputs[0]}/first", f"{outputs[0]}/made"
     to_front, to_back = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
+    nodes = []
+    if name == "Conv" and _weights_last(sizer, inputs, attributes):
+        nodes.append(helper.make_node("Transpose", inputs[1:2], [f"{outputs[0]}/weights"], perm=to_front))
+        inputs[1] = f"{outputs[0]}/weights"
     return [
+        *nodes,
         helper.make_node("Transpose", inputs[:1], [front], perm=to_front),
         helper.make_node(name, [front, *inputs[1:]], [back], name=node.name, **attributes),
         helper.make_node("Transpose", [back], outputs[:1], perm=to_back),
     ]
+
+
+def _weights_last(sizer: Sizer, inputs: Sequence[str], attributes: Mapping[str, Any]) -> bool:
+    """Whether weights have their channels last, too, as QONNX turns them; other tools leave them."""
+    channels, sizes = sizer.sizes[inputs[0]][-1], sizer.sizes[inputs[1]]
+    last = sizes[-1] * attributes.get("group", 1) == channels
+    return last and [*sizes[1:-1]] == [*attributes.get("kernel_shape", sizes[1:-1])]
 
 
 def _learning_nodes(node: onnx.NodeProto, sizer: Sizer) -> list[onnx.NodeProto]:

@@ -160,6 +160,8 @@ class _GraphReader:
         node.domain = ""  # "ai.onnx" means the same, and not all of the package knows
         if node.op_type in BODIES:
             return chain.from_iterable(map(self._plain, self.bodies.expand(node)))
+        if node.op_type == "CastLike" and node.input[1] not in self.sizer.constants:  # it takes the type alone
+            node = onnx.helper.make_node("Identity", node.input[:1], node.output, name=node.name)
         listed = self.sequences.expand(node)
         if listed is not None:
             return listed

@@ -7,7 +7,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-CONVOLUTIONS = _names("Conv ConvInteger ConvTranspose QLinearConv")
+CONVOLUTIONS = _names("Conv ConvInteger ConvTranspose DeformConv QLinearConv")
 RECURRENT = {"GRU": 3, "LSTM": 4, "RNN": 1}
 """Recurrent operators, and the products that each makes of a value of its state."""
 

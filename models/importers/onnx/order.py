@@ -75,7 +75,7 @@ def moved(rows: Rows, before: Sequence[int], after: Sequence[int], moves: Callab
     for axis in reversed(range(len(before))):
         if rows.apart % apart == 0 and apart * before[axis] % (rows.count * rows.apart) == 0:
             place = moves(axis)
-            if place is None or after[place] != before[axis]:
+            if place is None or not 0 <= place < len(after) or after[place] != before[axis]:
                 return None
             return Rows(rows.count, rows.apart // apart * math.prod(after[place + 1 :]))
         apart *= before[axis]
