@@ -87,7 +87,11 @@ def check_models(models: Sequence[RealNetwork], networks: Sequence[ServedNetwork
         )
     for model, network in zip(models, networks, strict=True):
         if network.traffic is not None:
-            raise InputError(network.about(["traffic: expected none of its own, found some; serve-sim serves it"]))
+            fault = (
+                "traffic: expected none of its own on a real machine, found some; leave it out and state a trace or "
+                "clients for all networks, or simulate it with `fluidb serve-sim`"
+            )
+            raise InputError(network.about([fault]))
         if network.samples is not None:
             raise InputError(network.about(["samples: expected none, as its model answers; leave them out"]))
         try:

@@ -22,9 +22,11 @@ VERDICTS = {KEPT: (COLOURS[2], "o"), UNDECIDED: (COLOURS[4], "D"), NOT_KEPT: (CO
 
 def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figure:
     """Draw the required figures over the rate, or the number of clients, with intervals, bounds and verdicts."""
-    axis, at = (
-        ("arrival rate, requests/s", "arrival rate") if found.clients is None else ("clients", "number of clients")
-    )
+    axis, at, unit = "arrival rate, requests/s", "arrival rate", "requests/s"
+    if found.clients is not None:
+        axis, at, unit = "clients", "number of clients", "clients"
+    if found.growth is not None:
+        axis, at, unit = "factor of the rates", "factor of the rates", "times the rates"
     with canvas(6.5, 1.6 + 2.5 * len(requirements)) as figure:
         panels = figure.subplots(len(requirements), 1, sharex=True, squeeze=False)[:, 0]
         for index, (axes, requirement) in enumerate(zip(panels, requirements, strict=True)):
@@ -33,7 +35,6 @@ def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figur
         handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
         kept, not_kept = _reached(found)
-        unit = "requests/s" if found.clients is None else "clients"
         said = f"No {at} keeps all requirements." if kept is None else f"All requirements hold up to {kept:.4g} {unit}."
         if not_kept is not None:
             said += f" At {not_kept:.4g} {unit}, {found.limited_by} is surely broken."
@@ -41,7 +42,9 @@ def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figur
 
 
 def _reached(capacity: Capacity) -> tuple[float | None, float | None]:
-    """The highest rate or number of clients that is kept, and the lowest that is not."""
+    """The highest rate, factor of rates or number of clients that is kept, and the lowest that is not."""
+    if capacity.growth is not None:
+        return capacity.growth.kept, capacity.growth.not_kept
     if capacity.clients is None:
         return capacity.kept_per_s, capacity.not_kept_per_s
     return capacity.clients.kept, capacity.clients.not_kept

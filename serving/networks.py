@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from ..formats import AnyPath, InputError, Strict, brief, parse_duration, read_toml
-from ..tables.latency import LatencyTable
-from ..traffic.clients import Clients, parse_think
+from ..tables.latency import TABLE_FILES, LatencyTable
+from ..traffic.clients import RECORDED, Clients, parse_think
 from ..traffic.columns import Name
 from ..traffic.distributions import Objective
 from ..traffic.exits import parse_thresholds
@@ -254,6 +254,19 @@ def named_in(path: AnyPath) -> list[str]:
     return [keys.name for keys in read_toml(NetworksFile, path).networks] if Path(path).suffix == ".toml" else []
 
 
+def files_of(path: AnyPath) -> list[Path]:
+    """The files that a file of networks names, and itself, which an output must not replace; of a folder its tables."""
+    if Path(path).suffix != ".toml":
+        return [Path(path), *(Path(path, name) for name in TABLE_FILES)]
+    files, folder = [Path(path)], Path(path).parent
+    for keys in read_toml(NetworksFile, path).networks:
+        files += [folder / keys.table / name for name in TABLE_FILES]
+        files += [folder / name for name in (keys.samples, keys.trace) if name is not None]
+        if keys.think is not None and keys.think.startswith(RECORDED):
+            files.append(folder / keys.think.removeprefix(RECORDED))
+    return files
+
+
 AnyServed = AnyTable | Sequence[ServedNetwork]
 """A latency table, which serves one network, or the networks of a device; or the folder or file of either."""
 
@@ -432,7 +445,7 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
     if own and (trace is not None or requests.clients is not None):
         raise InputError(
             "networks: expected none with traffic of its own beside a trace, rates or clients, found "
-            f'"{networks[0].name}"; leave out one of the two (serve-sim and compare serve their own traffic)'
+            f'"{networks[0].name}"; leave out one of the two (serve-sim, compare and capacity take traffic of its own)'
         )
     if trace is None:
         return _with_own_traffic(networks, requests) if own else prepare_requests(networks, requests, requests.read())

@@ -29,6 +29,16 @@ from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.request_columns import Columns
 from ..traffic.traffic import Traffic
+from .growth import (
+    LEAST_PART,
+    LONGEST,
+    RateGrowth,
+    check_growth,
+    expected_requests,
+    grown_traffic,
+    rate_at,
+    saturation_factor,
+)
 from .workers import Workers, in_order
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
@@ -68,7 +78,10 @@ class CapacityOptions:
     count, max_requests : int
         Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
     low_per_s, high_per_s : float, optional
-        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it. Of networks with traffic of their
+        own, factors by which their rates grow.
+    grow : str, optional
+        Of such networks the only one whose rate grows; by default all that have one.
     clients : Clients, optional
         Clients that wait, in place of arrivals: the least number of them, and their think time.
     most_clients : int, optional
@@ -92,6 +105,7 @@ class CapacityOptions:
     high_per_s: float | None = None
     clients: Clients | None = None
     most_clients: int | None = None
+    grow: str | None = None
     tolerance: float = 0.01
 
     def __post_init__(self) -> None:
@@ -108,6 +122,10 @@ class CapacityOptions:
     def most(self) -> int:
         """Requests of a run at which a rate is left undecided."""
         return 16 * self.count if self.max_requests is None else self.max_requests
+
+    def run_lengths(self, *, own: bool) -> tuple[int, int]:
+        """Of runs at first, and at which a load is left undecided: requests, or durations of traffic of their own."""
+        return (1, LONGEST) if own else (self.count, self.most)
 
     def ends(self, saturation_per_s: float) -> tuple[float, float]:
         """The least and the largest load to search: rates, or numbers of clients."""
@@ -133,11 +151,12 @@ class Probe:
     estimates: list[FigureEstimate]  # one for each requirement
     broken: str | None  # the first requirement that surely fails
     clients: int | None = None
+    factor: float | None = None  # of rates that grow
 
     @property
     def load(self) -> float:
-        """What is searched: the number of clients, or the rate."""
-        return self.rate_per_s if self.clients is None else self.clients
+        """What is searched: the number of clients, a factor, or the rate."""
+        return next(load for load in (self.clients, self.factor, self.rate_per_s) if load is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +185,21 @@ class Capacity:
     requests_simulated: int  # in all probes together
     probes: list[Probe]  # every rate that was tried, in order of rate
     clients: ClientCapacity | None = None
+    growth: RateGrowth | None = None  # of networks with traffic of their own, whose rates are those that grow
 
     __repr__ = brief
     _repr_html_ = first_rows
 
     def columns(self) -> dict[str, list[Any]]:
         """The rates that were tried as columns."""
-        names = (*(("clients",) if self.clients else ()), "rate_per_s", "requests", "verdict", "broken")
+        names = (
+            *(("clients",) if self.clients else ()),
+            *(("factor",) if self.growth else ()),
+            "rate_per_s",
+            "requests",
+            "verdict",
+            "broken",
+        )
         return {name: [getattr(probe, name) for probe in self.probes] for name in names}
 
 
@@ -306,9 +333,14 @@ class _LoadSearch:
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
 
+    @property
+    def own(self) -> bool:
+        """Whether networks have traffic of their own, whose rates grow."""
+        return self.networks[0].traffic is not None
+
     def _draw(self, count: int) -> None:
         """Draw traffic of this length; it begins with the shorter one, but for noise of steps and predictions."""
-        if self.longest < count:
+        if self.longest < count and not self.own:
             self.drawn = [self._traffic(count, seed) for seed in range(self.options.seeds)]
             self.longest = count
 
@@ -325,28 +357,31 @@ class _LoadSearch:
     def _run(self, at: tuple[float, int], seed: int) -> _RunRecord:
         """Serve the first requests at a rate, or let as many clients send them."""
         (load, count), clients = at, self.options.clients
-        traffic = self.drawn[seed].first(count)
-        if clients is None:
-            traffic = at_rate(traffic, load)
+        if self.own:
+            requests = Requests(slo_s=self.options.slo_s, seed=seed, predict_depth=self.options.predict_depth)
+            traffic = grown_traffic(self.networks, self.options.grow, load, count, requests)
+        elif clients is None:
+            traffic = at_rate(self.drawn[seed].first(count), load)
         else:
-            traffic = traffic.sent_by(replace(clients, count=int(load)), seed)
+            traffic = self.drawn[seed].first(count).sent_by(replace(clients, count=int(load)), seed)
         replay = simulate(self.networks, traffic, self.scheduler)
         figures = figures_of(replay)
-        requests: dict[str | None, _RequestsRecord] = {None: _RequestsRecord.of(replay)}
-        requests |= {name: _RequestsRecord.of(replay.by_network[k]) for k, name in enumerate(replay.names) if name}
+        records: dict[str | None, _RequestsRecord] = {None: _RequestsRecord.of(replay)}
+        records |= {name: _RequestsRecord.of(replay.by_network[k]) for k, name in enumerate(replay.names) if name}
         values = [
             float(FIGURES[requirement.name].of(figures.of(requirement.network)) or 0.0)
             for requirement in self.requirements
         ]
-        return _RunRecord(requests, figures.whole.processing_rate_per_s, values)
+        return _RunRecord(records, figures.whole.processing_rate_per_s, values)
 
     def probe(self, load: float) -> str:
         """Decide a rate or number of clients, with twice the requests as long as an interval holds the bound."""
-        count, seeds, most = self.options.count, self.options.seeds, self.options.most
+        seeds, (count, most) = self.options.seeds, self.options.run_lengths(own=self.own)
         while True:
             self._draw(count)
             runs = dict(in_order(Workers(self.threads).map(self._run, (load, count), range(seeds))))
-            self.simulated += count * seeds
+            served = sum(len(run.requests[None].latency_s) for run in runs.values())
+            self.simulated += served
             estimates = _estimates(self.requirements, [runs[seed] for seed in range(seeds)])
             sides = [
                 requirement.side(it.interval) for requirement, it in zip(self.requirements, estimates, strict=True)
@@ -357,8 +392,12 @@ class _LoadSearch:
             count = min(2 * count, most)
         broken = self.requirements[sides.index(False)].text if verdict == NOT_KEPT else None
         served_per_s = float(np.mean([runs[seed].served_per_s for seed in range(seeds)]))
-        rate_per_s, clients = (load, None) if self.options.clients is None else (served_per_s, int(load))
-        self.probes.append(Probe(rate_per_s, count, verdict, estimates, broken, clients))
+        probe = Probe(load, served // seeds, verdict, estimates, broken)
+        if self.own:
+            probe = replace(probe, rate_per_s=rate_at(self.networks, self.options.grow, load), factor=load)
+        elif self.options.clients is not None:
+            probe = replace(probe, rate_per_s=served_per_s, clients=int(load))
+        self.probes.append(probe)
         if self.progress:
             self.progress(len(self.probes), len(self.probes) + 1)
         return verdict
@@ -409,8 +448,16 @@ def find_capacity(
     # with the first network alone the sum is 1 to the bit, so that the rate of one network is its own
     relative = sum(shares[network.name] * (rates[0] / rate) for network, rate in zip(networks, rates, strict=True))
     saturation = rates[0] / relative
+    most, numbers = options.seeds * options.most, shares
+    if networks[0].traffic is not None:
+        _check_own(networks, options, requirements)
+        saturation, numbers = saturation_factor(networks, options.grow, rates), expected_requests(networks)
+        options = replace(options, low_per_s=options.low_per_s or saturation / LEAST_PART)
+        most = options.seeds * LONGEST
+    elif options.grow is not None:
+        raise InputError("grow: expected networks with traffic of their own, found none; leave it out")
     low, high = options.ends(saturation)
-    check_monotone(requirements, options.seeds * options.most, shares)
+    check_monotone(requirements, most, numbers)
     check_stated(requirements, mac_share=all(table.peak_macs_per_s for table in tables) or None)
     search = _LoadSearch(networks, scheduler, requirements, options, threads, progress)
     _bracket(search, low, high)
@@ -426,8 +473,12 @@ def _capacity_of(search: _LoadSearch, saturation_per_s: float, ends: tuple[float
         (probe for probe in probes if probe.verdict == KEPT and probe.load < below), default=None,
         key=lambda probe: probe.load,
     )  # fmt: skip
-    numbers, ends_per_s = None, ends
-    if search.options.clients is not None:
+    numbers, growth, ends_per_s, grow = None, None, ends, search.options.grow
+    if search.own:
+        growth = RateGrowth(grow, kept.factor if kept else None, failed.factor if failed else None, *ends)
+        saturation_per_s = rate_at(search.networks, grow, saturation_per_s)
+        ends_per_s = rate_at(search.networks, grow, ends[0]), rate_at(search.networks, grow, ends[1])
+    elif search.options.clients is not None:
         ends_per_s = (probes[0].rate_per_s, probes[-1].rate_per_s)
         numbers = ClientCapacity(kept.clients if kept else None, failed.clients if failed else None, *map(int, ends))
     return Capacity(
@@ -443,7 +494,18 @@ def _capacity_of(search: _LoadSearch, saturation_per_s: float, ends: tuple[float
         requests_simulated=search.simulated,
         probes=probes,
         clients=numbers,
+        growth=growth,
     )
+
+
+def _check_own(
+    networks: Sequence[ServedNetwork], options: CapacityOptions, requirements: Sequence[Requirement]
+) -> None:
+    """Refuse what does not fit networks with traffic of their own."""
+    if options.clients is not None or options.columns:
+        what = "clients" if options.clients is not None else next(iter(options.columns))
+        raise InputError(f"{what}: expected none beside networks with traffic of their own, found some; leave it out")
+    check_growth(networks, options.grow, requirements)
 
 
 def _check_columns(tables: Sequence[LatencyTable], columns: Columns) -> None:

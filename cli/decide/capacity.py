@@ -41,6 +41,9 @@ class SearchedOptions:
     rate: Annotated[
         str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
     ] = None
+    grow: Annotated[
+        str | None, option("Of networks with traffic of their own, the only one whose rate grows.", "NETWORK")
+    ] = None
     clients: Annotated[
         str | None,
         option("Search the number of clients that wait for answers, not the rate.", "LOW..HIGH"),
@@ -57,7 +60,7 @@ class SearchedOptions:
         return CapacityOptions(
             slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
             predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count, low_per_s=low_per_s,
-            high_per_s=high_per_s, clients=clients, most_clients=most_clients,
+            high_per_s=high_per_s, clients=clients, most_clients=most_clients, grow=self.grow,
         )  # fmt: skip
 
 
@@ -74,14 +77,15 @@ def command(
     """Find the highest rate or most clients within requirements.
 
     Arrivals are Poisson, unless clients wait for their answers; widths, steps, accuracies asked for and predictions
-    can be drawn too. Exit code 1 if the policy keeps the requirements at no rate.
+    can be drawn too. Networks with traffic of their own keep it, and their rates grow by a factor.
+    Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, ends_of, named_in
+    from ...serving.networks import as_served, ends_of, files_of, named_in
     from ...studies.capacity import find_capacity
 
-    picture.check()
+    picture.check(files_of(directory))
     options, think = searched.read(columns), searched.think
     required = [parse_requirement(text, networks=named_in(directory)) for text in require]
     served = as_served(directory)
@@ -149,8 +153,9 @@ def _clients(text: str | None, think: str | None) -> tuple[Clients | None, int |
 
 
 def _stated(record: Capacity | Probe) -> dict[str, Any]:
-    """A record as JSON has it, without ``clients`` where rates were searched."""
-    return {key: value for key, value in asdict(record).items() if key != "clients" or value is not None}
+    """A record as JSON has it, without ``clients``, ``growth`` and ``factor`` where rates were searched."""
+    optional = ("clients", "growth", "factor")
+    return {key: value for key, value in asdict(record).items() if key not in optional or value is not None}
 
 
 def _rate(per_s: float) -> str:
@@ -178,6 +183,8 @@ def _text(
     think: str | None,
     unknown_error: str | None,
 ) -> Iterator[str]:
+    from ...studies.growth import LONGEST
+
     assert capacity.kept_per_s is not None
     clients = capacity.clients
     band, undecided = None, "" if capacity.kept_per_s == capacity.high_per_s else "; undecided"
@@ -192,6 +199,9 @@ def _text(
         between = range((clients.kept or 0) + 1, clients.not_kept or 0)
         band = f"{between[0]:,} to {between[-1]:,} clients" if between else None
     what = "highest rate kept" if clients is None else "most clients kept"
+    longest = f"at most {capacity.max_requests:,}, then a {'rate' if clients is None else 'number'} is left undecided"
+    if capacity.growth is not None:
+        longest = f"at most those of {LONGEST} durations of the file, then a rate is left undecided"
     about = {
         "policy": capacity.policy,
         **drawn(stated),
@@ -201,8 +211,8 @@ def _text(
         "error of times": unknown_error,
         "lowest not kept" if clients is None else "fewest not kept": not_kept,
         "undecided between": band,
-        "requests a run": f"at most {capacity.max_requests:,}, then a "
-        f"{'rate' if clients is None else 'number'} is left undecided",
+        "what grows": None if capacity.growth is None else capacity.growth.network or "the rate of every network",
+        "requests a run": longest,
         "saturation": f"{_rate(capacity.saturation_per_s)}, which no policy exceeds",
         "spent": f"{capacity.requests_simulated:,} requests: {len(capacity.probes)} "
         f"{'rates' if clients is None else 'numbers'}, {capacity.seeds} seeds each",
@@ -211,13 +221,15 @@ def _text(
     rows = []
     for probe in capacity.probes:
         load = () if probe.clients is None else (f"{probe.clients:,}",)
+        load = load if probe.factor is None else (f"{probe.factor:.4g}",)
         run = *load, _rate(probe.rate_per_s).removesuffix(" /s"), f"{probe.requests:,}", probe.verdict
         rows += [
             (*run, requirement.text, *_shown(requirement, it))
             for requirement, it in zip(required, probe.estimates, strict=True)
         ]
     headers = ["rate /s", "requests", "", "requirement", "found", "95 %"]
-    yield table(headers if clients is None else ["clients", *headers], rows)
+    first = ["clients"] if clients is not None else [] if capacity.growth is None else ["factor"]
+    yield table([*first, *headers], rows)
 
 
 def _load(capacity: Capacity, *, kept: bool = True) -> str:
@@ -225,6 +237,9 @@ def _load(capacity: Capacity, *, kept: bool = True) -> str:
     rate = capacity.kept_per_s if kept else capacity.not_kept_per_s
     if rate is None:
         return "none"
+    if capacity.growth is not None:
+        factor = capacity.growth.kept if kept else capacity.growth.not_kept
+        return f"{factor:.4g} times the rates of the file, {_rate(rate)}"
     if capacity.clients is None:
         return _rate(rate)
     return f"{capacity.clients.kept if kept else capacity.clients.not_kept:,}, who are served at {_rate(rate)}"

@@ -97,11 +97,10 @@ def command(
     from ...plots import check_picture
     from ...plots.report import make_report, report_text
     from ...serving import parse_requirement
-    from ...serving.networks import named_in
+    from ...serving.networks import files_of, named_in
     from ...studies.comparison import COMPARE_FILE
-    from ...tables.latency import TABLE_FILES
 
-    tables = [folder / name for folder in directories for name in (*TABLE_FILES, COMPARE_FILE)]
+    tables = [file for folder in directories for file in (*files_of(folder), folder / COMPARE_FILE)]
     check_picture(output, replace=force, suffixes=None, apart=[asked.trace, *tables])
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")

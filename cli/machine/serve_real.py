@@ -63,10 +63,10 @@ def command(
     from ...machine.measurement import MEASURED_FILES
     from ...machine.serve import serve_real
     from ...serving import parse_requirement
-    from ...serving.networks import named_in
+    from ...serving.networks import files_of, named_in
 
     models = names(model) or []
-    sources = [asked.trace, running.inputs, directory, *map(Path, models)]
+    sources = [asked.trace, running.inputs, directory, *files_of(directory), *map(Path, models)]
     files.check(picture, [*sources, *(directory / name for name in MEASURED_FILES)])
     required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     networks, service = running.served(directory), running.service(**asdict(asked))

@@ -54,15 +54,13 @@ def command(
 ) -> None:
     """Replay a trace on a design: latency, violations, utilisation."""
     from ...serving import parse_requirement
-    from ...serving.networks import named_in
+    from ...serving.networks import files_of, named_in
     from ...serving.serve import serve
-    from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 
     served, until_s = simulated.requests, duration(until, "until")
     read = [given for given in (served.trace, served.samples) if isinstance(given, Path)]
-    sources = [*read, directory, *(directory / name for name in TABLE_FILES)]
-    files.check(picture, sources)
+    files.check(picture, [*read, *files_of(directory)])
     levels = None if threshold is None else parse_thresholds(threshold, "threshold")
     required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     with progress("reading and replaying") as report:

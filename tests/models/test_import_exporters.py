@@ -260,6 +260,67 @@ def test_windows_are_those_of_onnxruntime(tmp_path_factory, op, opset, padding, 
     assert [layer.shape for layer in network.layers] == [(found.shape[2], 1, 1)] * 2
 
 
+def layers_of(torch) -> dict[str, tuple[Any, tuple[int, ...]]]:
+    """Small networks of layers that exporters write in several ways, and the shape of their input."""
+    nn, pad = torch.nn, {"padding": 1}
+    return {
+        "volumes": (nn.Sequential(nn.Conv3d(3, 8, 3, **pad), nn.Conv3d(8, 4, (1, 3, 3), groups=4)), (3, 5, 8, 8)),
+        "upward": (
+            nn.Sequential(nn.ConvTranspose2d(8, 4, 4, 2, 1, groups=2), nn.ConvTranspose2d(4, 2, 3, 2, 0, 1)),
+            (8, 9, 9),
+        ),
+        "more channels for each": (nn.Sequential(nn.Conv2d(8, 24, 3, groups=8, **pad), nn.Conv2d(24, 8, 1)), (8, 8, 8)),
+        "a shuffle": (nn.Sequential(nn.Conv2d(3, 12, 3, **pad), nn.PixelShuffle(2), nn.Conv2d(3, 4, 1)), (3, 8, 8)),
+        "gates": (nn.Sequential(nn.Conv2d(3, 16, 1), nn.GLU(1), nn.Conv2d(8, 4, 3)), (3, 8, 8)),
+        "groups": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(4, 8), nn.SiLU(), nn.Conv2d(8, 8, 1)), (3, 10, 10)),
+        "windows": (nn.Sequential(nn.Unfold(3, **pad), nn.Conv1d(27, 8, 1)), (3, 8, 8)),
+        "a larger map": (
+            nn.Sequential(nn.Conv2d(3, 8, 3), nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(8, 4, 3)),
+            (3, 10, 10),
+        ),
+        "pools": (
+            nn.Sequential(
+                nn.Conv2d(3, 8, 3), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
+                nn.Linear(32, 5),
+            ),
+            (3, 9, 9),
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_layers_of_pytorch_have_the_macs_that_it_counts(tmp_path, dynamo):
+    torch = library("torch")
+    for case, (model, shape) in layers_of(torch).items():
+        path = tmp_path / f"{case.replace(' ', '-')}.onnx"
+        macs = export(path, model, torch.randn(1, *shape), dynamo=dynamo)
+        assert imported(path)[1].macs == macs, case
+
+
+def test_linear_models_of_scikit_learn(tmp_path):
+    """Products of a model's coefficients, whatever it does with its scores."""
+    skl2onnx, linear = library("skl2onnx"), library("sklearn.linear_model")
+    pipeline, scaling = library("sklearn.pipeline").make_pipeline, library("sklearn.preprocessing")
+    x = np.random.default_rng(0).normal(size=(60, 12)).astype(np.float32)
+    classes, targets = np.arange(60) % 3, x @ np.ones((12, 2))
+    models = {
+        "logistic": (linear.LogisticRegression(), classes, 12 * 3),
+        "ridge": (linear.RidgeClassifier(), classes, 12 * 3),
+        "two targets": (linear.LinearRegression(), targets, 12 * 2),
+        "vectors": (library("sklearn.svm").LinearSVC(), classes, 12 * 3),
+        "discriminant": (library("sklearn.discriminant_analysis").LinearDiscriminantAnalysis(), classes, 12 * 3),
+        "components": (
+            pipeline(scaling.StandardScaler(), library("sklearn.decomposition").PCA(5), linear.LogisticRegression()),
+            classes,
+            12 * 5 + 5 * 3,
+        ),
+    }
+    for name, (model, goal, macs) in models.items():
+        path = tmp_path / f"{name.replace(' ', '-')}.onnx"
+        path.write_bytes(skl2onnx.to_onnx(model.fit(x, goal), x[:1]).SerializeToString())
+        assert imported(path, dims={"X.0": 1})[1].macs == macs, name
+
+
 def test_a_perceptron_of_scikit_learn(tmp_path):
     """Written by skl2onnx, whose graphs end in an argmax and the names of the classes."""
     neural, skl2onnx = library("sklearn.neural_network"), library("skl2onnx")

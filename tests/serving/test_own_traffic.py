@@ -199,6 +199,63 @@ def test_clients_may_send_a_number_of_requests_without_an_end():
     assert (found.summary.requests, found.replay.finish_s.max()) == (50, 25.0)
 
 
+def test_of_equal_times_the_sources_come_in_the_order_of_their_networks():
+    """Two traces and two clients, whose requests all come at 0 s and whole seconds, each a quarter long."""
+    table, own = table_of([[0.25]]), OwnTraffic(trace=trace_of([0.0, 1.0]))
+    closed = OwnTraffic(clients=Clients(1, 0.25), count=2)
+    kinds = {"client": closed, "first": own, "other": own, "late": replace(closed, clients=Clients(1))}
+    networks = [ServedNetwork(name=name, table=table, slo_s=9.0, traffic=kind) for name, kind in kinds.items()]
+    found = simulate(networks, prepare_requests(networks, Requests(), None), "serial")
+    names = [found.names[k] for k in found.network]
+    # at 0.75 s the last client sends again as its answer is there; at 1 s both traces do, before it begins
+    assert list(zip(found.traffic.trace.arrival_s.tolist(), names, strict=True)) == [
+        (0.0, "first"), (0.0, "other"), (0.0, "late"), (0.25, "client"), (0.75, "late"), (1.0, "first"),
+        (1.0, "other"), (1.25, "client"),
+    ]  # fmt: skip
+    order = [found.names[k] for k in found.network[np.argsort(found.start_s, kind="stable")]]
+    assert order == ["first", "other", "late", "client", "late", "first", "other", "client"]
+    by_place = replace(own, trace=trace_of([0.0, 0.0]))
+    pair = [ServedNetwork(name=name, table=table, slo_s=9.0, traffic=by_place) for name in ("a", "b")]
+    for between in ("fcfs", "edf"):
+        tied = simulate(pair, prepare_requests(pair, Requests(), None), f"serial:between={between}")
+        assert [tied.names[k] for k in tied.network[np.argsort(tied.start_s, kind="stable")]] == ["a", "a", "b", "b"]
+
+
+def test_files_that_a_file_of_networks_names_are_not_replaced(fluidb: Run, folder: Path):
+    """Whatever may be forced: traces, samples, think times, tables, and the file itself."""
+    (folder / "t.csv").write_text("request_id,arrival_s\n0,0.0\n")
+    (folder / "think.csv").write_text("think_s\n0.5\n")
+    (folder / "n.toml").write_text(
+        'schema = "fluidb.networks/1"\nduration = "2s"\nnetworks = [\n'
+        '{ name = "a", table = "t", slo = "1s", trace = "t.csv" },\n'
+        '{ name = "b", table = "t", slo = "1s", clients = 1, think = "trace:think.csv" },\n]\n'
+    )
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    for name in ("t.csv", "think.csv", "n.toml", "t/latency.json"):
+        done = fluidb("serve-sim", "n.toml", "--policy", "serial", "--requests", name, "--force")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert f"{name}: expected another file than {name}, which this command uses too" in done.stderr
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+    fluidb("serve-sim", "n.toml", "--policy", "serial", "--requests", "out.csv")
+    assert (folder / "out.csv").is_file()
+
+
+def test_other_commands_say_what_to_do_with_such_a_file(fluidb: Run, folder: Path):
+    (folder / "n.toml").write_text(
+        'schema = "fluidb.networks/1"\nduration = "2s"\nnetworks = [\n'
+        '{ name = "a", table = "t", slo = "1s", rate = 5 },\n{ name = "b", table = "t", slo = "1s", fps = 5 },\n]\n'
+    )
+    (folder / "t.csv").write_text("request_id,arrival_s\n0,0.0\n")
+    for asked, said in (
+        (("plan", "n.toml", "zc706", "--require", "p99 <= 1s", "--rate", "3"), "n.toml: expected one network, found a"),
+        (("capacity", "n.toml", "--require", "p99[a] <= 1s", "--clients", "1..4"), "--clients: expected none beside"),
+        (("serve-sim", "n.toml", "--trace", "t.csv"), "leave out one of the two"),
+    ):
+        done = fluidb(*asked)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert said in done.stderr
+
+
 def test_own_traffic_stands_beside_no_other():
     networks = disb(1, 1.0)
     with pytest.raises(InputError, match=r'expected none with traffic of its own beside a trace.*found "best"'):

@@ -92,8 +92,6 @@ class Bodies:
         outputs = node.output[len(state) :]
         axes = [*attributes.get("scan_input_axes", [0] * count)]
         made_axes = attributes.get("scan_output_axes", [0] * len(outputs))
-        backward = attributes.get("scan_input_directions", [0] * count)
-        made_backward = attributes.get("scan_output_directions", [0] * len(outputs))
         steps = {self._sizes(name)[axis] for name, axis in zip(lists, axes, strict=True)}
         if len(steps) != 1:
             raise SizeFault(f"expected inputs of one length, found {sorted(steps)}")
@@ -103,14 +101,14 @@ class Bodies:
         state = yield from self._begun(node, body, state, [], moving)
         for step in range(length):
             place, taken = f"{node.output[0]}/{step}", []
-            for number, (name, axis, back) in enumerate(zip(lists, axes, backward, strict=True)):
-                at = self._constant(f"{place}/at{number}", np.int64(length - 1 - step if back else step))
+            for number, (name, axis) in enumerate(zip(lists, axes, strict=True)):  # their direction changes no size
+                at = self._constant(f"{place}/at{number}", np.int64(step))
                 taken.append(f"{place}/in{number}")
                 yield helper.make_node("Gather", [name, at], [taken[-1]], axis=axis)
             made = yield from self._body(body, [*state, *taken], place)
             state = made[: len(state)]
-            for parts, part, back in zip(kept, made[len(state) :], made_backward, strict=True):
-                parts.insert(0 if back else len(parts), part)
+            for parts, part in zip(kept, made[len(state) :], strict=True):
+                parts.append(part)
         yield from _ends(node, state)
         for name, parts, axis in zip(outputs, kept, made_axes, strict=True):
             yield from self._joined(name, parts, axis)
