@@ -78,14 +78,16 @@ class Cores(World):
         ]
 
     def _do(self, event: tuple[float, int, Any]) -> None:
-        at_s, kind, who = event
-        if kind == 1:
-            self.number(who)
-            net = self.network[len(self.sent)]
-            if not self.waiting(net, None):
-                self.nets[net].tag_s = max(self.nets[net].tag_s, self.virtual_s)
-            self.joined.append(None if self.dispatch == "shared" else self.best_core(net, at_s))
+        if event[1] == 2:
+            self.number(event[2])
         super()._do(event)
+
+    def join(self, number: int, at_s: float) -> None:
+        net = self.network[number]
+        if not self.waiting(net, None):
+            self.nets[net].tag_s = max(self.nets[net].tag_s, self.virtual_s)
+        self.joined.append(None if self.dispatch == "shared" else self.best_core(net, at_s))
+        super().join(number, at_s)
 
     def best_core(self, net: int, at_s: float) -> int:
         left = {k: self.left(k, at_s) for k in self.nets[net].cores}

@@ -14,7 +14,7 @@ from fluidb.cli.render import plain
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
 from fluidb.serving.figures import FIGURES
-from fluidb.serving.metrics import AdmissionSummary, DeadlineSummary
+from fluidb.serving.metrics import AdmissionSummary, DeadlineSummary, HostSummary
 from fluidb.serving.requirements import COMPARATORS, METRICS, check_stated
 from fluidb.serving.saturation import Saturation
 from fluidb.serving.statistics import Interval
@@ -32,7 +32,7 @@ def test_which_figures_get_better_as_they_grow():
         sides[figure.better].add(figure.name)
     accuracies = {"accuracy", "accuracy_of_all", "served_accuracy"}
     assert sides[1] == {*accuracies, "mac_share", "hit_ratio", "fairness", "processing_rate", "goodput"}
-    assert sides[0] == {"early", "unavoidable_rate", "busy_share", "depth_variance", "width_variance"}
+    assert sides[0] == {"early", "unavoidable_rate", "busy_share", "host_share", "depth_variance", "width_variance"}
     assert sides[-1] > {"mean", "p99.9", "violation_rate", "accuracy_misses", "off_chip_energy", "unfinished"}
 
 
@@ -107,6 +107,7 @@ def test_every_metric_is_the_summary_s():
         summary,
         deadlines=DeadlineSummary(1, 2, 0.1, 0.2, 1.5, 0.6),
         admission=AdmissionSummary(3, 0.3),
+        host=HostSummary(1e-3, 0.25, overlaps=True),
         fairness=0.8,
         saturation=Saturation("stable", 0.5, 0.03, Interval(0.01, 0.05), 10),
         energy_j=2e-3,
@@ -116,7 +117,8 @@ def test_every_metric_is_the_summary_s():
         "violation_rate": 0.9, "busy_share": 19 / 29, "energy": 2e-3,
         "mac_share": summary.utilisation.mac_share, "accuracy": 0.7,
         "served_accuracy": 0.75, "accuracy_misses": 0.25, "hit_ratio": 0.6, "off_chip": 2000.0, "off_chip_energy": 1e-3,
-        "refused": 0.3, "dropped": 0.1, "early": 0.2, "accuracy_of_all": 0.6, "fairness": 0.8,
+        "refused": 0.3, "dropped": 0.1, "early": 0.2, "accuracy_of_all": 0.6, "host_share": 0.25,
+        "fairness": 0.8,
         "load": 0.5, "backlog_growth": 0.03,
         "processing_rate": 10 / 29,
         "goodput": 1 / 29, "makespan": 29.0, "depth_variance": 0.0, "width_variance": 0.0, "unfinished": 0.0,

@@ -377,7 +377,7 @@ FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
     "quote as delimiter": ("csv", ImportOptions(AT, "s", delimiter='"'), "at\n1\n", "delimiter: .* one character"),
     "option without use": ("vidur", SECONDS, "arrived_at\n1\n", "columns: vidur has .* csv and counts and jsonl"),
     "seed without use": ("burstgpt", ImportOptions(seed=1), "Timestamp\n1\n", "seed: burstgpt has no use for it"),
-    "unknown format": ("azure", None, "", 'unknown format "azure"; did you mean azure-llm-2023 or '),
+    "unknown format": ("azure", None, "", 'unknown format "azure"; did you mean azure-llm-2023, '),
 }  # fmt: skip
 
 
