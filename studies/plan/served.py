@@ -20,7 +20,6 @@ from ...serving.state import BETWEEN
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ...traffic.arrivals import poisson
 from ...traffic.distributions import Objective
-from ...traffic.reading import read_trace
 from ..estimates import Estimate
 from ..workers import Workers, in_order
 from .policies import DEFAULT_POLICIES, alternatives
@@ -43,9 +42,7 @@ class ServedTraffic:
         if len(given) != (0 if own else 1):
             what = "neither trace nor rate beside traffic of their own" if own else "a trace or a rate"
             raise InputError(f"networks: expected {what}, found {' and '.join(given) or 'none'}")
-        trace = None if self.trace is None else read_trace(self.trace)
-        if self.rate_per_s is not None:
-            trace = poisson(self.rate_per_s, self.count, seed)
+        trace = self.trace if self.rate_per_s is None else poisson(self.rate_per_s, self.count, seed)
         return Requests(trace=trace, slo_s=self.slo_s, seed=seed)
 
 
@@ -166,7 +163,8 @@ def _run(
     limits = [network.limit for network in networks if network.limit]
     check_stated(requirements, **losses_of(scheduler, *limits))
     requests = traffic.requests(seed, own=networks[0].traffic is not None)
-    figures = figures_of(simulate(networks, prepare_requests(networks, requests, requests.trace), scheduler))
+    trace = None if requests.trace is None else requests.read()
+    figures = figures_of(simulate(networks, prepare_requests(networks, requests, trace), scheduler))
     values = []
     for requirement in requirements:
         value = FIGURES[requirement.name].of(figures.of(requirement.network))
