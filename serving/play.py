@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from operator import index
@@ -118,7 +118,7 @@ class Loop:
         """A function that brings all that a run changes back to what it is now."""
         run, terms = self._run, self._terms
         requests = [(values, values.copy()) for values in (*run.work.requests, run.work.exit_of)]
-        others = [(values, values.copy()) for values in (*run.state, *run.record, self._memory, *(terms or ()))]
+        others = [(values, values.copy()) for values in _arrays_in((run.state, run.record, self._memory, terms or ()))]
 
         def back() -> None:
             arrived = slice(int(run.clock.arrived) if terms is None else None)  # no later one has changed
@@ -140,6 +140,15 @@ class Loop:
                 f"policy {self._scheduler.spec}: lost request {lost}, as data.queue had another one twice; "
                 "`debug=on` finds the first time (`fluidb docs extend`)"
             )
+
+
+def _arrays_in(values: Any) -> Iterator[Any]:
+    """The arrays of tuples of tuples."""
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _arrays_in(value)
+        else:
+            yield value
 
 
 def stepper(

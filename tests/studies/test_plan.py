@@ -35,6 +35,7 @@ from fluidb.models.candidates import with_exits
 from fluidb.models.loader import build_network, read_network_file
 from fluidb.models.supernets import load_family
 from fluidb.platforms import ENERGY_KEYS, Accelerator, Device, load_platform
+from fluidb.platforms.host import Host
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.bound import least_late
 from fluidb.serving.metrics import Summary
@@ -569,12 +570,14 @@ def test_the_first_requests_are_served_as_in_the_whole_run_whatever_ran_before()
     for seed, policy in enumerate(policies):
         problem = random_problem(3 + 2 * (seed % 3))
         problem = problem.at_rate((1 + seed % 2) * (problem.traffic.rate_per_s or 0.0))
-        table_of = tables_of(problem, 0, 0)
+        tables = tables_of(problem, 0, 0)
+        host = Host(before_s=1e-5, after_s=2e-5, overlaps=seed % 2 > 0) if seed > len(POLICIES) else None
         parts: dict[tuple[int, ...], FirstPart] = {}
         counts = set()
         drawn = [problem.drawn(setting, problem.traffic.seed).exits.copy() for setting in problem.settings]
         for number, setting in enumerate(problem.settings):
-            traffic, table = problem.drawn(setting, problem.traffic.seed), table_of(number)
+            traffic = problem.drawn(setting, problem.traffic.seed)
+            table = tables(number).model_copy(update={"host": host})
             part = parts.setdefault(setting.kept, FirstPart(table, traffic, policy))
             count, whole = math.ceil(FIRST * len(traffic)), simulate(table, traffic, policy)
             first, until_s = traffic.first(count), float(traffic.trace.arrival_s[count])
