@@ -21,9 +21,12 @@ from ..options import (
     written,
 )
 from ..render import fail, progress, show, warn
+from .plan_networks import plan_networks
 from .plan_scenario import Question, asked
 
-_NETWORK = "A network or a SuperNet: a name from `fluidb models`, or a TOML file; or the file of a scenario."
+_NETWORK = (
+    "A network or a SuperNet: a name from `fluidb models`, or a TOML file; or the file of a scenario or of networks."
+)
 _PLATFORMS = "Boards, devices, accelerators or clusters, with commas between: names, TOML files, or folders of tables."
 
 
@@ -53,8 +56,14 @@ def command(
     A plan has a design that fits a board, some of the exits, their threshold, a SubNet and a
     policy. All plans count: proofs discard most of them, and the others are simulated in
     the order of their cost. The printed figures come from fresh seeds. Exit code 1 if no
-    plan surely keeps the requirements (`fluidb docs plan`).
+    plan surely keeps the requirements (`fluidb docs plan`). For a file of networks, every policy
+    is tried on designs that are given as folders.
     """
+    from ...studies.plan.served import is_networks_file
+
+    if is_networks_file(network):
+        plan_networks(ctx, Path(network), platforms, question, search.threads, as_json=as_json)
+        return
     from ...plots.plan import draw_plans
     from ...studies.plan import ask
     from ...studies.plan.record import check_plan_output, write_plan

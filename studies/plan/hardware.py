@@ -11,7 +11,7 @@ from ...dse.npu.stated import DesignOptions
 from ...dse.partition.study import study
 from ...dse.partition.tabulate import tabulate_latency
 from ...dse.subgraphs.search import find_subgraphs, latency_table
-from ...formats import InputError, is_input, parse_toml
+from ...formats import InputError, is_input
 from ...models import Network
 from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network, read_network_file
@@ -44,11 +44,6 @@ def find_networks(name: str, samples: Samples | None) -> list[PlanNetwork]:
         raise InputError(
             f'network: expected one, found "{name}"; search one NPU for several with `fluidb dse {name} BOARD '
             "--together`, and find what it serves with `fluidb capacity` (`fluidb docs plan`)"
-        )
-    if is_input(name) and Path(name).suffix == ".toml" and "networks" in parse_toml(Path(name)):
-        raise InputError(
-            f"{name}: expected one network, found a file of several; make one NPU for them with `fluidb dse A,B BOARD "
-            "--together`, name its tables in the file, and find what it serves with `fluidb capacity`"
         )
     if is_family(name):
         networks = []

@@ -247,7 +247,10 @@ def test_other_commands_say_what_to_do_with_such_a_file(fluidb: Run, folder: Pat
     )
     (folder / "t.csv").write_text("request_id,arrival_s\n0,0.0\n")
     for asked, said in (
-        (("plan", "n.toml", "zc706", "--require", "p99 <= 1s", "--rate", "3"), "n.toml: expected one network, found a"),
+        (
+            ("plan", "n.toml", "zc706", "--require", "p99 <= 1s"),
+            "zc706: expected a folder with a latency table of each",
+        ),
         (("capacity", "n.toml", "--require", "p99[a] <= 1s", "--clients", "1..4"), "--clients: expected none beside"),
         (("serve-sim", "n.toml", "--trace", "t.csv"), "leave out one of the two"),
     ):
