@@ -27,7 +27,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     >>> did_you_mean("v100", ["zc706", "v100-tensorrt"], "known: both")
     'did you mean v100-tensorrt?'
     >>> did_you_mean("vgg", ["vgg13", "vgg16", "vgg19"], "")
-    'did you mean vgg13, vgg16 or vgg19?'
+    'did you mean vgg19, vgg16 or vgg13?'
     """
     from difflib import get_close_matches
 
