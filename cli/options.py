@@ -222,16 +222,34 @@ Between = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServiceOptions(ServedOptions):
+class PolicyOptions:
+    """The policy, with what happens on arrival, at a deadline and between networks."""
+
+    policy: Policy = "fluid"
+    on_deadline: OnDeadline = None
+    admit: Admit = None
+    between: Between = None
+
+    @property
+    def scheduler(self) -> str:
+        """The policy as the library takes it."""
+        from ..serving.scheduler import with_parameter
+
+        spec = self.policy
+        for key in OF_POLICY:
+            if (value := getattr(self, key)) is not None:
+                spec = with_parameter(spec, key, value)
+        return spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions(ServedOptions, PolicyOptions):
     """The same with a trace, or clients that wait for answers; and what happens on arrival and at a deadline."""
 
     trace: OptionalTrace = None
     clients: ClientCount = None
     think: Think = None
     count: SentCount = None
-    on_deadline: OnDeadline = None
-    admit: Admit = None
-    between: Between = None
 
     @property
     def requests(self) -> Requests:
@@ -250,17 +268,6 @@ class ServiceOptions(ServedOptions):
             raise InputError("clients: expected a trace or clients, found both; leave out one of the two")
         clients = Clients(self.clients, *parse_think(self.think or "0"))
         return replace(self.requests_of(offline(20_000 if self.count is None else self.count)), clients=clients)
-
-    @property
-    def scheduler(self) -> str:
-        """The policy, with what happens on arrival, at a deadline and between networks."""
-        from ..serving.scheduler import with_parameter
-
-        spec = self.policy
-        for key in OF_POLICY:
-            if (value := getattr(self, key)) is not None:
-                spec = with_parameter(spec, key, value)
-        return spec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..options import (
-    Admit,
-    Between,
-    Ends,
-    Inputs,
-    OnDeadline,
-    Policy,
-    ServiceOptions,
-    Slo,
-    StageThreads,
-    Threshold,
-    names,
-)
+from ..options import Ends, Inputs, PolicyOptions, Slo, StageThreads, Threshold, names
 from ..render import progress
 from ..values import Values, values_of
 
@@ -29,24 +17,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunningOptions:
+class RunningOptions(PolicyOptions):
     """The policy, and how the networks are run."""
 
-    policy: Policy = "fluid"
-    on_deadline: OnDeadline = None
-    admit: Admit = None
-    between: Between = None
     inputs: Inputs = None
     exits: Ends = None
     values: Values = None
     slo: Slo = None
     threshold: Threshold = None
     threads: StageThreads = 1
-
-    def service(self, **more: Any) -> ServiceOptions:
-        """The options that a simulation has too, with some more."""
-        keys = ("policy", "on_deadline", "admit", "between", "slo")
-        return ServiceOptions(**{key: getattr(self, key) for key in keys}, **more)
 
     def served(self, directory: Path) -> tuple[ServedNetwork, ...]:
         """The networks with their measured tables, and with the thresholds that are stated."""

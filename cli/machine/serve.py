@@ -48,7 +48,7 @@ def command(model: Models, directory: Served, *, running: RunningOptions, asked:
     from ...machine.server.run import listen, make_server
 
     grace_s = parse_duration(asked.grace, "grace")
-    networks, scheduler = running.served(directory), running.service().scheduler
+    networks, scheduler = running.served(directory), running.scheduler
     slo = objective(running.slo)
     with listen(asked.host, asked.port) as listening:
         server = make_server(running.run(names(model) or []), networks, scheduler, slo, asked.record)

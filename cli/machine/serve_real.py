@@ -19,6 +19,7 @@ from ..options import (
     Seed,
     SentCount,
     Served,
+    ServiceOptions,
     Think,
     names,
 )
@@ -69,8 +70,8 @@ def command(
     sources = [asked.trace, running.inputs, directory, *files_of(directory), *map(Path, models)]
     files.check(picture, [*sources, *(directory / name for name in MEASURED_FILES)])
     required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
-    networks, service = running.served(directory), running.service(**asdict(asked))
-    requests, policy = service.requests, service.scheduler
+    networks, policy = running.served(directory), running.scheduler
+    requests = ServiceOptions(slo=running.slo, **asdict(asked)).requests
     real = running.run(models)
     with progress("serving") as report, stopping() as stop:
         done = serve_real(real, networks, requests, policy, requirements=required, stop=stop, progress=report)
