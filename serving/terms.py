@@ -91,22 +91,11 @@ class Terms(NamedTuple):
 _f1, _i1 = types.float64[::1], types.int64[::1]
 TERMS = types.NamedTuple(
     (
-        _i1,
-        types.Array(from_dtype(SOURCE), 1, "C"),
-        _i1,
-        _i1,
-        _f1,
-        _f1,
-        _i1,
-        _f1,
-        _i1,
-        _f1,
-        _f1,
-        types.boolean[::1],
-        HOSTING,
+        _i1, types.Array(from_dtype(SOURCE), 1, "C"), _i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, _f1,
+        types.boolean[::1], HOSTING,
     ),
     Terms,
-)
+)  # fmt: skip
 
 
 @compiled(inline="always")

@@ -35,7 +35,7 @@ from .growth import (
     RateGrowth,
     check_growth,
     expected_requests,
-    grown_traffic,
+    grown,
     rate_at,
     saturation_factor,
 )
@@ -359,7 +359,7 @@ class _LoadSearch:
         (load, count), clients = at, self.options.clients
         if self.own:
             requests = Requests(slo_s=self.options.slo_s, seed=seed, predict_depth=self.options.predict_depth)
-            traffic = grown_traffic(self.networks, self.options.grow, load, count, requests)
+            traffic = prepare_requests(grown(self.networks, self.options.grow, load, count), requests, None)
         elif clients is None:
             traffic = at_rate(self.drawn[seed].first(count), load)
         else:

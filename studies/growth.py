@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..formats import InputError
-from ..serving.inputs import Requests
-from ..serving.networks import DeviceTraffic, ServedNetwork, prepare_requests
+from ..serving.networks import ServedNetwork
 from ..serving.requirements import Requirement
 from ..traffic.own import OwnTraffic
 
@@ -80,13 +79,6 @@ def grown(networks: Sequence[ServedNetwork], name: str | None, factor: float, du
         )  # fmt: skip
 
     return [replace(network, traffic=own(network)) for network in networks]
-
-
-def grown_traffic(
-    networks: Sequence[ServedNetwork], name: str | None, factor: float, durations: int, requests: Requests
-) -> DeviceTraffic:
-    """The requests of networks whose rates have grown."""
-    return prepare_requests(grown(networks, name, factor, durations), requests, None)
 
 
 def saturation_factor(networks: Sequence[ServedNetwork], name: str | None, rates_per_s: Sequence[float]) -> float:

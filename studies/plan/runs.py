@@ -25,7 +25,7 @@ from .rules import limits_of, surely_run
 from .trials import FirstPart, unless_it_fails
 
 MOST_PARTS = 32
-"""First parts of runs that are ready to begin anew, at most, on a row: a megabyte each."""
+"""First parts of runs that are ready to begin anew, at most, on a row: each has two copies of its requests."""
 
 SHOWN = ("accuracy", "accuracy_of_all", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""

@@ -145,10 +145,10 @@ def plan_served(
         for text in texts:
             run = partial(_run, hardware[k][1], text, requirements, traffic)
             seeds = range(traffic.seed, traffic.seed + traffic.seeds)
-            found = dict(in_order(Workers(threads).map(run, None, seeds)))
-            values = {seeds[place]: own for place, own in found.items()}
+            values = {seeds[place]: own for place, own in in_order(Workers(threads).map(run, None, seeds))}
             plans.append(_judged(hardware[k][0], text, costs[k], requirements, values))
-            best = _better(best, plans[-1])
+            if best is None and plans[-1].kept:
+                best = plans[-1]  # of equal costs the first
             if progress is not None:
                 progress(len(plans), len(hardware) * len(texts))
     return ServedAnswer(best, plans, len(hardware) * len(texts) - len(plans))
@@ -186,8 +186,3 @@ def _judged(
     verdicts = [figure is not None and figure.side(requirement)
                 for figure, requirement in zip(figures, requirements, strict=True)]  # fmt: skip
     return ServedPlan(hardware, policy, cost, figures, verdicts)
-
-
-def _better(best: ServedPlan | None, plan: ServedPlan) -> ServedPlan | None:
-    """The cheaper of two plans that are kept; of equal ones the first."""
-    return plan if plan.kept and best is None else best

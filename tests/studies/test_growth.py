@@ -34,6 +34,16 @@ def pair(lasts_s: float = 100.0) -> list[ServedNetwork]:
     ]  # fmt: skip
 
 
+def test_frames_that_come_more_often_jitter_by_the_same_share_of_their_period():
+    """Four times the rate for twice as long: at once, or of the camera alone."""
+    poisson, camera = (own.traffic for own in grown(pair(), None, 4.0, 2))
+    assert poisson == OwnTraffic(rate_per_s=40.0, lasts_s=200.0)
+    assert camera == OwnTraffic(frames_per_s=40.0, jitter_s=0.0025, lasts_s=200.0)
+    poisson, again = (own.traffic for own in grown(pair(), "camera", 4.0, 2))
+    assert poisson == OwnTraffic(rate_per_s=10.0, lasts_s=200.0)
+    assert again == camera
+
+
 @pytest.mark.parametrize(("grow", "most"), [(None, 0.8 / 0.4), ("camera", 0.7 / 0.3), ("poisson", 0.5 / 0.1)])
 def test_a_bound_on_the_busy_share_is_reached_where_the_loads_say(grow: str | None, most: float):
     """The device is busy for the sum of rate times service; what does not grow keeps its part."""

@@ -12,8 +12,8 @@ from fluidb.formats import InputError, write_table
 from fluidb.serving import Requests, parse_requirement, serve
 from fluidb.serving.figures import FIGURES
 from fluidb.serving.statistics import mean_interval
-from fluidb.studies.plan.served import ServedTraffic, networks_on, plan_served
-from fluidb.tables.latency import BuiltNpu
+from fluidb.studies.plan.served import ServedTraffic, multipliers_of, networks_on, plan_served
+from fluidb.tables.latency import BuiltNpu, Cores
 from fluidb.traffic import poisson
 
 POLICIES = ["serial:between=fcfs|edf", "fluid:b_max=1|2,between=priority"]
@@ -125,6 +125,19 @@ def test_networks_may_share_a_rate_or_a_trace_and_one_with_clients_is_planned_to
     both = plan_served(folder / "one.toml", twins, [parse_requirement("mean <= 170 ms")])
     assert both.best is not None
     assert (Path(both.best.hardware).name, len(both.plans), both.left) == ("twin", 8, 0)  # they cost the same
+
+
+def test_multipliers_are_those_of_every_core():
+    """T_P x T_C, for each pixel side by side; two cores of the first kind and one of the second."""
+    npus = [
+        BuiltNpu(board="b", tile=tile, clock_mhz=1.0, bandwidth_gb_s=1.0, word_bits=16)
+        for tile in ([8, 2, 3], [8, 5, 7, 4, 1])
+    ]
+    table = table_of([[1.0]])
+    assert multipliers_of(table) is None
+    assert [multipliers_of(table.model_copy(update={"npus": [npu]})) for npu in npus] == [6, 140]
+    cores = Cores(names=["k", "l"], of=[0, 1, 0], contention=0.0, moving=[[[0.0]]] * 2)
+    assert multipliers_of(table.model_copy(update={"npus": npus, "cores": cores})) == 2 * 6 + 140
 
 
 def test_the_command_prints_the_plan_or_why_there_is_none(fluidb: Run, folder: Path):
