@@ -114,14 +114,12 @@ def load_family(name: AnyPath) -> Family:
     InputError
         If it is unknown, no SuperNet, or has faults; every fault has a line.
     """
-    from ..loader import NETWORKS  # here, as a network's name may be a SubNet's, so that the loader imports this module
-
     name = os.fspath(name)
     family, colon, _ = name.partition(":")
     if colon and not Path(name).exists():
         raise InputError(f"{name}: expected a SuperNet, found one of its SubNets; name {family}")
-    fixed = name in NETWORKS.names() and name not in SUPERNETS.names()
-    path = (NETWORKS if fixed else SUPERNETS).find(name)
+    shipped = {path.stem: path for path in SUPERNETS.folder.parent.glob("*.toml")}  # networks, for the fault
+    path = shipped.get(name) or SUPERNETS.find(name)
     data = parse_toml(path)
     if data.get("schema") == "fluidb.subnets/1":
         listed = validate(SubNetsFile, data, path)
