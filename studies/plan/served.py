@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ...formats import AnyPath, InputError, is_input, parse_toml
+from ...formats import AnyPath, InputError, is_folder, is_input, parse_toml
 from ...serving.figures import FIGURES
 from ...serving.inputs import Requests
 from ...serving.metrics import figures_of
@@ -88,7 +88,7 @@ def multipliers_of(table: LatencyTable) -> int | None:
 def networks_on(networks: Sequence[ServedNetwork], folder: AnyPath) -> tuple[ServedNetwork, ...]:
     """The networks of a file with their tables in a folder of another design: one for each, by its network's name."""
     root = Path(folder)
-    if not root.is_dir():
+    if not is_folder(root):
         raise InputError(
             f"{folder}: expected a folder with a latency table of each network, found none; make one with `fluidb dse "
             "A,B BOARD --together -o DIR` and `fluidb latency`"
