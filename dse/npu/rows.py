@@ -16,7 +16,7 @@ from .tiles import Tiles, with_rows
 Ints = NDArray[np.int64]
 
 PROBES = 512
-"""Numbers that :func:`largest` tries at a time: to count a few hundred designs takes hardly longer than to count one."""
+"""Numbers that :func:`largest` tries at a time: hundreds of designs are counted hardly slower than one."""
 
 TOGETHER = 4096
 """Designs whose rows are found together: what is counted of more is not kept in a processor's cache."""
