@@ -53,7 +53,7 @@ from fluidb.studies.plan.branches import branches_of, first_to_leave
 from fluidb.studies.plan.clairvoyant import Clairvoyant, to_beat
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import ExitSetting, as_stated, chosen_settings, settings_of
-from fluidb.studies.plan.field import Cost
+from fluidb.studies.plan.field import Cost, PlanSpace
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.least import LeastTimes
 from fluidb.studies.plan.plan_traffic import PlanTraffic
@@ -65,6 +65,7 @@ from fluidb.studies.plan.runs import Entrant, Hope, RaceTask, fresh_runs, tables
 from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.studies.plan.trials import FIRST, FirstPart, surely_late, unless_it_fails
+from fluidb.studies.workers import workers
 from fluidb.tables.latency import USES, LatencyTable, LayerUse
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.exits import decide
@@ -321,6 +322,55 @@ def test_where_fresh_seeds_refute_a_plan_the_next_one_has_its_turn(
     plans = find_plans(problem, minimised)
     assert [(f"{plan.cost:.12g}", plan.accuracy) for plan in plans.front] == wanted
     assert plans.refuted > 3
+
+
+def test_entries_of_the_field_come_by_rising_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, and none that costs less than what was said to be left before, though few rows are judged at once.
+
+    A row's energy is of its cheapest setting: what costs more waits for the rows behind it.
+    """
+    monkeypatch.setattr(plan_field, "WAVE", 2)
+    monkeypatch.setattr(plan_search, "REFINED", 4)
+    walk = plan_search._Walk(random_problem(3), "energy", over_p99=False, first=False, kept=None)
+    entries: list[tuple[Any, ...]] = []
+    with workers(None, 1) as at:
+        for _, wave, rest in walk.waves(at):
+            entries += zip(*(column.tolist() for column in wave), strict=True)
+            assert max(entries)[0] < rest
+    space = PlanSpace(random_problem(3), "energy")
+    every = space.entries(slice(None), np.ones(len(space.pairings), np.bool_), space.counts)
+    assert sorted(entries) == sorted(zip(*(column.tolist() for column in every), strict=True))
+    assert [cost for cost, *_ in entries] == sorted(every.cost.tolist())
+    assert len(set(every.row.tolist())) > 12  # judged in three parts
+
+
+@pytest.mark.parametrize("seed", [17, 28])  # where the rest of a race has the best plan of its cost
+def test_of_plans_that_cost_the_same_the_most_accurate_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By chance a plan of eight keeps the requirements in the race, and a third of these on fresh seeds, too."""
+    given = random_problem(0)
+    problem = replace(given, requirements=[parse_requirement("p99 <= 1000s")])
+    (source,), numbers = problem.sources, plan_runs.PlanNumbers
+    shape = 1, len(source.dsps), len(problem.settings), len(problem.policies)
+    in_race, in_fresh = (np.random.default_rng(seed).random((2, *shape)).T < [1 / 8, 1 / 3]).T
+
+    def by_chance(_: object, task: RaceTask) -> plan_runs.RaceResult:
+        kept: list[plan_runs.Finisher] = []
+        for tried, entrant in enumerate(task.entries):
+            if kept and -entrant.less < kept[0].accuracy:
+                return plan_runs.RaceResult(kept, 0, 0, 0, len(task.entries) - tried)
+            plans = [numbers(0, task.row, entrant.setting, policy) for policy in range(shape[3])]
+            kept += [plan_runs.Finisher(at, entrant.cost, None, -entrant.less, 0.0) for at in plans if in_race[at]]
+        return plan_runs.RaceResult(kept, 0, 0, 0, 0)
+
+    monkeypatch.setattr(plan_search, "race", by_chance)
+    monkeypatch.setattr(
+        plan_search._Walk, "confirm", lambda _, plan: plan_runs.FreshFigures({}, [bool(in_fresh[plan])])
+    )
+    front, every = [(0.0, -1.0)], [numbers(*map(int, at)) for at in np.argwhere(in_race & in_fresh)]
+    for cost, less in sorted((float(source.dsps[at.row]), -problem.most_accuracy(0, at.setting)) for at in every):
+        if -less > front[-1][1]:
+            front.append((cost, -less))
+    assert [(plan.cost, plan.accuracy) for plan in find_plans(problem, threads=1).front] == front[1:]
 
 
 TENTHS = tuple(at / 10 for at in range(1, 11))
