@@ -9,7 +9,9 @@ from .options import option
 Values = Annotated[
     list[str] | None,
     option(
-        "For onnx: an input that is a constant, e.g. a switch that an If asks. Repeatable.", "INPUT=NUMBER", "--value"
+        "For onnx: the value of a constant input, e.g. a switch that an If reads. Repeatable.",
+        "INPUT=NUMBER",
+        "--value",
     ),
 ]
 

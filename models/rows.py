@@ -11,8 +11,22 @@ from numpy.typing import NDArray
 from ..formats import AnyPath, InputError
 from .loader import build_network, head_of
 from .lowering import lower_all
-from .network import Exit, Shape
-from .schema import Conv, Flatten, GlobalPool, Join, Linear, MemoryPass, NetworkFile, Op, Pool, Recurrent, View
+from .network import Exit, Layer, Shape
+from .schema import (
+    Conv,
+    ConvTranspose,
+    GlobalPool,
+    Join,
+    Linear,
+    MatMul,
+    MemoryPass,
+    NetworkFile,
+    Op,
+    Pool,
+    Product,
+    Recurrent,
+    View,
+)
 
 
 class RowLayer(NamedTuple):
@@ -45,6 +59,8 @@ class WholeLayer(NamedTuple):
     name: str
     flops: int  # EdgeSP, Equation 2
     weights: int  # words
+    read_words: int  # of maps; none if it moves nothing
+    made_words: int  # of its map
 
 
 class Gate(NamedTuple):
@@ -81,19 +97,30 @@ class RowUnit(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Units one behind the other, and the layers behind them that need a whole map, in execution order."""
+    """Units one behind the other, and the layers behind them that run on whole maps, in execution order."""
 
     units: tuple[RowUnit, ...]  # empty if the first layer needs a whole map
     tail: tuple[WholeLayer, ...]
+    uncut: str = ""  # why layers that could go row by row are in the tail
+
+
+class WholeRun(NamedTuple):
+    """Layers on whole maps that one device runs without a pause."""
+
+    in_branch: bool  # in the branch of an exit, not in the backbone
+    layers: tuple[WholeLayer, ...]
+    gathered: Shape | None  # the map that the device must receive first; none if it has made it
 
 
 class RowNetwork(NamedTuple):
-    """A network that can be cut into rows."""
+    """A network of which a part, all or nothing is cut into rows."""
 
     name: str
+    source: Shape  # the input
     exits: tuple[Exit, ...]  # in order of depth; the last is the end
     trunk: Chain  # the backbone
     ends: tuple[int, ...]  # units of the trunk that have run when each exit is reached
+    tail_ends: tuple[int, ...]  # layers of its tail that have run then
     branches: tuple[Chain, ...]  # layers of each exit but the last beside the backbone
 
     @property
@@ -104,6 +131,32 @@ class RowNetwork(NamedTuple):
     def branch_units(self, number: int) -> tuple[RowUnit, ...]:
         """The units that an exit has beside the trunk; the last has none."""
         return self.branches[number].units if number < len(self.branches) else ()
+
+    @property
+    def uncut(self) -> list[str]:
+        """Which layers one device runs because they cannot be cut into rows, and why."""
+        named = [("" if chain is self.trunk else f"exit{n}/", chain) for n, chain in enumerate(self.chains, 1)]
+        return [f"{name}{chain.tail[0].name} and all behind: {chain.uncut}" for name, chain in named if chain.uncut]
+
+    def last_map(self, number: int) -> Shape:
+        """The map before an exit that is behind the last row; the input if nothing is cut into rows."""
+        units = self.branch_units(number) or self.trunk.units[: self.ends[number]]
+        return units[-1].shape if units else self.source
+
+    def sent_words(self, number: int) -> int:
+        """Words of the map at an exit, which stages behind it read."""
+        if self.tail_ends[number]:
+            return self.trunk.tail[self.tail_ends[number] - 1].made_words
+        return self.trunk.units[self.ends[number] - 1].shape.words
+
+    def wholes(self, number: int) -> list[WholeRun]:
+        """What runs on whole maps before an exit and behind the exit before it: of the backbone, of the branch."""
+        begin, end = (0, *self.tail_ends)[number : number + 2]
+        shape = self.last_map(number)
+        runs = [WholeRun(False, self.trunk.tail[begin:end], None if begin else shape)]
+        if number < len(self.branches):
+            runs.append(WholeRun(True, self.branches[number].tail, None if end else shape))
+        return [run for run in runs if run.layers]
 
 
 def _row_layer(op: Op, shapes: Mapping[str, Shape], names: Sequence[str], maps: Sequence[str]) -> RowLayer | None:
@@ -134,25 +187,31 @@ def _row_layer(op: Op, shapes: Mapping[str, Shape], names: Sequence[str], maps: 
     return RowLayer(op.name, tuple(maps), reach, stride, pads[0], shape, row_flops, weights)
 
 
-def _whole_layer(op: Op, source: Shape) -> WholeLayer | None:
-    """The layer as one that a single device runs; ``None`` if it should run in rows."""
-    if isinstance(op, Linear | Conv) and source.positions == 1:
-        weights = (source.channels // getattr(op, "groups", 1) + 1) * op.out
-        return WholeLayer(op.name, 2 * weights, weights)
-    if isinstance(op, Recurrent):
-        weights = op.directions * op.gates * op.hidden * (source.channels + op.hidden + 1)
-        return WholeLayer(op.name, 2 * source.positions * weights, weights)
-    if isinstance(op, GlobalPool):
-        return WholeLayer(op.name, source.words, 0)
-    return WholeLayer(op.name, 0, 0) if isinstance(op, Flatten | View | MemoryPass | Join) else None
+def _whole_layer(op: Op, sources: Sequence[Shape], shape: Shape, layer: Layer | None) -> WholeLayer:
+    """The layer as one that a single device runs, by Equation 2; ``layer`` is its cost."""
+    flops, weights, read = 0, 0, sum(source.words for source in sources)
+    if layer is None:
+        read = 0
+    elif isinstance(op, Recurrent):  # every step has a bias for each gate
+        weights = op.directions * op.gates * op.hidden * (sources[0].channels + op.hidden + 1)
+        flops = 2 * sources[0].positions * weights
+    elif layer.per_sample and layer.gemm:
+        flops = 2 * layer.gemm.macs
+    elif layer.gemm:
+        _, inner, columns, groups = layer.gemm
+        biases = op.out if isinstance(op, ConvTranspose) else columns * groups
+        weights, flops = inner * columns * groups + biases, 2 * (layer.gemm.macs + shape.words)
+    elif isinstance(op, GlobalPool | Pool):
+        flops = sources[0].words if isinstance(op, GlobalPool) else shape.words * op.kernel[0] * op.kernel[1]
+    return WholeLayer(op.name, flops, weights, read, shape.words)
 
 
 class _Layers:
-    """Layers in execution order, and which of them run in rows."""
+    """Layers in execution order, and which of them run in rows: those before ``stop``, except in gates."""
 
-    def __init__(self, ops: Sequence[Op], source: Shape, where: str) -> None:
-        self.ops, self.source, self.where = ops, source, where
-        self.shapes, _, _ = lower_all(ops, source, where)
+    def __init__(self, ops: Sequence[Op], source: Shape, *, whole: bool) -> None:
+        self.ops, self.source = ops, source
+        self.shapes, lowered, _ = lower_all(ops, source, "")
         self.order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
         before = ["input", *(op.name for op in ops)]
         self.names = [tuple(op.inputs or [before[i]]) for i, op in enumerate(ops)]
@@ -160,47 +219,57 @@ class _Layers:
         self.rows: dict[str, RowLayer] = {}
         for op, read in zip(ops, self.names, strict=True):
             self.maps.append([name for name in read if name == "input" or name in self.rows])
-            layer = _row_layer(op, self.shapes, read, self.maps[-1])
+            layer = None if whole else _row_layer(op, self.shapes, read, self.maps[-1])
             if layer is not None:
                 self.rows[op.name] = layer
-        self.stop = 1 + max((self.order[name] for name in self.rows), default=-1)  # behind the last of them
-        self.wholes = self._wholes()
+        self.uncut = ""
+        self.cuts = [] if whole else self._cuts()
+        self.stop = self.cuts[-1] + 1 if self.cuts else 0
+        costs = {layer.name: layer for layer in lowered}
+        self.wholes = {
+            op.name: _whole_layer(op, [self.shapes[name] for name in read], self.shapes[op.name], costs.get(op.name))
+            for i, (op, read) in enumerate(zip(ops, self.names, strict=True))
+            if i >= self.stop or op.name not in self.rows
+        }
 
-    def _wholes(self) -> dict[str, WholeLayer]:
-        """The layers that one device runs, or the fault of a layer that should run in rows and cannot."""
-        wholes: dict[str, WholeLayer] = {}
+    def _cuts(self) -> list[int]:
+        """Places where the layers can be cut: all before are rows or gates, and no later layer reads anything there."""
+        last = max((self.order[name] for name in self.rows), default=-1)
+        limit = last + 1
         for i, op in enumerate(self.ops):
-            if op.name in self.rows:
-                continue
-            whole, place, behind = _whole_layer(op, self.shapes[self.names[i][0]]), i, op
-            if whole is not None:
-                wholes[op.name] = whole
-                if i >= self.stop or not self.maps[i] or isinstance(op, GlobalPool):
-                    continue
-                behind = next(later for later in self.ops[i:] if later.name in self.rows)
-            while others := [name for name in self.names[place] if name not in self.maps[place]]:
-                tall = [name for name in others if self.shapes[name].height > 1]
-                if self.maps[place] and not tall:
-                    break
-                place = self.order[(tall or others)[0]]
-            raise InputError(_uncut(self.where, self.ops[place], behind))
-        return wholes
-
-    def cuts(self) -> list[int]:
-        """Places where the layers can be cut: no later layer reads anything before them."""
+            ends = i < limit and self.maps[i] and not isinstance(op, GlobalPool)
+            if op.name not in self.rows and (ends or self._is_cut_elsewhere(i)):
+                limit, self.uncut = min(i, limit), self._why(i)
+                break
         earliest = [min(self.order[name] for name in read) for read in self.names]
-        cuts = [i for i in range(self.stop) if self.ops[i].name in self.rows and min(earliest[i + 1 :], default=i) >= i]
-        if self.stop and (not cuts or cuts[-1] != self.stop - 1):
-            after, last = self.ops[self.stop], self.ops[self.stop - 1]
-            raise InputError(
-                f'{self.where}: cannot be cut into rows before "{after.name}" ({after.op}), because layers behind it '
-                f'read more than "{last.name}"'
-            )
+        cuts = [i for i in range(limit) if self.ops[i].name in self.rows and min(earliest[i + 1 :], default=i) >= i]
+        if not self.uncut and last not in {-1, *cuts}:
+            self.uncut = f'layers behind "{self.ops[last].name}" ({self.ops[last].op}) read more than its map'
+        if not cuts and not self.uncut and self.ops:
+            self.uncut = f'"{self.ops[0].name}" ({self.ops[0].op}), the first, needs a whole map'
         return cuts
+
+    def _is_cut_elsewhere(self, place: int) -> bool:
+        """Whether a layer is of a kind that goes row by row in most networks, or would be worth it."""
+        op, source = self.ops[place], self.shapes[self.names[place][0]]
+        kinds = Pool | ConvTranspose | MatMul | Product
+        return isinstance(op, kinds) or (isinstance(op, Conv | Linear) and source.positions > 1)
+
+    def _why(self, place: int) -> str:
+        """Why layers cannot be cut into rows at one of them."""
+        while others := [name for name in self.names[place] if name not in self.maps[place]]:
+            tall = [name for name in others if self.shapes[name].height > 1]
+            if self.maps[place] and not tall:
+                break
+            place = self.order[(tall or others)[0]]
+        op = self.ops[place]
+        if isinstance(op, Conv | ConvTranspose | Pool):
+            return f'it is not known which rows of its input the rows of "{op.name}" ({op.op}) need'
+        return f'rows of "{op.name}" ({op.op}) may need its whole input'
 
     def average(self) -> None:
         """Let every device sum its rows of the maps that are averaged inside a unit."""
-        for i, op in enumerate(self.ops[: self.stop]):
+        for i, op in enumerate(self.ops[: self.stop]):  # gates; the tail begins behind
             if op.name not in self.wholes:
                 continue
             for name in self.maps[i]:
@@ -212,9 +281,10 @@ class _Layers:
 
     def units(self) -> Iterator[RowUnit]:
         """The layers between two cuts."""
-        cuts = self.cuts()
+        cuts = self.cuts
         self.average()
-        read = {name for op, names in zip(self.ops, self.names, strict=True) if op.name in self.rows for name in names}
+        pairs = zip(self.ops[: self.stop], self.names, strict=False)
+        read = {name for op, names in pairs if op.name in self.rows for name in names}
         entry, shape = "input", self.source
         for begin, end in zip([0, *(cut + 1 for cut in cuts)], cuts, strict=False):
             layers, gates = list[RowLayer](), list[Gate]()
@@ -236,48 +306,38 @@ class _Layers:
             entry, shape = unit.name, unit.shape
 
 
-def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
-    """Divide layers into units and a tail."""
-    layers = _Layers(ops, source, where)
+def _chain(ops: Sequence[Op], source: Shape, *, whole: bool = False) -> Chain:
+    """Divide layers into units and a tail; all are the tail if their input is whole on one device."""
+    layers = _Layers(ops, source, whole=whole)
     units = tuple(layers.units())
-    return Chain(units, tuple(layers.wholes[op.name] for op in ops[layers.stop :]))
-
-
-def _uncut(where: str, op: Op, behind: Op) -> str:
-    """Why layers cannot be cut into rows at one of them, with a layer behind it that works on rows."""
-    fault = f'{where}: cannot be cut into rows at "{op.name}" ({op.op})'
-    if behind is op:
-        return f"{fault}: it is not known which rows of its input its rows need"
-    return (
-        f'{fault}, whose rows may need its whole input, because "{behind.name}" ({behind.op}) behind it works on rows'
-    )
+    return Chain(units, tuple(layers.wholes[op.name] for op in ops[layers.stop :]), layers.uncut)
 
 
 def cut_into_rows(file: NetworkFile, path: AnyPath) -> RowNetwork:
-    """Cut a network into units as small as it allows: a layer, or a residual block; ``path`` is for faults."""
-    network = build_network(file, path)
-    trunk = _chain(file.layers, file.input.shape, f"{path}: layers")
-    if not trunk.units:
-        first = file.layers[0]
-        raise InputError(
-            f'{path}: layers: cannot be cut into rows: "{first.name}" ({first.op}), the first, needs a whole map'
-        )
-    places = {unit.name: number for number, unit in enumerate(trunk.units, 1)}
+    """Cut a network into units as small as it allows: a layer, or a residual block; ``path`` is for faults.
+
+    What cannot be cut, and all behind it, is the tail, which one device runs.
+    """
+    network, source = build_network(file, path), file.input.shape
+    trunk = _chain(file.layers, source)
+    places = {unit.name: (number, 0) for number, unit in enumerate(trunk.units, 1)}
+    places |= {layer.name: (len(trunk.units), number) for number, layer in enumerate(trunk.tail, 1)}
+    known = ", ".join(unit.name for unit in trunk.units) + " and all behind" * bool(trunk.tail)
     faults = [
         f'{path}: exits[{i}].after: expected a place where the network can be cut, found "{exit_.after}"; '
-        f"these are {', '.join(places)}"
+        f"these are {known}"
         for i, exit_ in enumerate(file.exits)
         if exit_.after not in places
     ]
     if faults:
         raise InputError(faults)
-    shapes = {unit.name: unit.shape for unit in trunk.units}
-    branches = [
-        _chain(head_of(exit_, shapes[exit_.after]), shapes[exit_.after], f"{path}: exits[{i}].layers")
-        for i, exit_ in enumerate(file.exits)
-    ]
-    ends = [places[exit_.after] for exit_ in file.exits]
-    return RowNetwork(file.name, tuple(network.exits), trunk, (*ends, len(trunk.units)), tuple(branches))
+    reached = [*(places[exit_.after] for exit_ in file.exits), (len(trunk.units), len(trunk.tail))]
+    ends, tail_ends = zip(*reached, strict=True)
+    shapes, branches = lower_all(file.layers, source, "")[0], []
+    for exit_, done in zip(file.exits, tail_ends, strict=False):
+        shape = shapes[exit_.after]
+        branches.append(_chain(head_of(exit_, shape), shape, whole=done > 0))
+    return RowNetwork(file.name, source, tuple(network.exits), trunk, ends, tail_ends, tuple(branches))
 
 
 Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from ..dse.partition.explanation import PartitionExplanation
+from ..formats import InputError
 from .canvas import COLOURS, canvas, describe, legible
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ and bars overlap: rows that two devices compute have a mixed colour."""
 def draw_partition(found: PartitionExplanation) -> Figure:
     """Draw the rows of each device as bars, layer by layer; rows in two bars are computed twice."""
     table = found.table
+    if not table.blocks:
+        raise InputError(f"plot: draws rows by device, found none, as one device runs all of {table.network}")
     layers = [(block, layer) for block in found.blocks for layer in block.layers]
     count, many = len(table.devices), len(layers) > NAMED
     busy = [k for k, name in enumerate(table.devices) if name not in table.idle]

@@ -73,7 +73,7 @@ class LayerRows(Strict):
 
 
 class WholeStep(Strict):
-    """Layers that need a whole map: the other devices send their rows to the strongest one, which runs them.
+    """Layers on whole maps: one device receives the map, if it has not made it, and runs them.
 
     Inside a block they need averages of whole maps: the others send the sums of their rows, and receive what is made.
     """
@@ -82,7 +82,7 @@ class WholeStep(Strict):
     in_branch: bool  # in the branch of the stage's exit, not in the backbone
     device: str  # the one that runs them
     layers: list[str]
-    sent_bytes: list[Bytes]  # by device
+    sent_bytes: list[Bytes]  # by device; by the one that runs them if no other of these has the input
     gather_s: SecondsOrNone  # time to gather the map, or to exchange the averages
     compute_s: SecondsOrNone
 
@@ -170,7 +170,7 @@ class PartitionTable(Table):
     """The partition of a network over a cluster as a file, ``fluidb.partition/1`` (``docs/file-formats.md``).
 
     Lists by device are in the order of ``devices``.  ``blocks`` are in execution order, a branch's behind the
-    backbone's of its stage; ``wholes`` has a step at the end of every stage.
+    backbone's of its stage; ``wholes`` run at the end of their stage, a branch's behind the backbone's.
     """
 
     schema_name: ClassVar[str] = "fluidb.partition/1"
@@ -181,7 +181,7 @@ class PartitionTable(Table):
     cluster: Cluster
     options: PartitionOptions
     devices: Annotated[list[str], Field(min_length=1, max_length=MAX_MEMBERS)]
-    blocks: Annotated[list[BlockRows], Field(min_length=1)]
+    blocks: list[BlockRows]
     wholes: list[WholeStep]
 
     @model_validator(mode="after")
@@ -198,10 +198,9 @@ class PartitionTable(Table):
                 raise ValueError(f"wholes: stage {step.stage}: expected {len(self.devices)} entries by device, and one")
             if step.time_s and not step.layers:
                 raise ValueError(f"wholes: stage {step.stage}: expected layers that take its time, found none")
-        stages = [block.stage for block in self.blocks]
-        every = list(range(1, len(self.exits) + 1))
-        if stages != sorted(stages) or not set(stages) <= set(every) or [step.stage for step in self.wholes] != every:
-            raise ValueError(f"blocks, wholes: expected stages 1 to {len(self.exits)} in order")
+        for stages in [block.stage for block in self.blocks], [step.stage for step in self.wholes]:
+            if stages != sorted(stages) or not set(stages) <= set(range(1, len(self.exits) + 1)):
+                raise ValueError(f"blocks, wholes: expected stages 1 to {len(self.exits)} in order")
         return self
 
     @property
@@ -214,7 +213,7 @@ class PartitionTable(Table):
 
     @property
     def stage_s(self) -> list[float]:
-        """Time of each stage."""
+        """Time of each stage, of one step if it repeats."""
         times_s = [0.0] * len(self.exits)
         for block in self.blocks:
             times_s[block.stage - 1] += block.time_s
@@ -224,8 +223,8 @@ class PartitionTable(Table):
 
     @property
     def exit_s(self) -> list[float]:
-        """Time from the input to each exit, T_n."""
-        return list(accumulate(self.stage_s))
+        """Time from the input to each exit, T_n, with all steps of a stage that repeats."""
+        return list(accumulate(exit_.steps * time_s for exit_, time_s in zip(self.exits, self.stage_s, strict=True)))
 
     @property
     def average_s(self) -> float:
@@ -235,12 +234,18 @@ class PartitionTable(Table):
     @property
     def communication_s(self) -> float:
         """Time to the last exit spent on communication of the slowest device of each block, and on gathering maps."""
-        return sum(step.gather_s for step in self.steps) + sum(block.transfer_s[block.last] for block in self.blocks)
+        blocks_s = sum(self.runs(block) * block.transfer_s[block.last] for block in self.blocks)
+        return blocks_s + sum(self.runs(step) * step.gather_s for step in self.steps)
 
     @property
     def communication_bytes(self) -> float:
         """Bytes to the last exit that are communicated on all links."""
-        return sum(sum(block.link_bytes) for block in self.blocks) + sum(sum(s.sent_bytes) for s in self.steps)
+        blocks = sum(self.runs(block) * sum(block.link_bytes) for block in self.blocks)
+        return blocks + sum(self.runs(step) * sum(step.sent_bytes) for step in self.steps)
+
+    def runs(self, part: BlockRows | WholeStep) -> int:
+        """How often an image that runs to the end runs a block or step."""
+        return self.exits[part.stage - 1].steps
 
     @property
     def steps(self) -> list[WholeStep]:

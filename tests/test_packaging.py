@@ -20,6 +20,7 @@ import fluidb
 import pytest
 from builders import POCKET, ROOT, TINY
 from fluidb import jit
+from markdown_it import MarkdownIt
 from setuptools import build_meta  # type: ignore[import-untyped]  # it ships no types
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -96,6 +97,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
         "cluster",
     ]
     assert "\nAuthor: " in metadata
+    assert metadata.endswith("\n\n" + (ROOT / "website" / "package-index.md").read_text())
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
     packages += [
         Path("dse/hardware/rtl"),
@@ -116,6 +118,17 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
         inside = {name.partition("/")[2] for name in content.getnames()}
     assert not [name for name in inside if name.startswith("tests/")]
     assert {name.removeprefix("fluidb/") for name in held} <= inside | {"py.typed"}
+
+
+def test_the_page_of_a_package_index_works_alone():
+    """A link to a file of the repository would lead nowhere there, and what the page says is what README says."""
+    page = (ROOT / "website" / "package-index.md").read_text()
+    targets = re.findall(r'(?:href|src)="([^"]*)"', MarkdownIt("commonmark").render(page))
+    assert [target for target in targets if not target.startswith("https://")] == []
+    *told, last = page.strip().split("\n\n")
+    assert [part for part in told if part not in (ROOT / "README.md").read_text()] == []
+    for name in re.findall(r"`fluidb docs ([a-z-]+)`", last):
+        assert (ROOT / "docs" / f"{name}.md").exists(), name
 
 
 def test_every_package_is_reached_and_completes_from_fluidb():

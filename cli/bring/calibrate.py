@@ -59,10 +59,10 @@ def command(
 ) -> None:
     """Fit the constants of an engine to measured times.
 
-    The constants are the effective bandwidth and clock, the share of the shorter of computing and
-    moving that does not overlap, and the fixed times of a layer and of an inference. Only constants
-    with which networks that are not fitted are clearly nearer are kept. Exit code 1, and no file, if
-    the result is worse than no constants.
+    The constants are the effective bandwidth and clock, the share of computing or moving, whichever
+    is shorter, that does not overlap, and the fixed times of a layer and of an inference. A constant
+    is kept only if it clearly improves the prediction of networks that are not fitted. If the result
+    is worse than no constants, the exit code is 1 and no file is written.
     """
     from ...dse.device.alternatives import nearer
     from ...dse.device.calibration import calibrate

@@ -26,7 +26,7 @@ AT = "Candidates, as H13 or as layers, all if not given; or edgesp for exits at 
 COUNT = "SubNets to draw at random, instead of those in the file."
 NEAR = "The drawn SubNets (of 1000) that are nearest to each size (7.6MB) or work (1.3GMAC)."
 TREAT = "For onnx: what an operator that is not understood costs. Repeatable."
-ONE_FILTER = "For scalesim: what rows of one filter are, where the rows around them do not tell."
+ONE_FILTER = "For scalesim: what rows of one filter are, if the rows around them do not show it."
 HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp, none; else one that fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 

@@ -54,7 +54,7 @@ def command(
     latency.json.
 
     For an engine of fixed shape, it finds the pixels, input and output channels with which the
-    network is fastest, with at most as many multipliers. With -o it writes engine.toml,
+    network is fastest, with no more multipliers than it has. With -o it writes engine.toml,
     latency.json and decisions.json.
 
     On a cluster of devices, it cuts maps into rows and fuses layers into blocks (EdgeSP,

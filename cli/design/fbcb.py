@@ -10,8 +10,9 @@ from ..render import facts, percent, show, table
 def command(directory: DesignFolder, as_json: AsJson = False) -> None:
     """Show a design's FBCB: how it runs each layer and batch.
 
-    The Fluid Batching Control Block has for each of them the stacking k, the samples down
-    the rows B_R, and the blocks into which the rows are divided. `fluidb hardware` writes it for the hardware.
+    For each layer and batch size, the Fluid Batching Control Block has the stacking k, the samples
+    down the rows B_R, and the blocks into which the rows are divided. `fluidb hardware` writes it
+    for the hardware.
     """
     from ...dse.npu.design import read_design
     from ...dse.npu.fbcb import K_NAMES

@@ -40,8 +40,8 @@ def command(
     The table has the time between every two exits, for every batch size. latency.json goes into
     the design's folder and replaces an earlier one. With a network and a device, for which
     nothing is searched, it goes into a folder of its own (`fluidb docs your-own`). There
-    decisions.json has the batches that should be split after some of their samples have
-    terminated, and the batch sizes that fill the device. --plot draws both.
+    decisions.json says which batches to split after some of their samples have terminated, and
+    which batch sizes fill the device. --plot draws both.
 
     With --cores, DIR is one design or several with commas between, or DEVICE names engines of
     fixed shape: the cores share the memory of the board (`fluidb docs policies`).

@@ -21,7 +21,7 @@ def command(
 
     The largest values on the samples choose a power of two as the scale of each
     layer. The folder holds integer.npz, with layers, weights and shifts, and
-    network.toml, what the engine runs of it, for `fluidb dse` (`fluidb docs npu`).
+    network.toml, the part that the engine runs, for `fluidb dse` (`fluidb docs npu`).
     Needs the extra onnx.
     """
     from ...dse.integers.quantise import check_output, quantise, write_quantised

@@ -26,9 +26,9 @@ class ServerOptions:
     host: Annotated[str, option("Name or address of this machine at which clients connect.", "HOST")] = "127.0.0.1"
     port: Annotated[int, option("Port; 0 is any that is free.", min=0, max=65535)] = 8000
     record: Annotated[Path | None, option("A new folder that keeps what arrives and what becomes of it.", "DIR")] = None
-    grace: Annotated[
-        str, option("Time for the requests that are here after the first SIGTERM or Ctrl-C.", "DURATION")
-    ] = "10s"
+    grace: Annotated[str, option("Time to answer what has arrived, after the first SIGTERM or Ctrl-C.", "DURATION")] = (
+        "10s"
+    )
 
 
 def command(model: Models, directory: Served, *, running: RunningOptions, asked: ServerOptions) -> None:
@@ -36,7 +36,7 @@ def command(model: Models, directory: Served, *, running: RunningOptions, asked:
 
     The network of `fluidb measure` runs under the policy as in the simulator and in serve-real.
     A request with n rows is n samples; its timeout is its deadline. SIGTERM or Ctrl-C ends the
-    service once all requests are answered, a second one at once. A file of several networks takes
+    service once all requests are answered; a second one ends it at once. A file of several networks takes
     a model for each, in its order: a.onnx,b.onnx.
     """
     from ...formats import check_installed, parse_duration

@@ -126,10 +126,10 @@ def command(
 
     Every policy serves the same traces on this machine and in the simulator,
     whose table is measured just before and after each run. The exit code is 1
-    unless the error of the mean latency is as small as asked everywhere. Where
+    if the error of the mean latency is anywhere larger than --within. Where
     the machine is too noisy, the verdict is refused. Several networks, a.onnx,b.onnx,
-    need their file (--networks) and are served together. With --recorded, the traffic comes from
-    clients, at `fluidb serve`, and the table that it was started with.
+    need their file (--networks) and are served together. --recorded takes the traffic that clients
+    sent to `fluidb serve`, and the table that it used.
     """
     from ...formats import InputError, together
 

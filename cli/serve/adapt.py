@@ -59,7 +59,7 @@ def command(
 
     Exits are chosen again when there is evidence that the precision, the share of slow batches
     or the samples that leave differ from the plan, that requests arrive at another rate than at
-    first, or that the hardware is another one. The plan's exits return with its load (PAME,
+    first, or that the hardware has changed. The plan's exits return with its load (PAME,
     Section 7.6). It is meant for changes that last. Every change is printed.
     """
     from ...serving import Requests

@@ -116,7 +116,7 @@ def cameras(
 ) -> None:
     """Write a trace of the frames of periodic cameras.
 
-    Each frame that arrives, of any camera, is a request.
+    Each frame that arrives is a request.
     """
     drawn.draw("cameras", number, fps, jitter_s=duration(jitter, "jitter") or 0.0, drop=drop)
 
@@ -146,7 +146,7 @@ def merge(
     traces: Annotated[list[str], argument("The traces to merge, each perhaps with its network.", "[NETWORK=]FILE...")],
     made: TraceOutput,
 ) -> None:
-    """Write one trace of the requests of several.
+    """Write the requests of several traces into one.
 
     All keep their arrival times. With NETWORK=FILE, the requests of a file are for that network.
     """

@@ -34,15 +34,13 @@ def run_in_turn(network: RowNetwork, places: Sequence[StageHost], owner: str) ->
     trunk = network.trunk.units
     for number, (place, end) in enumerate(zip(places, network.ends, strict=True)):
         if place.name != at:
-            source = trunk[first - 1].shape if first else trunk[0].source
-            total += WORD_BITS * source.words / (1e6 * place.mbit_s)
+            words = network.sent_words(number - 1) if number else network.source.words
+            total += WORD_BITS * words / (1e6 * place.mbit_s)
             at = place.name
         units = [*trunk[first:end], *network.branch_units(number)]
         rows = [layer for unit in units for layer in unit.layers]
-        wholes = [
-            *network.chains[number].tail,
-            *(layer for unit in units for gate in unit.gates for layer in gate.layers),
-        ]
+        wholes = [layer for run in network.wholes(number) for layer in run.layers]
+        wholes += [layer for unit in units for gate in unit.gates for layer in gate.layers]
         flops = sum(layer.row_flops * layer.shape.height for layer in rows) + sum(layer.flops for layer in wholes)
         products = sum(layer.has_product for layer in rows) + sum(layer.weights > 0 for layer in wholes)
         total += flops / (1e9 * place.gflop_s) + products * place.layer_s

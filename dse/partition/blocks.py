@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.network import Shape
-from ...models.rows import Gate, RowNetwork, RowUnit, WholeLayer, block_rows
+from ...models.rows import Gate, RowNetwork, RowUnit, WholeLayer, WholeRun, block_rows
 from ...platforms.cluster import Cluster, Communication
 from . import kernels
 
@@ -62,8 +62,8 @@ class FixedMemory(NamedTuple):
     """Bytes that a network needs beside the maps of its blocks."""
 
     rows: float  # weights of the layers that run in rows, on every device that computes rows
-    wholes: float  # weights of the layers that need a whole map, on the device that runs them
-    gathered: float  # the largest of these maps
+    wholes: float  # weights of the layers on whole maps, on the device that runs them
+    maps: float  # the largest map that is gathered, or maps that one of these layers reads and writes
 
 
 class Blocks:
@@ -75,7 +75,9 @@ class Blocks:
         rows = sum(layer.weights for unit in units for layer in unit.layers)
         wholes = sum(layer.weights for chain in network.chains for layer in chain.tail)
         wholes += sum(layer.weights for unit in units for gate in unit.gates for layer in gate.layers)
-        maps = [_last_map(network, number).words for number, chain in enumerate(network.chains) if chain.tail]
+        runs = [run for number in range(len(network.exits)) for run in network.wholes(number)]
+        maps = [run.gathered.words for run in runs if run.gathered]
+        maps += [layer.read_words + layer.made_words for run in runs for layer in run.layers]
         self.beside = FixedMemory(*(word_bytes * words for words in (rows, wholes, max(maps, default=0))))
         self.fused, self.barriers = cache(self._fused), cache(self._barriers)
 
@@ -166,7 +168,7 @@ class Costs:
         memory = np.array([1e9 * device.memory_gb for device in members])
         memory[host] -= blocks.beside.wholes
         left = memory[host] - with_rows * blocks.beside.rows
-        self.host_fits = bool(rate[host] > 0 and left >= blocks.beside.gathered)
+        self.host_fits = bool(rate[host] > 0 and left >= blocks.beside.maps)
         memory -= blocks.beside.rows
         rate[memory < 0] = 0.0  # without room for the weights it computes no row
         if not with_rows:
@@ -242,21 +244,29 @@ class Costs:
         """Rows of the network's input by device: the owner holds all of them."""
         rows = np.zeros(len(self.names) + 1, dtype=np.int64)
         if self.devices.owner >= 0:
-            rows[self.devices.owner + 1 :] = self.network.trunk.units[0].source.height
+            rows[self.devices.owner + 1 :] = self.network.source.height
         return rows
 
-    def gather(self, number: int, rows: Rows) -> Gather:
-        """Costs of the layers before an exit that need a whole map."""
-        devices, chain = self.devices, self.network.chains[number]
-        shape = _last_map(self.network, number)
-        sent = np.diff(rows) * (self.blocks.word_bytes * shape.width * shape.channels * bool(chain.tail))
-        sent[self.host] = 0.0
-        if devices.reading == kernels.EQ3:  # Equation 3 counts the output of the last block already
-            sent[:] = 0.0
-        return self._gathered(sent, 1, chain.tail)
+    def wholes(self, number: int, rows: Rows) -> list[tuple[WholeRun, Gather]]:
+        """Costs of the layers on whole maps before an exit; devices hold the ``rows`` of the map before them."""
+        runs = self.network.wholes(number)
+        return [(run, self._gathered(self._sent(run.gathered, rows), 1, run.layers)) for run in runs]
 
+    def wholes_s(self, number: int, rows: Rows) -> float:
+        """Time of the layers on whole maps before an exit."""
+        return sum(gather.time_s for _, gather in self.wholes(number, rows))
 
-def _last_map(network: RowNetwork, number: int) -> Shape:
-    """The map before an exit that is behind the last block."""
-    units = network.branch_units(number) or network.trunk.units[: network.ends[number]]
-    return units[-1].shape
+    def _sent(self, shape: Shape | None, rows: Rows) -> NDArray[np.float64]:
+        """Bytes of a map by device that the host lacks; where no device has it, by the host, which receives it."""
+        devices, sent = self.devices, np.zeros(len(self.names))
+        if shape is None:
+            return sent
+        if self.network.trunk.units:
+            if devices.reading != kernels.EQ3:  # Equation 3 counts the output of the last block already
+                sent += np.diff(rows) * (self.blocks.word_bytes * shape.width * shape.channels)
+                sent[self.host] = 0.0
+        elif devices.owner != self.host:
+            sent[devices.owner if devices.owner >= 0 else self.host] = self.blocks.word_bytes * shape.words
+        elif not devices.owner_has_input and len(self.names) > 1:
+            sent[self.host] = self.blocks.word_bytes * shape.words
+        return sent

@@ -57,14 +57,15 @@ class PartitionExplanation(NamedTuple):
     def twice_share(self) -> float:
         """Rows that are computed once more than needed, as a share of those computed."""
         layers = [layer for block in self.blocks for layer in block.layers]
-        return sum(layer.twice for layer in layers) / sum(layer.computed for layer in layers)
+        return sum(layer.twice for layer in layers) / max(1, sum(layer.computed for layer in layers))
 
     def block(self, name: str) -> BlockExplanation:
         """The block with a layer."""
         holder = next((each for each in self.blocks if any(layer.name == name for layer in each.layers)), None)
         if holder is None:
             known = ", ".join(each.block.name for each in self.blocks)
-            raise InputError(f'layer: expected one that runs in a block, e.g. {known}; found "{name}"')
+            some = f"e.g. {known}" if known else f"and {self.table.network} has no block"
+            raise InputError(f'layer: expected one that runs in a block, {some}; found "{name}"')
         return holder
 
 
@@ -78,7 +79,8 @@ def explain_partition(table: PartitionTable) -> PartitionExplanation:
         devices.append(
             DeviceExplanation(
                 name, compute_s, transfer_s, max(0.0, end_s - compute_s - transfer_s),
-                sum(block.link_bytes[k] for block in table.blocks), sum(step.sent_bytes[k] for step in table.steps),
+                sum(table.runs(block) * block.link_bytes[k] for block in table.blocks),
+                sum(table.runs(step) * step.sent_bytes[k] for step in table.steps),
             )
         )  # fmt: skip
     return PartitionExplanation(table, [_block(block, table.devices) for block in table.blocks], devices)

@@ -162,7 +162,8 @@ def _optimal(costs: Costs) -> BlockPlan:
     network = costs.network
     states, first, reach = [_State(0.0, costs.held_at_start())], 0, 1.0
     for number, (end, exit_) in enumerate(zip(network.ends, network.exits, strict=True)):
-        weight = max(reach, 1e-9)  # of the samples that run the stage; where none does, the faster is still the better
+        # of the samples that run the stage; where none does, the faster is still the better
+        weight = max(reach, 1e-9) * exit_.steps
         states = _shortest(costs, Span(len(network.branches), first, end), states, weight)
         states = [_with_branch(costs, number, state, weight) for state in states]
         first, reach = end, reach - exit_.rate
@@ -191,7 +192,7 @@ def _with_branch(costs: Costs, number: int, state: _State, weight: float) -> _St
     """The state with the cost and the steps of the branch of an exit, and of the layers that need a whole map."""
     part = Span(number, 0, len(costs.network.branch_units(number)))
     states = [
-        branch._replace(cost_s=branch.cost_s + weight * costs.gather(number, branch.rows).time_s)
+        branch._replace(cost_s=branch.cost_s + weight * costs.wholes_s(number, branch.rows))
         for branch in _shortest(costs, part, [_State(state.cost_s, state.rows)], weight)
     ]
     best = min(states, key=_cost)

@@ -47,6 +47,8 @@ def steps_of(table: PartitionTable) -> list[ScheduleStep]:
     """The steps of an image that runs to the end, in the order in which they run."""
     records: list[BlockRows | WholeStep] = [*table.blocks, *table.wholes]
     records.sort(key=lambda step: (step.stage, isinstance(step, WholeStep)))  # stable: blocks are in execution order
+    last = [record for record in records if record.stage == len(table.exits)]
+    records += (table.exits[-1].steps - 1) * last
     steps: list[ScheduleStep] = []
     for record in records:
         gates = record.gates if isinstance(record, BlockRows) else []
@@ -234,7 +236,7 @@ def pipelined_table(table: PartitionTable, choice: Schedule, groups: int = 1) ->
             f"begins an image every {1e3 * choice.mean_interval_s:.4g} ms, when the one before has left on average; "
             "serve the partition as it is"
         )
-    stage_s = np.diff(choice.exit_s, prepend=0.0)
+    stage_s = np.diff(choice.exit_s, prepend=0.0) / [exit_.steps for exit_ in table.exits]
     latency = LatencyTable(
         network=table.network, platform=table.cluster.name, exits=table.exits, b_max=1, lanes=lanes, load=[0.0, share],
         stage_s=[stage_s[:, None].tolist()],

@@ -35,7 +35,7 @@ class Partitioner:
 
     def partition(self, names: Sequence[str]) -> PartitionTable:
         """The partition over these devices, which are in the cluster's order."""
-        self._check_times(1)
+        self._check_times(names, 1)
         return self._tabulated(*self.planned(names))
 
     def first_devices(self, count: int) -> list[str]:
@@ -51,7 +51,7 @@ class Partitioner:
     def best_subset(self, names: Sequence[str], progress: Callable[[int, int], None] | None = None) -> PartitionTable:
         """The partition over the fastest subset of these devices; of equal subsets, a smallest with the first ones."""
         subsets = list(self._subsets(names))
-        self._check_times(len(subsets))
+        self._check_times(names, len(subsets))
         best_s, best = np.inf, self.planned(names)
         for done, subset in enumerate(subsets, 1):
             with suppress(InputError):  # too little memory in this subset
@@ -63,9 +63,9 @@ class Partitioner:
                 progress(done, len(subsets))
         return self._tabulated(*best)
 
-    def _check_times(self, subsets: int) -> None:
+    def _check_times(self, names: Sequence[str], subsets: int) -> None:
         """Refuse a search over more subsets than some minutes allow, by about how many times it computes."""
-        times = 0
+        subsets, wide, times = subsets * len(self._hosts(names)[0]), subsets > 1, 0
         for first, end in pairwise((0, *self.network.ends)):
             units = end - first
             if self.options.rule is not FusionRule.OPTIMAL:
@@ -73,26 +73,46 @@ class Partitioner:
             else:  # every block; by halo behind every block that may be before it
                 times += units**3 // 6 if self.cluster.communication is Communication.HALO else units**2 // 2
         if subsets * times > MOST_TIMES:
-            wide, slow = subsets > 1, self.options.rule is FusionRule.OPTIMAL
-            remedies = ["fewer devices"] * wide + ["the rule marginal"] * slow
+            remedies = ["fewer devices"] * wide + ["the rule marginal"] * (self.options.rule is FusionRule.OPTIMAL)
             raise InputError(
                 f"rule: expected at most {MOST_TIMES:,} times of blocks to compute, found about {subsets * times:,} "
                 f"with {self.options.rule}; use {' or '.join(remedies)}"
             )
 
     def planned(self, names: Sequence[str]) -> tuple[Costs, BlockPlan]:
-        """The blocks; the strongest of the devices that leaves room for all maps runs what needs a whole one."""
-        rate = {device.name: device.gflop_s for device in self.cluster.devices}
-        strongest = sorted(range(len(names)), key=lambda k: -rate[names[k]])
-        hosts = []
-        for with_rows, host in product((True, False), strongest):
-            costs = Costs(self.blocks, self.cluster, names, self.options.zeta, host, with_rows=with_rows)
-            if costs.host_fits:
-                plan = choose(costs, self.options.rule)
-                if plan is not None:
-                    return costs, plan
-                hosts.append(costs)
-        raise self._no_room(names, hosts)
+        """The blocks, and the device with which they are fastest if it runs the layers on whole maps.
+
+        It computes no row only if no device has room for both.
+        """
+        first, others = self._hosts(names)
+        fitting = []
+        for with_rows, hosts in product((True, False), (first, others)):
+            ways = []
+            for host in hosts:
+                costs = Costs(self.blocks, self.cluster, names, self.options.zeta, host, with_rows=with_rows)
+                plan = choose(costs, self.options.rule) if costs.host_fits else None
+                fitting += [costs] * costs.host_fits
+                ways += [] if plan is None else [(costs, plan)]
+            if ways:
+                return min(ways, key=lambda way: _average_s(*way))
+        raise self._no_room(names, fitting)
+
+    def _hosts(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Devices that may run layers on whole maps, the strongest first; and devices that are better in nothing."""
+        links = {link.device: link for link in self.cluster.links}
+        merits: dict[int, tuple[float, ...]] = {}
+        for device in self.cluster.devices:
+            if device.name in names:
+                wire = self.cluster.uplink or links[device.name]
+                has_input = device.name == self.cluster.owner and not self.network.trunk.units
+                numbers = device.gflop_s, -device.layer_s, device.memory_gb, wire.mbit_s, -wire.latency_s, has_input
+                merits[names.index(device.name)] = numbers
+        order = sorted(merits, key=lambda k: merits[k], reverse=True)  # who is better in nothing comes later
+        first: list[int] = []
+        for k in order:
+            if not any(all(np.greater_equal(merits[other], merits[k])) for other in first):
+                first.append(k)
+        return first, [k for k in order if k not in first]
 
     def _tabulated(self, costs: Costs, plan: BlockPlan) -> PartitionTable:
         end_s = _exit_s(costs, plan)[-1]
@@ -109,7 +129,7 @@ class Partitioner:
         if not hosts or not hosts[0].devices.flop_s.any():
             return InputError(
                 f"{self.cluster.name}: expected a device with a rate above 0 and room for the weights of "
-                f"{network.name}, {sum(self.blocks.beside) / 1e9:.3g} GB, among {devices}, found none"
+                f"{network.name}, {sum(self.blocks.beside) / 1e9:.3g} GB with maps, among {devices}, found none"
             )
         units = [Span(n, i, i + 1) for n, chain in enumerate(network.chains) for i in range(len(chain.units))]
         span = next(span for span in units if not hosts[0].fits(span))
@@ -146,11 +166,11 @@ def _average_s(costs: Costs, plan: BlockPlan) -> float:
 
 
 def _exit_s(costs: Costs, plan: BlockPlan) -> list[float]:
-    """Time to each exit."""
+    """Time to each exit, with all steps of a stage that repeats."""
     total, exit_s = 0.0, []
-    for number, (steps, end) in enumerate(plan.stages(costs.held_at_start())):
-        for step, held in steps:
-            total += costs.time_s(*step, held)
-        total += costs.gather(number, end).time_s
+    stages = zip(plan.stages(costs.held_at_start()), costs.network.exits, strict=True)
+    for number, ((steps, end), exit_) in enumerate(stages):
+        stage_s = sum(costs.time_s(*step, held) for step, held in steps) + costs.wholes_s(number, end)
+        total += exit_.steps * stage_s
         exit_s.append(total)
     return exit_s

@@ -54,12 +54,6 @@ def _block(costs: Costs, stage: int, step: BlockStep, held: Rows) -> BlockRows:
     )
 
 
-def _whole(costs: Costs, number: int, rows: Rows) -> WholeStep:
-    """The record of the layers before an exit that need a whole map."""
-    in_branch, layers = number < len(costs.network.branches), costs.network.chains[number].tail
-    return _step(costs, number + 1, layers, costs.gather(number, rows), in_branch=in_branch)
-
-
 def _step(costs: Costs, stage: int, layers: Sequence[WholeLayer], gather: Gather, *, in_branch: bool) -> WholeStep:
     """The record of layers that one device runs."""
     prefix = f"exit{stage}/" if in_branch else ""
@@ -88,7 +82,10 @@ def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions
     wholes = []
     for number, (steps, end) in enumerate(plan.stages(costs.held_at_start())):
         blocks += [_block(costs, number + 1, step, held) for step, held in steps]
-        wholes.append(_whole(costs, number, end))
+        wholes += [
+            _step(costs, number + 1, run.layers, gather, in_branch=run.in_branch)
+            for run, gather in costs.wholes(number, end)
+        ]
     return PartitionTable(
         network=network.name,
         exits=list(network.exits),

@@ -118,7 +118,8 @@ def load_family(name: AnyPath) -> Family:
     family, colon, _ = name.partition(":")
     if colon and not Path(name).exists():
         raise InputError(f"{name}: expected a SuperNet, found one of its SubNets; name {family}")
-    path = SUPERNETS.find(name)
+    shipped = {path.stem: path for path in SUPERNETS.folder.parent.glob("*.toml")}  # networks, for the fault
+    path = shipped.get(name) or SUPERNETS.find(name)
     data = parse_toml(path)
     if data.get("schema") == "fluidb.subnets/1":
         listed = validate(SubNetsFile, data, path)
@@ -128,7 +129,10 @@ def load_family(name: AnyPath) -> Family:
         whole = read_toml(SuperNetFile, supernet_path)
         return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""), supernet_path)
     if data.get("schema") == "fluidb.network/1":
-        raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")
+        raise InputError(
+            f"{name}: expected a SuperNet, whose SubNets share weights, found a network; a board keeps weights of one "
+            f"network on the chip: `fluidb dse {name} zcu104 --persistent search`"
+        )
     file = validate(SuperNetFile, data, path)
     return Family(file, file.subnets, path, file.accuracies, file.sources.get("subnets", ""), path)
 

@@ -81,7 +81,7 @@ def test_a_network_file_states_one(tmp_path):
     path.write_text(TOML % 2)
     assert load_network(str(path)).gemms[1:] == [(2, 11, 24, 5), (1, 60, 3, 1)]
     (cell, *_) = cut_into_rows(read_network_file(str(path))[0], path).trunk.tail
-    assert cell == WholeLayer("cell", 2 * 10 * 4 * 6 * 12, 4 * 6 * 12)  # in a cluster, one device runs it
+    assert cell == WholeLayer("cell", 2 * 10 * 4 * 6 * 12, 4 * 6 * 12, 50, 60)  # in a cluster, one device runs it
     path.write_text(TOML % 3)
     with pytest.raises(InputError, match="sequences 3 must divide the positions of the input, 10"):
         load_network(str(path))

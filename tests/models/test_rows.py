@@ -81,17 +81,6 @@ def test_exits_stand_at_half_and_at_three_quarters_of_the_work(name: str, units:
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
-    [
-        ("bert_base", '"embedding" (memory), whose rows may need its whole input, because "block1.q" (linear) be'),
-    ],
-)
-def test_a_network_that_cannot_be_cut_is_refused_and_where(name: str, place: str, fluidb: Run):
-    (line,) = lines(fluidb("dse", name, "edgesp-a"))
-    assert f"{name}.toml: layers: cannot be cut into rows at {place}" in line
-
-
-@pytest.mark.parametrize(
     ("model", "units", "tail"),
     [
         ("resnet50", 19, 2),
@@ -122,32 +111,53 @@ def test_an_exit_inside_a_unit_is_refused(tmp_path: Path):
         cut_into_rows(moved.model_copy(update={"exits": exits}), path)
 
 
-@pytest.mark.parametrize(
-    ("layers", "place"),
-    [
-        ('{ name = "a", op = "conv", out = 4, kernel = 1 }, { name = "up", op = "convtranspose", out = 4, kernel = 2 }',
-         '"up" \\(convtranspose\\): it is not known which rows'),
-        ('{ name = "odd", op = "conv", out = 4, kernel = 1, pad = 1 }', '"odd" \\(conv\\): it is not known which rows'),
-        ('{ name = "flat", op = "flatten" }, { name = "fc", op = "linear", out = 2 }',
-         '"flat" \\(flatten\\), the first, needs a whole map'),
-    ],
-)  # fmt: skip
-def test_layers_whose_rows_are_not_known_are_refused(tmp_path: Path, layers: str, place: str):
-    text = Path(TINY).read_text()
-    (tmp_path / "n.toml").write_text(f"{text[: text.index('layers = [')]}layers = [{layers}]\n")
-    with pytest.raises(InputError, match=f"cannot be cut into rows.* {place}"):
-        cut_into_rows(*read_network_file(str(tmp_path / "n.toml")))
+ROW = '{ name = "a", op = "conv", out = 4, kernel = 1 }'
+PARTS = {  # layers, the names of units, and why the others are whole
+    "a transposed convolution": (
+        [ROW, '{ name = "up", op = "convtranspose", out = 4, kernel = 2 }'],
+        ["a"], 'up and all behind: it is not known which rows of its input the rows of "up" (convtranspose) need',
+    ),
+    "windows in the padding": (
+        ['{ name = "odd", op = "conv", out = 4, kernel = 1, pad = 1 }'],
+        [], 'odd and all behind: it is not known which rows of its input the rows of "odd" (conv) need',
+    ),
+    "a product first": (
+        ['{ name = "flat", op = "flatten" }', '{ name = "fc", op = "linear", out = 2 }'],
+        [], 'flat and all behind: "flat" (flatten), the first, needs a whole map',
+    ),
+    "steps and an answer for each": (
+        [ROW, '{ name = "cell", op = "recurrent", hidden = 4, gates = 3 }', '{ name = "fc", op = "linear", out = 2 }'],
+        ["a"], 'cell and all behind: rows of "cell" (recurrent) may need its whole input',
+    ),
+    "attention": (
+        [ROW, '{ name = "qk", op = "matmul", from = ["a", "a"], transposed = true }',
+         '{ name = "qkv", op = "matmul", from = ["qk", "a"] }'],
+        ["a"], 'qk and all behind: rows of "qk" (matmul) may need its whole input',
+    ),
+    "layers that read more than the last row": (
+        [ROW, '{ name = "b", op = "conv", out = 4, kernel = 1 }', '{ name = "p", op = "globalavgpool" }',
+         '{ name = "q", op = "globalavgpool", from = "a" }', '{ name = "c", op = "add", from = ["p", "q"] }'],
+        ["a"], 'b and all behind: layers behind "b" (conv) read more than its map',
+    ),
+    "a classifier alone": (
+        [ROW, '{ name = "p", op = "globalavgpool" }', '{ name = "fc", op = "linear", out = 2 }'], ["a"], "",
+    ),
+    "an average that nothing in rows reads": (
+        [ROW, '{ name = "p", op = "globalavgpool" }', '{ name = "cell", op = "recurrent", hidden = 4, gates = 3 }'],
+        ["a"], "",
+    ),
+}  # fmt: skip
 
 
-def test_layers_behind_the_rows_must_read_the_last_of_them(tmp_path: Path):
+@pytest.mark.parametrize("case", PARTS)
+def test_what_cannot_be_cut_and_all_behind_is_whole(tmp_path: Path, case: str):
+    layers, units, why = PARTS[case]
     text = Path(TINY).read_text()
-    head = text[: text.index("layers = [")]
-    rows = '{ name = "a", op = "conv", out = 4, kernel = 1 }, { name = "b", op = "conv", out = 4, kernel = 1 }'
-    ends = '{ name = "p", op = "globalavgpool" }, { name = "q", op = "globalavgpool", from = "a" }'
-    last = '{ name = "c", op = "add", from = ["p", "q"] }'
-    (tmp_path / "n.toml").write_text(f"{head}layers = [{rows}, {ends}, {last}]\n")
-    with pytest.raises(InputError, match='cannot be cut into rows before "p" .* read more than "b"'):
-        cut_into_rows(*read_network_file(str(tmp_path / "n.toml")))
+    (tmp_path / "n.toml").write_text(f"{text[: text.index('layers = [')]}layers = [{', '.join(layers)}]\n")
+    file, path = read_network_file(str(tmp_path / "n.toml"))
+    cut = cut_into_rows(file, path)
+    assert ([unit.name for unit in cut.trunk.units], cut.uncut) == (units, [why] if why else [])
+    assert [layer.name for layer in cut.trunk.tail] == [op.name for op in file.layers[len(units) :]]
 
 
 def test_the_command_writes_the_network_with_edgesp_s_exits(fluidb: Run, tmp_path: Path):

@@ -18,10 +18,11 @@ Shares = tuple[tuple[int, int], ...]
 
 
 def words_of(network: RowNetwork) -> tuple[int, int, int]:
-    """Weights of the layers that run in rows and of those that need a whole map; words of the largest such map."""
+    """Weights of the layers that run in rows and of those that need a whole map; most words of maps on one device."""
     rows = sum(layer.weights for chain in network.chains for unit in chain.units for layer in unit.layers)
     wholes = sum(layer.weights for chain in network.chains for layer in chain.tail)
     maps = [last_map(network, number).words for number, chain in enumerate(network.chains) if chain.tail]
+    maps += [layer.read_words + layer.made_words for chain in network.chains for layer in chain.tail]
     return rows, wholes, max(maps, default=0)
 
 
@@ -160,6 +161,7 @@ class Ways:
         nothing = tuple((0, 0) for _ in self.members)
         states, first, reach = {nothing: 0.0}, 0, 1.0
         for number, (end, item) in enumerate(zip(self.network.ends, self.network.exits, strict=True)):
+            reach *= item.steps  # only the last stage repeats
             states = self._through(trunk, first, end, states, reach, single=single)
             units = len(self.network.branch_units(number))
             for held in states:

@@ -374,7 +374,7 @@ def least_s(costs: Costs, shares: Callable[[Span], Iterable[Rows]]) -> float:
             for span, own in zip(spans, rows, strict=True):
                 total += costs.time_s(span, own, held)
                 held = own
-            found = min(found, total + costs.gather(0, held).time_s)
+            found = min(found, total + costs.wholes_s(0, held))
     return found
 
 

@@ -1357,7 +1357,7 @@ def test_platforms_that_a_plan_cannot_take(asking: Run) -> None:
     (line,) = lines(asking("plan", TINY, f"{BOARD},{BOARD}", *more))
     assert line == "fluidb: platforms: expected each once, found pocket twice"
     (line,) = lines(asking("plan", TINY, "sushi-u50", *more))
-    assert line.endswith("expected a SuperNet, found a network; see `fluidb models subnets --help`")
+    assert "expected a SuperNet, whose SubNets share weights, found a network; a board keeps weights of one" in line
     (line,) = lines(asking("plan", TINY, *more))
     assert line.startswith("fluidb: platforms: expected at least one, found none; state it, or name a scenario")
 

@@ -71,6 +71,7 @@ def _record(explanation: PartitionExplanation, chosen: BlockExplanation | None) 
             }
             for part in blocks
         ],
+        "wholes": partition.wholes if chosen is None else [],
     }
 
 
@@ -82,17 +83,22 @@ def _text(explanation: PartitionExplanation) -> Iterator[str]:
         {
             "network": partition.network,
             "cluster": f"{partition.cluster.title} ({partition.cluster.name})",
-            "blocks": f"{len(explanation.blocks)}, by the rule {partition.options.rule}",
+            "blocks": f"{len(explanation.blocks)}, by the rule {partition.options.rule}"
+            if partition.blocks
+            else "none",
             "time": f"{ms(end_s)} to the end, {ms(partition.average_s)} on average over the exits",
             "computed twice": f"{percent(explanation.twice_share, 1)} of the rows that are computed",
             "on the links": f"{sent / 1e6:,.3f} MB, as the communication {partition.cluster.communication} counts",
         }
     )
-    shares = [
+    shares: list[tuple[object, ...]] = [
         (part.block.title, *map(_rows, part.block.shares), sum(part.block.missing_rows)) for part in explanation.blocks
     ]
+    shares += [
+        (step.title, *("whole" if name == step.device else "" for name in names), "") for step in partition.wholes
+    ]
     yield table(["rows of the\nblock's output", *headers, "halo\nrows"], shares)
-    waits = [
+    waits: list[tuple[object, ...]] = [
         (
             part.block.title,
             percent(part.twice_share, 1),
@@ -105,6 +111,10 @@ def _text(explanation: PartitionExplanation) -> Iterator[str]:
             ),
         )
         for part in explanation.blocks
+    ]
+    waits += [
+        (step.title, "", f"{sum(step.sent_bytes) / 1e3:,.1f}", ms(step.time_s), step.device, *[""] * len(names))
+        for step in partition.wholes
     ]
     yield table(
         ["block, and how long\neach device waits", "rows\ntwice", "\nkB", "\ntime", "all wait\nfor", *headers],

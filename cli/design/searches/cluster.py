@@ -84,9 +84,8 @@ class ClusterSearch(KindOptions):
             write_partition(output, chosen, replace=written.force)
         record = {"network": cut.name, "platform": cluster.name, "options": chosen.options, **_record(studies[0])}
         then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms"
-        show(
-            written.as_json, "fluidb.dse-cluster-output/1", record | {"output": output}, _text(studies[0]), output, then
-        )
+        record |= {"uncut": cut.uncut, "output": output}
+        show(written.as_json, "fluidb.dse-cluster-output/1", record, _text(studies[0], cut.uncut), output, then)
 
     def _cluster(self, name: str) -> Cluster:
         from ....formats import parse_quantity
@@ -156,7 +155,7 @@ def _row(study: Study) -> dict[str, Any]:
     }
 
 
-def _text(study: Study) -> Iterator[str]:
+def _text(study: Study, uncut: Sequence[str]) -> Iterator[str]:
     chosen, cluster = study.chosen, study.chosen.cluster
     idle = ", ".join(chosen.idle)
     every = f"{ms(study.every.average_s)}, average over the exits, by the rule {study.every.options.rule}"
@@ -170,7 +169,8 @@ def _text(study: Study) -> Iterator[str]:
             "cluster": f"{cluster.title} ({cluster.name}), communication {cluster.communication}",
             "devices": f"{len(chosen.devices)}: {', '.join(chosen.devices)}",
             "idle": f"{idle}: no row of any block" if idle else None,
-            "blocks": f"{len(chosen.blocks)}, by the rule {chosen.options.rule}",
+            "blocks": f"{len(chosen.blocks)}, by the rule {chosen.options.rule}" if chosen.blocks else "none",
+            "not cut": "; ".join(uncut) or None,
             "time": f"{ms(chosen.average_s)}, average over the exits",
             "on all devices": None if study.subset is None else every,
             "on one device": alone,
@@ -194,16 +194,15 @@ def _columns(names: Sequence[str]) -> list[str]:
 
 
 def _blocks(chosen: PartitionTable) -> Iterator[list[str]]:
-    """A line for each block, and one for the layers that need a whole map at the end of each stage."""
-    for stage, whole in enumerate(chosen.wholes, 1):
+    """A line for each block, and one for layers on whole maps at the end of a stage."""
+    for stage in range(1, len(chosen.exits) + 1):
         for block in chosen.blocks:
             if block.stage == stage:
                 last = block.last
                 spent_s = [block.compute_s[last], block.transfer_s[last], block.time_s]
                 yield [block.title, str(stage), *map(_width, block.shares), *map(ms, spent_s), ms(block.mean_wait_s)]
                 yield from (_whole(f"within: {gate.title}", gate, chosen.devices) for gate in block.gates)
-        if whole.layers:
-            yield _whole(whole.title, whole, chosen.devices)
+        yield from (_whole(step.title, step, chosen.devices) for step in chosen.wholes if step.stage == stage)
 
 
 def _whole(title: str, step: WholeStep, devices: Sequence[str]) -> list[str]:

@@ -33,6 +33,8 @@ def drawn(seed: int) -> tuple[RowNetwork, Cluster, FusionRule]:
     rng = np.random.default_rng(seed)
     while len((network := cut_into_rows(naive.draw_network(rng, parts=3, height=8), naive.PATH)).trunk.units) > 4:
         pass
+    exits = [*network.exits[:-1], network.exits[-1].model_copy(update={"steps": 1 + seed % 3})]
+    network = network._replace(exits=tuple(exits))
     cluster = naive.draw_cluster(rng, most=3, word_bits=int(rng.choice([8, 12, 32])))
     rule = list(FusionRule)[int(rng.integers(len(FusionRule)))]
     return network, naive_cluster.with_tight_memory(rng, network, cluster), rule
@@ -52,7 +54,7 @@ def replayed_s(table: PartitionTable, ways: Ways) -> float:
     held, total, average = tuple((0, 0) for _ in table.devices), 0.0, 0.0
     done = [0] * len(network.chains)  # units of each chain
     for number, item in enumerate(network.exits):
-        inside = held
+        inside, before = held, total
         for block in (block for block in table.blocks if block.stage == number + 1):
             chain, prefix = (number, f"exit{number + 1}/") if block.in_branch else (trunk, "")
             names, first = {layer.name for layer in block.layers}, done[chain]
@@ -63,6 +65,7 @@ def replayed_s(table: PartitionTable, ways: Ways) -> float:
             inside = shares
             held = held if block.in_branch else shares
         total += ways.whole_s(number, inside)
+        total = before + item.steps * (total - before)
         average += item.rate * total
     return average
 
@@ -87,7 +90,7 @@ def test_a_partition_is_found_where_one_fits_and_nowhere_else(part: int):
         if rule in (FusionRule.OPTIMAL, FusionRule.LAYERWISE):
             longer.append(table.average_s / least_s - 1)
     assert outcomes == {True, False}
-    assert np.mean(np.array(longer) < 1e-9) > 0.6
+    assert np.mean(np.array(longer) < 1e-9) >= 0.6
     assert np.mean(longer) < 0.1
 
 
@@ -151,14 +154,14 @@ def test_a_device_with_room_for_all_rows_gets_them(rule: str):
 
 
 def test_the_host_needs_room_for_the_whole_map_too():
-    """The layer behind the rows has 12 words, its map 5; on the strongest there is room for all but a word of these."""
+    """The layer behind the rows has 12 words, its maps 5 and 2; the strongest has room for all but a word of these."""
     network = chain(5, a=POINT)
-    assert over(network, devices(50, 2 + 12 + 5, rates=(1.0, 9.0))).wholes[0].device == "d1"
-    assert over(network, devices(50, 2 + 12 + 4, rates=(1.0, 9.0))).wholes[0].device == "d0"
+    assert over(network, devices(50, 2 + 12 + 7, rates=(1e-4, 9e-4))).wholes[0].device == "d1"
+    assert over(network, devices(50, 2 + 12 + 6, rates=(1e-4, 9e-4))).wholes[0].device == "d0"
 
 
 def test_a_host_without_room_for_the_weights_of_rows_computes_none():
-    table = over(chain(5, a=POINT), devices(2 + 10, 12 + 5))
+    table = over(chain(5, a=POINT), devices(2 + 10, 12 + 7))
     assert (table.blocks[0].shares, table.wholes[0].device) == ([(0, 5), (5, 5)], "d1")
 
 
