@@ -78,9 +78,9 @@ def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
 
     ends = np.stack([np.full_like(last, first), last])
     some, all_ = fits(ends.ravel(), np.tile(np.arange(last.size), 2)).reshape(2, -1)
-    rows = np.where(all_, last, 0)
-    left = np.flatnonzero(some & ~all_)
-    rows[left] = 2 * largest(*(ends[:, left] // 2), lambda pairs, at: fits(2 * pairs, left[at]))
+    rows, left = np.where(all_, last, 0), np.flatnonzero(some & ~all_)
+    low, high = ends[:, left] // 2
+    rows[left] = 2 * largest(low, high, lambda pairs, at: fits(2 * pairs, left[at]))
     return rows
 
 
