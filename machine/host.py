@@ -41,8 +41,8 @@ def _model(network: RealNetwork) -> Model:
         known = ", ".join(NAMES.values())
         raise InputError(f"{network.path}: expected tensors of {known}, found {unknown[0]}; measure without --host")
     return Model(
-        network.name, 0, inputs, network.exits[-1], answers.dtype, answers.shape[1], network.exits, 1.0,
-        network.runtime,
+        network.name, 0, inputs, network.exits[-1], answers.dtype, answers.shape[1], network.exits,
+        network.measure.surer, 1.0, network.runtime,
     )  # fmt: skip
 
 

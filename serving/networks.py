@@ -116,7 +116,8 @@ class NetworkKeys(Strict):
     """A network in the file of several: :class:`ServedNetwork`, with durations and thresholds as options have them."""
 
     name: Annotated[str, Field(min_length=1)]
-    table: str
+    table: str | None = None
+    network: str | None = None  # for a plan, which makes tables of it
     slo: str | None = None
     samples: str | None = None
     threshold: Annotated[str | None, BeforeValidator(_as_text)] = None
@@ -134,11 +135,16 @@ class NetworkKeys(Strict):
     think: str | None = None
     count: int | None = None
 
-    def network(self, folder: Path, lasts_s: float) -> ServedNetwork:
-        """The network; paths start from the file's folder."""
+    def served(self, folder: Path, lasts_s: float, table: LatencyTable | None = None) -> ServedNetwork:
+        """The network, perhaps with a table in place of its own; paths start from the file's folder."""
+        if table is None and self.table is None:
+            raise InputError(
+                "table: expected the folder of its latency table, found none; state it, or let `fluidb plan` search "
+                "the hardware"
+            )
         return ServedNetwork(
             name=self.name,
-            table=folder / self.table,
+            table=folder / str(self.table) if table is None else table,
             slo_s=None if self.slo is None else parse_slo(self.slo),
             samples=None if self.samples is None else read_samples(folder / self.samples),
             threshold=None if self.threshold is None else parse_thresholds(self.threshold),
@@ -205,13 +211,15 @@ def check_networks(networks: Sequence[ServedNetwork]) -> None:
         )
 
 
-def read_networks(path: AnyPath) -> list[ServedNetwork]:
+def read_networks(path: AnyPath, tables: Sequence[LatencyTable] | None = None) -> list[ServedNetwork]:
     """Read the file of several networks.
 
     Parameters
     ----------
     path : str or Path
         A TOML file, ``fluidb.networks/1``; its paths start from its folder.
+    tables : sequence of LatencyTable, optional
+        Tables of other hardware, in place of those that the file names.
 
     Returns
     -------
@@ -232,7 +240,7 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
             raise InputError([f"{path}: {fault}" for fault in error.faults]) from None
     for index, keys in enumerate(file.networks):
         try:
-            network = keys.network(Path(path).parent, lasts_s)
+            network = keys.served(Path(path).parent, lasts_s, None if tables is None else tables[index])
             networks.append(replace(network, table=network.latency))
         except InputError as error:
             faults += [f'{path}: networks[{index}] ("{keys.name}"): {fault}' for fault in error.faults]
@@ -243,7 +251,7 @@ def read_networks(path: AnyPath) -> list[ServedNetwork]:
         if file.duration is not None and networks[0].traffic is None:
             raise InputError("duration: expected traffic of each network, which it ends, found none; leave it out")
         pairs = zip(file.networks, networks, strict=True)
-        check_one_npu([NamedTable(keys.table, network.latency, keys.share) for keys, network in pairs])
+        check_one_npu([NamedTable(keys.table or keys.name, network.latency, keys.share) for keys, network in pairs])
     except InputError as error:
         raise InputError([f"{path}: {fault}" for fault in error.faults]) from None
     return networks
@@ -260,7 +268,7 @@ def files_of(path: AnyPath) -> list[Path]:
         return [Path(path), *(Path(path, name) for name in TABLE_FILES)]
     files, folder = [Path(path)], Path(path).parent
     for keys in read_toml(NetworksFile, path).networks:
-        files += [folder / keys.table / name for name in TABLE_FILES]
+        files += [] if keys.table is None else [folder / keys.table / name for name in TABLE_FILES]
         files += [folder / name for name in (keys.samples, keys.trace) if name is not None]
         if keys.think is not None and keys.think.startswith(RECORDED):
             files.append(folder / keys.think.removeprefix(RECORDED))
@@ -503,7 +511,7 @@ def _with_own_traffic(networks: Sequence[ServedNetwork], requests: Requests) -> 
         network, seed = networks[number], seeds[number]
         assert network.traffic is not None
         clients, lasts_s = network.traffic.clients, network.traffic.lasts_s
-        ready = 0.0 if clients is None else clients.count + lasts_s * _answers_per_s(network.latency)
+        ready = 0.0 if clients is None else clients.count + lasts_s * answers_per_s(network.latency)
         trace = network.traffic.draw(seed, ready)
         traffic = _prepared(network, requests, trace, seed)
         if clients is None:
@@ -540,7 +548,7 @@ def _think_of(traffic: Traffic) -> tuple[NDArray[np.float64], NDArray[np.float64
     return think_s[: traffic.clients], think_s[traffic.clients :]
 
 
-def _answers_per_s(table: LatencyTable) -> float:
+def answers_per_s(table: LatencyTable) -> float:
     """The most requests of a network that a device can let pass their first stage in a second."""
     first_s = table.arrays()[..., 0, 1, 1:]
     return table.lanes * float((np.arange(1, table.b_max + 1) / first_s).max())

@@ -15,7 +15,15 @@ from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests, as_scheduler
 from ..serving.metrics import QUANTILES, figures_of
-from ..serving.networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, prepare_requests, scheduler_on
+from ..serving.networks import (
+    AnyServed,
+    DeviceTraffic,
+    ServedNetwork,
+    as_served,
+    ends_of,
+    prepare_requests,
+    scheduler_on,
+)
 from ..serving.one_run import LEAST, OneRun, nearest_rank, requests_for
 from ..serving.outcome import Replay
 from ..serving.replay import simulate
@@ -186,6 +194,7 @@ class Capacity:
     probes: list[Probe]  # every rate that was tried, in order of rate
     clients: ClientCapacity | None = None
     growth: RateGrowth | None = None  # of networks with traffic of their own, whose rates are those that grow
+    ends: dict[float, Capacity] = field(default_factory=dict)  # with times at an end of an engine's error, by factor
 
     __repr__ = brief
     _repr_html_ = first_rows
@@ -432,14 +441,29 @@ def find_capacity(
     Returns
     -------
     Capacity
-        The highest rate that is kept, the lowest that is not, and every rate that was tried.
+        The highest rate that is kept, the lowest that is not, and every rate that was tried; and the same at both ends
+        of the error of a calibrated engine.
 
     Raises
     ------
     InputError
         If the requirements, the traffic or the bounds do not fit.
     """
-    options, networks = options or CapacityOptions(), as_served(table)
+    networks = as_served(table)
+    given = policy, requirements, options or CapacityOptions(), threads, progress
+    ends = {factor: _capacity(slower, *given) for factor, slower in ends_of(networks).items()}
+    return replace(_capacity(networks, *given), ends=ends)
+
+
+def _capacity(
+    networks: Sequence[ServedNetwork],
+    policy: AnyPolicy,
+    requirements: Sequence[Requirement],
+    options: CapacityOptions,
+    threads: int | None,
+    progress: Callable[[int, int], None] | None,
+) -> Capacity:
+    """As :func:`find_capacity`, with the times that tables state."""
     scheduler, tables = scheduler_on(networks, policy), [network.latency for network in networks]
     _check_columns(tables, options.columns)
     whole = sum(network.share for network in networks)

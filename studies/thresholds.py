@@ -15,7 +15,15 @@ from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests
 from ..serving.metrics import Figures, Summary, figures_of
-from ..serving.networks import AnyServed, ServedNetwork, as_served, prepare_requests, requests_of_each, scheduler_on
+from ..serving.networks import (
+    AnyServed,
+    ServedNetwork,
+    as_served,
+    ends_of,
+    prepare_requests,
+    requests_of_each,
+    scheduler_on,
+)
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..traffic.exits import check_tried
@@ -65,7 +73,7 @@ class ThresholdPoint:
     p99_latency_s: float  # of all requests; infinite if too many have no answer
     violation_rate: float  # share of the requests later than their latency objective
     pareto: bool  # of those that keep the requirements no other beats it (see :func:`pareto`)
-    kept: bool | None  # whether all requirements hold; ``None`` if there are none
+    kept: bool | None  # whether all requirements hold (at both ends of an engine's error, too), if there are any
     networks: list[NetworkPoint]
 
     @property
@@ -227,13 +235,14 @@ def sweep_thresholds(
     _check_count(tried, trace)
     given = replace(requests, samples=None)
     chosen: list[tuple[Level | None, ...]] = list(product(*(own or (None,) for own in tried)))
-    runs: list[Figures] = []
+    runs: list[list[Figures]] = []
     for done, levels in enumerate(chosen, 1):
         there = [
             network if level is None else replace(network, threshold=level)
             for network, level in zip(served, levels, strict=True)
         ]
-        runs.append(figures_of(simulate(there, prepare_requests(there, given, trace), scheduler)))
+        traffic, ends = prepare_requests(there, given, trace), ends_of(there) if requirements else {}
+        runs.append([figures_of(simulate(each, traffic, scheduler)) for each in (there, *ends.values())])
         if progress is not None:
             progress(done, len(chosen))
     swept = [
@@ -246,13 +255,18 @@ def sweep_thresholds(
 def _points(
     networks: Sequence[ServedNetwork],
     chosen: Sequence[tuple[Level | None, ...]],
-    runs: Sequence[Figures],
+    ends: Sequence[Sequence[Figures]],
     requirements: Sequence[Requirement],
 ) -> list[ThresholdPoint]:
-    """The points of runs: whether each keeps the requirements, and no other that does beats it."""
+    """The points of runs, each first as predicted: whether it keeps the requirements, and no other that does beats it.
+
+    It keeps them if it does at both ends of the error of a calibrated engine, too.
+    """
+    runs = [first for first, *_ in ends]
     kept = np.ones(len(runs), dtype=bool)
     for requirement in requirements:
-        kept &= _kept(requirement, runs)
+        for there in zip(*ends, strict=True):
+            kept &= _kept(requirement, there)
     accuracies = [accuracy_of(_parts(figures)) for figures in runs]
     costs = np.array([
         (-accuracy, _mean_s(figures.whole), figures.whole.violation_rate)

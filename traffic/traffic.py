@@ -78,7 +78,9 @@ class Traffic:
         return replace(self, exits=exits, origin=origin)
 
 
-def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:
+def places(
+    exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: NDArray[np.int64] | int
+) -> NDArray[np.int64]:
     """Depth of each request: its exit; the last exit counts once for each step."""
     if isinstance(steps, int) and steps == 1:
         return exits

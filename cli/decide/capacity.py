@@ -24,7 +24,6 @@ from ..options import (
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
-    from ...serving.networks import ServedNetwork
     from ...serving.requirements import Requirement
     from ...studies.capacity import Capacity, CapacityOptions, FigureEstimate, Probe
     from ...traffic.clients import Clients
@@ -82,20 +81,15 @@ def command(
     """
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, ends_of, files_of, named_in
+    from ...serving.networks import as_served, files_of, named_in
     from ...studies.capacity import find_capacity
 
     picture.check(files_of(directory))
     options, think = searched.read(columns), searched.think
     required = [parse_requirement(text, networks=named_in(directory)) for text in require]
     served = as_served(directory)
-    cases: dict[float, tuple[ServedNetwork, ...]] = {1.0: served} | ends_of(served)
     with progress("rates") as report:
-        capacity, *ends = (
-            find_capacity(networks, policy, required, options, threads=searched.threads, progress=report)
-            for networks in cases.values()
-        )
-    reached = dict(zip([factor for factor in cases if factor != 1.0], ends, strict=True))
+        capacity = find_capacity(served, policy, required, options, threads=searched.threads, progress=report)
     picture.write(lambda: draw_capacity(capacity, required))
     stated = vars(columns) | objective_record(columns.slo)
     record = {"design": directory, **stated}
@@ -105,10 +99,10 @@ def command(
         record["think"] = think or "0"
     latency = served[0].latency
     if latency.measured is not None:
-        at_ends = [{"factor": factor, "kept_per_s": end.kept_per_s} for factor, end in reached.items()]
+        at_ends = [{"factor": factor, "kept_per_s": end.kept_per_s} for factor, end in capacity.ends.items()]
         record |= {"ends": at_ends or None, "ends_confidence": latency.measured_confidence}
     if as_json or capacity.kept_per_s is not None:
-        text = _text(capacity, stated, required, reached, think, latency.unknown_error)
+        text = _text(capacity, stated, required, think, latency.unknown_error)
         show(as_json, "fluidb.capacity-output/1", record, text, picture.plot)
     if capacity.kept_per_s is None:
         lowest = capacity.probes[0]
@@ -153,9 +147,9 @@ def _clients(text: str | None, think: str | None) -> tuple[Clients | None, int |
 
 
 def _stated(record: Capacity | Probe) -> dict[str, Any]:
-    """A record as JSON has it, without ``clients``, ``growth`` and ``factor`` where rates were searched."""
-    optional = ("clients", "growth", "factor")
-    return {key: value for key, value in asdict(record).items() if key not in optional or value is not None}
+    """A record as JSON has it: no ends, and no ``clients``, ``growth`` or ``factor`` where rates were searched."""
+    stated, optional = asdict(record), ("clients", "growth", "factor")
+    return {key: value for key, value in stated.items() if key != "ends" and (key not in optional or value is not None)}
 
 
 def _rate(per_s: float) -> str:
@@ -179,7 +173,6 @@ def _text(
     capacity: Capacity,
     stated: Mapping[str, Any],
     required: Sequence[Requirement],
-    ends: Mapping[float, Capacity],
     think: str | None,
     unknown_error: str | None,
 ) -> Iterator[str]:
@@ -207,7 +200,7 @@ def _text(
         **drawn(stated),
         "think time": None if clients is None else think or "0",
         what: _load(capacity),
-        **{f"kept if times x {factor:g}": _load(end) for factor, end in ends.items()},
+        **{f"kept if times x {factor:g}": _load(end) for factor, end in capacity.ends.items()},
         "error of times": unknown_error,
         "lowest not kept" if clients is None else "fewest not kept": not_kept,
         "undecided between": band,

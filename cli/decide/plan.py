@@ -21,7 +21,6 @@ from ..options import (
     written,
 )
 from ..render import fail, progress, show, warn
-from .plan_networks import plan_networks
 from .plan_scenario import Question, asked
 
 _NETWORK = (
@@ -56,17 +55,14 @@ def command(
     A plan has a design that fits a board, some of the exits, their threshold, a SubNet and a
     policy. All plans count: proofs discard most of them, and the others are simulated in
     the order of their cost. The printed figures come from fresh seeds. Exit code 1 if no
-    plan surely keeps the requirements (`fluidb docs plan`). For a file of networks, every policy
-    is tried on designs that are given as folders.
+    plan surely keeps the requirements (`fluidb docs plan`). For a file of networks, one NPU, or
+    one device, serves all of them, and each policy has every rule between them.
     """
-    from ...studies.plan.served import is_networks_file
-
-    if is_networks_file(network):
-        plan_networks(ctx, Path(network), platforms, question, search.threads, as_json=as_json)
-        return
+    from ...formats import InputError
     from ...plots.plan import draw_plans
     from ...studies.plan import ask
     from ...studies.plan.record import check_plan_output, write_plan
+    from ...studies.plan.several import is_networks_file
     from .plan_answer import answer_record, answer_text, miss
 
     output, runs = search.output, search.runs
@@ -74,6 +70,11 @@ def command(
         check_plan_output(output, force=picture.force)
     picture.check([output, runs])
     scenario = asked(ctx, network, platforms, designs, question)
+    if output is not None and is_networks_file(scenario.network):
+        raise InputError(
+            "output: expected one network, found a file of networks; leave it out, and write the design with `fluidb "
+            "dse A,B BOARD --together`"
+        )
     with resumable(runs, "simulations"), progress("rates" if scenario.rate == "max" else "designs") as report:
         answer = ask.plan(scenario, runs=runs, scheduler=search.scheduler, threads=search.threads, progress=report)
     for text in answer.notes:

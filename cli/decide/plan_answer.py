@@ -42,6 +42,7 @@ def answer_record(answer: PlanAnswer, scenario: PlanScenario) -> dict[str, Any]:
         "network": problem.network.name,
         "platforms": [source.name for source in problem.sources],
         "trace": scenario.trace,
+        **({} if scenario.clients is None else {"clients": scenario.clients, "think": scenario.think or "0"}),
         "samples": scenario.samples,
         **objective_record(scenario.slo),
         "requirements": [requirement.text for requirement in problem.requirements],
@@ -69,12 +70,10 @@ def _search_record(search: Plans) -> dict[str, Any]:
 
 def answer_text(answer: PlanAnswer) -> Iterator[str]:
     """The recommended plan, the front, and what one step of each resource changes."""
-    from ...serving.figures import FIGURES
-
     best = answer.front[0]
     problem, several = best.search.problem, len(answer.searches) > 1
     figures = _figures(best.search)
-    headings = [FIGURES[name].heading for name in figures]
+    headings = [_of_figure(name)[0] for name in figures]
     yield facts(_about(best.search, best.plan, answer.steps) | {"searched": "; ".join(map(_searched, answer.searches))})
     rows = [
         (
@@ -108,15 +107,17 @@ def _about(search: Plans, plan: Plan, steps: Sequence[PlanStep]) -> dict[str, st
     left = not_judged(source.unjudged)
     failed = [step.fresh.verdicts.index(False) for step in steps if False in step.fresh.verdicts]
     first = problem.requirements[failed[0]] if failed else None
+    clients = problem.traffic.clients
     return {
         "rate": _rate(problem),
+        "clients": None if clients is None else f"{clients.count:,}",
         "hardware": f"{source.name}{f'; not judged: {left}' if left else ''}",
         "design": design,
         "its logic": _logic(source, numbers.row),
         "exits": setting.text(problem.network.exits),
         "policy": problem.policies[numbers.policy].spec,
         "cost": _given(problem, plan, search.minimised),
-        "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.name])}",
+        "binds": None if first is None else f"{first.text}: {_interval(first.unit, plan.fresh.figures[first.figure])}",
         "bound": _bound(search, plan),
         "error of times": source.table(numbers.row, causes=False).unknown_error,
         "undecided": _undecided(search, plan),
@@ -142,11 +143,12 @@ def _bound(search: Plans, plan: Plan) -> str | None:
         return None
     counted = list(dict.fromkeys(source.counted for source in search.problem.sources if any(source.dsps)))
     units = " or ".join(counted if least > 1 else map(_of_one, counted))
-    wholes = " or ".join({"DSPs": "a board's DSPs", "devices": "a cluster's devices"}[unit] for unit in counted)
+    wholes = " or ".join({"devices": "a cluster's devices"}.get(unit, "a board's DSPs") for unit in counted)
     shown = {"dsps": f"{least:,.0f} {units}", "share": f"{percent(least, 1)} of {wholes}"}
     text = shown.get(search.minimised) or quantity(least, "J")
     traffic = search.problem.traffic
-    stated = traffic.rate_per_s is None and traffic.samples is None
+    sampled = any(samples is not None for samples in traffic.samples_of)
+    stated = traffic.trace is not None and not sampled
     proved = "" if stated else f"; proved for the requests of seed {traffic.seed}"
     no_plan = _no_plan(search.problem)
     if math.isclose(least, plan.cost):
@@ -157,7 +159,8 @@ def _bound(search: Plans, plan: Plan) -> str | None:
 def _no_plan(problem: PlanProblem) -> str:
     """What a sentence about all plans is about: thresholds between the given ones are not tried."""
     exits = len(problem.network.exits) - 1
-    return "no plan" + (" with the thresholds that were tried" if problem.traffic.samples and exits else "")
+    tried = exits and any(samples is not None for samples in problem.traffic.samples_of)
+    return "no plan" + (" with the thresholds that were tried" if tried else "")
 
 
 def _undecided(search: Plans, plan: Plan) -> str | None:
@@ -170,14 +173,18 @@ def _undecided(search: Plans, plan: Plan) -> str | None:
     _, hardware, exits, policy = _where(problem, cheaper)
     cost = _amount(problem.sources[cheaper.numbers.source], cheaper.numbers.row)
     where = ", ".join(filter(None, [cost, hardware, f"exits {exits}", f"policy {policy}"]))
-    value = _interval(requirement.unit, cheaper.fresh.figures[requirement.name])
+    value = _interval(requirement.unit, cheaper.fresh.figures[requirement.figure])
     return f"{where}: {requirement.text}: {value}; {_more(search, cheaper)}"
 
 
 def _given(problem: PlanProblem, plan: Plan, minimised: str) -> str | None:
     """Why hardware that is given, or a cluster, is cheaper than every board."""
     counted = problem.sources[plan.numbers.source].counted
-    if minimised == "energy" or counted == "DSPs" or all(source.counted == counted for source in problem.sources):
+    if (
+        minimised == "energy"
+        or counted in ("DSPs", "multipliers")
+        or all(source.counted == counted for source in problem.sources)
+    ):
         return None
     if counted == "nothing":
         return "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out"
@@ -207,7 +214,7 @@ def _where(problem: PlanProblem, plan: Plan) -> tuple[str, str, str, str]:
 def _counted(problem: PlanProblem) -> str:
     """What the column of costs counts, where a cell says nothing else."""
     counted = {source.counted for source in problem.sources}
-    return "devices" if "devices" in counted and "DSPs" not in counted else "DSPs"
+    return next((unit for unit in ("DSPs", "multipliers", "devices") if unit in counted), "DSPs")
 
 
 def _amount(source: Source, row: int) -> str:
@@ -222,21 +229,32 @@ def _of_one(unit: str) -> str:
 
 def _figures(search: Plans) -> list[str]:
     """The figures of the tables: the usual ones, what is minimised, and those that are required."""
+    from ...studies.plan.runs import figure_of
+
     problem = search.problem
     drops = any(fate.drops for fate in problem.by_fate())
-    known = ["accuracy_of_all" if drops else "accuracy"] if problem.traffic.samples is not None else []
+    right = "accuracy_of_all" if drops else "accuracy"
+    names: list[str | None] = [*problem.traffic.names] or [None]
+    each = zip(names, problem.traffic.samples_of, strict=True)
+    known = [figure_of(right, network) for network, samples in each if samples is not None]
     known += ["served_accuracy"] if any(source.accuracy is not None for source in problem.sources) else []
     known += ["energy"] if search.minimised == "energy" else []
     return list(
-        dict.fromkeys([*known, "p99", "violation_rate", *(requirement.name for requirement in problem.requirements)])
+        dict.fromkeys([*known, "p99", "violation_rate", *(requirement.figure for requirement in problem.requirements)])
     )
 
 
 def _shown(figures: Sequence[str], fresh: FreshFigures) -> list[str]:
+    known = fresh.figures
+    return [quantity(known[name].mean, _of_figure(name)[1]) if name in known else "-" for name in figures]
+
+
+def _of_figure(figure: str) -> tuple[str, str]:
+    """The heading of a figure, perhaps of a network, and its unit."""
     from ...serving.figures import FIGURES
 
-    known = fresh.figures
-    return [quantity(known[name].mean, FIGURES[name].unit) if name in known else "-" for name in figures]
+    name, bracket, network = figure.partition("[")
+    return FIGURES[name].heading + bracket + network, FIGURES[name].unit
 
 
 def _kept(problem: PlanProblem, fresh: FreshFigures) -> str:
@@ -261,7 +279,7 @@ def miss(search: Plans, *, at_any_rate: bool = False) -> str:
     assert plan is not None
     number = plan.fresh.verdicts.index(plan.fresh.kept)
     requirement = problem.requirements[number]
-    figure = plan.fresh.figures.get(requirement.name)
+    figure = plan.fresh.figures.get(requirement.figure)
     value = "not known" if figure is None else _interval(requirement.unit, figure)
     _, hardware, exits, policy = _where(problem, plan)
     where, any_ = f"{hardware}, exits {exits}, policy {policy}", " at any rate" if at_any_rate else ""
@@ -278,10 +296,12 @@ def _more(search: Plans, plan: Plan) -> str:
     """What would decide a requirement that is undecided."""
     problem, traffic = search.problem, search.problem.traffic
     for requirement, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True):
-        figure = plan.fresh.figures.get(requirement.name)
+        figure = plan.fresh.figures.get(requirement.figure)
         if kept is None and figure is not None and figure.side(requirement) is not None:
             return "it fails at one end of the engine's error, which no more requests can change"
     more = f"more seeds than --seeds {traffic.seeds}"
-    if traffic.rate_per_s is None:
+    if traffic.trace is not None:
         return f"a longer trace decides it, or {more}"
+    if traffic.rate_per_s is None and traffic.clients is None:
+        return f"a longer duration of the file decides it, or {more}"
     return f"more requests than --count {traffic.count:,} decide it, or {more}"

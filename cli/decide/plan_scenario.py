@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..names import offering, policy_names
-from ..options import OptionalTrace, Samples, Slo, flag, option, tried_thresholds, typed
+from ..options import ClientCount, OptionalTrace, Samples, Slo, Think, flag, option, tried_thresholds, typed
 
 if TYPE_CHECKING:
     from ...dse.npu.stated import DesignOptions
@@ -35,6 +35,8 @@ class Question:
         option("Poisson arrivals in requests a second, one or more rates; max finds the highest.", "RATE,...|max"),
     ] = None
     trace: OptionalTrace = None
+    clients: ClientCount = None
+    think: Think = None
     slo: Slo = None
     samples: Samples = None
     thresholds: Annotated[str | None, option(_TRIED, "P,P,...|LOW..HIGH")] = None
@@ -47,7 +49,7 @@ class Question:
     ] = False
     seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0
     seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5
-    count: Annotated[int, option("Requests of a run with a rate.", min=100, max=10**7)] = 20_000
+    count: Annotated[int, option("Requests of a run with a rate, or that clients send.", min=100, max=10**7)] = 20_000
 
 
 def asked(

@@ -15,6 +15,12 @@ from .tiles import Tiles, with_rows
 
 Ints = NDArray[np.int64]
 
+PROBES = 512
+"""Numbers that :func:`largest` tries at a time: hundreds of designs are counted hardly slower than one."""
+
+TOGETHER = 4096
+"""Designs whose rows are found together: what is counted of more is not kept in a processor's cache."""
+
 
 def largest(low: Ints, high: Ints, fits: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
     """The largest numbers that fit, if none fits above one that does not; ``low`` do, or are 0, and ``high`` do not.
@@ -23,9 +29,12 @@ def largest(low: Ints, high: Ints, fits: Callable[[Ints, Ints], NDArray[np.bool_
     """
     low, high = low.copy(), high.copy()
     while (at := np.flatnonzero(high - low > 1)).size:
-        middle = (low[at] + high[at]) // 2
-        good = fits(middle, at)
-        low[at[good]], high[at[~good]] = middle[good], middle[~good]
+        parts = min(max(2, PROBES // at.size), int((high - low)[at].max()))
+        edges = low[at] + (high - low)[at] * np.arange(parts + 1)[:, None] // parts
+        edges[1:] = np.maximum(edges[1:], low[at] + 1)  # of a few numbers, some are tried twice
+        good = fits(edges[1:-1].ravel(), np.tile(at, parts - 1)).reshape(parts - 1, at.size)
+        fitting, each = good.sum(axis=0), np.arange(at.size)
+        low[at], high[at] = edges[fitting, each], edges[fitting + 1, each]
     return low
 
 
@@ -62,16 +71,16 @@ def _rows_by_logic(supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
 
 def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
     """The largest even T_R from ``first`` up to the T_R of each design, where logic never becomes less, or 0."""
-    logic = supply.only(*LOGIC)
+    logic, last = supply.only(*LOGIC), tiles[0]
 
-    def fits(rows: Ints | int, at: Ints) -> NDArray[np.bool_]:
+    def fits(rows: Ints, at: Ints) -> NDArray[np.bool_]:
         return supply.demand(with_rows(tiles[:, at], rows), samples[at]).within(logic)
 
-    rows = np.where(fits(tiles[0], np.arange(samples.size)), tiles[0], 0)
-    left = np.flatnonzero(rows == 0)
-    left = left[fits(first, left)]
-    pairs = np.full(left.size, first // 2), tiles[0, left] // 2
-    rows[left] = 2 * largest(*pairs, lambda pairs, at: fits(2 * pairs, left[at]))
+    ends = np.stack([np.full_like(last, first), last])
+    some, all_ = fits(ends.ravel(), np.tile(np.arange(last.size), 2)).reshape(2, -1)
+    rows, left = np.where(all_, last, 0), np.flatnonzero(some & ~all_)
+    low, high = ends[:, left] // 2
+    rows[left] = 2 * largest(low, high, lambda pairs, at: fits(2 * pairs, left[at]))
     return rows
 
 
@@ -95,14 +104,18 @@ def best_rows(supply: Supply, tiles: Tiles, most_samples: int) -> Tiles:
     array
         The designs; none of those that no T_R lets fit. Shapes: (5, N).
     """
-    needed = supply.needed.by(tiles)
-    rows = _rows_by_logic(supply, with_rows(tiles, rows_by_blocks(supply, tiles)), needed)
-    fitting = [with_rows(tiles, rows)[:, rows > 0]]
-    samples, most = 2, min(power_of_two(supply.wanted), most_samples)
-    while samples <= most and supply.only(*LOGIC):
-        left = rows > 0
-        tiles, needed, rows = tiles[:, left], needed[left], rows[left]
-        fewer = _rows_by_logic(supply, with_rows(tiles, rows), np.maximum(samples, needed))
-        fitting.append(with_rows(tiles, fewer)[:, (fewer > 0) & (fewer < rows)])
-        samples, rows = 2 * samples, fewer
-    return np.concatenate(fitting, axis=1)
+    parts = np.array_split(tiles, tiles.shape[1] // TOGETHER + 1, axis=1)
+    return np.concatenate([_best_rows(supply, part, most_samples) for part in parts], axis=1)
+
+
+def _best_rows(supply: Supply, tiles: Tiles, most_samples: int) -> Tiles:
+    """As :func:`best_rows`, of a few designs."""
+    levels = [1]
+    while supply.only(*LOGIC) and levels[-1] < min(power_of_two(supply.wanted), most_samples):
+        levels.append(2 * levels[-1])
+    samples = np.maximum(np.array(levels)[:, None], supply.needed.by(tiles))
+    every = np.tile(with_rows(tiles, rows_by_blocks(supply, tiles)), len(levels))
+    rows = _rows_by_logic(supply, every, samples.ravel()).reshape(samples.shape)
+    differ = rows > 0
+    differ[1:] &= rows[1:] < rows[:-1]
+    return with_rows(every, rows.ravel())[:, differ.ravel()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,7 @@ class Model:
     kind: np.dtype[Any]
     classes: int
     exits: Sequence[str]
+    surer: Literal["larger", "smaller"]  # values of confidence, or another measure, of surer answers
     slo_s: float  # of requests that state no timeout
     runtime: str
 

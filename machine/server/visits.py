@@ -57,7 +57,7 @@ class Visits:
             raise self._busy("the queue is full, or the request cannot be in time")
         if Outcome.DROPPED in outcomes:
             raise Refusal(504, f"dropped: no answer within {limit_s:g} s")
-        return _answer(samples, asked, model)
+        return answer_of(samples, asked, model)
 
     async def _served(self, samples: Sequence[Sample]) -> None:
         if not self.ready:
@@ -108,17 +108,18 @@ class Visits:
         self.visits, self.here = {}, 0
 
 
-def _answer(samples: Sequence[Sample], asked: Asked, model: Model) -> tuple[bytes, dict[str, str]]:
+def answer_of(samples: Sequence[Sample], asked: Asked, model: Model) -> tuple[bytes, dict[str, str]]:
     """The answer of a request; each parameter is the worst of its samples."""
     exits = np.array([sample.exit for sample in samples])
     sure = np.array([sample.sure[sample.exit - 1] for sample in samples])
+    worst = np.min if model.surer == "larger" else np.max
     tensors: dict[str, NDArray[Any]] = {
         EXIT: exits,
         CONFIDENCE: sure,
         model.answer: np.stack([sample.answers[sample.exit - 1] for sample in samples]),
     }
     parameters = {
-        "exit": int(exits.max()), "confidence": float(sure.min()),
+        "exit": int(exits.max()), "confidence": float(worst(sure)),
         "queue_s": max(sample.queue_s for sample in samples), "device_s": max(sample.device_s for sample in samples),
         "in_time": all(sample.outcome is Outcome.IN_TIME for sample in samples),
     }  # fmt: skip

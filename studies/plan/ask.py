@@ -7,8 +7,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ...formats import AnyPath, validate
+from ...formats import AnyPath, InputError, validate
 from ...serving import parse_requirement
+from ...traffic.clients import Clients, parse_think
 from ...traffic.reading import read_trace
 from ...traffic.request_columns import parse_slo
 from ...traffic.samples import read_samples
@@ -19,6 +20,7 @@ from .policies import find_policies
 from .problem import PlanProblem, problem_of
 from .rates import PlanAnswer, find_at_rates, find_highest_rate, lowest_rate
 from .scenario import SCHEMA, PlanScenario, read_plan_scenario
+from .several import is_networks_file, networks_asked, several_problem, sources_of
 from .steps import steps_of
 
 
@@ -90,10 +92,8 @@ def _scenario(question: PlanScenario | Mapping[str, Any] | AnyPath) -> PlanScena
 def _problem(scenario: PlanScenario) -> PlanProblem:
     """The problem of a scenario, at the first of its rates, checked before anything is simulated."""
     samples = None if scenario.samples is None else read_samples(scenario.samples)
-    networks = find_networks(scenario.network, samples)
-    sources = [
-        source for name in scenario.platforms for source in find_sources(networks, name, scenario.designs)
-    ]  # fmt: skip
+    if scenario.think is not None and scenario.clients is None:
+        raise InputError("think: expected clients beside it, who think, found none; state e.g. clients = 4")
     traffic = PlanTraffic(
         rate_per_s=next(iter(scenario.rates_per_s), None if scenario.rate is None else 1.0),
         trace=None if scenario.trace is None else read_trace(scenario.trace),
@@ -102,7 +102,29 @@ def _problem(scenario: PlanScenario) -> PlanProblem:
         samples=samples,
         seed=scenario.seed,
         seeds=scenario.seeds,
+        clients=None if scenario.clients is None else Clients(scenario.clients, *parse_think(scenario.think or "0")),
     )
+    if is_networks_file(scenario.network):
+        return _of_several(scenario, traffic)
+    networks = find_networks(scenario.network, samples)
+    sources = [
+        source for name in scenario.platforms for source in find_sources(networks, name, scenario.designs)
+    ]  # fmt: skip
     required = [parse_requirement(text) for text in scenario.require]
     policies = find_policies(scenario.policy, sources)
     return problem_of(networks[0].network, sources, policies, required, traffic, scenario.thresholds)
+
+
+def _of_several(scenario: PlanScenario, traffic: PlanTraffic) -> PlanProblem:
+    """The same for a file of networks."""
+    for key, given, instead in (
+        ("samples", scenario.samples, "state samples of a network in the file"),
+        ("clients", scenario.clients, "state clients of a network in the file"),
+        ("rate", scenario.rate if scenario.rate == "max" else None, "`fluidb capacity` finds the highest rate"),
+    ):
+        if given is not None:
+            raise InputError(f"{key}: expected it with one network, found {given} beside a file of networks; {instead}")
+    asked = networks_asked(scenario.network)
+    required = [parse_requirement(text, networks=[network.keys.name for network in asked]) for text in scenario.require]
+    sources = [sources_of(name, asked, scenario.designs) for name in scenario.platforms]
+    return several_problem(scenario.network, sources, scenario.policy, required, traffic, scenario.thresholds)

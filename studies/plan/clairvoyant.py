@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...serving.bound import Trades, late_jobs
 from ...serving.requirements import Requirement
-from ...traffic.traffic import Traffic, places
-from .rules import limits_of
+from ...traffic.traffic import Traffic
+from .plan_traffic import depths_of, device_traffic
+from .rules import joint_limits
 from .sources import Source
 
 
 class Clairvoyant:
-    """A scheduler that knows the future, on a row of hardware; ``steps``: most runs of the last stage."""
+    """A scheduler that knows the future, on a row of hardware.
 
-    def __init__(self, source: Source, row: int, steps: int) -> None:
-        self._stages, self._steps, self._speedup = source.stages, steps, source.speedup
+    ``steps``: most runs of the last stage of each network; ``lasts``: the last stages of all but the last network.
+    """
+
+    def __init__(self, source: Source, row: int, steps: Sequence[int], lasts: tuple[int, ...] = ()) -> None:
+        self._steps, self._lasts, self._speedup = steps, (*lasts, source.stages), source.speedup
         self._part, self._time_s = source.layer_times(row)
-        self._known: dict[tuple[tuple[int, ...], bool], Trades] = {}
+        self._known: dict[tuple[tuple[int, ...], bool], list[Trades]] = {}
 
     def fails(
         self, kept: tuple[int, ...], traffic: Traffic, requirements: Sequence[Requirement], *, by_layer: bool
     ) -> bool:
-        """Whether even then too many requests are late.
+        """Whether even then too many requests are late; of clients, whose arrivals are not known, nothing is said.
 
         ``by_layer``: whether batches may change at every layer, not only where a stage ends.
         """
-        return any(
+        return traffic.think_s is None and any(
             self.late(kept, traffic, limit.longer_than_s, limit.allowed, by_layer=by_layer) > limit.allowed
-            for limit in limits_of(requirements, traffic)
+            for limit in joint_limits(requirements, traffic)
         )
 
     def late(
@@ -48,23 +54,40 @@ class Clairvoyant:
 
         ``kept``: the exits that are kept.
         """
-        steps = self._steps if traffic.trace.steps is None else traffic.trace.steps
-        ends = places(traffic.exits, steps, len(kept) + 1)
-        trades = self._trades(kept, by_layer=by_layer)
-        return late_jobs(traffic, longer_than_s, lambda limit_s: trades.work(ends, limit_s) / self._speedup, most=most)
+        numbers = np.searchsorted(np.array([*kept, self._lasts[-1]]), self._lasts) + 1
+        ends = depths_of(traffic, traffic.exits, np.diff(numbers, prepend=0).tolist(), self._steps)
+        of_each, network = self._trades(kept, by_layer=by_layer), device_traffic(traffic).network
+        bounded = longer_than_s < np.inf
+        if not bounded.all():  # the others need no time to be late
+            ends, network, longer_than_s = ends[bounded], network[bounded], longer_than_s[bounded]
+            traffic = replace(traffic, trace=traffic.trace.at(np.flatnonzero(bounded)))
 
-    def _trades(self, kept: tuple[int, ...], *, by_layer: bool) -> Trades:
-        """What samples need in the stages that end at the exits that are kept."""
+        def work_of(limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
+            if len(of_each) == 1:
+                return of_each[0].work(ends, limit_s) / self._speedup
+            work_s = np.zeros(len(ends))
+            for number, trades in enumerate(of_each):
+                here = network == number
+                work_s[here] = trades.work(ends[here], limit_s[here]) / self._speedup
+            return work_s
+
+        return late_jobs(traffic, longer_than_s, work_of, most=most)
+
+    def _trades(self, kept: tuple[int, ...], *, by_layer: bool) -> list[Trades]:
+        """What samples of each network need in the stages that end at the exits that are kept."""
         if (kept, by_layer) not in self._known:
-            exits = np.array([*kept, self._stages])
             place, in_exit = self._part // 2 + 1, self._part % 2 > 0
-            runs = ~in_exit | np.isin(place, exits)
-            stage, time_s = 1 + np.searchsorted(exits, place[runs]), self._time_s[runs]
-            if not by_layer:
-                whole_s = np.zeros((len(exits), time_s.shape[1]))
-                np.add.at(whole_s, stage - 1, time_s)
-                stage, time_s = np.arange(1, len(exits) + 1), whole_s
-            self._known[kept, by_layer] = Trades.of(stage, time_s)
+            of_each = []
+            for begin, last in pairwise((0, *self._lasts)):
+                exits = np.array([*(exit_ for exit_ in kept if begin < exit_ < last), last])
+                runs = (begin < place) & (place <= last) & (~in_exit | np.isin(place, exits))
+                stage, time_s = 1 + np.searchsorted(exits, place[runs]), self._time_s[runs]
+                if not by_layer:
+                    whole_s = np.zeros((len(exits), time_s.shape[1]))
+                    np.add.at(whole_s, stage - 1, time_s)
+                    stage, time_s = np.arange(1, len(exits) + 1), whole_s
+                of_each.append(Trades.of(stage, time_s))
+            self._known[kept, by_layer] = of_each
         return self._known[kept, by_layer]
 
 

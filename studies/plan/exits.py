@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, combinations, product
+from itertools import accumulate, chain, combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,10 @@ BATCHES = (1, 2, 4, 8)
 """Batch sizes that PAME's rule chooses exits for."""
 
 
+BY_RATE: Threshold = -math.inf
+"""The threshold of exits whose rates say who leaves, beside other networks' exits that have some."""
+
+
 class ExitSetting(NamedTuple):
     """Exits that are kept beside the last one, counted from 1, and the threshold of each."""
 
@@ -42,6 +46,21 @@ class ExitSetting(NamedTuple):
     rates: tuple[float, ...]  # share of the samples that leaves at each kept exit, and at the end
     accuracy: float | None = None  # of all samples; None without samples
     levels: tuple[float, ...] = ()  # the least value of the measure with which a sample leaves; empty without samples
+    lasts: tuple[int, ...] = ()  # of several networks behind one another: the last exits of all but the last network
+
+    @property
+    def of_each(self) -> list[ExitSetting]:
+        """The setting of each network."""
+        if not self.lasts:
+            return [self]
+        assert self.thresholds is not None
+        ends, parts, begin, first = [self.kept.index(last) for last in self.lasts], [], 0, 0
+        for last, end in zip((*self.lasts, 0), (*ends, len(self.kept)), strict=True):
+            at = slice(first, end)
+            kept = tuple(place - begin for place in self.kept[at])
+            parts.append(ExitSetting(kept, self.thresholds[at], self.rates[first : end + 1], None, self.levels[at]))
+            begin, first = last, end + 1
+        return parts
 
     @property
     def waits(self) -> bool:
@@ -58,24 +77,30 @@ class ExitSetting(NamedTuple):
         """Whether it keeps all exits of a network."""
         return len(self.kept) == len(of.exits) - 1
 
+    def shown(self, exits: Sequence[Exit]) -> list[tuple[str, Threshold | None]]:
+        """The early exits that are kept, and the threshold of each; none where a network's rates say who leaves."""
+        assert self.thresholds is None or len(self.thresholds) == len(self.kept)
+        thresholds = self.thresholds or (None,) * len(self.kept)
+        pairs = zip(self.kept, thresholds, strict=True)
+        return [
+            (exits[place - 1].name, None if at == BY_RATE else at) for place, at in pairs if place not in self.lasts
+        ]
+
     def text(self, exits: Sequence[Exit]) -> str:
         """The setting as it is printed."""
-        names = [exits[place - 1].name for place in self.kept]
-        if self.thresholds is None:
-            return ", ".join(names) or "none"
-        shown = [f"{name} {show_threshold(at)}" for name, at in zip(names, self.thresholds, strict=True)]
+        shown = [name + ("" if at is None else f" {show_threshold(at)}") for name, at in self.shown(exits)]
         return ", ".join(shown) or "none"
 
-    def exits(self, of: Network, measure: Measure | None) -> list[Exit]:
+    def exits(self, of: Sequence[Exit], measure: Measure | None) -> list[Exit]:
         """The exits of a network that are kept, with their shares and thresholds."""
-        names = [of.exits[place - 1].name for place in self.kept]
+        names = [of[place - 1].name for place in self.kept]
         stated: list[dict[str, Any]] = [{}] * len(names)
         if self.thresholds is not None and measure is not None:
             stated = [{measure.name: at} for at in self.thresholds]
         early = [
             Exit(name=name, rate=rate, **more) for name, rate, more in zip(names, self.rates, stated, strict=False)
         ]
-        return [*early, of.exits[-1].model_copy(update={"rate": self.rates[-1]})]
+        return [*early, of[-1].model_copy(update={"rate": self.rates[-1]})]
 
 
 def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
@@ -83,9 +108,30 @@ def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
     return [ExitSetting(tuple(range(1, len(exits))), None, tuple(exit_.rate for exit_ in exits))]
 
 
-def every_setting(exits: Sequence[Exit], tried: Sequence[Threshold], *, never: bool) -> bool:
-    """Whether every subset of the exits with every threshold at each is a choice."""
-    return bool((1 + len(_tried(tried, never=never))) ** (len(exits) - 1) <= MOST_SETTINGS)
+def joined(parts: Sequence[ExitSetting], exits: Sequence[int]) -> ExitSetting:
+    """The setting of several networks, behind one another, with numbers of exits; its accuracy is their mean."""
+    if len(parts) == 1:
+        return parts[0]
+    known = [part.accuracy for part in parts if part.accuracy is not None]
+    kept: list[int] = []
+    thresholds: list[Threshold] = []
+    levels: list[float] = []
+    lasts = list(accumulate(exits))
+    for part, begin, last in zip(parts, (0, *lasts), lasts, strict=False):
+        early = len(part.kept)
+        kept += [*(begin + place for place in part.kept), last]
+        thresholds += [*(part.thresholds or [BY_RATE] * early), BY_RATE]
+        levels += [*(part.levels or [-math.inf] * early), -math.inf]
+    rates = chain.from_iterable(part.rates for part in parts)
+    accuracy = sum(known) / len(known) if known else None
+    return ExitSetting(
+        tuple(kept[:-1]), tuple(thresholds[:-1]), tuple(rates), accuracy, tuple(levels[:-1]), tuple(lasts[:-1])
+    )
+
+
+def every_setting(exits: Sequence[Exit], tried: Sequence[Threshold], *, never: bool, most: float) -> bool:
+    """Whether every subset of the exits with every threshold at each is a choice: there are not more."""
+    return bool((1 + len(_tried(tried, never=never))) ** (len(exits) - 1) <= most)
 
 
 def chosen_settings(
@@ -112,8 +158,8 @@ def chosen_settings(
             continue
         choice = choose_exits(log, times_s, ExitGoal(batch, precision, confidences=confidences))
         thresholds = tuple(measure.threshold(chosen.confidence) for chosen in choice.settings)
-        settings[choice.exits, thresholds] = _setting(samples, choice.exits, thresholds)
-    return _ordered(settings.values())
+        settings[choice.exits, thresholds] = setting_with(samples, choice.exits, thresholds)
+    return ordered(settings.values())
 
 
 def settings_of(
@@ -133,7 +179,7 @@ def settings_of(
         choices = list(_thresholds(tried, size, alike=alike))
         for kept in combinations(range(1, last), size):
             settings += [setting for setting in _settings(samples, kept, choices) if setting.of_use]
-    return _ordered(settings)
+    return ordered(settings)
 
 
 def _tried(tried: Sequence[Threshold], *, never: bool) -> list[Threshold]:
@@ -149,11 +195,12 @@ def _thresholds(tried: Sequence[Threshold], size: int, *, alike: bool) -> Iterab
     return dict.fromkeys(chain.from_iterable(each)) if size else [()]
 
 
-def _ordered(settings: Iterable[ExitSetting]) -> list[ExitSetting]:
+def ordered(settings: Iterable[ExitSetting]) -> list[ExitSetting]:
+    """The settings, the most accurate first."""
     return sorted(settings, key=lambda setting: (-(setting.accuracy or 0.0), setting.kept, setting.rates))
 
 
-def _setting(samples: Samples, kept: tuple[int, ...], thresholds: tuple[Threshold, ...]) -> ExitSetting:
+def setting_with(samples: Samples, kept: tuple[int, ...], thresholds: tuple[Threshold, ...]) -> ExitSetting:
     """A setting with its shares and its accuracy on all samples."""
     return next(_settings(samples, kept, [thresholds]))
 

@@ -42,8 +42,8 @@ def find_networks(name: str, samples: Samples | None) -> list[PlanNetwork]:
     """
     if "," in name and ":" not in name and not is_input(name):
         raise InputError(
-            f'network: expected one, found "{name}"; search one NPU for several with `fluidb dse {name} BOARD '
-            "--together`, and find what it serves with `fluidb capacity` (`fluidb docs plan`)"
+            f'network: expected one, found "{name}"; state several in a file of networks, each with its requests '
+            "and requirements (`fluidb docs plan`)"
         )
     if is_family(name):
         networks = []

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -144,8 +144,9 @@ def _content(problem: PlanProblem) -> list[Any]:
         [[setting.kept, setting.thresholds, setting.rates] for setting in problem.settings],
         [[policy.spec, hashlib.sha256(policy.source or b"").hexdigest()] for policy in problem.policies],
         [requirement.text for requirement in problem.requirements],
-        [asked.rate_per_s, asked.count, repr(asked.slo_s), asked.seed],
-        [None if record is None else _arrays(record) for record in (asked.trace, asked.samples)],
+        [asked.rate_per_s, asked.count, repr(asked.slo_s), asked.seed, repr(asked.clients)],
+        [None if record is None else _arrays(record) for record in (asked.trace, *asked.samples_of)],
+        [repr(replace(network, table="", samples=None)) for network in asked.stated],
     ]
 
 
@@ -153,7 +154,7 @@ def _hardware(source: Source) -> list[Any]:
     if isinstance(source, BoardSource):
         parts = [part.model_dump(mode="json") for part in (source.network, source.board, source.options)]
         return [source.name, *parts]
-    return [source.name, source.table(0).digest()]
+    return [source.name, *(table.digest() for table in source.tables(0))]
 
 
 def _arrays(record: Any) -> dict[str, Any]:

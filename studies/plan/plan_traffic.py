@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...traffic.arrivals import poisson
+from ...formats import brief
+from ...models import Network
+from ...serving.networks import DeviceTraffic, ServedNetwork, as_served, merged
+from ...tables.latency import LatencyTable
+from ...traffic.arrivals import offline, poisson
+from ...traffic.clients import Clients
 from ...traffic.distributions import Objective
-from ...traffic.measures import Measure
+from ...traffic.measures import Measure, Threshold
 from ...traffic.samples import Samples, draw_samples
 from ...traffic.trace import Trace
-from ...traffic.traffic import Traffic, prepare
+from ...traffic.traffic import Traffic, places, prepare
 from .exits import ExitSetting
 
 
 @dataclass(frozen=True)
 class PlanTraffic:
-    """The traffic that a plan is to serve: Poisson arrivals of a rate, or a trace."""
+    """The traffic that a plan is to serve: Poisson arrivals of a rate, a trace, or clients that wait."""
 
     rate_per_s: float | None
     trace: Trace | None
-    count: int  # requests of a run with a rate
+    count: int  # requests of a run with a rate, or of clients
     slo_s: Objective | None
     samples: Samples | None
     seed: int  # of the race; fresh runs have the seeds after it
     seeds: int  # fresh runs
+    clients: Clients | None = None
 
     @property
     def measure(self) -> Measure | None:
@@ -42,18 +52,152 @@ class PlanTraffic:
         """Seeds of the fresh runs."""
         return range(self.seed + 1, self.seed + 1 + self.seeds)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the networks, if they have some."""
+        return []
+
+    @property
+    def networks(self) -> Sequence[Network]:
+        """Several networks that are one behind the other in the network of a problem."""
+        return ()
+
+    @property
+    def stated(self) -> Sequence[ServedNetwork]:
+        """The networks as a file of networks states them."""
+        return ()
+
+    @property
+    def samples_of(self) -> list[Samples | None]:
+        """The samples of each network."""
+        return [self.samples]
+
+    @property
+    def measures(self) -> list[Measure | None]:
+        """The measure of the samples of each network."""
+        return [None if samples is None else samples.measure for samples in self.samples_of]
+
+    @property
+    def admits(self) -> bool:
+        """Whether a network has its own rule of admission."""
+        return False
+
+    @property
+    def grows(self) -> bool:
+        """Whether more requests may arrive in a second."""
+        return self.clients is None
+
+    def served(self, tables: Sequence[LatencyTable]) -> tuple[ServedNetwork, ...]:
+        """The networks, on hardware with these latency tables."""
+        (table,) = tables
+        return as_served(table)
+
     def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> Traffic:
         """The requests of a run; ``faster``: the factor by which more arrive in a second."""
-        trace = self.trace if self.rate_per_s is None else poisson(self.rate_per_s, self.count, seed)
-        assert trace is not None
-        trace = replace(trace, arrival_s=trace.arrival_s / faster)
+        trace = self.arrivals(seed, faster)
         if self.samples is not None:
             trace = draw_samples(trace, self.samples.at_exits(setting.kept, [1] * len(setting.kept)), seed)
-        return prepare(trace, setting.rates, slo_s=self.slo_s, seed=seed, threshold=setting.thresholds)
+        traffic = prepare(trace, setting.rates, slo_s=self.slo_s, seed=seed, threshold=setting.thresholds)
+        return traffic if self.clients is None else self.clients.send(traffic, seed)
+
+    def arrivals(self, seed: int, faster: float) -> Trace:
+        """When requests arrive; of clients all at time 0."""
+        if self.clients is not None:
+            return offline(self.count)
+        trace = self.trace if self.rate_per_s is None else poisson(self.rate_per_s, self.count, seed)
+        assert trace is not None
+        return replace(trace, arrival_s=trace.arrival_s / faster)
+
+
+@dataclass(frozen=True, slots=True)
+class JointTraffic(Traffic):
+    """Requests of several networks as those of one, in which the exits of one network are behind another's."""
+
+    device: DeviceTraffic = field(kw_only=True)
+    begins: NDArray[np.int64] = field(kw_only=True)  # (K,), exits before the first one of each network
+    sampled: tuple[bool, ...] = field(kw_only=True)  # whether thresholds decide where a network's requests leave
+
+    __repr__ = brief
+
+    @classmethod
+    def of(cls, device: DeviceTraffic, begins: NDArray[np.int64], sampled: tuple[bool, ...]) -> Self:
+        """The requests of a device's networks."""
+        whole, exits = device.whole, device.whole.exits + begins[device.network]
+        own = whole.trace, exits, whole.slo_s, whole.objective_s, whole.origin, whole.think_s
+        return cls(*own, device=device, begins=begins, sampled=sampled)
+
+    def at(self, rows: slice | NDArray[np.int64]) -> Self:
+        """Some of the requests, in their order."""
+        return self.of(self.device.at(rows), self.begins, self.sampled)
+
+    def decided(self, threshold: Threshold | Sequence[Threshold] | None, last: int) -> Self:
+        """The same requests, where thresholds of all networks decide who leaves."""
+        assert isinstance(threshold, tuple)
+        parts = [
+            part.decided(threshold[begin : end - 1], end - begin) if sampled else part
+            for part, sampled, begin, end in zip(
+                self.device.parts, self.sampled, self.begins, [*self.begins[1:], last], strict=True
+            )
+        ]
+        whole = replace(self.device.whole, exits=merged(self.device.network, [part.exits for part in parts]))
+        return self.of(replace(self.device, parts=tuple(parts), whole=whole), self.begins, self.sampled)
+
+
+def device_traffic(traffic: Traffic) -> DeviceTraffic:
+    """The requests as a device gets them."""
+    return traffic.device if isinstance(traffic, JointTraffic) else DeviceTraffic.of(traffic)
+
+
+def begins_of(traffic: Traffic) -> NDArray[np.int64] | int:
+    """Exits of other networks before the first exit of each request's network."""
+    return traffic.begins[traffic.device.network] if isinstance(traffic, JointTraffic) else 0
+
+
+def depths_of(
+    traffic: Traffic, exits: NDArray[np.int64], lasts: Sequence[int], steps: Sequence[int]
+) -> NDArray[np.int64]:
+    """How deep requests that leave at some exits go into their networks, with numbers of exits and of steps."""
+    parts = device_traffic(traffic).parts
+    pairs = zip(parts, steps, strict=True)
+    of_each = [most if part.trace.steps is None else part.trace.steps for part, most in pairs]
+    if len(parts) == 1:
+        return places(exits - begins_of(traffic), of_each[0], lasts[0])
+    network = device_traffic(traffic).network
+    runs = merged(network, [np.broadcast_to(runs, len(part)) for part, runs in zip(parts, of_each, strict=True)])
+    return places(exits - begins_of(traffic), runs, np.array(lasts)[network])
+
+
+def surely_sent(traffic: Traffic, name: str | None) -> bool:
+    """Whether it is known before a run how many requests a network has, or all: not of clients who stop at a time."""
+    if not isinstance(traffic, JointTraffic):
+        return True
+    device = traffic.device
+    own = zip(device.names, device.clients, device.stop_s, strict=False)
+    return not any(name in (None, other) and clients and stop_s < math.inf for other, clients, stop_s in own)
+
+
+def of_network(traffic: Traffic, name: str | None) -> NDArray[np.bool_] | None:
+    """Which requests are of a network; none stands for all."""
+    if name is None:
+        return None
+    device = device_traffic(traffic)
+    mask: NDArray[np.bool_] = device.network == device.names.index(name)
+    return mask
 
 
 def right_share(traffic: Traffic, *, early: bool = False) -> float:
-    """Share of the requests whose answer at their exit is right; ``early``: at their exit or at one before it."""
+    """Share of the requests whose answer at their exit is right; ``early``: at their exit or at one before it.
+
+    Of several networks the mean of those whose answers are known.
+    """
+    shares = [
+        _right_share(part, early=early) for part in device_traffic(traffic).parts if part.trace.correct is not None
+    ]
+    return sum(shares) / len(shares)
+
+
+def _right_share(traffic: Traffic, *, early: bool) -> float:
+    """The same of one network."""
     correct = traffic.trace.correct
     assert correct is not None
     if early:

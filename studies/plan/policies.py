@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
+from ...serving.networks import ServedNetwork
 from ...serving.scheduler import Scheduler, find_policy
+from ...serving.state import BETWEEN
 from .sources import Source
 
 DEFAULT_POLICIES = ("serial", "adaptb", "fluid", "fluid-slack")
@@ -13,6 +15,14 @@ DEFAULT_POLICIES = ("serial", "adaptb", "fluid", "fluid-slack")
 
 FOR_SUBNETS = "sushi"
 """The policy that chooses a SubNet for each request, tried where hardware has several."""
+
+
+def between_networks(networks: Sequence[ServedNetwork]) -> list[str]:
+    """The usual policies of several networks, with every rule between them that they have what it needs for."""
+    if len(networks) == 1:
+        return list(DEFAULT_POLICIES)
+    rules = [rule for rule in BETWEEN if rule != "priority" or all(own.priority is not None for own in networks)]
+    return [f"{policy}:between={rule}" for policy in DEFAULT_POLICIES for rule in rules]
 
 
 def find_policies(texts: Sequence[str] | None, sources: Sequence[Source]) -> list[Scheduler]:

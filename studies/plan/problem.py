@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...dse.exits.stage_times import stage_times
 from ...formats import InputError
 from ...models import Network
+from ...serving.networks import ServedNetwork
 from ...serving.requirements import Requirement, check_stated
 from ...serving.scheduler import Scheduler
 from ...serving.terms import ANSWER
@@ -21,8 +22,16 @@ from ...traffic.measures import NEVER, Threshold
 from ...traffic.samples import Samples
 from ...traffic.traffic import Traffic
 from .branches import Branch, branches_of
-from .exits import ExitSetting, as_stated, chosen_settings, every_setting, leavers, settings_of
-from .plan_traffic import PlanTraffic, right_share
+from .exits import (
+    MOST_SETTINGS,
+    ExitSetting,
+    as_stated,
+    chosen_settings,
+    every_setting,
+    leavers,
+    settings_of,
+)
+from .plan_traffic import PlanTraffic, device_traffic, right_share
 from .sources import Source, with_setting
 
 KEPT = 2**24
@@ -109,6 +118,11 @@ class PlanProblem:
             decided = self._decided[kept, thresholds, seed] = drawn.decided(thresholds, len(kept) + 1)
         return decided
 
+    @property
+    def networks(self) -> Sequence[Network]:
+        """The networks, where one stands behind the other in :attr:`network`; or that one."""
+        return self.traffic.networks or [self.network]
+
     @cached_property
     def first_alike(self) -> list[int]:
         """For each setting, the number of the first one that keeps the same exits."""
@@ -119,8 +133,13 @@ class PlanProblem:
         """The numbers of the policies, by what they may do with a request."""
         numbers: dict[Fate, list[int]] = {}
         for number, policy in enumerate(self.policies):
-            numbers.setdefault(fate_of(policy), []).append(number)
+            numbers.setdefault(self.fate_of(policy), []).append(number)
         return numbers
+
+    def fate_of(self, policy: Scheduler) -> Fate:
+        """What a policy may do with a request; networks may have rules of admission of their own."""
+        fate = fate_of(policy)
+        return fate._replace(drops=fate.drops or self.traffic.admits)
 
     def most_accuracy(self, source: int, setting: int, *, early: bool = False) -> float:
         """Accuracy of a setting on some hardware: of its samples, or at most of its SubNets; 0 if not known.
@@ -137,18 +156,27 @@ class PlanProblem:
 
     @cached_property
     def right_shares(self) -> NDArray[np.float64]:
-        """By setting, the share of the requests of the first seed whose answer at their exit is right."""
-        shares = np.zeros(len(self.settings))
+        """By network and setting, the share of the requests of the first seed whose answer at their exit is right.
+
+        It is not a number where right answers are not known.
+        """
+        shares = np.full((len(self.traffic.samples_of), len(self.settings)), np.nan)
         for tree in branches_of(self.settings, range(len(self.settings))):
-            numbers, traffic = list(tree.numbers), self.drawn(tree.earliest, self.traffic.seed)
-            if self.traffic.samples is None:
-                shares[numbers] = right_share(traffic)
-                continue
-            assert traffic.trace.confidences is not None
-            assert traffic.trace.correct is not None
-            levels = np.array([self.settings[number].levels for number in numbers])
-            _, right = leavers(traffic.trace.confidences, traffic.trace.correct, levels)
-            shares[numbers] = right.sum(axis=1) / len(traffic)
+            numbers = list(tree.numbers)
+            parts = device_traffic(self.drawn(tree.earliest, self.traffic.seed)).parts
+            of_each = zip(*(self.settings[number].of_each for number in numbers), strict=True)
+            for network, (part, samples, settings) in enumerate(
+                zip(parts, self.traffic.samples_of, of_each, strict=True)
+            ):
+                if part.trace.correct is None:
+                    continue
+                if samples is None:
+                    shares[network, numbers] = right_share(part)
+                    continue
+                assert part.trace.confidences is not None
+                levels = np.array([setting.levels for setting in settings]).reshape(len(numbers), -1)
+                _, right = leavers(part.trace.confidences, part.trace.correct, levels)
+                shares[network, numbers] = right.sum(axis=1) / max(1, len(part))
         return shares
 
     @cached_property
@@ -189,10 +217,14 @@ class PlanProblem:
         """The branches of the trees that a setting is on, the largest first."""
         return self._paths[source, fate][setting]
 
-    def table(self, whole: LatencyTable, setting: int) -> LatencyTable:
-        """The latency table of hardware with the exits of a setting."""
-        chosen = self.settings[setting]
-        return with_setting(whole, chosen, chosen.exits(self.network, self.traffic.measure))
+    def served(self, whole: Sequence[LatencyTable], setting: int) -> tuple[ServedNetwork, ...]:
+        """The networks with the exits of a setting, on hardware with the latency table of each."""
+        return self.traffic.served(self.tables(whole, setting))
+
+    def tables(self, whole: Sequence[LatencyTable], setting: int) -> list[LatencyTable]:
+        """The latency tables of hardware with the exits of a setting."""
+        of_each = zip(whole, self.settings[setting].of_each, self.traffic.measures, strict=True)
+        return [with_setting(table, chosen, measure) for table, chosen, measure in of_each]
 
 
 def problem_of(
@@ -232,8 +264,10 @@ def problem_of(
         If something is missing or does not fit.
     """
     faults = []
-    if (traffic.rate_per_s is None) == (traffic.trace is None):
-        faults.append("rate: expected a rate or a trace, found " + ("neither" if traffic.trace is None else "both"))
+    given = {"rate": traffic.rate_per_s, "trace": traffic.trace, "clients": traffic.clients}
+    stated = [name for name, value in given.items() if value is not None]
+    if len(stated) != 1:
+        faults.append(f"rate: expected a rate, a trace or clients, found {' and '.join(stated) or 'none of them'}")
     if thresholds is not None and traffic.samples is None:
         faults.append("thresholds: expected samples, which decide by them who leaves, found none; add samples")
     named = [source.name for source in sources]
@@ -247,51 +281,71 @@ def problem_of(
     ]
     if faults:
         raise InputError(faults)
-    never = any(fate_of(policy).early for policy in policies) or not all(source.drops for source in sources)
-    settings = _settings(network, sources, traffic.samples, thresholds, never=never)
+    tried = Tried(thresholds, MOST_SETTINGS, may_wait(sources, policies))
+    settings = settings_on(network, [source.table(source.fastest) for source in sources], traffic.samples, tried)
     problem = PlanProblem(network, sources, settings, policies, requirements, traffic)
+    check_settings(problem)
+    return problem
+
+
+def may_wait(sources: Sequence[Source], policies: Sequence[Scheduler]) -> bool:
+    """Whether an exit with ``never`` may be of use."""
+    return any(fate_of(policy).early for policy in policies) or not all(source.drops for source in sources)
+
+
+def check_settings(problem: PlanProblem) -> None:
+    """Refuse hardware on which no setting of the exits is possible."""
     faults = [
         f"{source.name}: expected times by layer, so that exits can be left out, or thresholds for every exit, found "
         "neither; try lower thresholds, or never, too"
-        for source in sources
+        for source in problem.sources
         if not any(problem.settings_of(source, fate) for fate in problem.by_fate())
     ]
     if faults:
         raise InputError(faults)
-    return problem
 
 
-def _settings(
-    network: Network,
-    sources: Sequence[Source],
-    samples: Samples | None,
-    thresholds: Sequence[Threshold] | None,
-    *,
-    never: bool,
+class Tried(NamedTuple):
+    """Which settings of a network's exits are tried."""
+
+    thresholds: Sequence[Threshold] | None  # at each exit; by default the usual ones and never
+    most: float  # settings up to which all are tried
+    never: bool  # whether an exit that only answers at the deadline may be of use
+
+
+def settings_on(
+    network: Network, fastest: Sequence[LatencyTable], samples: Samples | None, tried: Tried
 ) -> list[ExitSetting]:
-    """Every setting of the exits, or those that PAME's rule chooses where exits are many."""
+    """Every setting of the exits, or those that PAME's rule chooses where exits are many.
+
+    ``fastest``: the latency table of the fastest design of each kind of hardware.
+    """
     if samples is None:
         return as_stated(network.exits)
-    tried = (*samples.measure.usual, NEVER) if thresholds is None else thresholds
-    if every_setting(network.exits, tried, never=never):
-        return settings_of(network.exits, samples, tried, never=never)
-    fastest = [source.table(source.fastest) for source in sources]
+    thresholds, never = (*samples.measure.usual, NEVER) if tried.thresholds is None else tried.thresholds, tried.never
+    if every_setting(network.exits, thresholds, never=never, most=tried.most):
+        return settings_of(network.exits, samples, thresholds, never=never)
     stage_s = [stage_times(table, network) for table in fastest]
-    return chosen_settings(network.exits, samples, tried, stage_s, never=never)
+    return chosen_settings(network.exits, samples, thresholds, stage_s, never=never)
 
 
 def _right_enough(problem: PlanProblem, pairing: Pairing) -> bool:
     """Whether enough answers of a setting are right, on any hardware."""
     source, setting = problem.sources[pairing.source], problem.settings[pairing.setting]
-    right = [requirement for requirement in problem.requirements if requirement.name in ("accuracy", "accuracy_of_all")]
-    known_right = problem.drawn(problem.settings[0], problem.traffic.seed).trace.correct is not None or None
-    check_stated(right, accuracy=known_right, accuracy_of_all=known_right)
-    known: list[tuple[Requirement, float]] = []
-    if any(_bounded(requirement, pairing.fate) for requirement in right):
-        share = problem.right_shares[pairing.setting]
-        if pairing.fate.early:
-            share = right_share(problem.drawn(setting, problem.traffic.seed), early=True)
-        known = [(requirement, float(share)) for requirement in right if _bounded(requirement, pairing.fate)]
+    names, known = problem.traffic.names, list[tuple[Requirement, float]]()
+    for requirement in problem.requirements:
+        if requirement.name not in ("accuracy", "accuracy_of_all") or (len(names) > 1 and requirement.network is None):
+            continue  # of all requests of several networks, only a run knows the share
+        network = 0 if requirement.network is None else names.index(requirement.network)
+        part = device_traffic(problem.drawn(problem.settings[0], problem.traffic.seed)).parts[network]
+        known_right = part.trace.correct is not None or None
+        check_stated([requirement], accuracy=known_right, accuracy_of_all=known_right)
+        if _bounded(requirement, pairing.fate):
+            share = problem.right_shares[network, pairing.setting]
+            if pairing.fate.early:
+                traffic = device_traffic(problem.drawn(setting, problem.traffic.seed)).parts[network]
+                share = right_share(traffic, early=True)
+            known.append((requirement, float(share)))
     known += [
         (requirement, source.accuracy)
         for requirement in problem.requirements

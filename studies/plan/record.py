@@ -10,6 +10,7 @@ from ...dse.npu.search import search
 from ...formats import AnyPath, Table, check_own_folder, table_text, write_directory
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
 from ...traffic.samples import samples_bytes
+from .exits import ExitSetting
 from .problem import PlanProblem
 from .rates import PlanAnswer
 from .runs import FreshFigures
@@ -43,7 +44,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
     """A plan with its figures, as JSON."""
     numbers = plan.numbers
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
-    names = [problem.network.exits[place - 1].name for place in setting.kept]
+    exits = setting.shown(problem.network.exits)
     measure, taken, tile = problem.traffic.measure, source.board_use(numbers.row), source.tile(numbers.row)
     return {
         "rate_per_s": problem.traffic.rate_per_s,
@@ -54,12 +55,27 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
         "dsp_share": float(source.share[numbers.row]) if tile else None,
         "lut_share": taken and taken.lut_share,
         "flip_flop_share": taken and taken.flip_flop_share,
-        "exits": names,
-        "thresholds": setting.thresholds,
+        "exits": [name for name, _ in exits],
+        "thresholds": setting.thresholds and tuple(at for _, at in exits),
         "measure": measure and measure.name,
+        **({"networks": _of_each(problem, setting)} if problem.traffic.names else {}),
         "policy": problem.policies[numbers.policy].spec,
         **figures_record(problem, plan.fresh),
     }
+
+
+def _of_each(problem: PlanProblem, setting: ExitSetting) -> list[dict[str, Any]]:
+    """The exits of each network, as JSON; thresholds are null where its rates say who leaves."""
+    each = zip(problem.traffic.names, problem.networks, setting.of_each, problem.traffic.measures, strict=True)
+    return [
+        {
+            "name": name,
+            "exits": [exit_ for exit_, _ in part.shown(network.exits)],
+            "thresholds": None if measure is None else part.thresholds,
+            "measure": measure and measure.name,
+        }
+        for name, network, part, measure in each
+    ]
 
 
 def check_plan_output(folder: AnyPath, *, force: bool) -> None:
@@ -75,7 +91,7 @@ def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) ->
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     files: dict[str, str | bytes] = {}
     if isinstance(source, BoardSource):
-        exits = setting.exits(source.network, problem.traffic.measure)
+        exits = setting.exits(source.network.exits, problem.traffic.measure)
         network = source.network.keep_exits(setting.kept, exits)
         options = source.options.model_copy(update={"tile": source.tile(numbers.row)})
         result = search(network, source.board, options)
@@ -83,7 +99,7 @@ def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) ->
         latency = source.labelled(tabulate_latency(design, fbcb))
         files |= {DESIGN_FILE: table_text(design), FBCB_FILE: table_text(fbcb)}
     else:
-        latency = problem.table(source.table(numbers.row), numbers.setting)
+        (latency,) = problem.tables(source.tables(numbers.row), numbers.setting)
         if isinstance(source, TableSource) and source.partition is not None:
             files[PARTITION_FILE] = table_text(source.partition)
         else:

@@ -9,18 +9,18 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from ...serving.figures import FIGURES
-from ...serving.inputs import as_scheduler
-from ...serving.metrics import Summary, summarise
+from ...serving.metrics import Figures, figures_of
+from ...serving.networks import ServedNetwork, ends_of, scheduler_on
 from ...serving.replay import simulate
-from ...serving.requirements import Requirement, judge
+from ...serving.requirements import Requirement, judge_all
 from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
 from ...traffic.traffic import Traffic
 from ..estimates import Estimate
 from .clairvoyant import Clairvoyant, to_beat
 from .exits import ExitSetting
-from .plan_traffic import right_share
-from .problem import Fate, PlanProblem, fate_of
+from .plan_traffic import device_traffic, right_share
+from .problem import Fate, PlanProblem
 from .rules import limits_of, surely_run
 from .trials import FirstPart, unless_it_fails
 
@@ -82,8 +82,8 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
     """Simulate a row of a source with some settings and the policies of their fates, on the first seed."""
     source, row, hopeless, ended, run = task.source, task.row, 0, 0, 0
     kept: list[Finisher] = []
-    table_of, by_fate, hope = tables_of(problem, source, row), problem.by_fate(), Hope(problem, task)
-    first_part = _first_parts(problem, table_of)
+    served_on, by_fate, hope = networks_on(problem, source, row), problem.by_fate(), Hope(problem, task)
+    first_part = _first_parts(problem, served_on)
     for tried, entrant in enumerate(task.entries):
         if -entrant.less < max((one.accuracy for one in kept), default=-math.inf):
             return RaceResult(kept, hopeless, ended, run, len(task.entries) - tried)
@@ -96,18 +96,20 @@ def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
         required = [*problem.requirements, *to_beat(below_s)]
         limits = limits_of(required, traffic)
         for at in numbers:
-            replay, table = None, table_of(number)
-            if not (limits and first_part(number, at).fails(traffic.exits, limits)):
-                replay = unless_it_fails(limits, table, traffic, as_scheduler(problem.policies[at], table))
+            replay, served = None, served_on(number)
+            # what clients send follows from the run itself
+            early = bool(limits) and traffic.think_s is None
+            if not (early and first_part(number, at).fails(traffic.exits, limits)):
+                replay = unless_it_fails(limits, served, traffic, scheduler_on(served, problem.policies[at]))
             if replay is None:
                 ended += 1
                 continue
             run += 1
-            summary = summarise(replay)
-            if all(judge(_as_stated(requirement, fate), summary).holds for requirement in required):
+            figures = figures_of(replay)
+            if all(verdict.holds for verdict in judge_all((_as_stated(at, fate) for at in required), figures)):
                 plan = PlanNumbers(source, row, number, at)
-                p99_s = summary.percentile("p99").latency_s
-                kept.append(Finisher(plan, cost, summary.energy_j, _accuracy(problem, plan, summary), p99_s))
+                p99_s = figures.whole.percentile("p99").latency_s
+                kept.append(Finisher(plan, cost, figures.whole.energy_j, _accuracy(problem, plan, figures), p99_s))
     return RaceResult(kept, hopeless, ended, run, 0)
 
 
@@ -116,7 +118,8 @@ class Hope:
 
     def __init__(self, problem: PlanProblem, task: RaceTask) -> None:
         self._problem, self._source = problem, task.source
-        self._clairvoyant = Clairvoyant(problem.sources[task.source], task.row, problem.network.exits[-1].steps)
+        steps = [network.exits[-1].steps for network in problem.networks]
+        self._clairvoyant = Clairvoyant(problem.sources[task.source], task.row, steps, problem.settings[0].lasts)
         self._most_s: dict[Fate, float] = {}  # what any entrant's 99th percentile must be below
         for entrant in task.entries:
             self._most_s[entrant.fate] = max(entrant.below_s, self._most_s.get(entrant.fate, 0.0))
@@ -148,26 +151,28 @@ class Hope:
         return self._known[key]
 
 
-def tables_of(problem: PlanProblem, source: int, row: int) -> Callable[[int], LatencyTable]:
-    """The latency tables of a row of a source by the number of a setting."""
+def networks_on(problem: PlanProblem, source: int, row: int) -> Callable[[int], tuple[ServedNetwork, ...]]:
+    """The networks on a row of a source by the number of a setting."""
 
     @cache
-    def whole() -> LatencyTable:
+    def whole() -> Sequence[LatencyTable]:
         causes = any(requirement.name == "mac_share" for requirement in problem.requirements)
-        return problem.sources[source].table(row, causes=causes)
+        return problem.sources[source].tables(row, causes=causes)
 
     # with the exits of a setting; thresholds change who leaves, which the traffic knows, and no time
-    table_of = cache(lambda first: problem.table(whole(), first))
-    return lambda setting: table_of(problem.first_alike[setting])
+    served_with = cache(lambda first: problem.served(whole(), first))
+    return lambda setting: served_with(problem.first_alike[setting])
 
 
-def _first_parts(problem: PlanProblem, table_of: Callable[[int], LatencyTable]) -> Callable[[int, int], FirstPart]:
+def _first_parts(
+    problem: PlanProblem, served_on: Callable[[int], tuple[ServedNetwork, ...]]
+) -> Callable[[int, int], FirstPart]:
     """The first requests of runs on a row, by the numbers of a setting and a policy."""
 
     @lru_cache(MOST_PARTS)
     def part_of(first: int, policy: int) -> FirstPart:
-        traffic, table = problem.drawn(problem.settings[first], problem.traffic.seed), table_of(first)
-        return FirstPart(table, traffic, as_scheduler(problem.policies[policy], table))
+        traffic, served = problem.drawn(problem.settings[first], problem.traffic.seed), served_on(first)
+        return FirstPart(served, traffic, scheduler_on(served, problem.policies[policy]))
 
     return lambda setting, policy: part_of(problem.first_alike[setting], policy)
 
@@ -178,24 +183,27 @@ def _as_stated(requirement: Requirement, fate: Fate) -> Requirement:
     return replace(requirement, name="accuracy") if served else requirement
 
 
-def _accuracy(problem: PlanProblem, plan: PlanNumbers, summary: Summary) -> float:
+def _accuracy(problem: PlanProblem, plan: PlanNumbers, figures: Figures) -> float:
     """Accuracy of a plan over all requests, by its run on the first seed; 0 if it is not known."""
-    most, served = problem.most_accuracy(plan.source, plan.setting), FIGURES["served_accuracy"].of(summary)
-    ends, admission = summary.deadlines, summary.admission
+    most, summary = problem.most_accuracy(plan.source, plan.setting), figures.whole
+    ends, admission, served = summary.deadlines, summary.admission, FIGURES["served_accuracy"].of(summary)
     if served is not None:
         gone = 0.0 if ends is None else ends.dropped_rate + (0.0 if admission is None else admission.refused_rate)
         return (1 - gone) * served
-    if ends is None or ends.accuracy_of_all is None or problem.settings[plan.setting].accuracy is None:
+    parts = list(figures.networks.values()) or [summary]
+    of_each = [part.deadlines.accuracy_of_all for part in parts if part.deadlines is not None]
+    known = [right for right in of_each if right is not None]
+    if not known or problem.settings[plan.setting].accuracy is None:
         return most
     traffic = problem.drawn(problem.settings[plan.setting], problem.traffic.seed)
-    return most + (ends.accuracy_of_all - right_share(traffic))
+    return most + (sum(known) / len(known) - right_share(traffic))
 
 
 @dataclass(frozen=True)
 class FreshFigures:
     """Figures of a plan on some seeds, fresh ones for all that is printed."""
 
-    figures: dict[str, Estimate]  # by name in requirements
+    figures: dict[str, Estimate]  # by name in requirements, of a network with its name
     # whether each requirement is kept; None where the interval holds the bound, or an end of a measured error disagrees
     verdicts: list[bool | None]
 
@@ -207,34 +215,50 @@ class FreshFigures:
     def excess(self, requirements: Sequence[Requirement]) -> float:
         """How far the worst figure is beyond its bound, as a share of the bound; infinite where it is not known."""
         return max(
-            abs(self.figures[requirement.name].mean - requirement.bound) / max(abs(requirement.bound), 1e-9)
-            if requirement.name in self.figures and not requirement.allows(self.figures[requirement.name].mean)
-            else 0.0 if requirement.name in self.figures else math.inf
+            abs(self.figures[requirement.figure].mean - requirement.bound) / max(abs(requirement.bound), 1e-9)
+            if requirement.figure in self.figures and not requirement.allows(self.figures[requirement.figure].mean)
+            else 0.0 if requirement.figure in self.figures else math.inf
             for requirement in requirements
         )  # fmt: skip
 
 
 def fresh_runs(
-    problem: PlanProblem, table: LatencyTable, policy: Scheduler, traffics: Mapping[int, Traffic]
+    problem: PlanProblem, served: Sequence[ServedNetwork], policy: Scheduler, traffics: Mapping[int, Traffic]
 ) -> FreshFigures:
-    """The figures of hardware and policy on traffic by seed."""
-    summaries = [summarise(simulate(table, traffic, as_scheduler(policy, table))) for traffic in traffics.values()]
-    figures = {}
-    for name in dict.fromkeys([*SHOWN, *(requirement.name for requirement in problem.requirements)]):
+    """The figures of networks on hardware, and policy, on traffic by seed."""
+    scheduler = scheduler_on(served, policy)
+    runs = [figures_of(simulate(served, device_traffic(traffic), scheduler)) for traffic in traffics.values()]
+    figures: dict[str, Estimate] = {}
+    for name, network in _shown(problem):
+        summaries = [run.of(network) for run in runs]
         values = [FIGURES[name].of(summary) for summary in summaries]
         known = [value for value in values if value is not None and math.isfinite(value)]
         if len(known) == len(values):
             intervals = [FIGURES[name].interval_of(summary).interval for summary in summaries]
-            figures[name] = Estimate.of(FIGURES[name], known, traffics, intervals)
-    if "accuracy" in figures and not fate_of(policy).drops:
-        figures["accuracy_of_all"] = figures["accuracy"]
+            figures[figure_of(name, network)] = Estimate.of(FIGURES[name], known, traffics, intervals)
+    if not problem.fate_of(policy).drops:
+        for network in [None, *problem.traffic.names]:
+            if (right := figures.get(figure_of("accuracy", network))) is not None:
+                figures[figure_of("accuracy_of_all", network)] = right
     verdicts = [_verdict(requirement, figures) for requirement in problem.requirements]
-    for factor in table.ends:  # what holds at one end of a measured error only is undecided
-        end = fresh_runs(problem, table.slower(factor), policy, traffics)
+    for slower in ends_of(served).values():  # what holds at one end of a measured error only is undecided
+        end = fresh_runs(problem, slower, policy, traffics)
         verdicts = [here if here == there else None for here, there in zip(verdicts, end.verdicts, strict=True)]
     return FreshFigures(figures, verdicts)
 
 
+def _shown(problem: PlanProblem) -> list[tuple[str, str | None]]:
+    """Figures of every plan, and the network of each, or none if they are of all requests."""
+    right = [(name, network) for network in problem.traffic.names for name in ("accuracy", "accuracy_of_all")]
+    required = [(requirement.name, requirement.network) for requirement in problem.requirements]
+    return list(dict.fromkeys([*((name, None) for name in SHOWN), *right, *required]))
+
+
+def figure_of(name: str, network: str | None) -> str:
+    """The name of a figure in requirements."""
+    return name if network is None else f"{name}[{network}]"
+
+
 def _verdict(requirement: Requirement, figures: dict[str, Estimate]) -> bool | None:
-    figure = figures.get(requirement.name)
+    figure = figures.get(requirement.figure)
     return False if figure is None else figure.side(requirement)

@@ -12,6 +12,7 @@ from ...dse.npu.stated import DesignOptions
 from ...formats import AnyPath, Strict, is_folder, is_input, parse_toml, read_toml
 from ...models import NETWORKS
 from ...platforms import PLATFORMS
+from ...traffic.clients import RECORDED
 from ...traffic.measures import Threshold
 from ..scenario import beside
 
@@ -42,6 +43,8 @@ class PlanScenario(Strict):
     require: Annotated[list[Text], Field(min_length=1)]
     rate: Positive | Annotated[list[Positive], Field(min_length=1)] | Literal["max"] | None = None
     trace: Text | None = None
+    clients: Annotated[int, Field(ge=1)] | None = None
+    think: Text | None = None
     slo: Text | None = None
     samples: Text | None = None
     thresholds: Annotated[list[Threshold], Field(min_length=1)] | None = None
@@ -98,6 +101,8 @@ def read_plan_scenario(name: AnyPath) -> PlanScenario:
     file, folder = read_toml(PlanScenario, name), Path(name).parent
     given = {key: getattr(file, key) for key in ("trace", "samples")}
     from_here: dict[str, Any] = {key: str(folder / value) for key, value in given.items() if value}
+    if file.think is not None and file.think.startswith(RECORDED):
+        from_here["think"] = f"{RECORDED}{folder / file.think.removeprefix(RECORDED)}"
     from_here["network"] = beside(folder, file.network, NETWORKS)
     from_here["platforms"] = [
         str(folder / platform) if is_folder(folder / platform) else beside(folder, platform, PLATFORMS)

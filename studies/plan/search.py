@@ -23,7 +23,7 @@ from .kept import KeptRaces
 from .least import LeastTimes
 from .problem import PlanProblem
 from .rules import least_latency
-from .runs import Entrant, FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, race, tables_of
+from .runs import Entrant, FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, networks_on, race
 
 HOPELESS, COST = "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
@@ -192,14 +192,14 @@ def _nearest(walk: _Walk) -> Plan:
     plans: list[tuple[float, PlanNumbers]] = []
     for number, source in enumerate(problem.sources):
         row = source.fastest
-        table_of = tables_of(problem, number, row)
+        served_on = networks_on(problem, number, row)
         for fate, policies in problem.by_fate().items():
             settings = problem.settings_of(source, fate)
             most = [problem.most_accuracy(number, at, early=fate.early) for at in settings]
             right = [at for at, right in zip(settings, most, strict=True) if right >= min(least, max(most))]
             for at, policy in product(first_to_leave(problem.settings, right), policies):
                 traffic = {problem.traffic.seed: problem.drawn(problem.settings[at], problem.traffic.seed)}
-                figures = fresh_runs(problem, table_of(at), problem.policies[policy], traffic)
+                figures = fresh_runs(problem, served_on(at), problem.policies[policy], traffic)
                 plans.append((figures.excess(problem.requirements), PlanNumbers(number, row, at, policy)))
     _, first = min(plans)
     nearest = Plan(first, walk.confirm(first), math.inf, 0.0)
@@ -365,6 +365,6 @@ class _Walk:
     def confirm(self, plan: PlanNumbers) -> FreshFigures:
         """Simulate a plan on the fresh seeds."""
         problem, setting = self.problem, self.problem.settings[plan.setting]
-        table = problem.table(problem.sources[plan.source].table(plan.row), plan.setting)
+        served = problem.served(problem.sources[plan.source].tables(plan.row), plan.setting)
         traffics = {seed: problem.drawn(setting, seed) for seed in problem.traffic.fresh}
-        return fresh_runs(problem, table, problem.policies[plan.policy], traffics)
+        return fresh_runs(problem, served, problem.policies[plan.policy], traffics)

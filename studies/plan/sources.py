@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -22,10 +23,11 @@ from ...dse.npu.search import RankedDesign, SearchResult
 from ...dse.npu.space import designs
 from ...dse.npu.tiles import Tile, tiles_of
 from ...formats import InputError
-from ...models import Exit, Network
+from ...models import Network
 from ...platforms import Board
 from ...tables.latency import LatencyTable, SubNetEntry
 from ...tables.partition import PartitionTable
+from ...traffic.measures import Measure
 from .exits import ExitSetting
 from .layer_times import LayerTimes, TimesOfLayers
 from .least import LeastOfDesigns, LeastTimes, work_of
@@ -49,6 +51,7 @@ class Source(ABC):
     drops: bool  # whether exits can be left out: its times are known by layer
     accuracy: float | None = None  # of its SubNet, or of the most accurate of several, if it is known
     subnet: SubNetEntry | None = None  # that it runs
+    networks: Sequence[Network] = ()  # several that it runs, which are one behind the other here
     several_subnets: bool = False  # a policy may choose one for each request
 
     def __getstate__(self) -> dict[str, Any]:
@@ -112,6 +115,11 @@ class Source(ABC):
     def table(self, row: int, *, causes: bool = True) -> LatencyTable:
         """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
 
+    def tables(self, row: int, *, causes: bool = True) -> list[LatencyTable]:
+        """The latency table of each network on a row."""
+        whole = self.table(row, causes=causes)
+        return cut_apart(whole, self.networks) if self.networks else [whole]
+
     @abstractmethod
     def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The times of the layers of a row by batch size, and the part of each: its stage's backbone, or its exit.
@@ -133,9 +141,15 @@ class BoardSource(Source):
     drops, speedup, counted = True, 1.0, "DSPs"
 
     def __init__(
-        self, network: Network, board: Board, options: SearchOptions, subnet: SubNetEntry | None = None
+        self,
+        network: Network,
+        board: Board,
+        options: SearchOptions,
+        subnet: SubNetEntry | None = None,
+        networks: Sequence[Network] = (),
     ) -> None:
         self.name, self.network, self.board, self.options = board.name, network, board, options
+        self.networks = networks
         self._choose(subnet)
         supply = options.supply(network, board)
         self.tiles = designs(supply)
@@ -277,6 +291,20 @@ class TableSource(Source):
         return parts_of(self._table, "time_s")[None][rows]
 
 
+def cut_apart(whole: LatencyTable, networks: Sequence[Network]) -> list[LatencyTable]:
+    """The latency tables of networks that are one behind the other in a table."""
+    ends = list(accumulate(len(network.exits) for network in networks))
+    tables = []
+    for network, begin, end in zip(networks, (0, *ends), ends, strict=False):
+        layers = [
+            layer.model_copy(update={"stage": layer.stage - begin})
+            for layer in whole.layers
+            if begin < layer.stage <= end
+        ]
+        tables.append(whole.model_copy(update={"network": network.name, "exits": network.exits, "layers": layers}))
+    return tables
+
+
 def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
     """Each SubNet of a table alone, with that in the buffer with which it is fastest; and all, for a policy to choose.
 
@@ -318,8 +346,9 @@ def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDAr
     return parts
 
 
-def with_setting(table: LatencyTable, setting: ExitSetting, exits: list[Exit]) -> LatencyTable:
-    """The latency table of the same hardware with the exits of a setting."""
+def with_setting(table: LatencyTable, setting: ExitSetting, measure: Measure | None) -> LatencyTable:
+    """The latency table of the same hardware with the exits of a setting, whose thresholds are of a measure."""
+    exits = setting.exits(table.exits, measure)
     if len(exits) < len(table.exits):
         table = keep_exits(table, table.network, setting.kept, setting.rates)
     return table.model_copy(update={"exits": exits})

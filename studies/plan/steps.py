@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...dse.npu.latency import tabulate_latency
@@ -12,7 +12,7 @@ from ...tables.latency import LatencyTable
 from .problem import PlanProblem
 from .runs import FreshFigures, fresh_runs
 from .search import Plan
-from .sources import BoardSource, design_of
+from .sources import BoardSource, cut_apart, design_of
 
 STEP = 0.1
 """Share by which the bandwidth, the rate and the objective change."""
@@ -31,22 +31,25 @@ def steps_of(problem: PlanProblem, plan: Plan) -> list[PlanStep]:
     numbers = plan.numbers
     source, policy = problem.sources[numbers.source], problem.policies[numbers.policy]
     setting, asked = problem.settings[numbers.setting], problem.traffic
-    whole = source.table(numbers.row)
+    whole = source.tables(numbers.row)
 
-    def at(change: str, table: LatencyTable, faster: float = 1.0, slo_s: float | None = None) -> PlanStep:
+    def at(change: str, tables: Sequence[LatencyTable], faster: float = 1.0, slo_s: float | None = None) -> PlanStep:
         wanted = asked if slo_s is None else replace(asked, slo_s=slo_s)
         traffics = {seed: wanted.draw(setting, seed, faster) for seed in asked.fresh}
-        return PlanStep(change, fresh_runs(problem, problem.table(table, numbers.setting), policy, traffics))
+        return PlanStep(change, fresh_runs(problem, problem.served(tables, numbers.setting), policy, traffics))
 
-    steps = [at(f"times as measured: x {factor:g}", whole.slower(factor)) for factor in whole.ends]
-    steps += [at(change, table) for change, table in _smaller(source, numbers.row)]
-    steps.append(at(f"{STEP:.0%} more requests a second", whole, 1 + STEP))
+    steps = [
+        at(f"times as measured: x {factor:g}", [table.slower(factor) for table in whole]) for factor in whole[0].ends
+    ]
+    steps += [at(change, tables) for change, tables in _smaller(source, numbers.row)]
+    if asked.grows:
+        steps.append(at(f"{STEP:.0%} more requests a second", whole, 1 + STEP))
     if isinstance(asked.slo_s, float):
         steps.append(at(f"an SLO {STEP:.0%} shorter", whole, slo_s=(1 - STEP) * asked.slo_s))
     return steps
 
 
-def _smaller(source: object, row: int) -> Iterator[tuple[str, LatencyTable]]:
+def _smaller(source: object, row: int) -> Iterator[tuple[str, list[LatencyTable]]]:
     """The latency tables of a design with less of a resource."""
     if not isinstance(source, BoardSource):
         return
@@ -61,6 +64,7 @@ def _smaller(source: object, row: int) -> Iterator[tuple[str, LatencyTable]]:
         if min(smaller[:4]) < 1:
             continue
         try:
-            yield change, source.labelled(tabulate_latency(*design_of(source.network, on, source.options, smaller)))
+            whole = source.labelled(tabulate_latency(*design_of(source.network, on, source.options, smaller)))
+            yield change, cut_apart(whole, source.networks) if source.networks else [whole]
         except InputError:  # so few rows hold no tile
             continue

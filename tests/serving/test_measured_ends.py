@@ -8,13 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import Run
+from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.formats import InputError, validate
+from fluidb.models.loader import read_network_file
 from fluidb.platforms import load_platform
 from fluidb.platforms.engine import Engine
 from fluidb.platforms.writer import platform_text
 from fluidb.serving import Requests, parse_requirement, serve
+from fluidb.studies import sweep_thresholds
 from fluidb.tables import LatencyTable, read_latency
 from fluidb.traffic import poisson, write_trace
+from fluidb.traffic.samples import Samples, write_samples
 
 ENDS = load_platform("dpu-b4096-kv260", kind=Engine).measured or []
 
@@ -69,6 +73,25 @@ def test_capacity_prints_the_rate_at_both_ends(fluidb: Run, engine: Path) -> Non
     fast, slow = (end["kept_per_s"] for end in printed["ends"])
     assert fast > printed["kept_per_s"] > slow
     assert f"kept if times x {ENDS[1]:g}" in fluidb(*given).stdout
+
+
+def test_a_threshold_keeps_what_holds_at_both_ends(tmp_path: Path) -> None:
+    """A mean between the ones of the nominal and of the slower times holds for the nominal ones only."""
+    engine = load_platform("dpu-b4096-kv260", kind=Engine)
+    table = tabulate_file(*read_network_file("resnet50"), engine)
+    exits = len(table.exits)
+    write_samples(Samples(np.full((50, exits), 0.8), np.ones((50, exits), dtype=bool)), tmp_path / "s.npz")
+    requests = Requests(trace=poisson(5, 300, seed=1), samples=tmp_path / "s.npz", slo_s=1.0)
+
+    def means(of: LatencyTable) -> list[float]:
+        return [point.mean_latency_s for point in sweep_thresholds(of, requests, "serial", [0.7, 0.9]).points]
+
+    here, there = means(table), means(table.slower(table.ends[1]))
+    assert here[0] < there[0] < here[1]
+    asked = [parse_requirement(f"mean <= {500 * (here[1] + there[1]):.6f}ms")]
+    kept = sweep_thresholds(table, requests, "serial", [0.7, 0.9], requirements=asked)
+    assert [point.kept for point in kept.points] == [True, False]
+    assert [point.pareto for point in kept.points] == [True, False]
 
 
 def test_tables_without_an_error_have_no_ends(fluidb: Run, engine: Path) -> None:

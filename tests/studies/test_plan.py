@@ -53,7 +53,7 @@ from fluidb.studies.plan.branches import branches_of, first_to_leave
 from fluidb.studies.plan.clairvoyant import Clairvoyant, to_beat
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import ExitSetting, as_stated, chosen_settings, settings_of
-from fluidb.studies.plan.field import Cost
+from fluidb.studies.plan.field import Cost, PlanSpace
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.least import LeastTimes
 from fluidb.studies.plan.plan_traffic import PlanTraffic
@@ -61,12 +61,14 @@ from fluidb.studies.plan.problem import Fate, PlanProblem, fate_of, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import Limit, Load, Until, least_energy, limits_of, surely_run
-from fluidb.studies.plan.runs import Entrant, Hope, RaceTask, fresh_runs, tables_of
+from fluidb.studies.plan.runs import Entrant, Hope, RaceTask, fresh_runs, networks_on
 from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.studies.plan.trials import FIRST, FirstPart, surely_late, unless_it_fails
+from fluidb.studies.workers import workers
 from fluidb.tables.latency import USES, LatencyTable, LayerUse
 from fluidb.traffic import offline, poisson
+from fluidb.traffic.clients import Clients
 from fluidb.traffic.exits import decide
 from fluidb.traffic.measures import CONFIDENCE, NEVER, Threshold
 from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
@@ -162,8 +164,7 @@ def simulate_plans(problem: PlanProblem, tried: list[float]) -> Iterator[Ran]:
     assert isinstance(source, BoardSource)
     samples = asked.samples
     assert samples is not None
-    rate_per_s = asked.rate_per_s
-    assert rate_per_s is not None
+    rate_per_s, clients = asked.rate_per_s, asked.clients
     settings: dict[tuple[tuple[int, ...], tuple[Threshold, ...]], float] = {}
     for kept, thresholds in every_setting(samples, tried):
         sure = np.ones((400, len(kept) + 1), np.bool_)
@@ -175,10 +176,12 @@ def simulate_plans(problem: PlanProblem, tried: list[float]) -> Iterator[Ran]:
     @cache
     def served(kept: tuple[int, ...], thresholds: tuple[Threshold, ...], seed: int) -> tuple[Traffic, float]:
         here = samples.at_exits(kept, [1] * len(kept))
-        trace = draw_samples(poisson(rate_per_s, asked.count, seed), here, seed)
+        arrivals = offline(asked.count) if rate_per_s is None else poisson(rate_per_s, asked.count, seed)
+        trace = draw_samples(arrivals, here, seed)
         rates = [1 / (len(kept) + 1)] * (len(kept) + 1)
         traffic = prepare(trace, rates, slo_s=asked.slo_s, seed=seed, threshold=thresholds)
         assert trace.correct is not None
+        traffic = traffic if clients is None else clients.send(traffic, seed)
         return traffic, float(trace.correct[np.arange(300), traffic.exits - 1].mean())
 
     tables: dict[tuple[Any, ...], LatencyTable] = {}
@@ -323,6 +326,72 @@ def test_where_fresh_seeds_refute_a_plan_the_next_one_has_its_turn(
     assert plans.refuted > 3
 
 
+def test_with_clients_the_front_is_that_of_brute_force() -> None:
+    """What they send follows from each run: rules on arrivals exclude nothing, and a run that fails may end early."""
+    given = random_problem(1)
+    (source,) = given.sources
+    whole_s = max(float(source.table(row).array()[0, -1, 1]) for row in range(len(source.dsps)))
+    asked = replace(given.traffic, rate_per_s=None, clients=Clients(3, whole_s / 2, exponential=True))
+    texts = f"p95 <= {1.5e3 * whole_s:.4f}ms", f"processing_rate >= {1 / whole_s:.4f} /s"
+    tried = thresholds_of(given)
+    required = [parse_requirement(text) for text in texts]
+    problem = problem_of(NETWORK, given.sources, given.policies, required, asked, [*tried, "never"])
+    wanted = brute_force(list(simulate_plans(problem, tried)), "dsps")
+    plans = find_plans(problem, threads=1)
+    assert [(plan.cost, plan.accuracy) for plan in plans.front] == [(cost, right) for cost, right, _ in wanted]
+    assert wanted
+    assert plans.counts[EARLY]
+
+
+def test_entries_of_the_field_come_by_rising_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, and none that costs less than what was said to be left before, though few rows are judged at once.
+
+    A row's energy is of its cheapest setting: what costs more waits for the rows behind it.
+    """
+    monkeypatch.setattr(plan_field, "WAVE", 2)
+    monkeypatch.setattr(plan_search, "REFINED", 4)
+    walk = plan_search._Walk(random_problem(3), "energy", over_p99=False, first=False, kept=None)
+    entries: list[tuple[Any, ...]] = []
+    with workers(None, 1) as at:
+        for _, wave, rest in walk.waves(at):
+            entries += zip(*(column.tolist() for column in wave), strict=True)
+            assert max(entries)[0] < rest
+    space = PlanSpace(random_problem(3), "energy")
+    every = space.entries(slice(None), np.ones(len(space.pairings), np.bool_), space.counts)
+    assert sorted(entries) == sorted(zip(*(column.tolist() for column in every), strict=True))
+    assert [cost for cost, *_ in entries] == sorted(every.cost.tolist())
+    assert len(set(every.row.tolist())) > 12  # judged in three parts
+
+
+@pytest.mark.parametrize("seed", [17, 28])  # where the rest of a race has the best plan of its cost
+def test_of_plans_that_cost_the_same_the_most_accurate_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By chance a plan of eight keeps the requirements in the race, and a third of these on fresh seeds, too."""
+    given = random_problem(0)
+    problem = replace(given, requirements=[parse_requirement("p99 <= 1000s")])
+    (source,), numbers = problem.sources, plan_runs.PlanNumbers
+    shape = 1, len(source.dsps), len(problem.settings), len(problem.policies)
+    in_race, in_fresh = (np.random.default_rng(seed).random((2, *shape)).T < [1 / 8, 1 / 3]).T
+
+    def by_chance(_: object, task: RaceTask) -> plan_runs.RaceResult:
+        kept: list[plan_runs.Finisher] = []
+        for tried, entrant in enumerate(task.entries):
+            if kept and -entrant.less < kept[0].accuracy:
+                return plan_runs.RaceResult(kept, 0, 0, 0, len(task.entries) - tried)
+            plans = [numbers(0, task.row, entrant.setting, policy) for policy in range(shape[3])]
+            kept += [plan_runs.Finisher(at, entrant.cost, None, -entrant.less, 0.0) for at in plans if in_race[at]]
+        return plan_runs.RaceResult(kept, 0, 0, 0, 0)
+
+    monkeypatch.setattr(plan_search, "race", by_chance)
+    monkeypatch.setattr(
+        plan_search._Walk, "confirm", lambda _, plan: plan_runs.FreshFigures({}, [bool(in_fresh[plan])])
+    )
+    front, every = [(0.0, -1.0)], [numbers(*map(int, at)) for at in np.argwhere(in_race & in_fresh)]
+    for cost, less in sorted((float(source.dsps[at.row]), -problem.most_accuracy(0, at.setting)) for at in every):
+        if -less > front[-1][1]:
+            front.append((cost, -less))
+    assert [(plan.cost, plan.accuracy) for plan in find_plans(problem, threads=1).front] == front[1:]
+
+
 TENTHS = tuple(at / 10 for at in range(1, 11))
 
 
@@ -360,7 +429,7 @@ def test_ten_thresholds_at_each_exit_are_all_tried(exits: int, seed: int) -> Non
     best: list[tuple[int, int]] = []
     while not best:
         for number, policy in by_accuracy.pop(max(by_accuracy)):
-            setting, table = problem.settings[number], problem.table(source.table(0), number)
+            setting, table = problem.settings[number], problem.served(source.tables(0), number)
             first = summarise(simulate(table, traffic.draw(setting, seed), policies[policy]))
             if judge(required[0], first).holds:
                 fresh = {at: traffic.draw(setting, at) for at in traffic.fresh}
@@ -543,7 +612,7 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
     table, scheduler = table_of([[1.0]]), find_policy("serial")
     for share, fails in ((10, True), (12, True), (13, False), (20, False)):  # 4, 4, 5, 8 of 40 may be late
         required = [parse_requirement(f"violation_rate <= {share} %")]
-        clairvoyant = Clairvoyant(TableSource("one", table), 0, 1)
+        clairvoyant = Clairvoyant(TableSource("one", table), 0, [1])
         assert clairvoyant.fails((), traffic, required, by_layer=False) == fails
         limits = limits_of(required, traffic)
         assert FirstPart(table, traffic, scheduler).fails(traffic.exits, limits) == fails
@@ -551,7 +620,7 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
     for until_s, late in ((3.6, 5), (3.4, 0)):
         finish_s = simulate(table, traffic, scheduler).finish_s
         finish_s[finish_s > until_s] = math.inf
-        assert surely_late(traffic, finish_s, traffic.slo_s, until_s) == late
+        assert surely_late(traffic.trace.arrival_s, finish_s, traffic.slo_s, until_s) == late
 
 
 def one_two(view: Any, data: Any) -> Decision:
@@ -570,19 +639,19 @@ def test_the_first_requests_are_served_as_in_the_whole_run_whatever_ran_before()
     for seed, policy in enumerate(policies):
         problem = random_problem(3 + 2 * (seed % 3))
         problem = problem.at_rate((1 + seed % 2) * (problem.traffic.rate_per_s or 0.0))
-        tables = tables_of(problem, 0, 0)
+        tables = networks_on(problem, 0, 0)
         host = Host(before_s=1e-5, after_s=2e-5, overlaps=seed % 2 > 0) if seed > len(POLICIES) else None
         parts: dict[tuple[int, ...], FirstPart] = {}
         counts = set()
         drawn = [problem.drawn(setting, problem.traffic.seed).exits.copy() for setting in problem.settings]
         for number, setting in enumerate(problem.settings):
             traffic = problem.drawn(setting, problem.traffic.seed)
-            table = tables(number).model_copy(update={"host": host})
+            table = tables(number)[0].latency.model_copy(update={"host": host})
             part = parts.setdefault(setting.kept, FirstPart(table, traffic, policy))
             count, whole = math.ceil(FIRST * len(traffic)), simulate(table, traffic, policy)
             first, until_s = traffic.first(count), float(traffic.trace.arrival_s[count])
             finish_s = np.where(whole.finish_s > until_s, math.inf, whole.finish_s)[:count]
-            late = surely_late(first, finish_s, first.slo_s, until_s)
+            late = surely_late(first.trace.arrival_s, finish_s, first.slo_s, until_s)
             for allowed in (late - 1, late):
                 limit = Limit(problem.requirements[0], traffic.slo_s, allowed)
                 assert part.fails(traffic.exits, [limit]) == (allowed < late)
@@ -602,13 +671,13 @@ def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_
     for seed in range(4):
         problem = random_problem(seed)
         source, row = problem.sources[0], seed
-        clairvoyant = Clairvoyant(source, row, 1)
+        clairvoyant = Clairvoyant(source, row, [1])
         for number, setting in enumerate(problem.settings):
             traffic = problem.drawn(setting, 1)
             by_layer, by_stage = (
                 clairvoyant.late(setting.kept, traffic, traffic.slo_s, by_layer=by_layer) for by_layer in (True, False)
             )
-            table = problem.table(source.table(row), number)
+            (table,) = problem.tables(source.tables(row), number)
             assert by_layer == least_late(table, traffic, traffic.slo_s) <= by_stage
             assert by_stage <= simulate(table, traffic, by_stages[number % len(by_stages)]).violated.sum()
             gained += by_stage - by_layer
@@ -640,7 +709,7 @@ def test_what_excludes_a_branch_excludes_each_setting_on_it() -> None:
                 setting = problem.settings[entrant.setting]
                 traffic = surely_run(problem.drawn(setting, problem.traffic.seed), entrant.fate)
                 asked = setting.kept, traffic, [*problem.requirements, *to_beat(entrant.below_s)]
-                fails = Clairvoyant(problem.sources[0], row, 1).fails(*asked, by_layer=by_layer)
+                fails = Clairvoyant(problem.sources[0], row, [1]).fails(*asked, by_layer=by_layer)
                 assert hope.of(entrant, by_layer=by_layer) != fails
                 lost += fails
     assert lost > 50
@@ -669,7 +738,7 @@ def test_requests_that_state_no_steps_run_the_last_stage_as_often_as_it_can() ->
     (setting,) = as_stated(table_of([[1.0], [1.0]]).exits)
     source = TableSource("one", table_of([[1.0], [1.0]]))
     late = [
-        Clairvoyant(source, 0, steps).late(setting.kept, traffic, traffic.slo_s, by_layer=False) for steps in (1, 3)
+        Clairvoyant(source, 0, [steps]).late(setting.kept, traffic, traffic.slo_s, by_layer=False) for steps in (1, 3)
     ]
     assert late == [0, 2]
 
@@ -1234,10 +1303,10 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
 
 
 FAULTS: dict[str, tuple[list[Any], str]] = {
-    "no traffic": (["--slo", "1ms", *LIMITS], "--rate: expected a rate or a trace, found neither"),
+    "no traffic": (["--slo", "1ms", *LIMITS], "--rate: expected a rate, a trace or clients, found none of them"),
     "two": (
         ["--rate", 9, "--trace", "t.csv", "--slo", "1ms", *LIMITS],
-        "--rate: expected a rate or a trace, found both",
+        "--rate: expected a rate, a trace or clients, found rate and trace",
     ),
     "no objective": (["--rate", 9, *LIMITS, "--samples", "s.npz"], "--slo: expected a latency objective (SLO)"),
     "no samples": (
@@ -1345,7 +1414,7 @@ def test_a_table_knows_the_parts_of_its_time(tiny_design: Path) -> None:
     (parts_s,) = TableSource("d", table).found_times(np.array([0]))
     samples = samples_of(200, 4)
     for setting in settings_of(NETWORK.exits, samples, [0.6]):
-        kept = with_setting(table, setting, setting.exits(NETWORK, samples.measure)).array()
+        kept = with_setting(table, setting, samples.measure).array()
         counts = np.array([float(place in (*setting.kept, 3)) for place in (1, 2, 3)])
         until = (parts_s[:, 0] + counts[:, None] * parts_s[:, 1]).cumsum(axis=0)
         places = [place - 1 for place in (*setting.kept, 3)]

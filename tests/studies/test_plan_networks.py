@@ -3,27 +3,184 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import Run, table_of
+from builders import POCKET, TINY, Run, board_of, table_of
+from fluidb.dse import SearchOptions, search
+from fluidb.dse.npu.design import tabulate_design
+from fluidb.dse.npu.latency import tabulate_latency
+from fluidb.dse.npu.tiles import Tile
 from fluidb.formats import InputError, write_table
+from fluidb.models import load_network
 from fluidb.serving import Requests, parse_requirement, serve
 from fluidb.serving.figures import FIGURES
+from fluidb.serving.metrics import Figures, figures_of
+from fluidb.serving.networks import ServedNetwork, prepare_requests, read_networks
+from fluidb.serving.replay import simulate
+from fluidb.serving.requirements import Requirement, judge_all
 from fluidb.serving.statistics import mean_interval
-from fluidb.studies.plan.served import ServedTraffic, multipliers_of, networks_on, plan_served
-from fluidb.tables.latency import BuiltNpu, Cores
+from fluidb.studies.plan import ask
+from fluidb.studies.plan import field as plan_field
+from fluidb.studies.plan import search as plan_search
+from fluidb.studies.plan.clairvoyant import Clairvoyant
+from fluidb.studies.plan.kept import _content
+from fluidb.studies.plan.plan_traffic import PlanTraffic, device_traffic
+from fluidb.studies.plan.problem import PlanProblem
+from fluidb.studies.plan.rates import PlanAnswer
+from fluidb.studies.plan.rules import joint_limits
+from fluidb.studies.plan.runs import networks_on
+from fluidb.studies.plan.search import find_plans
+from fluidb.studies.plan.several import one_behind_another, several_problem
+from fluidb.studies.plan.several_tables import multipliers_of
+from fluidb.studies.plan.sources import BoardSource
+from fluidb.tables.latency import BuiltNpu, Cores, LatencyTable, read_latency
 from fluidb.traffic import poisson
+from fluidb.traffic.samples import Samples, write_samples
 
-POLICIES = ["serial:between=fcfs|edf", "fluid:b_max=1|2,between=priority"]
-SPECS = [
-    "serial:between=fcfs",
-    "serial:between=edf",
-    "fluid:b_max=1,between=priority",
-    "fluid:b_max=2,between=priority",
-]
 NAMES = ["a", "b"]
+TRIED = [0.5]
+POLICIES = ["serial:between=fcfs|edf", "fluid:between=priority"]
+SPECS = ["serial:between=fcfs", "serial:between=edf", "fluid:between=priority"]
+
+
+def sides(requirements: Sequence[Requirement], runs: Sequence[Figures]) -> list[bool | None]:
+    """Whether each requirement surely holds on some seeds."""
+    kept = []
+    for requirement in requirements:
+        figure = FIGURES[requirement.name]
+        values = np.array([figure.of(run.of(requirement.network)) for run in runs], np.float64)
+        interval = mean_interval(values) if np.isfinite(values).all() else None
+        kept.append(False if interval is None else requirement.side(interval.within(figure.limits)))
+    return kept
+
+
+def samples_of(seed: int) -> Samples:
+    """Answers at three exits that are surer and more often right at later ones."""
+    rng = np.random.default_rng(seed)
+    hard = rng.random((200, 1))
+    return Samples(np.clip(1 - hard * [0.9, 0.6], 0, 1), rng.random((200, 3)) < 1 - hard * [0.6, 0.4, 0.3])
+
+
+BOARD = board_of(4, kibit=8, gb_s=0.4)
+BOARD = BOARD.model_copy(update={"port_words": BOARD.usual_port_words})  # few ports: few designs
+
+
+@cache
+def table_on(tile: Tile, kept: tuple[int, ...]) -> LatencyTable:
+    """The latency table of a design for the network with some of its exits."""
+    tiny = load_network(TINY)
+    network = tiny.keep_exits(kept, [tiny.exits[place - 1] for place in (*kept, 3)])
+    options = SearchOptions(b_max=2, tile=tile)
+    return tabulate_latency(*tabulate_design(network, BOARD, options, search(network, BOARD, options)))
+
+
+def board_problem(folder: Path, rate: float, texts: Sequence[str]) -> PlanProblem:
+    """Two networks on every design of a small board: one with samples, one whose rates say who leaves."""
+    write_samples(samples_of(1), folder / "a.npz")
+    (folder / "tiny.toml").write_text(Path(TINY).read_text())
+    (folder / "n.toml").write_text(
+        'schema = "fluidb.networks/1"\nnetworks = [\n'
+        '{ name = "b", network = "./tiny.toml", slo = "3ms", priority = 2 },\n'
+        '{ name = "a", network = "./tiny.toml", samples = "a.npz", slo = "1ms", share = 2, priority = 1 },\n]\n'
+    )
+    models = [load_network(TINY)] * 2
+    source = BoardSource(one_behind_another(models, ["b", "a"]), BOARD, SearchOptions(b_max=2), networks=models)
+    required = [parse_requirement(text, networks=NAMES) for text in texts]
+    traffic = PlanTraffic(rate, None, 300, None, None, 5, 3)
+    return several_problem(folder / "n.toml", [source], POLICIES, required, traffic, TRIED)
+
+
+def every_plan(problem: PlanProblem) -> Iterator[tuple[int, float, tuple[object, ...]]]:
+    """Cost, accuracy and choice of each plan that keeps the requirements on the first seed, and on fresh ones."""
+    (source,), samples, rate_per_s = problem.sources, samples_of(1), problem.traffic.rate_per_s
+    assert isinstance(source, BoardSource)
+    assert rate_per_s is not None
+    rows = [Tile(*map(int, column)) for column in source.tiles.T]
+    places: list[float | None] = [None, *TRIED]
+    for tile, levels in product(rows, product(places, repeat=2)):
+        kept = tuple(place for place, at in enumerate(levels, 1) if at is not None)
+        thresholds = [at for at in levels if at is not None]
+        here = samples.at_exits(kept, [1] * len(kept))
+        leaves = np.column_stack([here.confidences >= np.array(thresholds), np.ones(len(samples), np.bool_)])
+        exits = leaves.argmax(axis=1)
+        if set(range(len(kept))) - set(exits.tolist()):
+            continue  # an exit where nobody leaves only takes time
+        networks = []
+        for name, exits_kept in (("b", (1, 2)), ("a", kept)):
+            table = table_on(tile, exits_kept)
+            drawn, at = (here, thresholds) if name == "a" else (None, None)
+            slo_s, share, priority = {"a": (0.001, 2.0, 1), "b": (0.003, 1.0, 2)}[name]
+            networks.append(
+                ServedNetwork(
+                    name=name, table=table, slo_s=slo_s, share=share, priority=priority, samples=drawn, threshold=at
+                )
+            )  # fmt: skip
+
+        def run(spec: str, seed: int, networks: list[ServedNetwork] = networks) -> Figures:
+            traffic = prepare_requests(networks, Requests(seed=seed), poisson(rate_per_s, 300, seed))
+            return figures_of(simulate(networks, traffic, spec))
+
+        for spec in SPECS:
+            if not all(verdict.holds for verdict in judge_all(problem.requirements, run(spec, 5))):
+                continue
+            if all(sides(problem.requirements, [run(spec, seed) for seed in (6, 7, 8)])):
+                right = float(here.correct[np.arange(len(samples)), exits].mean())
+                yield tile.T_P * tile.T_C, right, (tile, kept, tuple(thresholds), spec)
+
+
+@pytest.mark.parametrize(
+    ("rate", "texts"),
+    [(1500.0, ["violation_rate[a] <= 20 %", "p99[b] <= 6 ms", "accuracy[a] >= 70 %"]),
+     (2600.0, ["p95[a] <= 1.2 ms", "p95[b] <= 5 ms"]), (3200.0, ["violation_rate <= 25 %", "mean[b] <= 2.5 ms"])],
+)  # fmt: skip
+def test_on_a_board_the_front_is_that_of_every_plan(
+    rate: float, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each design with each setting of the exits, policy and rule between the networks, all simulated whole."""
+    monkeypatch.setattr(plan_field, "WAVE", 2)
+    monkeypatch.setattr(plan_search, "REFINED", 4)
+    problem = board_problem(tmp_path, rate, texts)
+    plans = sorted(every_plan(problem), key=lambda plan: (plan[0], -plan[1]))
+    front: list[tuple[int, float]] = []
+    for cost, right, _ in plans:
+        if not front or right > front[-1][1]:
+            front.append((cost, right))
+    searched = find_plans(problem, threads=1)
+    assert front
+    assert [(plan.cost, plan.accuracy) for plan in searched.front] == front
+    (source,), known = problem.sources, {choice for *_, choice in plans}
+    for plan in searched.front:
+        part = problem.settings[plan.numbers.setting].of_each[1]
+        policy = problem.policies[plan.numbers.policy].spec
+        assert (source.tile(plan.numbers.row), part.kept, part.thresholds, policy) in known
+
+
+def test_no_run_is_better_than_the_bounds_of_all_networks_together(tmp_path: Path):
+    """Of each network as many are late as may be: so are together; and a scheduler that knows all has no more."""
+    problem, bound = (
+        board_problem(tmp_path, 3000.0, ["violation_rate[a] <= 5 %", "violation_rate[b] <= 5 %"]),
+        np.zeros(3),
+    )
+    clairvoyant = Clairvoyant(problem.sources[0], 0, [1, 1], problem.settings[0].lasts)
+    for number, setting in enumerate(problem.settings):
+        traffic, served = problem.drawn(setting, 5), networks_on(problem, 0, 0)(number)
+        for policy in problem.policies:
+            run = simulate(served, device_traffic(traffic), policy)
+            late = {name: run.violated[device_traffic(traffic).whole.trace.network == name] for name in NAMES}
+            required = [Requirement("", "violation_rate", "<=", float(late[name].mean()), name) for name in NAMES]
+            *each, together = joint_limits(required, traffic)
+            assert [limit.allowed for limit in each] == [int(late[name].sum()) for name in NAMES]
+            assert together.allowed == int(run.violated.sum())
+            limits = *each, together
+            least = [clairvoyant.late(setting.kept, traffic, limit.longer_than_s, by_layer=False) for limit in limits]
+            assert all(few <= limit.allowed for few, limit in zip(least, limits, strict=True))
+            bound += least
+    assert bound.all()
 
 
 def write_hardware(folder: Path, factor: float, pe: int | None) -> None:
@@ -52,79 +209,81 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def answer_of(file: Path, texts: Sequence[str], hardware: Sequence[str], **more: object) -> PlanAnswer:
+    """The answer for a file of networks on designs in folders beside it, each with every policy."""
+    places = [str(file.parent / name) for name in hardware]
+    return ask.plan(
+        {"network": str(file), "platforms": places, "require": list(texts), "policy": POLICIES, "seeds": 3, "seed": 3}
+        | more,
+        threads=1,
+    )
+
+
 @pytest.mark.parametrize(
     "texts",
     [["violation_rate[a] <= 20 %"], ["violation_rate[a] <= 2 %", "processing_rate[b] >= 4 /s"],
      ["mean[a] <= 62 ms", "processing_rate[b] >= 2 /s"], ["mean[a] <= 1 ms"]],
 )  # fmt: skip
-def test_the_answer_is_that_of_every_choice(texts: list[str], folder: Path):
-    """Each design with each policy on the same seeds; the cheapest kept one is the answer, the first of equal ones."""
-    required = [parse_requirement(text, networks=NAMES) for text in texts]
-    hardware, traffic = [folder / name for name in ("large", "small", "middle")], ServedTraffic(seed=3, seeds=3)
-    kept = []
-    for cost, place in ((10, hardware[1]), (20, hardware[2]), (30, hardware[0])):
-        for spec in SPECS:
-            runs = [serve(networks_on_file(folder, place), Requests(seed=seed), spec) for seed in (3, 4, 5)]
-            sides = []
-            for requirement in required:
-                summaries = [
-                    next(own.summary for own in run.networks if own.name == requirement.network) for run in runs
-                ]
-                values = np.array([FIGURES[requirement.name].of(summary) for summary in summaries])
-                interval = mean_interval(values)
-                assert interval is not None
-                sides.append(requirement.side(interval.within(FIGURES[requirement.name].limits)))
-            if all(sides):
-                kept.append((cost, str(place), spec))
-    answer = plan_served(folder / "n.toml", hardware, required, POLICIES, traffic)
-    if not kept:
-        assert answer.best is None
-        assert (len(answer.plans), answer.left) == (12, 0)
-        return
-    assert answer.best is not None
-    assert (answer.best.multipliers, answer.best.hardware, answer.best.policy) == kept[0]
-    assert [(p.multipliers, p.hardware, p.policy) for p in answer.plans if p.kept] == [
-        plan for plan in kept if plan[0] == kept[0][0]
-    ]
-    assert len(answer.plans) + answer.left == 12
+def test_of_given_designs_the_answer_is_that_of_every_choice(texts: list[str], folder: Path):
+    """Arrivals and clients in one run: the cheapest design with a policy that holds on the first and on fresh seeds."""
+    required, kept = [parse_requirement(text, networks=NAMES) for text in texts], []
+    for cost, name in ((10, "small"), (20, "middle"), (30, "large")):
+        tables = [read_latency(folder / name / network) for network in ("first", "second")]
+        networks = read_networks(folder / "n.toml", tables)
+
+        def run(spec: str, seed: int, networks: list[ServedNetwork] = networks) -> Figures:
+            traffic = prepare_requests(networks, Requests(seed=seed), None)
+            return figures_of(simulate(networks, traffic, spec))
+
+        kept += [
+            (cost, name, spec)
+            for spec in SPECS
+            if all(verdict.holds for verdict in judge_all(required, run(spec, 3)))
+            and all(sides(required, [run(spec, seed) for seed in (4, 5, 6)]))
+        ]
+    answer = answer_of(folder / "n.toml", texts, ["large", "small", "middle"])
+    front = [
+        (int(member.plan.cost), Path(problem.sources[member.plan.numbers.source].name).name,
+         problem.policies[member.plan.numbers.policy].spec)
+        for member in answer.front
+        for problem in [member.search.problem]
+    ]  # fmt: skip
+    assert front == kept[:1]
 
 
-def networks_on_file(folder: Path, place: Path):
-    """The networks of the file, with the tables of a design in their folders."""
-    from fluidb.serving.networks import read_networks
-
-    return networks_on(read_networks(folder / "n.toml"), place)
-
-
-def test_networks_may_share_a_rate_or_a_trace_and_one_with_clients_is_planned_too(folder: Path):
+def test_networks_may_share_a_rate_and_one_alone_may_have_clients(folder: Path):
     text = (folder / "n.toml").read_text().replace('duration = "40s"\n', "")
     shared = text.replace(", rate = 10", "").replace(', clients = 1, think = "exponential:100ms"', "")
     (folder / "shared.toml").write_text(shared)
-    required = [parse_requirement("busy_share <= 60 %")]
-    at_rate = plan_served(folder / "shared.toml", [folder / "middle"], required, SPECS[:1],
-                          ServedTraffic(rate_per_s=10.0, count=500, seeds=2))  # fmt: skip
-    networks = networks_on_file(folder, folder / "middle")
-    plain = [type(one)(name=one.name, table=one.table, slo_s=one.slo_s) for one in networks]
-    runs = [serve(plain, Requests(trace=poisson(10.0, 500, seed), seed=seed), SPECS[0]) for seed in (0, 1)]
-    assert at_rate.plans[0].figures[0] is not None
-    assert at_rate.plans[0].figures[0].values.tolist() == [run.summary.busy_share for run in runs]
+    (member,) = answer_of(folder / "shared.toml", ["busy_share <= 60 %"], ["middle"], rate=10, count=500).front
+    tables = [read_latency(folder / "middle" / name) for name in ("first", "second")]
+    networks = read_networks(folder / "shared.toml", tables)
+    runs = [
+        serve(networks, Requests(trace=poisson(10.0, 500, seed), seed=seed), SPECS[0]).summary for seed in (4, 5, 6)
+    ]
+    busy = member.plan.fresh.figures["busy_share"]
+    assert member.search.problem.policies[member.plan.numbers.policy].spec == SPECS[0]
+    assert busy.values.tolist() == [summary.busy_share for summary in runs]
     with pytest.raises(InputError, match="networks: expected a trace or a rate, found none"):
-        plan_served(folder / "shared.toml", [folder / "middle"], required)
+        answer_of(folder / "shared.toml", ["busy_share <= 60 %"], ["middle"])
     with pytest.raises(InputError, match="expected neither trace nor rate beside traffic of their own, found rate"):
-        plan_served(folder / "n.toml", [folder / "middle"], required, (), ServedTraffic(rate_per_s=1.0))
+        answer_of(folder / "n.toml", ["busy_share <= 60 %"], ["middle"], rate=1)
     (folder / "one.toml").write_text(
         'schema = "fluidb.networks/1"\nnetworks = [{ name = "b", table = "large/second", slo = "1s", clients = 4, '
         "count = 200 }]\n"
     )
-    one = plan_served(folder / "one.toml", [folder / "small", folder / "middle"], [parse_requirement("mean <= 170 ms")])
-    assert one.best is not None
+    one = answer_of(folder / "one.toml", ["mean <= 170 ms"], ["small", "middle"], policy=["serial"])
     # four clients without a think time: on the small design alone 320 ms each, on the middle one 160 ms
-    assert (Path(one.best.hardware).name, one.best.policy) == ("middle", "serial")
-    write_hardware(folder / "twin", 0.8, 20)
-    twins = [folder / "twin", folder / "middle"]
-    both = plan_served(folder / "one.toml", twins, [parse_requirement("mean <= 170 ms")])
-    assert both.best is not None
-    assert (Path(both.best.hardware).name, len(both.plans), both.left) == ("twin", 8, 0)  # they cost the same
+    assert [member.plan.cost for member in one.front] == [20]
+
+
+def test_what_a_file_says_of_a_network_is_in_the_key_of_its_simulations(folder: Path):
+    text, keys = (folder / "n.toml").read_text(), []
+    for change in ("rate = 10", "rate = 9", "rate = 10, weight = 2", 'rate = 10, switch = "1ms"'):
+        (folder / "m.toml").write_text(text.replace("rate = 10", change))
+        (member,) = answer_of(folder / "m.toml", ["mean[a] <= 1 s"], ["middle"], policy=["serial"]).front
+        keys.append(str(_content(member.search.problem)))
+    assert len(set(keys)) == 4
 
 
 def test_multipliers_are_those_of_every_core():
@@ -134,7 +293,7 @@ def test_multipliers_are_those_of_every_core():
         for tile in ([8, 2, 3], [8, 5, 7, 4, 1])
     ]
     table = table_of([[1.0]])
-    assert multipliers_of(table) is None
+    assert multipliers_of(table) == 0
     assert [multipliers_of(table.model_copy(update={"npus": [npu]})) for npu in npus] == [6, 140]
     cores = Cores(names=["k", "l"], of=[0, 1, 0], contention=0.0, moving=[[[0.0]]] * 2)
     assert multipliers_of(table.model_copy(update={"npus": npus, "cores": cores})) == 2 * 6 + 140
@@ -143,36 +302,66 @@ def test_multipliers_are_those_of_every_core():
 def test_the_command_prints_the_plan_or_why_there_is_none(fluidb: Run, folder: Path):
     asked = "plan", "n.toml", "large,small,middle", "--seeds", "2", "--policy", POLICIES[0]
     printed = fluidb(*asked, "--require", "violation_rate[a] <= 20 %").stdout
-    assert printed.startswith("hardware     middle\nmultipliers  20\npolicy       serial:between=")
+    assert printed.startswith("hardware   middle\nexits      none\npolicy     serial:between=")
     record = json.loads(fluidb(*asked, "--require", "violation_rate[a] <= 20 %", "--json").stdout)
-    assert record["best"]["hardware"] == "middle"
-    assert [plan["hardware"] for plan in record["plans"]] == ["small", "small", "middle", "middle"]
-    assert True not in [plan["kept"] for plan in record["plans"][:2]]
-    assert record["left"] == 2
+    assert [(plan["platform"], plan["networks"][1]["name"]) for plan in record["front"]] == [("middle", "b")]
+    assert "violation_rate[a]" in record["front"][0]["figures"]
     missed = fluidb(*asked, "--require", "mean[a] <= 1 ms")
     assert missed.returncode == 1
-    assert 'no plan surely keeps the requirements; with serial:between=fcfs on small "mean[a] <= 1 ms" is not kept' in (
-        missed.stderr
-    )
+    assert 'no plan keeps "mean[a] <= 1 ms"; the nearest has' in missed.stderr
+
+
+def test_a_board_is_searched_for_the_networks_of_a_file(fluidb: Run, tmp_path: Path):
+    board_problem(tmp_path, 500.0, [])
+    (tmp_path / "pocket.toml").write_text(Path(POCKET).read_text())
+    asked = "plan", "n.toml", "./pocket.toml", "--rate", 500, "--count", 300, "--seeds", 2, "--b-max", 2
+    tried = *asked, "--thresholds", 0.8, "--require", "p99[b] <= 20ms", "--policy", "serial:between=edf"
+    record = json.loads(fluidb(*tried, "--json").stdout)
+    second, first = record["front"][-1]["networks"]
+    assert (first["measure"], second["measure"], second["thresholds"]) == ("confidence", None, None)
+    assert second["exits"] == ["add", "concat"]
+    assert "b concat" in fluidb(*tried).stdout
+
+
+def test_clients_of_one_network_are_options(fluidb: Run, tmp_path: Path):
+    asked = "plan", TINY, POCKET, "--slo", "9ms", "--count", 200, "--seeds", 2, "--b-max", 2, "--policy", "serial"
+    wanted = *asked, "--require", "processing_rate >= 100 /s"
+    record = json.loads(fluidb(*wanted, "--clients", 2, "--think", "exponential:1ms", "--json").stdout)
+    assert (record["clients"], record["think"], record["front"][0]["rate_per_s"]) == (2, "exponential:1ms", None)
+    assert "more requests a second" not in str(record["steps"])
+    assert fluidb(*wanted, "--clients", 2).stdout.startswith("clients    2\n")
+    for options, said in (
+        (("--clients", 2, "--rate", 9), "--rate: expected a rate, a trace or clients, found rate and clients"),
+        (("--rate", 9, "--think", "1ms"), "--think: expected clients beside it, who think, found none"),
+        (("--clients", 0), "clients: expected"),
+    ):
+        done = fluidb(*wanted, *options)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), options
+        assert said in done.stderr
 
 
 def test_faults_are_one_line(fluidb: Run, folder: Path):
     write_hardware(folder / "device", 1.0, None)
     (folder / "empty").mkdir()
     asked = "--require", "mean[a] <= 1 s"
-    for options, said in (
-        (
-            ("n.toml", "zc706", *asked),
-            "zc706: expected a folder with a latency table of each network, found none; make",
-        ),
+    (folder / "none.toml").write_text('schema = "fluidb.networks/1"\nnetworks = [{ name = "a", slo = "1s" }]\n')
+    cases: list[tuple[tuple[object, ...], str]] = [
+        (("n.toml", "zc706", *asked), "networks: a: network: expected it, as designs for zc706 are searched, found a"),
+        (("none.toml", "large", *asked), 'networks[0] ("a"): expected its network or the folder of its latency table'),
         (("n.toml", "empty", *asked), "empty: expected one latency table of first, found 0"),
-        (("n.toml", "large,device", *asked), "hardware: expected NPUs only or devices only"),
+        (("n.toml", "large,device", *asked), "platforms: expected NPUs only or devices only"),
         (("n.toml", "large"), "--require: expected at least one, found none"),
         (("n.toml", *asked), "platforms: expected at least one, found none"),
-        (("n.toml", "large", *asked, "--minimise", "energy"), "--minimise: expected it with one network, found a file"),
-        (("n.toml", "large", *asked, "--rate", "1,2"), "--rate: expected requests a second of all networks together"),
+        (("n.toml", "large", *asked, "--clients", 2), "--clients: expected it with one network, found 2 beside a file"),
+        (("n.toml", "large", *asked, "--rate", "max"), "--rate: expected it with one network, found max beside a file"),
+        (("n.toml", "large", *asked, "-o", "out"), "--output: expected one network, found a file of networks; leave"),
         (("n.toml", "large", "--require", "mean[c] <= 1 s"), 'unknown network "c"'),
-    ):
+    ]
+    for options, said in cases:
         done = fluidb("plan", *options)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), options
         assert said in done.stderr
+    served = fluidb("serve-sim", "none.toml", "--trace", "missing.csv")
+    assert (
+        "table: expected the folder of its latency table, found none; state it, or let `fluidb plan`" in served.stderr
+    )
