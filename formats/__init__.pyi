@@ -9,6 +9,7 @@ from .near import did_you_mean as did_you_mean
 from .files import (
     AnyPath as AnyPath,
     check_folder as check_folder,
+    is_folder as is_folder,
     is_input as is_input,
     keep_pipes as keep_pipes,
     open_input as open_input,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InputError
-from .files import AnyPath, is_input
+from .files import AnyPath, is_folder, is_input
 from .near import did_you_mean
 
 
@@ -71,7 +71,7 @@ class Catalogue:
             raise InputError(f"{name}: expected the TOML file of a {self.kind}, found {other}")
         if is_input(path):
             return path
-        if path.is_dir():
+        if is_folder(path):
             raise InputError(
                 f"{name}: expected a name of `{self.command}` or the TOML file of a {self.kind}, found a folder"
             )

@@ -24,7 +24,7 @@ MAX_BYTES = 16 * 2**20
 
 def unreadable(path: AnyPath, error: OSError) -> InputError:
     """The fault of a file that the system refuses to read."""
-    if os.path.isdir(path):  # noqa: PTH112  Path.is_dir fails where a name is too long
+    if is_folder(path):
         return InputError(f"{path}: expected a file, found a folder; name the file")
     return InputError(f"{path}: could not be read ({error.strerror or error})")
 
@@ -111,6 +111,11 @@ def _copied(path: AnyPath, max_bytes: int | None) -> BinaryIO:
             copy.write(pipe.read(max_bytes))
         undo.pop_all()
         return copy
+
+
+def is_folder(path: AnyPath) -> bool:
+    """Whether there is a folder at a path; ``Path.is_dir`` fails where a name is too long."""
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def is_input(path: AnyPath) -> bool:
@@ -203,5 +208,7 @@ def check_folder(folder: AnyPath, expected: str, otherwise: str) -> None:
         If it is a file, or not there.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: expected {expected}, found {'a file' if folder.exists() else 'none'}; {otherwise}")
+    if not is_folder(folder):
+        raise InputError(
+            f"{folder}: expected {expected}, found {'a file' if is_input(folder) else 'none'}; {otherwise}"
+        )

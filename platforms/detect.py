@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..formats import InputError, is_input, read_text
+from ..formats import InputError, is_folder, is_input, read_text
 from . import triton
 from .blocks import HAT, ONCE_FOR_ALL, PROXYLESS, block_tool
 
@@ -39,7 +39,7 @@ def detect(path: Path) -> str:
         If it cannot be read.
     """
     if not is_input(path):
-        raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
+        raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
     tool, header = block_tool(path), triton.header_of(path)
     table = triton.table_of(header)
     if tool is not None or table is not None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from ..formats import AnyPath, InputError, Strict, is_input, read_text, read_toml, validate
+from ..formats import AnyPath, InputError, Strict, is_folder, is_input, read_text, read_toml, validate
 from .board import Board
 from .detect import READ
 from .platform import NAME, plain_name
@@ -90,7 +90,7 @@ def import_platform(
     """Make a board from fpgaConvNet's description of it."""
     path = Path(path)
     if not is_input(path):
-        raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
+        raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
     if name is not None:
         NAME.check(name, where="name: ")
     file = _read(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib.util
+import os
 import re
 import shutil
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, did_you_mean, read_bytes, read_number
+from ..formats import InputError, did_you_mean, is_input, read_bytes, read_number
 from ..jit import uncompiled
 from .admission import Admission, parse_admission
 from .policies import POLICIES, Policy, choice, duration
@@ -116,8 +117,8 @@ def with_parameter(spec: str, key: str, value: object) -> str:
 
 def _from_file(path: Path, name: str) -> Policy:
     """A policy of a user, from a Python file outside of the package."""
-    if not path.is_file():
-        other = "a pipe" if path.is_fifo() else "none"
+    if not os.path.isfile(path):  # noqa: PTH113  Path.is_file fails where a name is too long
+        other = "a pipe" if is_input(path) else "none"
         raise InputError(f"policy: {path}: expected a Python file, found {other}; give the path of a regular file")
     spec = importlib.util.spec_from_file_location(f"fluidb_policy_{path.stem}", path)
     assert spec is not None

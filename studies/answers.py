@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dse import read_design
-from ..formats import InputError, read_table
+from ..formats import InputError, is_folder, read_table
 from ..models.candidates import classes_of, classes_told_apart, find_candidates
 from ..models.loader import NETWORKS, read_network_file
 from ..models.schema import NetworkFile
@@ -52,7 +52,7 @@ def find_exits(named: str, *, own: bool = False) -> AnsweringExits:
     InputError
         If it has none, or cannot be read.
     """
-    if Path(named).is_dir():
+    if is_folder(named):
         answering = _of_folder(Path(named))
     else:
         file, path = read_network_file(named)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, is_input
 from .arrivals.bounds import check_rate, trace_of
 from .reading import NETWORK
 from .roots import bisect
@@ -23,7 +23,7 @@ MAX_POWER = 1000.0
 def named_files(texts: Sequence[str]) -> list[tuple[str | None, Path]]:
     """Read ``NETWORK=FILE`` of all files, or ``FILE`` of all."""
     parts = [text.partition("=") for text in texts]
-    named = [bool(equals) and NETWORK.fits(name) and not Path(name + equals + rest).exists()
+    named = [bool(equals) and NETWORK.fits(name) and not is_input(name + equals + rest)
              for name, equals, rest in parts]  # fmt: skip
     if not any(named):
         return [(None, Path(text)) for text in texts]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import AnyPath, InputError, check_own_folder, read_table, table_text, write_directory
+from ...formats import AnyPath, InputError, check_own_folder, is_folder, read_table, table_text, write_directory
 from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
@@ -51,7 +51,7 @@ class PlanResult(NamedTuple):
 def times_of(file: NetworkFile, path: AnyPath, target: str) -> LatencyTable | InferenceTime:
     """The latency table of a network with an exit at each of its candidates, or times of all its possible stages."""
     place = Path(target)
-    if place.is_dir():
+    if is_folder(place):
         return read_latency(place)
     if place.suffix == ".csv":
         return read_measured_times(place, file.name, [candidate.after for candidate in find_candidates(file, path)])

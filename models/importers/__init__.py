@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import AnyPath, InputError, check_installed, is_input
+from ...formats import AnyPath, InputError, check_installed, is_folder, is_input
 from ..foreign import network_of
 from ..schema import NAME, NetworkFile
 from . import scalesim
@@ -103,7 +103,7 @@ def import_network(
     if name is not None:
         NAME.check(name, where="name: ")
     if not is_input(path):
-        raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
+        raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
     made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {}, read_as or ReadAs())
     file = made.file
     if exits is not None:

@@ -116,7 +116,7 @@ def load_family(name: AnyPath) -> Family:
     """
     name = os.fspath(name)
     family, colon, _ = name.partition(":")
-    if colon and not Path(name).exists():
+    if colon and not is_input(name):
         raise InputError(f"{name}: expected a SuperNet, found one of its SubNets; name {family}")
     shipped = {path.stem: path for path in SUPERNETS.folder.parent.glob("*.toml")}  # networks, for the fault
     path = shipped.get(name) or SUPERNETS.find(name)

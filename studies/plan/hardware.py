@@ -11,7 +11,7 @@ from ...dse.npu.stated import DesignOptions
 from ...dse.partition.study import study
 from ...dse.partition.tabulate import tabulate_latency
 from ...dse.subgraphs.search import find_subgraphs, latency_table
-from ...formats import InputError, is_input
+from ...formats import InputError, is_folder, is_input
 from ...models import Network
 from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network, read_network_file
@@ -81,7 +81,7 @@ def find_sources(networks: Sequence[PlanNetwork], name: str, designs: DesignOpti
     InputError
         If there is no such hardware, or it cannot run the network.
     """
-    if Path(name).is_dir():
+    if is_folder(name):
         table = read_latency(name)
         if table.stage_s is not None and table.subnets is not None and table.widths is None:
             return subnet_sources(name, table)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 from pydantic import Field, create_model, model_validator
 
 from ...dse.npu.stated import DesignOptions
-from ...formats import AnyPath, Strict, is_input, parse_toml, read_toml
+from ...formats import AnyPath, Strict, is_folder, is_input, parse_toml, read_toml
 from ...models import NETWORKS
 from ...platforms import PLATFORMS
 from ...traffic.clients import RECORDED
@@ -105,7 +105,7 @@ def read_plan_scenario(name: AnyPath) -> PlanScenario:
         from_here["think"] = f"{RECORDED}{folder / file.think.removeprefix(RECORDED)}"
     from_here["network"] = beside(folder, file.network, NETWORKS)
     from_here["platforms"] = [
-        str(folder / platform) if (folder / platform).is_dir() else beside(folder, platform, PLATFORMS)
+        str(folder / platform) if is_folder(folder / platform) else beside(folder, platform, PLATFORMS)
         for platform in file.platforms
     ]
     from_here["policy"] = file.policy and [str(folder / spec) if ".py:" in spec else spec for spec in file.policy]

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...dse.device.tabulate import tabulate_file
 from ...dse.npu.stated import DesignOptions
-from ...formats import AnyPath, InputError, is_input, parse_toml, read_toml
+from ...formats import AnyPath, InputError, is_folder, is_input, parse_toml, read_toml
 from ...models import NETWORKS, Network
 from ...platforms import Board, Device, Platform, load_platform
 from ...serving.designs import NamedTable, check_one_npu
@@ -179,7 +179,7 @@ def networks_asked(path: AnyPath) -> list[AskedNetwork]:
 
 def sources_of(name: str, asked: Sequence[AskedNetwork], designs: DesignOptions) -> Source:
     """The hardware of a name for all networks: every design of a board, a device, or a folder with their tables."""
-    if Path(name).is_dir():
+    if is_folder(name):
         tables = list(_tables_in(Path(name), asked))
         check_one_npu([NamedTable(table.network, table, 1.0) for table in tables])
         return SeveralTables(name, tables)

@@ -634,6 +634,41 @@ def test_a_long_value_makes_no_long_message(fluidb: Run, command: list[object], 
     assert len(line) < 650
 
 
+PLAN = """
+schema = "fluidb.plan-scenario/1"
+network = "resnet50"
+platforms = ["{}"]
+rate = 1
+slo = "1s"
+require = ["p99 <= 1 s"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "place"),
+    [
+        (
+            ["calibrate", "dpu-b4096-kv260", "in.csv"],
+            "network,latency_ms\n{},1\n",
+            "in.csv: line 2: network: unknown network",
+        ),
+        (
+            ["serve-sim", "in.toml", "--trace", "no.csv"],
+            'schema = "fluidb.networks/1"\nnetworks = [{{ name = "a", table = "{}" }}]',
+            'in.toml: networks[0] ("a"): ',
+        ),
+        (["plan", "in.toml"], PLAN, "unknown platform"),
+    ],
+)
+def test_a_long_name_in_a_file_is_a_fault_with_its_place(
+    fluidb: Run, tmp_path: Path, command: list[str], text: str, place: str
+) -> None:
+    """The system refuses to look for such a name, and its own words tell neither row nor key."""
+    for name in ("in.csv", "in.toml"):
+        (tmp_path / name).write_text(text.format(5000 * "x"))
+    assert place in lines(fluidb(*command))[0]
+
+
 def forge(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a table and make its checksum fit."""
     content = json.loads(path.read_text())

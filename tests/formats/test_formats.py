@@ -12,6 +12,7 @@ from fluidb.formats import (
     InputError,
     Strict,
     Table,
+    is_folder,
     is_input,
     parse_bandwidth,
     parse_duration,
@@ -278,5 +279,6 @@ def test_a_key_of_another_table_is_not_suggested_in_its_own_place():
 @pytest.mark.parametrize("name", ["9" * 5000, "a\0b"])
 def test_a_name_that_no_file_can_have_is_a_fault_of_the_input(name):
     assert not is_input(name)
+    assert not is_folder(name)
     with pytest.raises(InputError, match=r"could not be read \((File name too long|embedded null byte)\)"):
         read_text(name)

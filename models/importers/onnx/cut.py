@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, external_data_helper, helper, numpy_helper, shape_inference
 
-from ....formats import InputError, did_you_mean, is_input
+from ....formats import InputError, did_you_mean, is_folder, is_input
 from .decisions import Decided, write_out
 from .file import inline_functions, load_model, set_values, sized_inputs, tensors_of
 from .labels import brief, label, refusing
@@ -49,7 +49,7 @@ def read_stages(path: Path, exits: Sequence[str] | None = None, values: Mapping[
     If the model decides about its exits, these are the default. ``values`` are inputs that are constants.
     """
     if not is_input(path):
-        raise InputError(f"{path}: expected an ONNX model, found {'a folder' if path.is_dir() else 'no such file'}")
+        raise InputError(f"{path}: expected an ONNX model, found {'a folder' if is_folder(path) else 'no such file'}")
     model = load_model(path)
     with refusing(lambda why: InputError(f"{path}: weights: could not be read ({why})")):
         external_data_helper.load_external_data_for_model(model, str(path.parent))
