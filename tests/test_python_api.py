@@ -111,6 +111,7 @@ CALLS = {
     ),
     "formats.check_resumable": lambda: formats.check_resumable("new", "", ours=False),
     "formats.held": lambda: formats.held("tiny"),
+    "formats.is_folder": lambda: formats.is_folder("tiny"),
     "formats.is_input": lambda: formats.is_input("t.csv"),
     "formats.make_folder": lambda: formats.make_folder("new"),
     "formats.open_arrays": lambda: formats.open_arrays("s.npz").__enter__(),

@@ -145,7 +145,7 @@ def test_a_picture_has_a_curve_for_each_network(fluidb: Run, folder: Path) -> No
 EDIT = {
     "network without a table": (
         ('table = "tiny"\nslo = "1ms"', 'slo = "1ms"'),
-        'networks[1] ("goods").table: expected this key, found none',
+        'networks[1] ("goods"): table: expected the folder of its latency table, found none; state it, or let',
     ),
     "table that is none": (
         ('table = "tiny"\nslo = "1ms"', 'table = "none"\nslo = "1ms"'),

@@ -249,7 +249,7 @@ def test_other_commands_say_what_to_do_with_such_a_file(fluidb: Run, folder: Pat
     for asked, said in (
         (
             ("plan", "n.toml", "zc706", "--require", "p99 <= 1s"),
-            "zc706: expected a folder with a latency table of each",
+            "a: network: expected it, as designs for zc706 are searched, found a table only",
         ),
         (("capacity", "n.toml", "--require", "p99[a] <= 1s", "--clients", "1..4"), "--clients: expected none beside"),
         (("serve-sim", "n.toml", "--trace", "t.csv"), "leave out one of the two"),

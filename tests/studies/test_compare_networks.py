@@ -148,7 +148,7 @@ BAD = {
         "networks.toml", 'slo = "1ms"\n', "", 'network "goods": slo: expected a latency objective'
     ),
     "network without a table": (
-        "networks.toml", 'table = "tiny"\nslo = "1ms"', 'slo = "1ms"', 'networks[1] ("goods").table: expected this key'
+        "networks.toml", 'table = "tiny"\nslo = "1ms"', 'slo = "1ms"', '("goods"): table: expected the folder of'
     ),
     "unknown network of a trace": (
         "mine.toml", "rates = [8000.0]", 'trace = "cars.csv"', "network: expected one of people, goods"

@@ -129,7 +129,9 @@ def test_what_goes_with_one_network_is_refused_together(fluidb: Run, tmp_path: P
         assert line.startswith(f"fluidb: {fault}")
     assert not (tmp_path / "d").exists()
     (line,) = lines(fluidb("plan", *pair[1:3], "--rate", 1, "--slo", "1s", "--require", "violation_rate <= 1 %"))
-    assert f'expected one, found "{TINY},other.toml"; search one NPU for several with `fluidb dse ' in line
+    assert (
+        f'expected one, found "{TINY},other.toml"; state several in a file of networks, each with its requests' in line
+    )
 
 
 def test_only_folders_of_designs_are_written_to(tmp_path: Path) -> None:
