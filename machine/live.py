@@ -20,7 +20,7 @@ from ..serving.renewal import forget_returned
 from .clock import SWITCH_S
 from .maps import Held, Tensors, assemble
 from .network import RealNetwork
-from .runner import Launch, SegmentEngine, Service
+from .runner import Launch, SegmentRunner, Service
 
 
 class Outcome(StrEnum):
@@ -113,8 +113,8 @@ class OpenClock:
         self.arrival_s[len(self.samples) :] = math.inf
 
 
-class LiveEngine:
-    """An engine that runs the real stages of networks on the samples of a clock; ``ran`` hears of every run."""
+class LiveRunner:
+    """Runs the real stages of networks on the samples of a clock; ``ran`` hears of every run."""
 
     def __init__(
         self, models: Sequence[RealNetwork], clock: OpenClock, ran: Callable[[Launch, float], None] = lambda *_: None
@@ -160,11 +160,11 @@ class LiveService(Service):
         self,
         case: Case,
         clock: OpenClock,
-        engine: SegmentEngine,
+        runner: SegmentRunner,
         levels: Sequence[NDArray[np.float64]] | None,
         told: Callable[[list[Sample]], None],
     ) -> None:
-        super().__init__(case, clock, engine, levels, of_any=True)
+        super().__init__(case, clock, runner, levels, of_any=True)
         self.open, self.told = clock, told
         self.most = len(clock.arrival_s) // 2
         self.gone = np.zeros(len(clock.arrival_s), dtype=np.bool_)  # the ones that it has been told of
@@ -197,7 +197,7 @@ class LiveService(Service):
     def _left(self, number: int, left_s: float) -> Sample:
         """A sample with what became of it."""
         sample, requests = self.open.samples[number], self.requests
-        self.engine.release(number)
+        self.runner.release(number)
         start_s, finish_s = float(requests.start_s[number]), float(requests.finish_s[number])
         sample.queue_s = min(start_s, left_s) - sample.arrival_s
         sample.device_s = max(0.0, left_s - start_s)

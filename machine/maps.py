@@ -50,8 +50,8 @@ def assemble(held: Sequence[Held | None], size: int) -> tuple[Tensors, Sequence[
     return tensors, range(len(padding), size), time.perf_counter() - begin_s
 
 
-class MapEngine:
-    """An engine that runs real stages on real feature maps.
+class MapRunner:
+    """Runs real stages on real feature maps.
 
     ``rows`` says which row of the inputs each request is, ``confidence`` how sure each answer is of a stage counted
     from 0, and ``returned`` is called with each request that has returned.
@@ -99,16 +99,16 @@ class MapEngine:
         return tensors, places
 
 
-class DeviceEngine:
-    """The engines of the networks of a device, given which network each request is for."""
+class DeviceRunner:
+    """The runners of the networks of a device, given which network each request is for."""
 
-    def __init__(self, engines: Sequence[MapEngine], network: NDArray[np.int64]) -> None:
-        self.engines, self.network = engines, network
+    def __init__(self, runners: Sequence[MapRunner], network: NDArray[np.int64]) -> None:
+        self.runners, self.network = runners, network
 
     def run(self, launch: Launch) -> NDArray[np.float64]:
         """Run a stage of the network of a batch."""
-        return self.engines[launch.network].run(launch)
+        return self.runners[launch.network].run(launch)
 
     def release(self, request: int) -> None:
         """Forget a request, which has returned."""
-        self.engines[self.network[request]].release(request)
+        self.runners[self.network[request]].release(request)

@@ -17,7 +17,7 @@ from ..traffic.exits import decide, levels
 from ..traffic.measures import CONFIDENCE, Threshold
 from ..traffic.samples import Samples
 from .cores import chosen_cores, cores_text
-from .maps import MapEngine
+from .maps import MapRunner
 from .needs import check_runtime
 
 DRAWN = 256
@@ -189,9 +189,9 @@ class RealNetwork:
         right = chosen[:, -1] if self.labels is None else self.labels
         return Samples(self._confidences(), chosen == right[:, None], self.path, measure=self.measure)
 
-    def engine(self, rows: NDArray[np.int64], returned: Callable[[int], None] = lambda _: None) -> MapEngine:
+    def runner(self, rows: NDArray[np.int64], returned: Callable[[int], None] = lambda _: None) -> MapRunner:
         """A device that runs the network for requests; each is one of the samples."""
-        return MapEngine(self.session.run_stage, self.inputs, rows, self.confidence, returned)
+        return MapRunner(self.session.run_stage, self.inputs, rows, self.confidence, returned)
 
     def warm_up(self, b_max: int) -> None:
         """Run every stage at every batch size once."""

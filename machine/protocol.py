@@ -161,12 +161,12 @@ def _serve(
     served = as_served(blank_table(network, b_max))
     case = case_of(served, DeviceTraffic.of(traffic), Scheduler("given-batches", POLICY, {}))
     clock = WallClock(trace.arrival_s, threading.Event())
-    engine = network.engine(random.integers(len(network), size=count))
+    runner = network.runner(random.integers(len(network), size=count))
     with clock.running(), pinned(network.cores):
-        outcome = serve_in_steps(case, clock, engine, progress=progress)
+        outcome = serve_in_steps(case, clock, runner, progress=progress)
     if outcome.failure:
         raise InputError(f"{network.path}: {outcome.failure}")
-    return outcome, engine.gathers
+    return outcome, runner.gathers
 
 
 def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max: int, rounds: int) -> Floats:

@@ -40,8 +40,8 @@ class Launch(NamedTuple):
     network: int = 0  # of several
 
 
-class SegmentEngine(Protocol):
-    """An engine that runs segments."""
+class SegmentRunner(Protocol):
+    """What runs segments: a machine, or a table in its place."""
 
     def run(self, launch: Launch) -> NDArray[np.float64] | None:
         """Run a segment; the confidence of each sample if it ends a stage and the exits are not known beforehand."""
@@ -52,8 +52,8 @@ class SegmentEngine(Protocol):
         ...
 
 
-class TableEngine:
-    """An engine that runs nothing: a launch takes the time of the latency table, or what ``taken`` says."""
+class TableRunner:
+    """Runs nothing: a launch takes the time of the latency table, or what ``taken`` says."""
 
     def __init__(self, clock: Any, taken: Callable[[Launch], float] | None = None) -> None:
         self.clock, self.taken = clock, taken
@@ -81,7 +81,7 @@ class RunnerResult:
 def serve_in_steps(
     case: Case,
     clock: Clock,
-    engine: SegmentEngine,
+    runner: SegmentRunner,
     *,
     levels: Sequence[NDArray[np.float64]] | None = None,
     stopped: Callable[[], bool] = lambda: False,
@@ -91,7 +91,7 @@ def serve_in_steps(
 
     ``levels`` are the thresholds of each network, by which its samples leave; without them exits are known beforehand.
     """
-    service = Service(case, clock, engine, levels)
+    service = Service(case, clock, runner, levels)
     count, until_s, failure = len(case.work.exit_of), math.inf, ""
     while service.now.returned[0] < count:
         service.wait()
@@ -126,10 +126,10 @@ class Service:
     """
 
     def __init__(
-        self, case: Case, clock: Clock, engine: SegmentEngine, levels: Sequence[NDArray[np.float64]] | None, *,
+        self, case: Case, clock: Clock, runner: SegmentRunner, levels: Sequence[NDArray[np.float64]] | None, *,
         of_any: bool = False,
     ) -> None:  # fmt: skip
-        self.case, self.clock, self.engine, self.levels, self.terms = case, clock, engine, levels, case.terms
+        self.case, self.clock, self.runner, self.levels, self.terms = case, clock, runner, levels, case.terms
         self.traffic = case.offered.whole
         self.devices, self.set_by_policy = [network.device for network in case.networks], case.levels > 0
         work, count = case.work, len(case.work.exit_of)
@@ -212,7 +212,7 @@ class Service:
         gone_s = self.requests.finish_s if self.terms is None else self.terms.left_s
         for request in sorted(request for request in self.held if gone_s[request] < math.inf):
             self.held.remove(request)
-            self.engine.release(request)
+            self.runner.release(request)
 
     def launch(self, now_s: float) -> None:
         """Run the segment that the event loop has begun."""
@@ -223,7 +223,7 @@ class Service:
         place, members = self.lane.segment[0], self.members()
         stage = int(device.stage_after[place])
         self.held.update(members.tolist())
-        confidences = self.engine.run(
+        confidences = self.runner.run(
             Launch(
                 run, int(device.segment_at[place]), stage, members.copy(), int(self.lane.places[0]), now_s,
                 float(self.lane.end_s[0]), number,
@@ -268,7 +268,7 @@ def _lasting(use: DeviceUse, took_s: NDArray[np.float64]) -> DeviceUse:
 
 
 def as_measured(outcome: RunnerResult) -> Callable[[Launch], float]:
-    """Measured times of launches for :class:`TableEngine`: of each network, stage and batch size in their order.
+    """Measured times of launches for :class:`TableRunner`: of each network, stage and batch size in their order.
 
     A launch that the device did not make takes the time of the table, scaled by the mean ratio of the others.
     """

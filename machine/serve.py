@@ -22,9 +22,9 @@ from ..tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ..traffic.exits import levels
 from .clock import LiveClock, VirtualClock, WallClock
 from .cores import pinned
-from .maps import DeviceEngine, MapEngine
+from .maps import DeviceRunner, MapRunner
 from .network import RealNetwork
-from .runner import RunnerResult, TableEngine, serve_in_steps
+from .runner import RunnerResult, TableRunner, serve_in_steps
 
 MAX_RATE_PER_S = 20_000
 """Arrivals a second that a thread of Python can tell apart."""
@@ -134,7 +134,7 @@ def warm_up(served: Sequence[ServedHere], traffic: DeviceTraffic, scheduler: Sch
     )  # begins with one of each
     rehearsed = min(len(traffic), max(REHEARSAL, each))
     virtual, networks = VirtualClock(traffic.whole.trace.arrival_s[:rehearsed]), [here.network for here in served]
-    serve_in_steps(case_of(networks, traffic.first(rehearsed), scheduler), virtual, TableEngine(virtual))
+    serve_in_steps(case_of(networks, traffic.first(rehearsed), scheduler), virtual, TableRunner(virtual))
 
 
 def serve_traffic(
@@ -160,12 +160,12 @@ def serve_traffic(
         )
     levels_of = [here.levels for here in served]
     warm_up(served, traffic, scheduler)
-    engines = [here.model.engine(here.rows, returned) for here in served]
-    case, engine = case_of(networks, traffic, scheduler), DeviceEngine(engines, traffic.network)
+    runners = [here.model.runner(here.rows, returned) for here in served]
+    case, runner = case_of(networks, traffic, scheduler), DeviceRunner(runners, traffic.network)
     with clock.running(), pinned(served[0].model.cores):
-        outcome = serve_in_steps(case, clock, engine, levels=levels_of, stopped=clock.stop.is_set, progress=progress)
+        outcome = serve_in_steps(case, clock, runner, levels=levels_of, stopped=clock.stop.is_set, progress=progress)
     result = ServeResult.of(scheduler.spec, outcome.replay, requirements)
-    return MachineResult.of(result, outcome, _wrong(served, engines, outcome))
+    return MachineResult.of(result, outcome, _wrong(served, runners, outcome))
 
 
 def prepare_here(
@@ -183,16 +183,16 @@ def prepare_here(
     return traffic, served
 
 
-def _wrong(served: Sequence[ServedHere], engines: Sequence[MapEngine], outcome: RunnerResult) -> int:
+def _wrong(served: Sequence[ServedHere], runners: Sequence[MapRunner], outcome: RunnerResult) -> int:
     """Answers that the model alone does not give, and requests that were answered more than once."""
     replay, wrong = outcome.replay, 0
-    for number, (here, engine) in enumerate(zip(served, engines, strict=True)):
+    for number, (here, runner) in enumerate(zip(served, runners, strict=True)):
         done = np.flatnonzero(np.isfinite(replay.finish_s) & (replay.network == number))
         exits = replay.traffic.exits[done]
         answers = [
-            engine.answers[request][exit_ - 1] for request, exit_ in zip(done.tolist(), exits.tolist(), strict=True)
+            runner.answers[request][exit_ - 1] for request, exit_ in zip(done.tolist(), exits.tolist(), strict=True)
         ]
-        wrong += here.model.differing(here.rows[done], exits, answers) + int((engine.answered[done] != 1).sum())
+        wrong += here.model.differing(here.rows[done], exits, answers) + int((runner.answered[done] != 1).sum())
     return wrong
 
 

@@ -28,7 +28,7 @@ from .clock import VirtualClock, WallClock
 from .measurement import MeasuredTimes, measure
 from .network import RealNetwork
 from .protocol import blank_table
-from .runner import TableEngine, as_measured, serve_in_steps
+from .runner import TableRunner, as_measured, serve_in_steps
 from .serve import MachineResult, check_models, prepare_here, serve_traffic
 
 DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
@@ -340,9 +340,9 @@ def _trial(
     tables = [between(*pair) for pair in pairs]
     simulated = TrialFigures.of(simulate(with_tables(networks, tables), traffic, scheduler))
     clock = VirtualClock(traffic.whole.trace.arrival_s)
-    engine = TableEngine(clock, as_measured(done.outcome))
+    runner = TableRunner(clock, as_measured(done.outcome))
     # the policy knew the tables of the measurement before
-    replayed = serve_in_steps(case_of(networks, traffic, scheduler), clock, engine).replay
+    replayed = serve_in_steps(case_of(networks, traffic, scheduler), clock, runner).replay
     longer = with_tables(networks, [slower(table, STEP) for table in tables])
     moved_s = TrialFigures.of(simulate(longer, traffic, scheduler)).mean_s
     # of several networks the worst, as an error of one delays all

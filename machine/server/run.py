@@ -24,7 +24,7 @@ from ...serving.scheduler import Scheduler, with_parameter
 from ...traffic.distributions import Objective
 from ...traffic.trace import Trace
 from ..cores import pinned
-from ..live import LiveEngine, LiveService, OpenClock, Sample
+from ..live import LiveRunner, LiveService, OpenClock, Sample
 from ..network import RealNetwork
 from ..serve import ServedHere, check_models, prepare_here, warm_up
 from .app import App
@@ -266,8 +266,8 @@ def make_server(
         recorder = Recorder(record, networks, [model.slo_s for model in seen], scheduler)
         visits.came, visits.note = recorder.arrived, partial(_both, metrics.note, recorder.note)
     case = case_of([here.network for here in served], traffic, scheduler)
-    engine = LiveEngine(models, clock, metrics.ran)
-    service = LiveService(case, clock, engine, [here.levels for here in served], visits.tell)
+    runner = LiveRunner(models, clock, metrics.ran)
+    service = LiveService(case, clock, runner, [here.levels for here in served], visits.tell)
     return Server(served, seen, scheduler, service, clock, visits, metrics, recorder)
 
 

@@ -10,7 +10,7 @@ import pytest
 from builders import COMPILED, call_fluidb, lines, table_of
 from fluidb.machine.live import LiveService, OpenClock, Outcome, Sample
 from fluidb.machine.recorded import compare_recorded
-from fluidb.machine.runner import TableEngine
+from fluidb.machine.runner import TableRunner
 from fluidb.machine.server.record import Recorder
 from fluidb.serving import Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.case import case_of
@@ -46,7 +46,7 @@ class VirtualOpenClock(OpenClock):
         self.forgotten += 1
 
 
-class Knows(TableEngine):
+class Knows(TableRunner):
     """Tells how sure the answers of samples are, which hold their own numbers."""
 
     def __init__(self, clock, confidences):

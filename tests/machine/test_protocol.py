@@ -11,7 +11,7 @@ from builders import COMPILED
 from fluidb.machine import protocol as measuring_protocol
 from fluidb.machine.clock import VirtualClock
 from fluidb.machine.protocol import IN_A_ROW, run_protocol
-from fluidb.machine.runner import TableEngine
+from fluidb.machine.runner import TableRunner
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the loop is tested as plain Python elsewhere")
 
@@ -32,7 +32,7 @@ class Clock(VirtualClock):
         return contextlib.nullcontext()
 
 
-class Known(TableEngine):
+class Known(TableRunner):
     """A device whose times are known."""
 
     def __init__(self, ran):
@@ -60,7 +60,7 @@ class Network:
     def __len__(self):
         return 7
 
-    def engine(self, rows):
+    def runner(self, rows):
         assert ((rows >= 0) & (rows < 7)).all()
         return Known(self.ran)
 

@@ -20,7 +20,7 @@ from fluidb.machine import protocol as measuring_protocol
 from fluidb.machine.clock import VirtualClock
 from fluidb.machine.measurement import check_measured_folder, measure, write_measurement
 from fluidb.machine.network import RealNetwork
-from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
+from fluidb.machine.runner import TableRunner, as_measured, serve_in_steps
 from fluidb.machine.serve import serve_real
 from fluidb.machine.validation import (
     Trial,
@@ -150,8 +150,8 @@ def test_every_request_is_answered_once_as_the_network_answers_alone(made, polic
     took_s = done.served.summary.busy_share * done.served.summary.span_s
     assert took_s == pytest.approx(done.outcome.took_s.sum())
     clock = VirtualClock(replay.traffic.trace.arrival_s)
-    engine = TableEngine(clock, as_measured(done.outcome))
-    again = serve_in_steps(case_of(as_served(found.table), replay.arrived, find_policy(policy)), clock, engine).replay
+    runner = TableRunner(clock, as_measured(done.outcome))
+    again = serve_in_steps(case_of(as_served(found.table), replay.arrived, find_policy(policy)), clock, runner).replay
     np.testing.assert_allclose(again.finish_s, replay.finish_s, rtol=0, atol=1e-9, err_msg="with its own durations")
 
 

@@ -11,8 +11,8 @@ import pytest
 from builders import COMPILED, everybody, scheduler_named, scheduler_of, table_of, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.machine.clock import LiveClock, VirtualClock, WallClock
-from fluidb.machine.maps import MapEngine
-from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
+from fluidb.machine.maps import MapRunner
+from fluidb.machine.runner import TableRunner, as_measured, serve_in_steps
 from fluidb.serving import POLICIES, Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.case import case_of
 from fluidb.serving.networks import DeviceTraffic, as_served, prepare_requests
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="the loop is tested as plai
 KEYS = ("start_s", "finish_s", "stalled_s", "preempted", "launches")
 
 
-def in_steps(table, traffic, scheduler, engine=TableEngine, **more):
+def in_steps(table, traffic, scheduler, runner=TableRunner, **more):
     clock = VirtualClock(traffic.trace.arrival_s)
     case = case_of(as_served(table), DeviceTraffic.of(traffic), scheduler)
-    return serve_in_steps(case, clock, engine(clock), **more)
+    return serve_in_steps(case, clock, runner(clock), **more)
 
 
 def assert_same(found, expected):
@@ -56,11 +56,11 @@ def test_on_a_virtual_clock_every_request_returns_when_the_simulator_says(worklo
         scheduler = scheduler_named(policy, call_s)
         found = in_steps(table, traffic, scheduler)
         assert_same(found.replay, simulate(table, traffic, scheduler))
-        again = in_steps(table, traffic, scheduler, lambda clock, found=found: TableEngine(clock, as_measured(found)))
+        again = in_steps(table, traffic, scheduler, lambda clock, found=found: TableRunner(clock, as_measured(found)))
         np.testing.assert_allclose(again.replay.finish_s, found.replay.finish_s, rtol=0, atol=1e-9)
 
 
-class Answers(TableEngine):
+class Answers(TableRunner):
     """Tells the confidences when a stage has run, as a network does."""
 
     def __init__(self, clock, confidences):
@@ -111,25 +111,25 @@ def test_every_request_is_answered_once_with_its_own_answer(workload):
     traffic = traffic_of(trace, exits)
     samples = np.arange(len(trace))[::-1].copy()
 
-    class Both(TableEngine):
+    class Both(TableRunner):
         def run(self, launch):
             super().run(launch)
-            engine.run(launch)
+            runner.run(launch)
 
         def release(self, request):
-            engine.release(request)
+            runner.release(request)
 
     for scheduler in (*(scheduler_named(name) for name in POLICIES if name != "lazy"), scheduler_of(keep)):
-        engine = MapEngine(
+        runner = MapRunner(
             carrying(len(table.exits)),
             {"x": 7.0 * np.arange(len(trace))[:, None]},
             samples,
             lambda _, a: np.zeros(len(a)),
         )
         in_steps(table, traffic, scheduler, Both)
-        assert engine.answered.tolist() == [1] * len(trace)
-        assert [float(answers[-1][0]) for answers in engine.answers] == (7.0 * samples).tolist()
-        assert engine.held == [None] * len(trace)
+        assert runner.answered.tolist() == [1] * len(trace)
+        assert [float(answers[-1][0]) for answers in runner.answers] == (7.0 * samples).tolist()
+        assert runner.held == [None] * len(trace)
 
 
 def keep(view, data):
@@ -146,7 +146,7 @@ def test_what_was_served_before_a_stop_or_a_failure_is_kept():
     assert done.replay.until_s == 3.0
     assert done.replay.use.ran.sum() == 3.0
 
-    class Fails(TableEngine):
+    class Fails(TableRunner):
         def run(self, launch):
             if launch.number == 3:
                 raise RuntimeError("stage 2\nfailed")
@@ -225,7 +225,7 @@ def test_clients_deadlines_and_admission_are_those_of_the_simulator(workload, ru
         scheduler = find_policy(f"{policy}{'' if policy.endswith(',') else ':'}on_deadline={rule}{admit}")
         released: list[int] = []
 
-        class Releases(TableEngine):
+        class Releases(TableRunner):
             def release(self, request, released=released):
                 released.append(request)
 
@@ -311,13 +311,13 @@ def test_places_that_were_not_given_up_are_padding_of_a_merged_batch():
         seen.append((number, len(tensors["x" if number == 0 else "map"])))
         return carrying(3)(number, tensors)
 
-    class Both(TableEngine):
+    class Both(TableRunner):
         def run(self, launch):
             super().run(launch)
-            engine.run(launch)
+            runner.run(launch)
 
-    engine = MapEngine(run_stage, {"x": np.arange(5.0)[:, None]}, np.arange(5), lambda _, found: np.zeros(len(found)))
+    runner = MapRunner(run_stage, {"x": np.arange(5.0)[:, None]}, np.arange(5), lambda _, found: np.zeros(len(found)))
     traffic = traffic_of(trace_of([0.0, 0.0, 0.0, 0.5, 0.5]), np.array([3, 1, 2, 3, 2]), 100.0)
     in_steps(table_of([[1.0] * 5] * 3), traffic, scheduler_of(keep), Both)
     assert seen == [(0, 3), (0, 2), (1, 5), (2, 5)]
-    assert [float(answers[-1][0]) for answers in engine.answers] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert [float(answers[-1][0]) for answers in runner.answers] == [0.0, 1.0, 2.0, 3.0, 4.0]
