@@ -114,8 +114,8 @@ def _copied(path: AnyPath, max_bytes: int | None) -> BinaryIO:
 
 
 def is_folder(path: AnyPath) -> bool:
-    """Whether there is a folder at a path; ``Path.is_dir`` fails where a name is too long."""
-    return os.path.isdir(path)  # noqa: PTH112
+    """Whether there is a folder at a path."""
+    return os.path.isdir(path)  # noqa: PTH112  Path.is_dir fails where a name is too long
 
 
 def is_input(path: AnyPath) -> bool:

@@ -42,7 +42,7 @@ def _model(network: RealNetwork) -> Model:
         raise InputError(f"{network.path}: expected tensors of {known}, found {unknown[0]}; measure without --host")
     return Model(
         network.name, 0, inputs, network.exits[-1], answers.dtype, answers.shape[1], network.exits,
-        network.measure.surer, 1.0, network.runtime,
+        network.measure, 1.0, network.runtime,
     )  # fmt: skip
 
 

@@ -71,6 +71,11 @@ _STORED = ("fluidb.serve-sim-output/1", "fluidb.serve-real-output/1")
 """What a file may hold whose figures a requirement refers to."""
 
 
+def figure_text(name: str, network: str | None) -> str:
+    """The figure of a network, or of all requests, as requirements name it."""
+    return name if network is None else f"{name}[{network}]"
+
+
 @dataclass(frozen=True, slots=True)
 class Requirement:
     """A bound on a figure."""
@@ -84,7 +89,7 @@ class Requirement:
     @property
     def figure(self) -> str:
         """The figure, as the user wrote it."""
-        return self.name if self.network is None else f"{self.name}[{self.network}]"
+        return figure_text(self.name, self.network)
 
     @property
     def unit(self) -> str:

@@ -23,6 +23,7 @@ from ..serving.inputs import Requests
 from ..serving.metrics import figures_of
 from ..serving.networks import DeviceTraffic, ServedNetwork, as_served, prepare_requests
 from ..serving.replay import simulate
+from ..serving.requirements import figure_text
 from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns
@@ -67,7 +68,7 @@ OF_EACH = tuple(FIGURES[name] for name in ("mean", "p99", "violation_rate", "ref
 
 def key_of(figure: Figure, network: str) -> str:
     """The key of a figure of one of several networks."""
-    return f"{figure.key}[{network}]"
+    return figure_text(figure.key, network)
 
 
 def figure_of(key: str) -> Figure:

@@ -25,7 +25,7 @@ from ..serving.networks import (
     scheduler_on,
 )
 from ..serving.replay import simulate
-from ..serving.requirements import Requirement, check_stated
+from ..serving.requirements import Requirement, check_stated, figure_text
 from ..traffic.exits import check_tried
 from ..traffic.samples import Samples, read_samples
 from ..traffic.trace import Trace
@@ -110,9 +110,7 @@ class Sweep:
         """The figures of each combination as columns: of each network that has a name, then of all."""
         names = ("accuracy", "mean_latency_s", "p99_latency_s", "violation_rate")
         own = {
-            f"{key}[{network.name}]" if network.name else key: [
-                getattr(point.networks[number], key) for point in self.points
-            ]
+            figure_text(key, network.name or None): [getattr(point.networks[number], key) for point in self.points]
             for number, network in enumerate(self.networks)
             for key in ("threshold", *(names if network.name else ()))
         }

@@ -229,14 +229,14 @@ def _of_one(unit: str) -> str:
 
 def _figures(search: Plans) -> list[str]:
     """The figures of the tables: the usual ones, what is minimised, and those that are required."""
-    from ...studies.plan.runs import figure_of
+    from ...serving.requirements import figure_text
 
     problem = search.problem
     drops = any(fate.drops for fate in problem.by_fate())
     right = "accuracy_of_all" if drops else "accuracy"
     names: list[str | None] = [*problem.traffic.names] or [None]
     each = zip(names, problem.traffic.samples_of, strict=True)
-    known = [figure_of(right, network) for network, samples in each if samples is not None]
+    known = [figure_text(right, network) for network, samples in each if samples is not None]
     known += ["served_accuracy"] if any(source.accuracy is not None for source in problem.sources) else []
     known += ["energy"] if search.minimised == "energy" else []
     return list(

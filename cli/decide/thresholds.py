@@ -85,18 +85,18 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     from ...formats import InputError
     from ...plots.thresholds import draw_thresholds
     from ...serving import parse_requirement
-    from ...serving.networks import as_served, files_of, named_in
+    from ...serving.networks import files_of, named_in
     from ...studies.thresholds import sweep_thresholds
 
     if asked.trace is None and asked.clients is None:
         raise InputError("trace: expected a trace to sweep thresholds with, or --target, found neither; state one")
     asked.check(files_of(directory))
     requests, tried = asked.requests, tried_thresholds(asked.thresholds)
-    named, texts, served = named_in(directory), asked.require or [], as_served(directory)
+    named, texts = named_in(directory), asked.require or []
     required = [parse_requirement(text, networks=named) for text in texts]
     with progress("thresholds") as report:
         sweep = sweep_thresholds(
-            served,
+            directory,
             requests,
             asked.scheduler,
             tried,

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
+
+from ...traffic.measures import Measure
 
 MAX_ROWS = 128
 """Samples that one request may have."""
@@ -76,7 +78,7 @@ class Model:
     kind: np.dtype[Any]
     classes: int
     exits: Sequence[str]
-    surer: Literal["larger", "smaller"]  # values of confidence, or another measure, of surer answers
+    measure: Measure  # of how sure an answer is
     slo_s: float  # of requests that state no timeout
     runtime: str
 

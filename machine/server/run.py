@@ -127,7 +127,7 @@ def seen_by_clients(here: ServedHere, number: int, slo_s: float | None) -> Model
     kind, classes = kinds.pop()
     return Model(
         here.network.name or model.name, number, inputs, model.exits[-1], kind, classes, model.exits,
-        model.measure.surer, slo_s, model.runtime,
+        model.measure, slo_s, model.runtime,
     )  # fmt: skip
 
 

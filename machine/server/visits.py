@@ -112,14 +112,14 @@ def answer_of(samples: Sequence[Sample], asked: Asked, model: Model) -> tuple[by
     """The answer of a request; each parameter is the worst of its samples."""
     exits = np.array([sample.exit for sample in samples])
     sure = np.array([sample.sure[sample.exit - 1] for sample in samples])
-    worst = np.min if model.surer == "larger" else np.max
+    least_sure = model.measure.to_file(model.measure.to_array(sure).min())
     tensors: dict[str, NDArray[Any]] = {
         EXIT: exits,
         CONFIDENCE: sure,
         model.answer: np.stack([sample.answers[sample.exit - 1] for sample in samples]),
     }
     parameters = {
-        "exit": int(exits.max()), "confidence": float(worst(sure)),
+        "exit": int(exits.max()), "confidence": float(least_sure),
         "queue_s": max(sample.queue_s for sample in samples), "device_s": max(sample.device_s for sample in samples),
         "in_time": all(sample.outcome is Outcome.IN_TIME for sample in samples),
     }  # fmt: skip

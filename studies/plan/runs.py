@@ -12,7 +12,7 @@ from ...serving.figures import FIGURES
 from ...serving.metrics import Figures, figures_of
 from ...serving.networks import ServedNetwork, ends_of, scheduler_on
 from ...serving.replay import simulate
-from ...serving.requirements import Requirement, judge_all
+from ...serving.requirements import Requirement, figure_text, judge_all
 from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
 from ...traffic.traffic import Traffic
@@ -235,11 +235,11 @@ def fresh_runs(
         known = [value for value in values if value is not None and math.isfinite(value)]
         if len(known) == len(values):
             intervals = [FIGURES[name].interval_of(summary).interval for summary in summaries]
-            figures[figure_of(name, network)] = Estimate.of(FIGURES[name], known, traffics, intervals)
+            figures[figure_text(name, network)] = Estimate.of(FIGURES[name], known, traffics, intervals)
     if not problem.fate_of(policy).drops:
         for network in [None, *problem.traffic.names]:
-            if (right := figures.get(figure_of("accuracy", network))) is not None:
-                figures[figure_of("accuracy_of_all", network)] = right
+            if (right := figures.get(figure_text("accuracy", network))) is not None:
+                figures[figure_text("accuracy_of_all", network)] = right
     verdicts = [_verdict(requirement, figures) for requirement in problem.requirements]
     for slower in ends_of(served).values():  # what holds at one end of a measured error only is undecided
         end = fresh_runs(problem, slower, policy, traffics)
@@ -252,11 +252,6 @@ def _shown(problem: PlanProblem) -> list[tuple[str, str | None]]:
     right = [(name, network) for network in problem.traffic.names for name in ("accuracy", "accuracy_of_all")]
     required = [(requirement.name, requirement.network) for requirement in problem.requirements]
     return list(dict.fromkeys([*((name, None) for name in SHOWN), *right, *required]))
-
-
-def figure_of(name: str, network: str | None) -> str:
-    """The name of a figure in requirements."""
-    return name if network is None else f"{name}[{network}]"
 
 
 def _verdict(requirement: Requirement, figures: dict[str, Estimate]) -> bool | None:

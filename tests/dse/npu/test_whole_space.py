@@ -10,6 +10,7 @@ import pytest
 from builders import ROOT, network_of
 from enumeration import ranked
 from fluidb.dse import Batching, SearchOptions, search
+from fluidb.dse.npu import rows as rows_of_designs
 from fluidb.dse.npu.ports import words_of
 from fluidb.dse.npu.resources import Limits
 from fluidb.dse.npu.side_by_side import by_banks, power_of_two
@@ -81,9 +82,10 @@ def test_a_search_finds_the_best_of_every_design(seed):
     assert search(network, board, options).ranking[:1] == ranked(network, board, options, tiles, 1)
 
 
-def test_a_space_has_the_largest_T_R_of_every_design():
+def test_a_space_has_the_largest_T_R_of_every_design(monkeypatch):
     """Of each with room for 1, 2, 4, ... samples side by side; also where none fits between a small T_R and a large."""
     gaps = several = 0
+    monkeypatch.setattr(rows_of_designs, "TOGETHER", 40)  # a space is found in several parts
     for seed in range(16):
         network, board, options = random_case(seed)
         stated = [{}, {}, {"luts": None}, {"flip_flops": None, "block_rams": None}][seed % 4]
@@ -101,7 +103,7 @@ def test_a_space_has_the_largest_T_R_of_every_design():
             expected |= {(max(fitting), *sizes) for sizes, fitting in rows.items()}
         if expected:
             space = DesignSpace(supply)
-            assert set(map(tuple, space.within(space.boxes()).T.tolist())) == expected
+            assert sorted(map(tuple, space.within(space.boxes()).T.tolist())) == sorted(expected)  # each once
         several += len({design[1:] for design in expected}) < len(expected)
     assert gaps > 0
     assert several > 0
