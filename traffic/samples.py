@@ -294,6 +294,11 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
         If the trace has exits, confidences or answers of its own, or answers of the samples have several principal
         values instead of a confidence.
     """
+    return attach(trace, samples.draw(len(trace), seed))
+
+
+def attach(trace: Trace, samples: Samples) -> Trace:
+    """Requests with the confidences and answers of samples, one for each; faults as of :func:`draw_samples`."""
     if samples.confidences.ndim == 3:
         raise InputError(
             f"{samples.source or 'samples'}: expected one {samples.measure.name} for each exit, "
@@ -308,7 +313,6 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             f"{trace.source or 'trace'}: expected a trace without {' or '.join(stated)}, which the samples give; "
             "leave out the samples or the columns"
         )
-    drawn = samples.draw(len(trace), seed)
-    given: dict[str, Any] = {"confidences": drawn.confidences, "correct": drawn.correct, **drawn.more()}
+    given: dict[str, Any] = {"confidences": samples.confidences, "correct": samples.correct, **samples.more()}
     drawn_from = dict.fromkeys(given, str(samples.source or "samples"))
     return replace(trace, **given, measure=samples.measure, drawn_from=drawn_from)
