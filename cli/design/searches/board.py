@@ -136,7 +136,7 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
              f"{100 * (result.best.objective / none - 1):+.2f} %")
             for size, result in sizes
         ]  # fmt: skip
-        yield table(["Mb for weights that stay", "design", "objective", "against none"], rows)
+        yield table(["Mb for weights that stay", "design", "objective", "change"], rows)
 
 
 def _text(design: DesignTable, fbcb: FbcbTable, limits: str) -> Iterator[str]:
