@@ -55,7 +55,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
-	MYPYPATH=build/typed:benchmarks:$(shell find tests -type d ! -name __pycache__ | paste -sd: -) $(BIN)/python -m mypy
+	MYPYPATH=build/typed:benchmarks $(BIN)/python -m mypy
 
 # ours against C, NumPy, Python, SimPy: ten minutes; benchmarks/README.md gets the tables.  SMOKE=1: everything
 # once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too
