@@ -126,7 +126,7 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
         ("slow batches", "", percent(expected.slow_share), percent(checked.slow_share)),
         ("precision kept", "", percent(expected.precision), percent(checked.precision)),
     ]
-    yield table(["in whole batches", "without exits", "samples to choose", "samples to check"], rows)
+    yield table(["in whole batches", "without exits", "samples that chose", "other samples"], rows)
     if planned.unguarded is not None:
         cost = percent(expected.average_s / planned.unguarded.average_s - 1)
         without = ms(planned.unguarded.average_s)
