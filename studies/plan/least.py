@@ -87,10 +87,13 @@ class LeastOfDesigns:
         return parts_s
 
     def _coarse_cycles(self, block: Tiles) -> NDArray[np.float64]:
-        return self._evaluator.least(block, traffic=False)[0]
+        cycles: NDArray[np.float64] = self._evaluator.least(block, traffic=False)[0]
+        return cycles
 
     def _near_cycles(self, block: Tiles) -> NDArray[np.float64]:
-        return MARGIN * self._evaluator.account(block, bound=self._options.overlap is Overlap.TILES)[0][0]
+        bound = self._options.overlap is Overlap.TILES
+        cycles: NDArray[np.float64] = MARGIN * self._evaluator.account(block, bound=bound)[0][0]
+        return cycles
 
     def _times(
         self, tiles: Tiles, block: int, threads: int | None, cycles_of: Callable[[Tiles], NDArray[np.float64]]
