@@ -25,7 +25,7 @@ OF_HARDWARE = "time_s", "latency_s", "gather_s", "load"
 """Arrays of networks that rows of one source differ in."""
 
 
-class Trial:
+class TrialRun:
     """Runs with the same exits and policy; they may differ in where each request leaves, and in the hardware."""
 
     def __init__(self, given: AnyServed, traffic: Traffic, policy: Scheduler, requests: Any = None) -> None:
@@ -76,10 +76,10 @@ class Trials:
 
     def __init__(self, problem: PlanProblem) -> None:
         self._problem = problem
-        self._trials: dict[tuple[int, int, int], tuple[Trial, int]] = {}  # and the row that each is on
+        self._trials: dict[tuple[int, int, int], tuple[TrialRun, int]] = {}  # and the row that each is on
         self._requests: dict[tuple[int, int], Any] = {}
 
-    def on(self, plan: PlanNumbers, networks: Sequence[ServedNetwork]) -> Trial:
+    def on(self, plan: PlanNumbers, networks: Sequence[ServedNetwork]) -> TrialRun:
         """The trial of a plan, whose row has these networks; plans with the same exits have it together."""
         problem, first = self._problem, self._problem.first_alike[plan.setting]
         key, alike = (plan.source, first, plan.policy), (plan.source, first)
@@ -91,7 +91,7 @@ class Trials:
                 problem.drawn(problem.settings[first], problem.traffic.seed),
                 problem.policies[plan.policy],
             )
-            trial = Trial(networks, traffic, policy, self._requests.get(alike))
+            trial = TrialRun(networks, traffic, policy, self._requests.get(alike))
             if trial.requests is not None:
                 self._requests[alike] = trial.requests
             self._trials[key] = trial, plan.row

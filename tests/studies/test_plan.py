@@ -66,7 +66,7 @@ from fluidb.studies.plan.rules import Limit, Load, Until, joint_limits, least_en
 from fluidb.studies.plan.runs import fresh_runs, networks_on
 from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
-from fluidb.studies.plan.trials import Trial, Trials
+from fluidb.studies.plan.trials import TrialRun, Trials
 from fluidb.studies.workers import workers
 from fluidb.tables.latency import USES, LatencyTable, LayerUse
 from fluidb.traffic import offline, poisson
@@ -618,7 +618,7 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
         limits = limits_of([parse_requirement(f"violation_rate <= {share} %")], traffic)
         clairvoyant = Clairvoyant(source, source.layer_times(0), [1])
         assert clairvoyant.fails((), traffic, limits, by_layer=False) == fails
-        assert Trial(table, traffic, scheduler).fails(traffic, limits) == fails
+        assert TrialRun(table, traffic, scheduler).fails(traffic, limits) == fails
 
 
 def one_two(view: Any, data: Any) -> Decision:
