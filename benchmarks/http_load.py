@@ -19,6 +19,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -42,7 +43,7 @@ def serve_plain(path: str) -> None:
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     (given,), turn = session.get_inputs(), asyncio.Lock()
 
-    async def app(scope, receive, send) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True
         while more:
             message = await receive()
