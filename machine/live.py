@@ -134,8 +134,9 @@ class LiveRunner:
             tensors, rows, _ = assemble([member.held for member in members], launch.places)
         answers, keeps = model.session.run_stage(launch.segment, tensors)
         own = answers if len(answers) == len(members) else answers[rows]
-        with np.errstate(all="ignore"):  # an answer that is not finite is as unsure as can be
-            sure = np.nan_to_num(model.confidence(launch.segment, own), nan=-math.inf)
+        with np.errstate(all="ignore"):
+            sure = model.confidence(launch.segment, own)
+        sure[np.isnan(sure)] = -math.inf  # an answer that is not finite is as unsure as can be
         shown = model.measure.to_file(sure)
         for place, (member, row) in enumerate(zip(members, rows, strict=True)):
             member.held = keeps, row
