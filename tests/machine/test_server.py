@@ -358,7 +358,10 @@ def counted(page):
 
 
 def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
-    """More come than are served; clients, server, metrics and record count as many refused, dropped, late, in time."""
+    """More come than are served; clients, server, metrics and record count as many refused, dropped, late, in time.
+
+    A request of two samples is refused as a whole.
+    """
     networks = [served(network, name=name, slo_s=slo_s) for name, slo_s in (("a", 0.03), ("b", 5.0))]
     found: Counter[str] = Counter()
     row = network.inputs["x"][:1].tolist()
@@ -368,15 +371,15 @@ def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
 
         def client(name):
             for number in range(15):
-                timeout = {"timeout": 1_000} if number % 5 == 0 else {}
-                status, answer, whole = running.infer(row, name, timeout)
+                timeout, rows = ({"timeout": 1_000}, row) if number % 5 == 0 else ({}, row * (1 + (name == "b")))
+                status, answer, whole = running.infer(rows, name, timeout)
                 outcome = {429: "refused", 504: "dropped"}.get(status)
                 if outcome is None:
                     assert status == 200
                     outcome = "in_time" if answer["parameters"]["in_time"] else "late"
                 elif outcome == "refused":
                     assert int(whole.headers["Retry-After"]) >= 1
-                found[outcome] += 1
+                found[outcome] += len(rows)
 
         with ThreadPoolExecutor(12) as pool:
             list(pool.map(client, "ab" * 6))
@@ -391,16 +394,16 @@ def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
     rows = (tmp_path / "kept" / "outcomes.csv").read_text().splitlines()[1:]
     assert Counter(row.split(",")[1] for row in rows) == found
     assert sorted(int(row.split(",")[0]) for row in rows) == trace.request_id.tolist()
-    assert Counter(np.array(trace.network).tolist()) == {"a": 90, "b": 90}
+    assert Counter(np.array(trace.network).tolist()) == {"a": 90, "b": 162}
     compared = compare_recorded(tmp_path / "kept")
-    assert (compared.samples, compared.open) == (180, 0)
-    assert compared.real.in_time_rate == found["in_time"] / 180
+    assert (compared.samples, compared.open) == (252, 0)
+    assert compared.real.in_time_rate == found["in_time"] / 252
     with pytest.raises(InputError, match="^record: .*kept: expected a new folder, found one that exists"):
         run.make_server([network, network], networks, "fluid", None, tmp_path / "kept")
     assert found["refused"] > 0
     assert found["dropped"] > 0
     assert found["in_time"] > 0
-    assert found.total() == 12 * 15
+    assert found.total() == 90 + 162
 
 
 @pytest.mark.parametrize(("grace_s", "expected"), [(20.0, 200), (0.0, 503)])
