@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import os
 import re
+import signal
 import socket
 import statistics
 import subprocess
@@ -36,9 +37,9 @@ LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
 @contextmanager
-def server(*words: str) -> Iterator[tuple[str, int]]:
+def server(*words: str, python: str = sys.executable) -> Iterator[tuple[str, int]]:
     """The address and the process of a server, which prints a line once it is ready."""
-    with subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([python, *words], stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         if " at http://" not in line:
@@ -46,7 +47,7 @@ def server(*words: str) -> Iterator[tuple[str, int]]:
         try:
             yield urlsplit(line.partition(" at ")[2].split()[0]).netloc, process.pid
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)  # with the workers that it has started
 
 
 def message(model: str, name: str, rows: NDArray[np.float32], **parameters: object) -> bytes:
