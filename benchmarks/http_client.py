@@ -18,9 +18,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
+import onnxruntime
+from fluidb.machine.network import RealNetwork
+from fluidb.traffic.exits import decide, levels
 from numpy.typing import NDArray
 from pages import write_part
 
@@ -37,7 +41,7 @@ LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
 @contextmanager
-def server(*words: str, python: str = sys.executable) -> Iterator[tuple[str, int]]:
+def server(*words: str, python: str = sys.executable) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address and the process of a server, which prints a line once it is ready."""
     with subprocess.Popen([python, *words], stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None
@@ -45,18 +49,44 @@ def server(*words: str, python: str = sys.executable) -> Iterator[tuple[str, int
         if " at http://" not in line:
             raise SystemExit(line + process.stderr.read())
         try:
-            yield urlsplit(line.partition(" at ")[2].split()[0]).netloc, process.pid
+            yield urlsplit(line.partition(" at ")[2].split()[0]).netloc, process
         finally:
-            os.killpg(process.pid, signal.SIGTERM)  # with the workers that it has started
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)  # with the workers that it has started
 
 
-def message(model: str, name: str, rows: NDArray[np.float32], **parameters: object) -> bytes:
-    """A request with samples as bytes."""
+def message(model: str, name: str, rows: NDArray[np.float32], ident: str = "") -> bytes:
+    """A request with samples as bytes; with a name of its own, for the exit of each sample beside its answer."""
     tensor = {"name": name, "shape": rows.shape, "datatype": "FP32", "parameters": {"binary_data_size": rows.nbytes}}
-    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True, **parameters}}).encode()
+    asked = {"inputs": [tensor], "parameters": {"binary_data_output": True}} | ({"id": ident} if ident else {})
+    head = json.dumps(asked).encode()
     lines = [f"POST /v2/models/{model}/infer HTTP/1.1", "Host: localhost", f"Content-Length: {len(head) + rows.nbytes}",
              f"Inference-Header-Content-Length: {len(head)}"]  # fmt: skip
     return "\r\n".join([*lines, "", ""]).encode() + head + rows.tobytes()
+
+
+class Alone(NamedTuple):
+    """The samples of a network, and what ONNX Runtime says to each, by the whole network as it is."""
+
+    name: str  # of the input
+    rows: NDArray[np.float32]
+    answers: NDArray[np.float32]  # (N, E, classes)
+    exits: NDArray[np.int64]  # (N,): the exit that its thresholds choose, from 1
+
+    @classmethod
+    def of(cls, network: RealNetwork) -> Alone:
+        """Ask for each sample by itself."""
+        ((name, rows),) = network.inputs.items()
+        session = onnxruntime.InferenceSession(str(network.path), providers=["CPUExecutionProvider"])
+        each = [session.run(list(network.exits), {name: rows[row : row + 1]}) for row in range(len(rows))]
+        drawn, last = network.samples(), len(network.exits)
+        exits = decide(drawn.confidences, levels(network.thresholds, last, drawn.measure), last)
+        return cls(name, rows, np.stack([np.concatenate(answers) for answers in each]), exits)
+
+    def is_right(self, number: int, scores: NDArray[np.float32], exit_: int) -> bool:
+        """Whether an answer to a sample is right; rounding may move one that is near a threshold to another exit."""
+        expected = self.answers[number % len(self.rows), exit_ - 1]
+        return bool(np.allclose(scores, expected, rtol=1e-4, atol=1e-5))
 
 
 class Client:
