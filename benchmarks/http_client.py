@@ -146,7 +146,7 @@ def ran_on(others: float) -> str:
     """The day, the machine, and whether it was quiet."""
     here = machine()
     rank = ", at real-time priority" if os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR) else ""
-    quiet = "" if others <= BUSY else " **Too busy for a verdict:**"
+    quiet = "" if others <= BUSY else " **Too busy for a verdict on times.**"
     return (
         f"{dt.datetime.now(dt.UTC):%d %B %Y}, {here['cores']} cores of {here['cpu']}{rank}.{quiet} Before, "
         f"other programs took {others:.0%} of the processor."
