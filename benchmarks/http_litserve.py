@@ -31,7 +31,7 @@ class Whole(litserve.LitAPI):  # type: ignore[misc]  # it may not be installed
         self.session = onnxruntime.InferenceSession(self.path, options, providers=["CPUExecutionProvider"])
         (self.given,), self.answer = self.session.get_inputs(), self.session.get_outputs()[-1].name
 
-    def decode_request(self, request):  # LitServe would ask for a stated type
+    def decode_request(self, request):  # type: ignore[no-untyped-def]  # LitServe would ask for a stated type
         """Read the sample."""
         return np.array(request["data"], np.float32).reshape(-1, *self.given.shape[1:])
 

@@ -35,7 +35,7 @@ def serve(path: str) -> None:
     """Answer what `fluidb serve` is asked, with samples as bytes."""
     (session, name, shape, answer), turn = started(path), asyncio.Lock()
 
-    async def app(scope, receive, send) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True
         while more:
             message = await receive()

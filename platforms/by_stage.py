@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
@@ -64,11 +66,11 @@ class StageGroup(Strict):
         """True if its time depends on the width."""
         return any(term.power for term in self.slope_s_per_sample)
 
-    def time_s(self, batch: int, width: float) -> float:
-        """Time of one of its stages."""
+    def times_s(self, batches: NDArray[np.int64], width: float) -> NDArray[np.float64]:
+        """Time of one of its stages with each of these batch sizes."""
         sample_s = sum(term.seconds * float(width**term.power) for term in self.slope_s_per_sample)
-        layers_s = max(self.floor_s, sample_s * batch)
-        return layers_s + self.check_s + self.check_s_per_sample * batch
+        layers_s = np.maximum(self.floor_s, sample_s * batches)
+        return layers_s + self.check_s + self.check_s_per_sample * batches
 
 
 class StagedDevice(TimedDevice):
@@ -132,8 +134,9 @@ class StagedDevice(TimedDevice):
     @property
     def times_s(self) -> list[list[list[float]]]:
         """Time by width (the widest first; one if there are none), stage and batch size b = 1..b_max."""
-        batches = range(1, self.b_max + 1)
-        return [[[group.time_s(b, w) for b in batches] for group in self.stages] for w in self.widest_first or [1.0]]
+        batches = np.arange(1, self.b_max + 1)
+        widths = self.widest_first or [1.0]
+        return [[group.times_s(batches, width).tolist() for group in self.stages] for width in widths]
 
     def gathers_s(self, stages: int) -> list[list[float]] | None:
         """Time to gather, by stages that have run and by batch size b = 0..b_max; ``None`` if the file states none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,7 +23,7 @@ from ..traffic.own import OwnTraffic
 from ..traffic.randomness import NETWORKS, stream
 from ..traffic.request_columns import parse_slo
 from ..traffic.rows import more
-from ..traffic.samples import Samples, draw_samples, read_samples
+from ..traffic.samples import Samples, as_samples, draw_samples, read_samples
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, prepare
 from .admission import Admission, parse_admission
@@ -102,9 +102,21 @@ class ServedNetwork:
         """Its latency table."""
         return as_table(self.table)
 
+    @property
+    def key(self) -> dict[str, str]:
+        """All that its service depends on beside its table; of a trace and of samples the digests."""
+        key = {name: repr(getattr(self, name)) for name in KEPT}
+        if self.samples is not None:
+            key["samples"] = as_samples(self.samples).digest()
+        return key if self.traffic is None else key | {"traffic": self.traffic.key}
+
     def about(self, faults: Sequence[str]) -> list[str]:
         """Faults, with its name if it has one."""
         return [f'network "{self.name}": {fault}' if self.name else fault for fault in faults]
+
+
+KEPT = [field.name for field in fields(ServedNetwork) if field.name not in ("table", "samples", "traffic")]
+"""Fields whose text says all that they hold."""
 
 
 def _as_text(value: object) -> object:
@@ -559,7 +571,7 @@ def _prepared(network: ServedNetwork, requests: Requests, trace: Trace, seed: in
     table, drawn = network.latency, ""
     given = requests.samples if network.samples is None else network.samples
     if given is not None:
-        samples = given if isinstance(given, Samples) else read_samples(given)
+        samples = as_samples(given)
         trace = draw_samples(trace, samples, seed)
         drawn = f" of {samples.source or 'samples'}, seed {seed}"
     traffic = prepare(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
 from ..serving.figures import FIGURES
-from ..serving.inputs import AnyPolicy, Requests, as_scheduler
+from ..serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
 from ..serving.metrics import QUANTILES, figures_of
 from ..serving.networks import (
     AnyServed,
@@ -36,7 +36,9 @@ from ..traffic.arrivals import offline, poisson
 from ..traffic.clients import Clients
 from ..traffic.distributions import Objective
 from ..traffic.request_columns import Columns
-from ..traffic.traffic import Traffic
+from ..traffic.samples import as_samples, attach
+from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic, prepare
 from .growth import (
     LEAST_PART,
     LONGEST,
@@ -185,7 +187,7 @@ class Capacity:
     kept_per_s: float | None  # highest rate at which all requirements surely hold
     not_kept_per_s: float | None  # lowest rate at which one surely fails; between the two nothing is decided
     limited_by: str | None  # the requirement that fails there
-    saturation_per_s: float  # rate beyond which no policy keeps up, from the latency table
+    saturation_per_s: float  # rate beyond which no policy keeps up, from the latency table and samples
     low_per_s: float  # lowest rate to search
     high_per_s: float
     seeds: int  # runs at each rate
@@ -212,24 +214,41 @@ class Capacity:
         return {name: [getattr(probe, name) for probe in self.probes] for name in names}
 
 
-def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Columns = NO_COLUMNS) -> float:
+def saturation_rate(
+    served: LatencyTable | ServedNetwork, b_max: int | None = None, columns: Columns = NO_COLUMNS
+) -> float:
     """Rate beyond which queues grow under any policy.
 
     A stage takes at least its least time a sample, over batch sizes, SubNets and states, at the sample's width or a
     wider one; a request needs every stage up to its exit. Requests without widths run at the largest, and without steps
-    a repeated stage runs as often as it can. Lanes together are :attr:`LatencyTable.speedup` times as fast.
+    a repeated stage runs as often as it can. Lanes together are :attr:`LatencyTable.speedup` times as fast. Requests
+    leave at exits as the table states, or as their samples do.
     """
-    sample, widths = add_columns(offline(_SAMPLE), 0, columns), table.widths or [math.inf]
+    network = served if isinstance(served, ServedNetwork) else ServedNetwork(table=served)
+    table, (sample, reached) = network.latency, _sample_of(network, columns)
+    widths = table.widths or [math.inf]
     limit = min(b_max or table.b_max, table.b_max)
     time_s = table.segments(by_layer=False).time_s[:, :, 1 : limit + 1]
     fastest_s = time_s.reshape(-1, len(widths), *time_s.shape[1:]).min(axis=0)  # of every SubNet and state
     least_s = np.minimum.accumulate((fastest_s / np.arange(1, limit + 1)).min(axis=2))  # at a width or a wider one
-    rates = np.array([row.rate for row in table.exits])
-    reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
     own = [0] if sample.width is None else np.searchsorted(-np.array(widths), -sample.width, side="right") - 1
     repeats = (table.exits[-1].steps if sample.steps is None else sample.steps) - 1
-    work_s = (least_s @ reach)[own] + repeats * (reach[-1] * least_s[:, -1])[own]
+    work_s = (least_s[own] * reached).sum(axis=1) + repeats * reached[:, -1] * least_s[own, -1]
     return table.speedup / float(work_s.mean())
+
+
+def _sample_of(network: ServedNetwork, columns: Columns) -> tuple[Trace, NDArray[np.float64]]:
+    """Requests of a network with what they state, and the share of each, or of all, that needs each stage."""
+    rates = [row.rate for row in network.latency.exits]
+    if network.samples is None:
+        reached = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
+        return add_columns(offline(_SAMPLE), 0, columns), reached[None]
+    samples = as_samples(network.samples)
+    each = np.tile(np.arange(len(samples)), max(1, _SAMPLE // len(samples)))
+    trace = attach(add_columns(offline(len(each)), 0, columns), samples[each])
+    thresholds = as_thresholds(network.threshold, network.latency, trace)
+    traffic = prepare(trace, rates, slo_s=1.0, threshold=thresholds)  # nobody is late here
+    return traffic.trace, (traffic.exits[:, None] > np.arange(len(rates))).astype(np.float64)
 
 
 def check_monotone(requirements: Sequence[Requirement], requests: int, shares: Mapping[str | None, float]) -> None:
@@ -468,7 +487,10 @@ def _capacity(
     _check_columns(tables, options.columns)
     whole = sum(network.share for network in networks)
     shares: dict[str | None, float] = {network.name: network.share / whole for network in networks} | {None: 1.0}
-    rates = [saturation_rate(table, as_scheduler(scheduler, table).b_max, options.columns) for table in tables]
+    rates = [
+        saturation_rate(network, as_scheduler(scheduler, network.latency).b_max, options.columns)
+        for network in networks
+    ]
     # with the first network alone the sum is 1 to the bit, so that the rate of one network is its own
     relative = sum(shares[network.name] * (rates[0] / rate) for network, rate in zip(networks, rates, strict=True))
     saturation = rates[0] / relative

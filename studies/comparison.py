@@ -29,6 +29,7 @@ from .store import (
     RunTable,
     ServingTable,
     Store,
+    design_key,
     figure_of,
     find_engines,
     key_of,
@@ -283,7 +284,7 @@ def _asked(point: GridPoint, contender: Contender) -> DesignRequest:
 
 def _npu(point: GridPoint, contender: Contender) -> str:
     """The key of an NPU; cases may share one under different names, objectives and traffic."""
-    return repr(_asked(point, contender))
+    return design_key(_asked(point, contender))
 
 
 def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]) -> list[PointResult]:

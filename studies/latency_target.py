@@ -12,7 +12,7 @@ from ..rules.exit_shares import least_of_shares, shares_of_best, shares_of_lates
 from ..serving.inputs import AnyTable, as_table
 from ..traffic.exits import decide
 from ..traffic.measures import Threshold
-from ..traffic.samples import Samples, read_samples
+from ..traffic.samples import Samples, as_samples
 
 Preference = Literal["latest", "accuracy"]
 
@@ -89,7 +89,7 @@ def meet_target(
             f"{latency.platform}: expected one time for each exit, found times by width, SubNet, state or step; their "
             "mean depends on the requests, so try thresholds with `fluidb thresholds`"
         )
-    all_samples = samples if isinstance(samples, Samples) else read_samples(samples)
+    all_samples = as_samples(samples)
     last, half = len(latency.exits), len(all_samples) // 2
     where = all_samples.source or "samples"
     if all_samples.exits != last or all_samples.values > 1:

@@ -41,7 +41,6 @@ from ..traffic.clients import RECORDED, parse_think
 from ..traffic.exits import check
 from ..traffic.reading import read_trace
 from ..traffic.request_columns import REQUEST_COLUMNS, Columns, RequestColumn
-from ..traffic.samples import Samples
 from ..traffic.trace import Trace
 
 SCENARIOS = Catalogue("scenario", Path(__file__).parent / "scenarios", "fluidb compare --help")
@@ -330,23 +329,12 @@ class Served:
     """The networks of a device, with their latency tables."""
 
     networks: tuple[ServedNetwork, ...]
-    key: list[list[object]]  # all that the service of networks with names depends on beside the tables
+    key: list[dict[str, str]]  # all that the service of networks with names depends on beside the tables
 
     @classmethod
     def of(cls, networks: Sequence[ServedNetwork]) -> Served:
         """The networks, as they were read."""
-        key: list[list[object]] = []
-        for network in networks:
-            drawn, samples = None, network.samples
-            if isinstance(samples, Samples):
-                drawn = hashlib.sha256(samples.confidences.tobytes() + samples.correct.tobytes()).hexdigest()
-            key.append([
-                network.name, repr(network.slo_s), drawn, repr(network.threshold), network.share, network.weight,
-                network.switch_s, *([] if network.limit is None else [repr(network.limit)]),
-                *([] if network.priority is None else [{"priority": network.priority}]),
-                *([] if network.traffic is None else [{"traffic": network.traffic.key}]),
-            ])  # fmt: skip
-        return cls(tuple(networks), key if names_of(networks) else [])
+        return cls(tuple(networks), [network.key for network in networks] if names_of(networks) else [])
 
     @property
     def names(self) -> list[str]:

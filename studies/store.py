@@ -127,7 +127,7 @@ class Store:
 
     def read_design(self, asked: DesignRequest) -> list[FoundDesign] | None:
         """The design that an earlier search of the same, for one network, found."""
-        kept = self.read(DesignTable, DESIGNS, _design_key(asked))
+        kept = self.read(DesignTable, DESIGNS, design_key(asked))
         if kept is None or (kept.network, kept.platform, kept.options) != asked:
             return None
         result = SearchResult(kept.ranking, kept.designs_evaluated, kept.designs_ruled_out)
@@ -135,12 +135,13 @@ class Store:
 
     def keep_design(self, asked: DesignRequest, found: list[FoundDesign]) -> None:
         """Keep the design of a search for one network."""
-        self.keep(found[0].design, DESIGNS, _design_key(asked))
+        self.keep(found[0].design, DESIGNS, design_key(asked))
 
 
-def _design_key(asked: DesignRequest) -> object:
+def design_key(asked: DesignRequest) -> str:
+    """The digest of all that a search depends on."""
     parts = *as_workload(asked[0]).networks, *asked[1:]
-    return [*(part.model_dump(mode="json") for part in parts), made_with()]
+    return _sha256([*(part.model_dump(mode="json") for part in parts), made_with()])
 
 
 class ServingTable(NamedTuple):

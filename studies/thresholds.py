@@ -27,7 +27,7 @@ from ..serving.networks import (
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated, figure_text
 from ..traffic.exits import check_tried
-from ..traffic.samples import Samples, read_samples
+from ..traffic.samples import Samples, as_samples, read_samples
 from ..traffic.trace import Trace
 
 MOST = 1_000
@@ -303,7 +303,7 @@ def _parts(figures: Figures) -> list[Summary]:
 def _samples_of(network: ServedNetwork, shared: Samples | None) -> Samples | None:
     """The samples of a network, or else of all, read once for all replays."""
     samples = shared if network.samples is None else network.samples
-    return samples if samples is None or isinstance(samples, Samples) else read_samples(samples)
+    return None if samples is None else as_samples(samples)
 
 
 def _nothing_to_try(answers: Trace | Samples) -> str:

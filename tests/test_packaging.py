@@ -21,7 +21,7 @@ import pytest
 from builders import POCKET, ROOT, TINY
 from fluidb import jit
 from markdown_it import MarkdownIt
-from setuptools import build_meta  # type: ignore[import-untyped]  # it ships no types
+from setuptools import build_meta  # it ships no types
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__path__, "fluidb."))]
@@ -138,7 +138,7 @@ def test_every_package_is_reached_and_completes_from_fluidb():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "fluid\n"
     with pytest.raises(AttributeError, match="^No fluidb attribute nothing$"):
-        _ = fluidb.nothing  # type: ignore[attr-defined]
+        _ = fluidb.nothing
 
 
 def test_version_is_stated_once():

@@ -220,7 +220,7 @@ def ran() -> serving.Summary:
             lambda: traffic.prepare(traffic.offline(1), [1.0], slo_s="2"),
             "slo_s: expected a unit (ns, us, ms, s, min), found no unit",
         ),
-        (lambda: traffic.prepare(ONE_EXIT, traffic.offline(1)), "trace: expected requests"),  # type: ignore[arg-type]
+        (lambda: traffic.prepare(ONE_EXIT, traffic.offline(1)), "trace: expected requests"),
         (lambda: simulate(ONE_EXIT, traffic.offline(1), "fluid"), "slo: expected a latency objective (SLO)"),
         (lambda: simulate(ONE_EXIT, WRONG, "fluid"), "traffic: expected a trace, or requests that `prepare` made"),
         (lambda: ran().percentile(98), 'percentile: expected one of p50, p90, p95, p99, p99.9, found "98"'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 from collections.abc import Sequence
@@ -77,6 +78,14 @@ class Samples:
         columns = {name: getattr(self, name) for name in MORE}
         return {name: values for name, values in columns.items() if values is not None}
 
+    def digest(self) -> str:
+        """SHA-256 of all that it holds but its file."""
+        digest = hashlib.sha256(self.measure.name.encode())
+        for values in (self.confidences, self.correct, *self.more().values()):
+            digest.update(f"{values.dtype.str} {values.shape}".encode())
+            digest.update(values.tobytes())
+        return digest.hexdigest()
+
     def drawn(self, count: int, seed: int) -> NDArray[np.int64]:
         """Numbers of the samples that :meth:`draw` takes."""
         return stream(seed, SAMPLES).integers(len(self), size=count)
@@ -132,6 +141,11 @@ class Samples:
         confidences = np.column_stack(columns) if columns else np.empty((len(self), 0))
         correct = self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]]
         return replace(self, confidences=confidences, correct=correct)
+
+
+def as_samples(given: Samples | AnyPath) -> Samples:
+    """Samples, which are read if their file is given."""
+    return given if isinstance(given, Samples) else read_samples(given)
 
 
 def read_samples(path: AnyPath) -> Samples:
@@ -280,6 +294,11 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
         If the trace has exits, confidences or answers of its own, or answers of the samples have several principal
         values instead of a confidence.
     """
+    return attach(trace, samples.draw(len(trace), seed))
+
+
+def attach(trace: Trace, samples: Samples) -> Trace:
+    """Requests with the confidences and answers of samples, one for each; faults as of :func:`draw_samples`."""
     if samples.confidences.ndim == 3:
         raise InputError(
             f"{samples.source or 'samples'}: expected one {samples.measure.name} for each exit, "
@@ -294,7 +313,6 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             f"{trace.source or 'trace'}: expected a trace without {' or '.join(stated)}, which the samples give; "
             "leave out the samples or the columns"
         )
-    drawn = samples.draw(len(trace), seed)
-    given: dict[str, Any] = {"confidences": drawn.confidences, "correct": drawn.correct, **drawn.more()}
+    given: dict[str, Any] = {"confidences": samples.confidences, "correct": samples.correct, **samples.more()}
     drawn_from = dict.fromkeys(given, str(samples.source or "samples"))
     return replace(trace, **given, measure=samples.measure, drawn_from=drawn_from)

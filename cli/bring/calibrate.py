@@ -234,7 +234,8 @@ def _nearer(calibration: Calibration, other: Alternative) -> str:
 
 
 def _too_fast(calibration: Calibration) -> str | None:
-    names = [_name(row) for row in calibration.rows if row.measured_s < FAST * max(row.computing_s, row.moving_s)]
+    fast = (row for row in calibration.rows if row.measured_s < FAST * max(row.computing_s, row.moving_s))
+    names = list(dict.fromkeys(map(_name, fast)))
     few = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     hint = "less than products or transfers alone take; check unit, clock, shape and bandwidth_gb_s"
     return f"{few}: {hint}" if names else None

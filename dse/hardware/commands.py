@@ -57,7 +57,7 @@ def cycles_between(port: Port, b_max: int) -> int:
     """Cycles from ``start``, or from the end of a layer, to the first load of the next: its entry, record and job."""
     beats = max(1, PARTS * RECORD_WORDS // int(port.words))
     waiting: int = math.ceil(beats * port.cycles / port.ready) + int(port.latency)
-    return LAYER_START + waiting + b_max.bit_length() + max(PREPARE, int(port.words))
+    return LAYER_START + waiting + 2 * b_max.bit_length() + max(PREPARE, int(port.words))
 
 
 class Script:

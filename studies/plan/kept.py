@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ def _content(problem: PlanProblem) -> list[Any]:
         [requirement.text for requirement in problem.requirements],
         [asked.rate_per_s, asked.count, repr(asked.slo_s), asked.seed, repr(asked.clients)],
         [None if record is None else _arrays(record) for record in (asked.trace, *asked.samples_of)],
-        [repr(replace(network, table="", samples=None)) for network in asked.stated],
+        [network.key for network in asked.stated],
     ]
 
 

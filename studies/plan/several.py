@@ -23,7 +23,7 @@ from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ...traffic.exits import chosen_thresholds
 from ...traffic.measures import Measure, Threshold
 from ...traffic.own import MOST as MOST_REQUESTS
-from ...traffic.samples import Samples, read_samples
+from ...traffic.samples import Samples, as_samples, read_samples
 from ..scenario import beside
 from .exits import MOST_SETTINGS, ExitSetting, joined, ordered, setting_with
 from .hardware import PlanNetwork, find_networks
@@ -64,7 +64,7 @@ class SeveralTraffic(PlanTraffic):
     @property
     def samples_of(self) -> list[Samples | None]:
         """The samples of each network."""
-        return [network.samples if isinstance(network.samples, Samples) else None for network in self.given]
+        return [None if network.samples is None else as_samples(network.samples) for network in self.given]
 
     @property
     def measure(self) -> Measure | None:
@@ -297,7 +297,7 @@ def _settings(
     network: ServedNetwork, model: Network, fastest: Sequence[LatencyTable], tried: Tried
 ) -> list[ExitSetting]:
     """The settings of a network's exits that are tried; one if its file states its threshold."""
-    samples = network.samples if isinstance(network.samples, Samples) else None
+    samples = None if network.samples is None else as_samples(network.samples)
     if samples is None or network.threshold is None:
         return settings_on(model, fastest, samples, tried)
     last = len(model.exits)

@@ -228,7 +228,7 @@ def test_a_network_of_many_exits_has_short_tables(fluidb: Run, tmp_path: Path) -
     )
     made = printed(fluidb("latency", "deep.toml", "v100-tensorrt", "-o", "deep"))
     times = made[2 : made.index("12 of 820 rows; latency.json has all")]
-    reached = [int(re.match(r"0 input -> (\d+) ", row)[1]) for row in times]  # type: ignore[index]
+    reached = [int(re.match(r"0 input -> (\d+) ", row)[1]) for row in times]
     assert (len(reached), reached[0], reached[-1]) == (12, 1, 40)
     assert {later - earlier for earlier, later in itertools.pairwise(reached)} == {3, 4}
     assert len(made) < 40

@@ -146,7 +146,7 @@ def test_a_command_names_the_extra_that_it_lacks(extra: str, inputs: Path, monke
 def parameters(name: str) -> list[tuple[str, list[str]]]:
     """Every command of a name, with its options."""
     context = typer.Context(typer.main.get_command(app))
-    _, command, _ = context.command.resolve_command(context, [name])  # type: ignore[attr-defined]
+    _, command, _ = context.command.resolve_command(context, [name])
     subs: dict[str, Any] = getattr(command, "commands", {})
     return [
         (f"{name} {sub}".strip(), [option for item in one.params for option in item.opts])

@@ -86,7 +86,7 @@ def test_convolutions_of_pytorch(tmp_path, dynamo):
 def test_a_transformer_of_pytorch_with_open_dimensions(tmp_path, dynamo):
     nn, torch = library("torch.nn"), library("torch")
 
-    class Encoder(nn.Module):  # type: ignore[misc, name-defined]
+    class Encoder(nn.Module):
         def __init__(self):
             super().__init__()
             layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu", norm_first=True)
@@ -126,7 +126,7 @@ def test_a_transformer_of_pytorch_with_open_dimensions(tmp_path, dynamo):
 def test_a_network_of_pytorch_with_three_outputs_keeps_its_exits(tmp_path, dynamo):
     nn, torch = library("torch.nn"), library("torch")
 
-    class ThreeExits(nn.Module):  # type: ignore[misc, name-defined]
+    class ThreeExits(nn.Module):
         def __init__(self):
             super().__init__()
             self.stem = nn.Conv2d(3, 8, 3, padding=1)
@@ -153,7 +153,7 @@ def test_parts_of_maps_and_tokens_of_pytorch(tmp_path, dynamo):
     """Every second row and column of a map; one token by a slice, an index or a tensor of indices; some tokens."""
     nn, torch = library("torch.nn"), library("torch")
 
-    class Parts(nn.Module):  # type: ignore[misc, name-defined]
+    class Parts(nn.Module):
         def __init__(self):
             super().__init__()
             self.stem, self.thin, self.tokens = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 6, 1), nn.Linear(6, 16)
@@ -175,7 +175,7 @@ def test_resnet50_of_pytorch_is_the_one_of_the_zoo(tmp_path):
     """Built from its description (He et al., 2016; stride in the 3x3), exported with all its weights."""
     nn, torch = library("torch.nn"), library("torch")
 
-    class Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
+    class Bottleneck(nn.Module):
         def __init__(self, inputs, width, stride):
             super().__init__()
 
@@ -345,7 +345,7 @@ def test_a_dynamically_quantised_network_is_its_float_twin(tmp_path, dynamo, act
     quantization = library("onnxruntime.quantization")
     nn, torch = library("torch.nn"), library("torch")
 
-    class FourExits(nn.Module):  # type: ignore[misc, name-defined]
+    class FourExits(nn.Module):
         def __init__(self):
             super().__init__()
             self.stem = nn.Conv2d(3, 8, 3, padding=1)

@@ -58,7 +58,7 @@ class Cores(World):
         self, nets: Sequence[Net], kinds: Sequence[int], network: Sequence[int], rules: tuple[str, str, str],
         contention: float, *of: object,
     ) -> None:  # fmt: skip
-        super().__init__(*of)  # type: ignore[arg-type]
+        super().__init__(*of)
         self.nets, self.network, self.contention = nets, list(network), contention
         self.policy, self.between, self.dispatch = rules
         self.cores = [Core(kind) for kind in kinds]

@@ -30,7 +30,7 @@ class Device(World):
     """One NPU, on which the requests of several networks wait."""
 
     def __init__(self, nets: Sequence[Net], network: Sequence[int], between: str, *of: object) -> None:
-        super().__init__(*of)  # type: ignore[arg-type]
+        super().__init__(*of)
         self.nets, self.network, self.between = nets, list(network), between
         self.loaded: int | None = None
         self.virtual_s = 0.0

@@ -42,7 +42,7 @@ def row_of(cells: dict[str, str]) -> Row:
     """A row of an item, read from its CSV."""
     numbers = {key: float(cells[key]) if cells[key] else None for key in ("ours", "low", "high", "paper", "x")}
     texts = {key: cells.get(key, "") for key in ("quantity", "of", "at", "unit", "basis")}
-    return Row(**texts, **numbers)  # type: ignore[arg-type]
+    return Row(**texts, **numbers)
 
 
 def test_difference_is_in_percent_or_in_points():
@@ -58,7 +58,7 @@ def test_the_page_is_made_of_the_tables_beside_it(paper):
     for name in paper.items:
         found = result_rows(folder, name)
         if stated := "statement" in found[0]:
-            claims = [Claim(**{**row, "holds": row["holds"] == "True"}) for row in found]  # type: ignore[arg-type]
+            claims = [Claim(**{**row, "holds": row["holds"] == "True"}) for row in found]
             wanted = _claims(claims)
         else:
             wanted = _table([row_of(row) for row in found if not row["x"]])[2:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,15 @@ from builders import (
 )
 from fluidb.formats import InputError, write_table
 from fluidb.serving import DeviceTraffic, find_policy, parse_requirement, simulate
+from fluidb.serving.inputs import Requests
+from fluidb.serving.networks import ServedNetwork, prepare_requests
 from fluidb.studies import CapacityOptions, find_capacity
 from fluidb.studies.capacity import at_rate, saturation_rate
 from fluidb.traffic import poisson
 from fluidb.traffic.additions import add_columns, parse_columns
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.exits import draw
+from fluidb.traffic.samples import Samples
 from fluidb.traffic.traffic import prepare
 
 SERVICE_S = 0.05
@@ -203,6 +206,21 @@ def test_saturation_is_that_of_each_request_by_itself():
         least_s = [min(table.array(v)[stage, stage + 1, b] / b for v in wide for b in (1, 2)) for stage in range(2)]
         mean_s += share * (least_s[0] + 0.6 * steps_of[width] * least_s[1])
     assert saturation_rate(table, columns=columns) == pytest.approx(1 / mean_s, rel=0.01)
+
+
+def test_saturation_knows_where_samples_leave_and_how_wide_they_are():
+    """Three of four leave at the first exit, where the table states 0.4; the one that goes on is the widest."""
+    stage_s = [[0.02, 0.03], [0.03, 0.04]]
+    confidences, right = np.array([[0.9], [0.8], [0.7], [0.2]]), np.ones((4, 2), dtype=bool)
+    samples = Samples(confidences, right)
+    network = ServedNetwork(table=table_of(stage_s, [0.4, 0.6]), samples=samples, threshold=0.5, slo_s=1.0)
+    assert saturation_rate(network) == pytest.approx(1 / (0.03 / 2 + 0.25 * 0.04 / 2))
+    traffic = prepare_requests([network], Requests(seed=1), poisson(1e6, 2000, 0))
+    assert 2000 / simulate([network], traffic, find_policy("fluid")).end_s < 1.05 * saturation_rate(network)
+    narrow = replace(samples, width=np.array([4.0, 4.0, 4.0, 8.0]))  # half as long at the smaller width
+    wide = replace(network, table=with_variants(stage_s, widths=[8.0, 4.0]), samples=narrow)
+    mean_s = (3 * 0.0075 + 0.015) / 4 + 0.02 / 4
+    assert saturation_rate(wide) == pytest.approx(1 / mean_s, rel=1e-12)
 
 
 def test_saturation_counts_steps_and_the_largest_width():

@@ -253,7 +253,7 @@ def test_of_several_faults_the_first_in_order_is_raised() -> None:
 def test_a_worker_that_came_later_with_other_sources_is_refused() -> None:
     other = {**made_with(), "sources_sha256": "0" * 64}
     with pytest.raises(InputError, match=r"joined later: expected fluidb 0.3.0 \(sources 00000000\)"):
-        tasks._perform((str, None), None, other)  # type: ignore[arg-type]
+        tasks._perform((str, None), None, other)
 
 
 def designs(folder: Path) -> list[Path]:

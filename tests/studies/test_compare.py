@@ -411,6 +411,41 @@ def test_a_run_is_kept_under_all_it_depends_on(tmp_path: Path) -> None:
         assert what == "as it is" or not found & names["as it is"], what
 
 
+TWINS = """
+schema = "fluidb.scenario/1"
+title = "Two networks of one name"
+requests = 20
+seeds = [1]
+baseline = "serial"
+contenders = [{ name = "serial", policy = "serial" }]
+
+[[cases]]
+network = "tiny.toml"
+platform = "pocket.toml"
+slos = ["1ms"]
+rates = [10.0]
+
+[[cases]]
+name = "wide"
+network = "wide/tiny.toml"
+platform = "pocket.toml"
+slos = ["1ms"]
+rates = [10.0]
+"""
+
+
+def test_networks_of_one_name_have_an_npu_each(tmp_path: Path) -> None:
+    """They differ in the size of a layer alone."""
+    for name in ("tiny.toml", "pocket.toml"):
+        shutil.copy(DATA / name, tmp_path)
+    (tmp_path / "wide").mkdir()
+    text = (tmp_path / "tiny.toml").read_text().replace("out = 16", "out = 256").replace("groups = 16", "groups = 256")
+    (tmp_path / "wide" / "tiny.toml").write_text(text)
+    (tmp_path / "twins.toml").write_text(TWINS)
+    one, wide = (point.contenders[0].metrics for point in compare(load_scenario(tmp_path / "twins.toml"))[0].points)
+    assert wide["mean_latency_s"].mean > 1.5 * one["mean_latency_s"].mean
+
+
 def test_an_edited_policy_file_is_another_run(tmp_path: Path) -> None:
     policy = (
         "from fluidb.serving.policies import go_on, launch\n\n"

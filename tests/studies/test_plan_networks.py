@@ -209,12 +209,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def answer_of(file: Path, texts: Sequence[str], hardware: Sequence[str], **more: object) -> PlanAnswer:
+def answer_of(
+    file: Path, texts: Sequence[str], hardware: Sequence[str], runs: Path | None = None, **more: object
+) -> PlanAnswer:
     """The answer for a file of networks on designs in folders beside it, each with every policy."""
     places = [str(file.parent / name) for name in hardware]
     return ask.plan(
         {"network": str(file), "platforms": places, "require": list(texts), "policy": POLICIES, "seeds": 3, "seed": 3}
         | more,
+        runs=runs,
         threads=1,
     )
 
@@ -249,6 +252,19 @@ def test_of_given_designs_the_answer_is_that_of_every_choice(texts: list[str], f
         for problem in [member.search.problem]
     ]  # fmt: skip
     assert front == kept[:1]
+
+
+def test_simulations_of_a_trace_that_was_edited_are_not_believed(folder: Path):
+    """The file has its name and as many requests as before, which no longer arrive at once."""
+    text = (folder / "n.toml").read_text().replace("rate = 10", 'trace = "a.csv"')
+    (folder / "n.toml").write_text(text)
+    hardware, texts, plans = ["large", "small", "middle"], ["mean[a] <= 200 ms"], []
+    for between_s in (0.001, 0.2):
+        rows = "".join(f"{number},{between_s * number}\n" for number in range(60))
+        (folder / "a.csv").write_text(f"request_id,arrival_s\n{rows}")
+        answer = answer_of(folder / "n.toml", texts, hardware, runs=folder / "kept")
+        plans.append([member.plan.cost for member in answer.front])
+    assert plans == [[30], [10]]
 
 
 def test_networks_may_share_a_rate_and_one_alone_may_have_clients(folder: Path):

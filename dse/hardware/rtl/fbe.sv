@@ -1,9 +1,8 @@
 // Fluid Batching Engine: the control block and its control unit
 // (Fluid Batching, Section III-A, Fig. 5).
 //
-// The control unit keeps the active batch size and the active layer.  Two clock
-// edges after a change of either (one to fetch the entry, one to derive B_P), it
-// states how the NPU is to run that layer: stacking k, blocks of rows, B_R samples down the rows,
+// The control unit keeps the active batch size and the active layer.  2 + COUNT_BITS
+// clock edges after a change of either, it states how the NPU is to run that layer: stacking k, blocks of rows, B_R samples down the rows,
 // B_P side by side, in a number of passes.
 
 `default_nettype none
@@ -28,7 +27,7 @@ module fbe (
 
     output logic [  fbe_pkg::COUNT_BITS-1:0] b_act,
     output logic [  fbe_pkg::LAYER_BITS-1:0] layer,
-    output logic [fbe_pkg::ADDRESS_BITS-1:0] number,  // of the entry of both
+    output logic [fbe_pkg::ADDRESS_BITS-1:0] number,  // of the entry of both, an edge later
     output logic                             fault,  // an update was out of range since reset
 
     // how to run this layer with this batch
@@ -81,13 +80,14 @@ module fbe (
   // The entry of both; without samples the first of the layer, which is then not valid.
   logic [COUNT_BITS-1:0] last;  // b - 1
   logic [ENTRY_BITS-1:0] read_entry, entry;
-  logic changes, fetched;
+  logic changes;
+  logic [ADDRESS_BITS-1:0] place;
 
   assign last = (b_act == '0) ? '0 : b_act - 1'b1;
 
   always_comb begin  // layer * B_MAX + last, by additions: DSPs are for the engine
-    number = ADDRESS_BITS'(last);
-    for (int i = 0; i < COUNT_BITS; i++) if (((B_MAX >> i) & 1) != 0) number = number + (ADDRESS_BITS'(layer) << i);
+    place = ADDRESS_BITS'(last);
+    for (int i = 0; i < COUNT_BITS; i++) if (((B_MAX >> i) & 1) != 0) place = place + (ADDRESS_BITS'(layer) << i);
   end
 
   fbcb control_block (
@@ -100,46 +100,51 @@ module fbe (
       .read_entry   (read_entry)
   );
 
+  // Clock edges since the last strobe, up to those after which the layout is there: one for the number of the entry, one to
+  // fetch it, one for each bit of a count of samples to derive B_P.
+  localparam int EDGES = 2 + COUNT_BITS;
+  localparam int AGE_BITS = $clog2(EDGES + 1);
+  logic [AGE_BITS-1:0] age;
+
   assign changes = rst || update || restart || advance || write;
 
   always_ff @(posedge clk) begin
-    entry   <= read_entry;
-    fetched <= !changes && b_act != '0;
+    number <= place;
+    entry  <= read_entry;
+    age    <= changes ? '0 : (age == AGE_BITS'(EDGES)) ? age : age + 1'b1;
+    valid  <= !changes && age >= AGE_BITS'(EDGES - 1) && b_act != '0;
   end
 
-  // B_P = ceil(b / B_R) = floor((b - 1) / B_R) + 1, without a divider: one bit of the quotient a step,
-  // the highest first, each a comparison and a subtraction; as many steps as B_R has bits.
-  logic [COUNT_BITS-1:0] rows, columns;
-  logic [COUNT_BITS+BATCH_BITS-1:0] rest, part;
+  // B_P = ceil(b / B_R) = floor((b - 1) / B_R) + 1, without a divider: one bit of the quotient an edge, the highest first,
+  // each a comparison and a subtraction.
+  logic [COUNT_BITS-1:0] rows, quotient, rest;
+  logic [2*COUNT_BITS-1:0] part;
+  logic divides, holds, one_by_one;
 
-  assign rows = COUNT_BITS'(entry & ENTRY_BITS'((1 << BATCH_BITS) - 1)) + 1'b1;
-
-  always_comb begin
-    columns = COUNT_BITS'(1);
-    rest = (COUNT_BITS + BATCH_BITS)'(last);
-    part = '0;
-    for (int step = BATCH_BITS - 1; step >= 0; step--) begin
-      part = (COUNT_BITS + BATCH_BITS)'(rows) << step;
-      if (rest >= part) begin
-        rest = rest - part;
-        columns = columns + COUNT_BITS'(1 << step);
-      end
-    end
-    if (fbe_pkg::EQUATION_1) columns = b_act - rows + 1'b1;  // Equation (1) as printed
-  end
-
-  logic one_by_one;
-  assign one_by_one = fbe_pkg::ONE_BY_ONE[layer];
+  assign rows    = COUNT_BITS'(entry & ENTRY_BITS'((1 << BATCH_BITS) - 1)) + 1'b1;
+  assign divides = age >= AGE_BITS'(2) && age != AGE_BITS'(EDGES);
+  assign part    = (2 * COUNT_BITS)'(rows) << (AGE_BITS'(EDGES - 1) - age);
+  assign holds   = (2 * COUNT_BITS)'(rest) >= part;
 
   always_ff @(posedge clk) begin
-    valid  <= !changes && fetched;
-    k      <= entry[ENTRY_BITS-1-:K_BITS];
-    blocks <= BLOCK_WIDTH'((entry >> BATCH_BITS) & ENTRY_BITS'((1 << BLOCK_BITS) - 1));
-    b_r    <= rows;
-    b_p    <= one_by_one ? COUNT_BITS'(1) : columns;
-    b_last <= rest[COUNT_BITS-1:0] + 1'b1;
-    passes <= one_by_one ? b_act : COUNT_BITS'(1);
+    one_by_one <= fbe_pkg::ONE_BY_ONE[layer];
+    if (age < AGE_BITS'(2)) begin
+      rest     <= last;
+      quotient <= '0;
+    end else if (divides) begin
+      if (holds) rest <= rest - part[COUNT_BITS-1:0];
+      quotient <= COUNT_BITS'({quotient, holds});
+    end
   end
+
+  assign k      = entry[ENTRY_BITS-1-:K_BITS];
+  assign blocks = BLOCK_WIDTH'((entry >> BATCH_BITS) & ENTRY_BITS'((1 << BLOCK_BITS) - 1));
+  assign b_r    = rows;
+  assign b_p    = one_by_one ? COUNT_BITS'(1)
+      : fbe_pkg::EQUATION_1 ? b_act - rows + 1'b1  // as printed
+      : quotient + 1'b1;
+  assign b_last = rest + 1'b1;
+  assign passes = one_by_one ? b_act : COUNT_BITS'(1);
 
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
@@ -150,10 +155,10 @@ module fbe (
     if (known && !rst) begin
       assert (int'(b_act) <= B_MAX) else $fatal(1, "b_act is at most B_MAX");
       assert (int'(layer) < fbe_pkg::LAYERS) else $fatal(1, "a layer beyond the last");
-      assert (int'(number) < ENTRIES) else $fatal(1, "an entry beyond the last");
+      assert (age == '0 || int'(number) < ENTRIES) else $fatal(1, "an entry beyond the last");
       assert (!valid || (b_act != '0 && b_r != '0 && b_last != '0 && passes != '0)) else $fatal(1, "a layout without samples");
       assert (!valid || passes != COUNT_BITS'(1) || fbe_pkg::EQUATION_1
-          || int'(b_r) * (int'(b_p) - 1) + int'(b_last) == int'(b_act)) else $fatal(1, "a layout of other samples");
+          || (int'(b_r) * (int'(b_p) - 1) + int'(b_last) == int'(b_act) && int'(b_last) <= int'(b_r))) else $fatal(1, "a layout of other samples");
     end
   end
 `endif

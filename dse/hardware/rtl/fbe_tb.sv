@@ -20,6 +20,7 @@ module fbe_tb;
   localparam int COUNT_BITS = fbe_pkg::COUNT_BITS;
   localparam int LAYER_BITS = fbe_pkg::LAYER_BITS;
   localparam int ENTRIES = LAYERS * B_MAX;
+  localparam int EDGES = 2 + COUNT_BITS;  // from the last strobe to `valid`
   localparam int RANDOM_CYCLES = 5000;
 
   logic clk = 1'b0, rst = 1'b0;
@@ -115,8 +116,8 @@ module fbe_tb;
     check("B_act", integer'(b_act), model_b);
     check("layer", integer'(layer), model_layer);
     check("fault", integer'(fault), integer'(model_fault));
-    check("valid", integer'(valid), integer'(quiet >= 2 && model_b > 0));
-    if (quiet >= 2 && model_b > 0) begin
+    check("valid", integer'(valid), integer'(quiet >= EDGES && model_b > 0));
+    if (quiet >= EDGES && model_b > 0) begin
       by_sample = fbe_pkg::ONE_BY_ONE[model_layer];
       entry = integer'(entries[model_layer*B_MAX+model_b-1]);
       rows = (entry & ((1 << BATCH_BITS) - 1)) + 1;
@@ -141,8 +142,7 @@ module fbe_tb;
       b_incr = COUNT_BITS'(b);
       tick();
       for (int l = 0; l < LAYERS; l++) begin
-        tick();
-        tick();
+        repeat (EDGES) tick();
         if (print) $display("entry %0d %0d %0d %0d %0d %0d %0d", layer, b_act, k, blocks, b_r, b_p, passes);
         advance = 1'b1;
         tick();

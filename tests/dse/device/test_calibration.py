@@ -406,9 +406,13 @@ def test_tables_by_layer_of_several_arrays_give_back_their_constants(fluidb: Run
 
 def test_times_shorter_than_the_products_are_pointed_at(fluidb: Run, tmp_path: Path) -> None:
     """Seconds in the column of milliseconds."""
-    (tmp_path / "m.csv").write_text("network,latency_ms\nvgg16,.05\nresnet50,.013\nresnet18,5\nmobilenet_v1,3\n")
+    (tmp_path / "m.csv").write_text(
+        "network,latency_ms\nvgg16,.05\nvgg16,.06\nresnet50,.013\nresnet18,5\nmobilenet_v1,3\nresnet34,9\n"
+    )
     text = fluidb("calibrate", "dpu-b4096-kv260", "m.csv").stdout
-    assert "vgg16, resnet50: less than products or transfers alone take; check unit, clock" in " ".join(text.split())
+    assert "too fast vgg16, resnet50: less than products or transfers alone take; check unit, clock" in " ".join(
+        text.split()
+    )
 
 
 def rows_made_by(made: Engine, networks: list[str]) -> list[Measurement]:

@@ -160,8 +160,9 @@ ERRORS = {
     "reset keeps the layer": ("fbe.sv", "rst || restart", "restart"),
     "reset keeps written entries": ("fbcb.sv", "if (rst) row", "if (rst && !gone) row"),
     "an update leaves valid": ("fbe.sv", "rst || update ||", "rst ||"),
-    "valid too early": ("fbe.sv", "!changes && fetched", "!changes && b_act != '0"),
-    "B_P rounded down": ("fbe.sv", "COUNT_BITS + BATCH_BITS)'(last)", "COUNT_BITS + BATCH_BITS)'(b_act)"),
+    "valid too early": ("fbe.sv", "age >= AGE_BITS'(EDGES - 1)", "age >= AGE_BITS'(EDGES - 2)"),
+    "the entry of the number before": ("fbe.sv", "entry  <= read_entry;", "if (age == '0) entry <= read_entry;"),
+    "B_P rounded down": ("fbe.sv", "rest     <= last;", "rest     <= b_act;"),
 }
 
 
