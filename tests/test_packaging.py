@@ -143,8 +143,9 @@ def test_every_package_is_reached_and_completes_from_fluidb():
 
 def test_version_is_stated_once():
     assert fluidb.__version__ == PROJECT["project"]["version"]
-    assert f"version: {fluidb.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"## [{fluidb.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+    (version, day), *_ = re.findall(r"^## \[([\d.]+)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert version == fluidb.__version__
+    assert f"version: {version}\ndate-released: {day}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 @pytest.mark.parametrize("arguments", ["--help", "trace poisson --rate 1 --count 1 -o t.csv"])
