@@ -52,6 +52,7 @@ SOURCES = (
     "serving/heaps.py",
     "serving/host.py",
     "serving/in_time.py",
+    "serving/lateness.py",
     "serving/policies/*.py",
     "serving/state.py",
     "serving/terms.py",

@@ -48,6 +48,9 @@ class Trades(NamedTuple):
 
         Places are stages, and behind them further runs of the last one. Shapes: (N,), counted from 1, and (N,).
         """
+        if limit_s.strides == (0,) and len(ends):  # all share one: by the place alone
+            places_ = np.arange(1, ends.max() + 1)
+            return self.work(places_, np.full(len(places_), limit_s[0]))[ends - 1]
         limit_s = np.ascontiguousarray(limit_s)
         work_s: NDArray[np.float64] = _least_work(self.first_s, self.stage, self.more_s, ends, limit_s)
         return work_s
@@ -197,6 +200,28 @@ def least_tardy(
     return tardy
 
 
+@compiled("int64(float64[::1], float64[::1], float64[::1], int64)")
+def tardy_in_order(
+    release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64], most: int
+) -> int:
+    """Jobs that miss their due times if each is left out that would, one after the other: at least the least number.
+
+    The count ends once it is more than ``most``.
+    """
+    end_s = latest_s = -np.inf
+    tardy = 0
+    for job in range(release_s.size):
+        latest_s = max(latest_s, due_s[job])
+        done_s = max(release_s[job], end_s) + work_s[job]
+        if done_s <= latest_s:
+            end_s = done_s
+        else:
+            tardy += 1
+            if tardy > most:
+                break
+    return tardy
+
+
 def least_tardy_at_once(due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
     """Least number of jobs that miss their due times, if all are released at time 0 (Moore, Management Science, 1968).
 
@@ -280,12 +305,18 @@ def late_jobs(
     until_s: float = math.inf,
     most: int | None = None,
 ) -> int:
-    """The same from the least NPU time of each request within a limit each; above ``most`` any higher number.
+    """The same from the least NPU time of each request within a limit each; with ``most`` any number on its side of it.
 
     If objectives differ, a time that is due before an older request's is moved to that one.
     """
-    arrival_s, limit_s = traffic.trace.arrival_s, (1 + ROUNDING) * longer_than_s
+    arrival_s, limit_s = np.ascontiguousarray(traffic.trace.arrival_s), (1 + ROUNDING) * longer_than_s
+    if longer_than_s.strides == (0,):
+        limit_s = np.broadcast_to(limit_s[0], len(limit_s))
     due_s, work_s = np.minimum(arrival_s + limit_s, until_s), work_of(limit_s)
     if traffic.trace.at_once:
         return least_tardy_at_once(np.maximum.accumulate(due_s) - arrival_s[0], work_s)
-    return int(least_tardy(np.ascontiguousarray(arrival_s), due_s, work_s, len(due_s) if most is None else most))
+    if most is None:
+        return int(least_tardy(arrival_s, due_s, work_s, len(due_s)))
+    if (late := int(tardy_in_order(arrival_s, due_s, work_s, most))) <= most:
+        return late
+    return int(least_tardy(arrival_s, due_s, work_s, most))

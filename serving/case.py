@@ -388,6 +388,11 @@ def _device(table: LatencyTable, *, by_layer: bool) -> tuple[Segments, DeviceArr
     return segments, device_of(table, segments)
 
 
+def devices_of(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> list[DeviceArrays]:
+    """The times of networks on a device as the event loop takes them under a policy."""
+    return [_device(network.latency, by_layer=scheduler.policy.by_layer)[1] for network in networks]
+
+
 def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
     """A latency table as the event loop takes it."""
     last, steps = len(table.exits), table.exits[-1].steps

@@ -27,6 +27,7 @@ from .event_loop import (
     run_plain,
     run_several,
 )
+from .lateness import TOO_LATE, LateLimits, Played, run_unless_late, unless_late
 from .outcome import Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import DECIDE, Data
@@ -43,6 +44,12 @@ EVENTS = 2**20
 
 FEW = 2**12
 """Where instants of a step, or requests, are fewer, calls of a policy by its address cost less than one look-up."""
+
+LOOK = 2**7
+"""Instants after which late requests are counted: some microseconds."""
+
+OUTCOMES = {"start_s": math.inf, "finish_s": math.inf, "stalled_s": 0.0, "preempted": 0, "variant": 0, "batch": 0}
+"""Columns of requests that a run writes, and what they are before it."""
 
 
 def runs_of(record: Record, members: int) -> Runs:
@@ -109,21 +116,25 @@ class Loop:
             self._check_all_left()
         return run
 
-    def after(self, events: int, until_s: float = math.inf) -> LoopRun:
-        """Look at some more instants, or stop for good at a time; what follows is as it would be without the look."""
-        self._advance(until_s, events)
-        return self._run
+    def exceeds(self, limits: LateLimits) -> bool:
+        """Run to the end, or until more requests are late than may be; whether it is so."""
+        exceeds = self._advance(math.inf, LOOK, limits)
+        if not exceeds:
+            self._check_all_left()
+        return exceeds
 
     def remember(self) -> Callable[[], None]:
-        """A function that brings all that a run changes back to what it is now."""
+        """A function that brings all that a run changes, but the exits, back to what it is now: before the run."""
         run, terms = self._run, self._terms
-        requests = [(values, values.copy()) for values in (*run.work.requests, run.work.exit_of)]
-        others = [(values, values.copy()) for values in _arrays_in((run.state, run.record, self._memory, terms or ()))]
+        changed = run.state._replace(waiting=run.state.waiting[:0], joined=run.state.joined), run.record, self._memory
+        others = [(values, values.copy()) for values in _arrays_in((changed, terms or ()))]
+        if terms is not None:  # clients write arrivals
+            others.append((run.work.requests.arrival_s, run.work.requests.arrival_s.copy()))
 
         def back() -> None:
             arrived = slice(int(run.clock.arrived) if terms is None else None)  # no later one has changed
-            for values, before in requests:
-                values[arrived] = before[arrived]
+            for name, before in OUTCOMES.items():
+                getattr(run.work.requests, name)[arrived] = before
             for values, before in others:
                 values[:] = before
 
@@ -143,12 +154,12 @@ class Loop:
 
 
 def _arrays_in(values: Any) -> Iterator[Any]:
-    """The arrays of tuples of tuples."""
+    """The arrays of tuples of tuples, which take their values sooner if they are no record arrays."""
     for value in values:
         if isinstance(value, tuple):
             yield from _arrays_in(value)
         else:
-            yield value
+            yield value.view(np.ndarray)
 
 
 def stepper(
@@ -158,8 +169,10 @@ def stepper(
     state: State,
     record: Record,
     terms: Terms | None = None,
-) -> Callable[[float, int], None]:
+) -> Callable[..., bool]:
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
+
+    With limits it runs to its end, or until too many requests are late after one step, and says whether that is so.
 
     In a step of few instants a policy that ships is called by its address, with which a step begins in a fifth of the
     time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
@@ -175,10 +188,16 @@ def stepper(
     address = _address(decide) if is_jitted(decide) and _ours(decide) else None
     few = len(work.exit_of) < FEW
 
-    def advance(until_s: float, events: int) -> None:
+    def advance(until_s: float, events: int, limits: LateLimits | None = None) -> bool:
         policy: Any = decide if address is None or not (few or events < FEW) else address
         try:
-            status = loop(policy, work, networks, state, record, until_s, events, terms, several, beside)
+            if limits is None:
+                status = loop(policy, work, networks, state, record, until_s, events, terms, several, beside)
+            else:
+                run, each = (run_unless_late, loop) if address is None else unless_late(loop)
+                status = run(
+                    each, policy, Played(work, networks, state, record, terms, several, beside), events, limits
+                )
         except InputError as fault:
             raise InputError(f"policy {scheduler.spec}: {fault}; see `fluidb docs extend`") from None
         except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
@@ -186,8 +205,9 @@ def stepper(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}{line_of(own, error)}; see "
                 "`fluidb docs extend`"
             ) from error
-        if status != OK:
+        if status not in (OK, TOO_LATE):
             raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs extend`")
+        return bool(status == TOO_LATE)
 
     return advance
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -11,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...serving.bound import Trades, late_jobs
-from ...serving.requirements import Requirement
 from ...traffic.traffic import Traffic
 from .plan_traffic import depths_of, device_traffic
-from .rules import joint_limits
+from .rules import Limit
 from .sources import Source
+
+TimesOfParts = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Parts of a network, and their times by batch size, as of :meth:`Source.layer_times`."""
 
 
 class Clairvoyant:
@@ -24,21 +25,25 @@ class Clairvoyant:
     ``steps``: most runs of the last stage of each network; ``lasts``: the last stages of all but the last network.
     """
 
-    def __init__(self, source: Source, row: int, steps: Sequence[int], lasts: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        source: Source,
+        times: TimesOfParts,
+        steps: Sequence[int],
+        lasts: tuple[int, ...] = (),
+    ) -> None:
         self._steps, self._lasts, self._speedup = steps, (*lasts, source.stages), source.speedup
-        self._part, self._time_s = source.layer_times(row)
+        self._part, self._time_s = times
         self._known: dict[tuple[tuple[int, ...], bool], list[Trades]] = {}
 
-    def fails(
-        self, kept: tuple[int, ...], traffic: Traffic, requirements: Sequence[Requirement], *, by_layer: bool
-    ) -> bool:
+    def fails(self, kept: tuple[int, ...], traffic: Traffic, limits: Sequence[Limit], *, by_layer: bool) -> bool:
         """Whether even then too many requests are late; of clients, whose arrivals are not known, nothing is said.
 
         ``by_layer``: whether batches may change at every layer, not only where a stage ends.
         """
         return traffic.think_s is None and any(
             self.late(kept, traffic, limit.longer_than_s, limit.allowed, by_layer=by_layer) > limit.allowed
-            for limit in joint_limits(requirements, traffic)
+            for limit in limits
         )
 
     def late(
@@ -50,17 +55,21 @@ class Clairvoyant:
         *,
         by_layer: bool,
     ) -> int:
-        """Requests that take longer than a time each, at least; above ``most`` any higher number.
+        """Requests that take longer than a time each, at least; with ``most`` any number on its side of it.
 
         ``kept``: the exits that are kept.
         """
         numbers = np.searchsorted(np.array([*kept, self._lasts[-1]]), self._lasts) + 1
         ends = depths_of(traffic, traffic.exits, np.diff(numbers, prepend=0).tolist(), self._steps)
-        of_each, network = self._trades(kept, by_layer=by_layer), device_traffic(traffic).network
-        bounded = longer_than_s < np.inf
-        if not bounded.all():  # the others need no time to be late
-            ends, network, longer_than_s = ends[bounded], network[bounded], longer_than_s[bounded]
-            traffic = replace(traffic, trace=traffic.trace.at(np.flatnonzero(bounded)))
+        of_each, network = self._trades(kept, by_layer=by_layer), np.zeros(0, np.int64)
+        if len(of_each) > 1:
+            bounded = np.flatnonzero(longer_than_s < np.inf)  # the others need no time to be late
+            ends, network, longer_than_s = (
+                ends[bounded],
+                device_traffic(traffic).network[bounded],
+                longer_than_s[bounded],
+            )
+            traffic = replace(traffic, trace=traffic.trace.at(bounded))
 
         def work_of(limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
             if len(of_each) == 1:
@@ -89,8 +98,3 @@ class Clairvoyant:
                 of_each.append(Trades.of(stage, time_s))
             self._known[kept, by_layer] = of_each
         return self._known[kept, by_layer]
-
-
-def to_beat(below_s: float) -> list[Requirement]:
-    """The requirement that a plan has a 99th percentile below a bound, if there is one."""
-    return [] if math.isinf(below_s) else [Requirement(f"p99 < {below_s:g}s", "p99", "<", below_s)]

@@ -16,8 +16,9 @@ import numpy as np
 from ...formats import AnyPath, InputError
 from ...formats.posix import fcntl
 from ...formats.sources import made_with
-from .problem import PlanProblem
-from .runs import Finisher, PlanNumbers, RaceResult, RaceTask
+from .hope import RaceTask
+from .problem import PlanNumbers, PlanProblem
+from .runs import Finisher, RaceResult
 from .sources import BoardSource, Source
 
 SCHEMA = "fluidb.plan-runs/3"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -73,28 +73,44 @@ class LeastOfDesigns:
 
     def coarse(self, tiles: Tiles) -> LeastTimes:
         """Times by a bound of each layer, which is found some fifty times as fast as the near one."""
-        return self._times(tiles, BLOCK, 1, lambda block: self._evaluator.least(block, traffic=False)[0])
+        return self._least(tiles, self._times(tiles, BLOCK, 1, self._coarse_cycles))
 
     def near(self, tiles: Tiles, threads: int | None = None) -> LeastTimes:
         """Times by the layouts of each layer, found on all threads."""
-        bound, evaluator = self._options.overlap is Overlap.TILES, self._evaluator
-        return self._times(
-            tiles, NEAR_BLOCK, threads, lambda block: MARGIN * evaluator.account(block, bound=bound)[0][0]
-        )
+        return self._least(tiles, self._times(tiles, NEAR_BLOCK, threads, self._near_cycles))
+
+    def near_parts(self, tiles: Tiles, threads: int | None = None) -> NDArray[np.float64]:
+        """The same by batch size. Shapes: returns (N, E, 2, B)."""
+        parts_s = np.zeros((tiles.shape[1], len(self._network.exits), 2, self._options.b_max))
+        for at, times_s in self._times(tiles, NEAR_BLOCK, threads, self._near_cycles):
+            parts_s[(at, *self._places)] = times_s
+        return parts_s
+
+    def _coarse_cycles(self, block: Tiles) -> NDArray[np.float64]:
+        cycles: NDArray[np.float64] = self._evaluator.least(block, traffic=False)[0]
+        return cycles
+
+    def _near_cycles(self, block: Tiles) -> NDArray[np.float64]:
+        bound = self._options.overlap is Overlap.TILES
+        cycles: NDArray[np.float64] = MARGIN * self._evaluator.account(block, bound=bound)[0][0]
+        return cycles
 
     def _times(
         self, tiles: Tiles, block: int, threads: int | None, cycles_of: Callable[[Tiles], NDArray[np.float64]]
-    ) -> LeastTimes:
-        least = LeastTimes(*np.zeros((2, tiles.shape[1], len(self._network.exits), 2)))
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Blocks of designs, and the times of each part of these. Shapes: (N, P, B)."""
 
-        def find(start: int) -> None:
+        def find(start: int) -> tuple[slice, NDArray[np.float64]]:
             at = slice(start, start + block)
-            times = LeastTimes.of(cycles_of(np.ascontiguousarray(tiles[:, at])) / self._board.clock_hz)
-            for all_s, times_s in zip(least, times, strict=True):
-                all_s[(at, *self._places)] = times_s
+            return at, cycles_of(np.ascontiguousarray(tiles[:, at])) / self._board.clock_hz
 
-        for _ in on_threads(find, range(0, tiles.shape[1], block), threads):
-            pass
+        return on_threads(find, range(0, tiles.shape[1], block), threads)
+
+    def _least(self, tiles: Tiles, blocks: Iterator[tuple[slice, NDArray[np.float64]]]) -> LeastTimes:
+        least = LeastTimes(*np.zeros((2, tiles.shape[1], len(self._network.exits), 2)))
+        for at, times_s in blocks:
+            for all_s, least_s in zip(least, LeastTimes.of(times_s), strict=True):
+                all_s[(at, *self._places)] = least_s
         return least
 
     def energies(self, tiles: Tiles) -> NDArray[np.float64]:

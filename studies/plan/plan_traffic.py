@@ -157,14 +157,13 @@ def depths_of(
     traffic: Traffic, exits: NDArray[np.int64], lasts: Sequence[int], steps: Sequence[int]
 ) -> NDArray[np.int64]:
     """How deep requests that leave at some exits go into their networks, with numbers of exits and of steps."""
-    parts = device_traffic(traffic).parts
+    if not isinstance(traffic, JointTraffic):
+        return places(exits, steps[0] if traffic.trace.steps is None else traffic.trace.steps, lasts[0])
+    parts, network = traffic.device.parts, traffic.device.network
     pairs = zip(parts, steps, strict=True)
     of_each = [most if part.trace.steps is None else part.trace.steps for part, most in pairs]
-    if len(parts) == 1:
-        return places(exits - begins_of(traffic), of_each[0], lasts[0])
-    network = device_traffic(traffic).network
     runs = merged(network, [np.broadcast_to(runs, len(part)) for part, runs in zip(parts, of_each, strict=True)])
-    return places(exits - begins_of(traffic), runs, np.array(lasts)[network])
+    return places(exits - traffic.begins[network], runs, np.array(lasts)[network])
 
 
 def surely_sent(traffic: Traffic, name: str | None) -> bool:

@@ -50,6 +50,15 @@ def fate_of(policy: Scheduler) -> Fate:
     return Fate(bool(policy.on_deadline or policy.admit), policy.on_deadline == ANSWER)
 
 
+class PlanNumbers(NamedTuple):
+    """A plan: row of a source, setting and policy, by their numbers."""
+
+    source: int
+    row: int
+    setting: int
+    policy: int
+
+
 class Pairing(NamedTuple):
     """A setting and the policies of one fate, on the rows of a source."""
 
@@ -81,6 +90,7 @@ class PlanProblem:
     traffic: PlanTraffic
     _drawn: dict[tuple[tuple[int, ...], int], Traffic] = field(default_factory=dict, compare=False, repr=False)
     _decided: dict[tuple[Any, ...], Traffic] = field(default_factory=dict, compare=False, repr=False)
+    idle_trials: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)  # that no thread has
 
     def __reduce__(self) -> tuple[object, ...]:
         given = self.network, self.sources, self.settings, self.policies, self.requirements, self.traffic
@@ -135,6 +145,14 @@ class PlanProblem:
         for number, policy in enumerate(self.policies):
             numbers.setdefault(self.fate_of(policy), []).append(number)
         return numbers
+
+    @cached_property
+    def by_stage(self) -> dict[Fate, bool]:
+        """Whether all policies of a fate keep the batch of a stage; with others each layer may have its own."""
+        return {
+            fate: not any(self.policies[number].policy.by_layer for number in numbers)
+            for fate, numbers in self.by_fate().items()
+        }
 
     def fate_of(self, policy: Scheduler) -> Fate:
         """What a policy may do with a request; networks may have rules of admission of their own."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
 from ...serving.figures import FIGURES
 from ...serving.metrics import Figures, figures_of
@@ -17,45 +17,14 @@ from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
 from ...traffic.traffic import Traffic
 from ..estimates import Estimate
-from .clairvoyant import Clairvoyant, to_beat
-from .exits import ExitSetting
+from .hope import Hope, RaceTask, required_of
 from .plan_traffic import device_traffic, right_share
-from .problem import Fate, PlanProblem
-from .rules import limits_of, surely_run
-from .trials import FirstPart, unless_it_fails
-
-MOST_PARTS = 32
-"""First parts of runs that are ready to begin anew, at most, on a row: each has two copies of its requests."""
+from .problem import Fate, PlanNumbers, PlanProblem
+from .rules import limits_of
+from .trials import Trials, trials_of
 
 SHOWN = ("accuracy", "accuracy_of_all", "served_accuracy", "mean", "p99", "violation_rate", "busy_share", "energy")
 """Figures of every plan, beside those that are required."""
-
-
-class PlanNumbers(NamedTuple):
-    """A plan: row of a source, setting and policy, by their numbers."""
-
-    source: int
-    row: int
-    setting: int
-    policy: int
-
-
-class Entrant(NamedTuple):
-    """A setting and the policies of a fate."""
-
-    less: float  # minus the accuracy, at most
-    setting: int
-    fate: Fate
-    below_s: float  # what the 99th percentile must be below; infinite where nothing needs to be beaten
-    cost: float  # at least
-
-
-class RaceTask(NamedTuple):
-    """A row of a source, and settings on it, the most accurate first."""
-
-    source: int
-    row: int
-    entries: tuple[Entrant, ...]
 
 
 class Finisher(NamedTuple):
@@ -80,75 +49,40 @@ class RaceResult(NamedTuple):
 
 def race(problem: PlanProblem, task: RaceTask) -> RaceResult:
     """Simulate a row of a source with some settings and the policies of their fates, on the first seed."""
+    with trials_of(problem) as trials:
+        return _race(problem, task, trials)
+
+
+def _race(problem: PlanProblem, task: RaceTask, trials: Trials) -> RaceResult:
+    """The same with trials that may have run."""
     source, row, hopeless, ended, run = task.source, task.row, 0, 0, 0
     kept: list[Finisher] = []
-    served_on, by_fate, hope = networks_on(problem, source, row), problem.by_fate(), Hope(problem, task)
-    first_part = _first_parts(problem, served_on)
+    served_on, by_fate = networks_on(problem, source, row), problem.by_fate()
+    hope = Hope(problem, task, problem.sources[source].layer_times(row))
     for tried, entrant in enumerate(task.entries):
         if -entrant.less < max((one.accuracy for one in kept), default=-math.inf):
             return RaceResult(kept, hopeless, ended, run, len(task.entries) - tried)
         _, number, fate, below_s, cost = entrant
-        numbers = [at for at in by_fate[fate] if hope.of(entrant, by_layer=problem.policies[at].policy.by_layer)]
+        numbers = by_fate[fate]
+        if not problem.by_stage[fate]:  # the others were judged by near times
+            numbers = [at for at in numbers if hope.of(entrant, by_layer=problem.policies[at].policy.by_layer)]
         hopeless += len(by_fate[fate]) - len(numbers)
         if not numbers:
             continue
         traffic = problem.drawn(problem.settings[number], problem.traffic.seed)
-        required = [*problem.requirements, *to_beat(below_s)]
+        served, required = served_on(number), required_of(problem, below_s)
         limits = limits_of(required, traffic)
         for at in numbers:
-            replay, served = None, served_on(number)
-            # what clients send follows from the run itself
-            early = bool(limits) and traffic.think_s is None
-            if not (early and first_part(number, at).fails(traffic.exits, limits)):
-                replay = unless_it_fails(limits, served, traffic, scheduler_on(served, problem.policies[at]))
-            if replay is None:
+            plan = PlanNumbers(source, row, number, at)
+            if limits and trials.on(plan, served).fails(traffic, limits):
                 ended += 1
                 continue
             run += 1
-            figures = figures_of(replay)
-            if all(verdict.holds for verdict in judge_all((_as_stated(at, fate) for at in required), figures)):
-                plan = PlanNumbers(source, row, number, at)
+            figures = figures_of(simulate(served, device_traffic(traffic), scheduler_on(served, problem.policies[at])))
+            if all(verdict.holds for verdict in judge_all((_as_stated(one, fate) for one in required), figures)):
                 p99_s = figures.whole.percentile("p99").latency_s
                 kept.append(Finisher(plan, cost, figures.whole.energy_j, _accuracy(problem, plan, figures), p99_s))
     return RaceResult(kept, hopeless, ended, run, 0)
-
-
-class Hope:
-    """Whether a scheduler that knows the future could keep the requirements with a setting on a row of hardware."""
-
-    def __init__(self, problem: PlanProblem, task: RaceTask) -> None:
-        self._problem, self._source = problem, task.source
-        steps = [network.exits[-1].steps for network in problem.networks]
-        self._clairvoyant = Clairvoyant(problem.sources[task.source], task.row, steps, problem.settings[0].lasts)
-        self._most_s: dict[Fate, float] = {}  # what any entrant's 99th percentile must be below
-        for entrant in task.entries:
-            self._most_s[entrant.fate] = max(entrant.below_s, self._most_s.get(entrant.fate, 0.0))
-        self._known: dict[tuple[Any, ...], bool] = {}
-        self._lost: dict[tuple[Fate, bool], set[int]] = {}  # settings that none could
-
-    def of(self, entrant: Entrant, *, by_layer: bool) -> bool:
-        """Whether it could, for each of the settings that let requests leave as early or earlier, the earliest first.
-
-        ``by_layer``: whether batches may change at every layer, not only where a stage ends.
-        """
-        fate, most_s = entrant.fate, self._most_s[entrant.fate]
-        lost = self._lost.setdefault((fate, by_layer), set())
-        if entrant.setting in lost:
-            return False
-        path = self._problem.path(self._source, fate, entrant.setting)
-        for branch in path[: 1 if fate.early else None]:
-            if not self._at(fate, by_layer, most_s, branch.earliest):
-                lost.update(branch.numbers)
-                return False
-        return entrant.below_s == most_s or self._at(fate, by_layer, entrant.below_s, path[-1].earliest)
-
-    def _at(self, fate: Fate, by_layer: bool, below_s: float, setting: ExitSetting) -> bool:
-        key = fate, by_layer, below_s, setting.kept, fate.early or setting.thresholds
-        if key not in self._known:
-            traffic = surely_run(self._problem.drawn(setting, self._problem.traffic.seed), fate)
-            required = [*self._problem.requirements, *to_beat(below_s)]
-            self._known[key] = not self._clairvoyant.fails(setting.kept, traffic, required, by_layer=by_layer)
-        return self._known[key]
 
 
 def networks_on(problem: PlanProblem, source: int, row: int) -> Callable[[int], tuple[ServedNetwork, ...]]:
@@ -162,19 +96,6 @@ def networks_on(problem: PlanProblem, source: int, row: int) -> Callable[[int], 
     # with the exits of a setting; thresholds change who leaves, which the traffic knows, and no time
     served_with = cache(lambda first: problem.served(whole(), first))
     return lambda setting: served_with(problem.first_alike[setting])
-
-
-def _first_parts(
-    problem: PlanProblem, served_on: Callable[[int], tuple[ServedNetwork, ...]]
-) -> Callable[[int, int], FirstPart]:
-    """The first requests of runs on a row, by the numbers of a setting and a policy."""
-
-    @lru_cache(MOST_PARTS)
-    def part_of(first: int, policy: int) -> FirstPart:
-        traffic, served = problem.drawn(problem.settings[first], problem.traffic.seed), served_on(first)
-        return FirstPart(served, traffic, scheduler_on(served, problem.policies[policy]))
-
-    return lambda setting, policy: part_of(problem.first_alike[setting], policy)
 
 
 def _as_stated(requirement: Requirement, fate: Fate) -> Requirement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -19,11 +19,12 @@ from .branches import first_to_leave
 from .dominance import Unbeaten, faster_is_better
 from .exits import ExitSetting
 from .field import MOST_ENTRIES, REFINED, Cost, Field, PlanSpace, last_of_cost
+from .hope import Entrant, NearTask, RaceTask, leave_out_hopeless
 from .kept import KeptRaces
 from .least import LeastTimes
-from .problem import PlanProblem
+from .problem import PlanNumbers, PlanProblem
 from .rules import least_latency
-from .runs import Entrant, FreshFigures, PlanNumbers, RaceResult, RaceTask, fresh_runs, networks_on, race
+from .runs import FreshFigures, RaceResult, fresh_runs, networks_on, race
 
 HOPELESS, COST = "no policy can save it", "cost"
 EARLY, WHOLE = "simulated in part", "simulated"
@@ -285,14 +286,14 @@ class _Walk:
     def advance(self, wave: Field, rest: float, at: Workers) -> None:
         """Race a part of the field; take those plans that cost less than all that is left can, ``rest``."""
         below_s, pairings = cache(self._below_s), self._space.pairings
-        work_s = self._find_times(self._space.source[wave.pairing], wave.row, at)
+        beaten = self._beaten(self._space.source[wave.pairing], wave.row, at)
         entries: dict[tuple[int, int], list[Entrant]] = {}
         for cost, row, number, p99_s in zip(*(column.tolist() for column in wave), strict=True):
             source, setting, fate, _, most = pairings[number]
-            if p99_s < below_s(most) and (self._unbeaten is None or row in self._unbeaten[source]):
+            if p99_s < below_s(most) and (source, row) not in beaten:
                 entries.setdefault((source, row), []).append(Entrant(-most, setting, fate, below_s(most), cost))
         tasks = [RaceTask(*pair, tuple(sorted(here))) for pair, here in entries.items()]
-        self._race(tasks, work_s, at)
+        self._race(self._hopeful(tasks, at), at)
         while self._waiting and self._waiting[0].cost < rest:
             best = heapq.heappop(self._waiting)
             if best.race is None:
@@ -300,26 +301,44 @@ class _Walk:
                 continue
             left = [one._replace(below_s=self._below_s(-one.less)) for one in best.race.entries]
             of_use = tuple(one for one in left if one.below_s > 0)
-            self._race([best.race._replace(entries=of_use)], {best.plan[:2]: best.work_s}, at)
+            self._race(self._hopeful([best.race._replace(entries=of_use)], at), at)
 
-    def _find_times(
-        self, sources: NDArray[np.int64], rows: NDArray[np.int64], at: Workers
-    ) -> dict[tuple[int, int], float]:
-        """Find the times of rows together, which of them are beaten, and the work of a sample on each."""
-        work_s: dict[tuple[int, int], float] = {}
+    def _hopeful(self, tasks: Sequence[RaceTask], at: Workers) -> list[RaceTask]:
+        """Tasks without what no policy can save by near times, which are found sooner than the times of tables."""
+        tasks, near = [task for task in tasks if task.entries], list[NearTask]()
+        for number in dict.fromkeys(task.source for task in tasks):
+            here = [task for task in tasks if task.source == number]
+            times_s = self.problem.sources[number].near_times(np.array([task.row for task in here]), at.threads)
+            near += map(NearTask, here, times_s)
+        left = [result for _, result in in_order(at.map(leave_out_hopeless, self.problem, near))]
+        self.counts[HOPELESS] += sum(result.hopeless for result in left)
+        return [result.task for result in left if result.task.entries]
+
+    def _beaten(self, sources: NDArray[np.int64], rows: NDArray[np.int64], at: Workers) -> set[tuple[int, int]]:
+        """Rows that are left out because other ones beat them."""
+        if self._unbeaten is None:
+            return set()
+        beaten: set[tuple[int, int]] = set()
         for number in np.unique(sources).tolist():
-            here = np.unique(rows[sources == number])
-            times_s = self.problem.sources[number].found_times(here, at.threads)
-            work_s |= zip(product([number], here.tolist()), LeastTimes.of(times_s).whole_s.tolist(), strict=True)
-            if self._unbeaten is not None:
-                rivals = self._unbeaten.setdefault(number, Unbeaten())
-                new = np.isin(here, rivals.unknown(here))
-                rivals.judge(here[new], times_s[new])
+            here, rivals = np.unique(rows[sources == number]), self._unbeaten.setdefault(number, Unbeaten())
+            new = rivals.unknown(here)
+            rivals.judge(new, self.problem.sources[number].found_times(new, at.threads))
+            beaten.update((number, row) for row in here.tolist() if row not in rivals)
+        return beaten
+
+    def _work_s(self, tasks: Sequence[RaceTask], at: Workers) -> dict[tuple[int, int], float]:
+        """The work of a sample on the rows of some tasks; their times are found together."""
+        work_s: dict[tuple[int, int], float] = {}
+        for number in dict.fromkeys(task.source for task in tasks):
+            here = [task.row for task in tasks if task.source == number]
+            times_s = self.problem.sources[number].found_times(np.array(here), at.threads)
+            work_s |= zip(product([number], here), LeastTimes.of(times_s).whole_s.tolist(), strict=True)
         return work_s
 
-    def _race(self, tasks: Sequence[RaceTask], work_s: Mapping[tuple[int, int], float], at: Workers) -> None:
+    def _race(self, tasks: Sequence[RaceTask], at: Workers) -> None:
         """Simulate, and let those wait that keep the requirements, and entrants that were not tried."""
-        for task, result in self._results([task for task in tasks if task.entries], at):
+        work_s = self._work_s(tasks, at)
+        for task, result in self._results(tasks, at):
             self.counts[HOPELESS] += result.hopeless
             self.counts[EARLY] += result.ended
             self.counts[WHOLE] += result.whole

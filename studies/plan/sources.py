@@ -127,6 +127,10 @@ class Source(ABC):
         Shapes: returns (L,), twice the stage and 1 of what its exit adds, counted from 0; (L, B).
         """
 
+    def near_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+        """Times that the tables of some rows do not go below, in the shape of theirs; by default their own."""
+        return self.found_times(rows, threads)
+
     @abstractmethod
     def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
         """The times that the tables of some rows have, by stage, for backbone and head, found on all threads.
@@ -188,6 +192,10 @@ class BoardSource(Source):
         for kept, coarse, nearer in zip(self._near, self.least, near, strict=True):
             kept[new] = np.maximum(coarse[new], nearer)
         return self._near.at(rows)
+
+    def near_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+        """Times by the layouts of each layer, which are found ten times as fast as the times of tables."""
+        return self._bounds.near_parts(self.tiles[:, rows], threads)
 
     def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
         """The times that the tables of some rows have, by stage, for backbone and head, found on all threads.

@@ -1,85 +1,113 @@
-"""Runs of plans, which end as soon as they surely fail."""
+"""Trials of plans: runs which end as soon as they surely fail, and begin anew on other hardware."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...serving.case import case_of
-from ...serving.networks import AnyServed, as_served
-from ...serving.outcome import Replay
+from ...serving.case import case_of, devices_of
+from ...serving.lateness import LateLimits
+from ...serving.networks import AnyServed, ServedNetwork, as_served, scheduler_on
 from ...serving.play import Loop
 from ...serving.scheduler import Scheduler
 from ...traffic.traffic import Traffic
 from .plan_traffic import depths_of, device_traffic
+from .problem import PlanNumbers, PlanProblem
 from .rules import Limit
 
-FIRST = 3 / 8
-"""Share of the requests that are simulated alone at first: most runs that fail do so there."""
+MOST_TRIALS = 2**9
+"""Trials that are ready to begin anew, at most."""
 
-LOOKS, LATER_LOOKS = (1 / 16, 1 / 16, 1 / 8, 1 / 8), (1.0,)
-"""Instants for each request of a run from one look at it to the next, among the first requests and in the whole run. A
-run has about one for each arrival, and one for each end of a stage."""
+OF_HARDWARE = "time_s", "latency_s", "gather_s", "load"
+"""Arrays of networks that rows of one source differ in."""
 
 
-class FirstPart:
-    """The first requests of a run with a table and a policy; runs may differ in where each request leaves."""
+class TrialRun:
+    """Runs with the same exits and policy; they may differ in where each request leaves, and in the hardware."""
 
-    def __init__(self, given: AnyServed, traffic: Traffic, scheduler: Scheduler) -> None:
+    def __init__(self, given: AnyServed, traffic: Traffic, policy: Scheduler, requests: Any = None) -> None:
         networks = as_served(given)
+        self._scheduler = scheduler_on(networks, policy)
+        case = case_of(networks, device_traffic(traffic), self._scheduler)
         self._lasts, self._steps = zip(
             *((len(network.latency.exits), network.latency.exits[-1].steps) for network in networks), strict=True
         )
-        self._count = math.ceil(FIRST * len(traffic))
-        self._looks = [math.ceil(instants * len(traffic)) for instants in LOOKS]
-        # until one more request arrives, the first ones are served as they are in the whole run
-        self._until_s = float([*traffic.trace.arrival_s[self._count : self._count + 1], math.inf][0])
-        self._first = traffic.first(self._count + 1)
-        case = case_of(networks, device_traffic(self._first), scheduler)
-        self._exit_of = case.work.exit_of.copy()
-        self._loop = Loop(scheduler, case.work._replace(exit_of=self._exit_of), case.shared, case.terms)
+        # where the policy decides who leaves, requests begin with the last exit
+        self._decides, self._exits = case.levels > 0, case.work.exit_of
+        work = case.work._replace(exit_of=case.work.exit_of.copy())
+        self._plain = case.terms is None
+        if self._plain and requests is not None:
+            work = work._replace(requests=requests)
+        self._work = work
+        self._shared = case.shared._replace(**{name: getattr(case.shared, name).copy() for name in OF_HARDWARE})
+        self._loop = Loop(self._scheduler, work, self._shared, case.terms)
         self._begin_anew = self._loop.remember()
 
-    def fails(self, exits: NDArray[np.int64], limits: Sequence[Limit]) -> bool:
-        """Whether more of them are late than may be in the whole run, whose requests leave at these exits."""
+    @property
+    def requests(self) -> Any:
+        """The requests, if other trials of the same traffic may have them, too: no terms refer to them."""
+        return self._work.requests if self._plain else None
+
+    def move_to(self, networks: Sequence[ServedNetwork]) -> None:
+        """Take the times of other hardware of the same kind."""
+        devices = devices_of(networks, self._scheduler)
+        for name in OF_HARDWARE:
+            getattr(self._shared, name)[:] = np.concatenate([getattr(device, name).ravel() for device in devices])
+
+    def fails(self, traffic: Traffic, limits: Sequence[Limit]) -> bool:
+        """Whether more requests of a run, which leave where this traffic says, are late than may be."""
+        exits = self._exits if self._decides else depths_of(traffic, traffic.exits, self._lasts, self._steps)
+        self._work.exit_of[:] = exits
+        # what clients send follows from the run itself
+        arrival_s = traffic.trace.arrival_s if traffic.think_s is None else self._work.requests.arrival_s
+        longer_than_s = np.array([limit.longer_than_s for limit in limits])
+        allowed = np.array([limit.allowed for limit in limits], np.int64)
+        counts = np.zeros((len(limits), 2), np.int64)
+        fails = self._loop.exceeds(LateLimits(arrival_s, longer_than_s, allowed, counts))
         self._begin_anew()
-        self._exit_of[:] = depths_of(self._first, exits[: len(self._first)], self._lasts, self._steps)
-        here = [limit._replace(longer_than_s=limit.longer_than_s[: len(self._first)]) for limit in limits]
-        return _fails(self._loop, self._first, here, self._looks, self._until_s)
+        return fails
 
 
-def unless_it_fails(
-    limits: Sequence[Limit], networks: AnyServed, traffic: Traffic, scheduler: Scheduler
-) -> Replay | None:
-    """A run to its end; none if more requests are late than may be."""
-    case = case_of(as_served(networks), device_traffic(traffic), scheduler)
-    loop = Loop(scheduler, case.work, case.shared, case.terms)
-    if _fails(loop, traffic, limits, [math.ceil(instants * len(traffic)) for instants in LATER_LOOKS], math.inf):
-        return None
-    return case.replay(loop.to(), math.inf, recorded=False)
+class Trials:
+    """Trials of one problem, for one thread at a time."""
+
+    def __init__(self, problem: PlanProblem) -> None:
+        self._problem = problem
+        self._trials: dict[tuple[int, int, int], tuple[TrialRun, int]] = {}  # and the row that each is on
+        self._requests: dict[tuple[int, int], Any] = {}
+
+    def on(self, plan: PlanNumbers, networks: Sequence[ServedNetwork]) -> TrialRun:
+        """The trial of a plan, whose row has these networks; plans with the same exits have it together."""
+        problem, first = self._problem, self._problem.first_alike[plan.setting]
+        key, alike = (plan.source, first, plan.policy), (plan.source, first)
+        if key not in self._trials:
+            if len(self._trials) == MOST_TRIALS:
+                self._trials.clear()
+                self._requests.clear()
+            traffic, policy = (
+                problem.drawn(problem.settings[first], problem.traffic.seed),
+                problem.policies[plan.policy],
+            )
+            trial = TrialRun(networks, traffic, policy, self._requests.get(alike))
+            if trial.requests is not None:
+                self._requests[alike] = trial.requests
+            self._trials[key] = trial, plan.row
+        trial, row = self._trials[key]
+        if row != plan.row:
+            trial.move_to(networks)
+            self._trials[key] = trial, plan.row
+        return trial
 
 
-def _fails(loop: Loop, traffic: Traffic, limits: Sequence[Limit], looks: Sequence[int], until_s: float) -> bool:
-    """Whether a run has too many late requests at a look or at its end."""
-    for instants in [*looks, None] if limits else ():
-        run = loop.to(until_s) if instants is None else loop.after(instants, until_s)
-        requests, now_s = run.work.requests, float(run.clock.now_s)
-        arrival_s = traffic.trace.arrival_s if traffic.think_s is None else requests.arrival_s
-        if any(
-            surely_late(arrival_s, requests.finish_s, limit.longer_than_s, now_s) > limit.allowed for limit in limits
-        ):
-            return True
-        if now_s == until_s:
-            break  # nothing is decided there
-    return False
-
-
-def surely_late(
-    arrival_s: NDArray[np.float64], finish_s: NDArray[np.float64], longer_than_s: NDArray[np.float64], until_s: float
-) -> int:
-    """Requests of a run that stopped at ``until_s`` that took longer than a time, whatever comes later."""
-    due_s = arrival_s + longer_than_s
-    return int(((finish_s > due_s) & (np.isfinite(finish_s) | (due_s <= until_s))).sum())
+@contextmanager
+def trials_of(problem: PlanProblem) -> Iterator[Trials]:
+    """Trials of a problem that no other thread has."""
+    try:
+        trials = problem.idle_trials.pop()
+    except IndexError:
+        trials = Trials(problem)
+    yield trials
+    problem.idle_trials.append(trials)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import COMPILED, scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.serving import POLICIES, find_policy, least_violations, simulate
-from fluidb.serving.bound import least_tardy, least_tardy_at_once, least_work
+from fluidb.serving.bound import least_tardy, least_tardy_at_once, least_work, tardy_in_order
 from fluidb.traffic import poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -143,6 +143,12 @@ def test_fewest_jobs_past_their_due_time_against_every_subset(steps, ahead):
     assert least_tardy(release, due, work, len(jobs)) == late
     for allowed in range(len(jobs)):  # a count that may end early says whether there are more
         assert (least_tardy(release, due, work, allowed) > allowed) == (late > allowed)
+        assert min(late, allowed + 1) <= tardy_in_order(release, due, work, allowed)
+    in_order, end = 0, -math.inf
+    for released, by, takes in jobs:  # each that would miss its due time is left out
+        done = max(end, released) + takes
+        in_order, end = (in_order, done) if done <= by else (in_order + 1, end)
+    assert tardy_in_order(release, due, work, len(jobs)) == in_order
 
 
 def test_jobs_that_are_there_from_the_beginning_need_no_search():

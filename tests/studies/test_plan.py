@@ -39,6 +39,7 @@ from fluidb.platforms.host import Host
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.bound import least_late
 from fluidb.serving.metrics import Summary
+from fluidb.serving.networks import as_served
 from fluidb.serving.policies import Decision, Policy
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import Scheduler, find_policy
@@ -50,21 +51,22 @@ from fluidb.studies.plan import runs as plan_runs
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan import sources as plan_sources
 from fluidb.studies.plan.branches import branches_of, first_to_leave
-from fluidb.studies.plan.clairvoyant import Clairvoyant, to_beat
+from fluidb.studies.plan.clairvoyant import Clairvoyant
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import ExitSetting, as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.field import Cost, PlanSpace
+from fluidb.studies.plan.hope import Entrant, Hope, NearTask, RaceTask, leave_out_hopeless, required_of
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.least import LeastTimes
 from fluidb.studies.plan.plan_traffic import PlanTraffic
-from fluidb.studies.plan.problem import Fate, PlanProblem, fate_of, problem_of
+from fluidb.studies.plan.problem import Fate, PlanNumbers, PlanProblem, fate_of, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
-from fluidb.studies.plan.rules import Limit, Load, Until, least_energy, limits_of, surely_run
-from fluidb.studies.plan.runs import Entrant, Hope, RaceTask, fresh_runs, networks_on
+from fluidb.studies.plan.rules import Limit, Load, Until, joint_limits, least_energy, limits_of, surely_run
+from fluidb.studies.plan.runs import fresh_runs, networks_on
 from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
-from fluidb.studies.plan.trials import FIRST, FirstPart, surely_late, unless_it_fails
+from fluidb.studies.plan.trials import TrialRun, Trials
 from fluidb.studies.workers import workers
 from fluidb.tables.latency import USES, LatencyTable, LayerUse
 from fluidb.traffic import offline, poisson
@@ -73,6 +75,7 @@ from fluidb.traffic.exits import decide
 from fluidb.traffic.measures import CONFIDENCE, NEVER, Threshold
 from fluidb.traffic.samples import Samples, draw_samples, read_samples, write_samples
 from fluidb.traffic.traffic import Traffic, prepare
+from naive_lateness import surely_late
 
 NETWORK = load_network(TINY)
 POLICIES = ("serial", "adaptb", "lazy", "fluid", "fluid-slack")
@@ -368,7 +371,7 @@ def test_of_plans_that_cost_the_same_the_most_accurate_is_taken(seed: int, monke
     """By chance a plan of eight keeps the requirements in the race, and a third of these on fresh seeds, too."""
     given = random_problem(0)
     problem = replace(given, requirements=[parse_requirement("p99 <= 1000s")])
-    (source,), numbers = problem.sources, plan_runs.PlanNumbers
+    (source,), numbers = problem.sources, PlanNumbers
     shape = 1, len(source.dsps), len(problem.settings), len(problem.policies)
     in_race, in_fresh = (np.random.default_rng(seed).random((2, *shape)).T < [1 / 8, 1 / 3]).T
 
@@ -610,17 +613,12 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
     """Of forty requests the first eight come at once, and three of them can be in time."""
     traffic = at_times([0.0] * 8 + [100.0 * i for i in range(1, 33)], 3.5)
     table, scheduler = table_of([[1.0]]), find_policy("serial")
+    source = TableSource("one", table)
     for share, fails in ((10, True), (12, True), (13, False), (20, False)):  # 4, 4, 5, 8 of 40 may be late
-        required = [parse_requirement(f"violation_rate <= {share} %")]
-        clairvoyant = Clairvoyant(TableSource("one", table), 0, [1])
-        assert clairvoyant.fails((), traffic, required, by_layer=False) == fails
-        limits = limits_of(required, traffic)
-        assert FirstPart(table, traffic, scheduler).fails(traffic.exits, limits) == fails
-        assert (unless_it_fails(limits, table, traffic, scheduler) is None) == fails
-    for until_s, late in ((3.6, 5), (3.4, 0)):
-        finish_s = simulate(table, traffic, scheduler).finish_s
-        finish_s[finish_s > until_s] = math.inf
-        assert surely_late(traffic.trace.arrival_s, finish_s, traffic.slo_s, until_s) == late
+        limits = limits_of([parse_requirement(f"violation_rate <= {share} %")], traffic)
+        clairvoyant = Clairvoyant(source, source.layer_times(0), [1])
+        assert clairvoyant.fails((), traffic, limits, by_layer=False) == fails
+        assert TrialRun(table, traffic, scheduler).fails(traffic, limits) == fails
 
 
 def one_two(view: Any, data: Any) -> Decision:
@@ -632,30 +630,31 @@ def one_two(view: Any, data: Any) -> Decision:
     return Decision(size, 0, view.segments, math.inf, False, 0, 0.0)
 
 
-def test_the_first_requests_are_served_as_in_the_whole_run_whatever_ran_before() -> None:
-    """With one setting after the other, exactly those are late that are late in the whole run."""
+def test_trials_fail_as_whole_runs_do_whatever_ran_before() -> None:
+    """With one setting and one row of hardware after the other, exactly as many are late as in a run alone."""
     names = [*POLICIES, *DROPPING, "fluid:admit=bucket:20:2,on_deadline=drop"]
     policies = [*map(find_policy, names), Scheduler("mine", Policy(one_two, memory=1), {})]
     for seed, policy in enumerate(policies):
         problem = random_problem(3 + 2 * (seed % 3))
         problem = problem.at_rate((1 + seed % 2) * (problem.traffic.rate_per_s or 0.0))
-        tables = networks_on(problem, 0, 0)
+        problem = PlanProblem(
+            problem.network, problem.sources, problem.settings, [policy], problem.requirements, problem.traffic
+        )
         host = Host(before_s=1e-5, after_s=2e-5, overlaps=seed % 2 > 0) if seed > len(POLICIES) else None
-        parts: dict[tuple[int, ...], FirstPart] = {}
-        counts = set()
+        trials, counts = Trials(problem), set()
         drawn = [problem.drawn(setting, problem.traffic.seed).exits.copy() for setting in problem.settings]
         for number, setting in enumerate(problem.settings):
-            traffic = problem.drawn(setting, problem.traffic.seed)
-            table = tables(number)[0].latency.model_copy(update={"host": host})
-            part = parts.setdefault(setting.kept, FirstPart(table, traffic, policy))
-            count, whole = math.ceil(FIRST * len(traffic)), simulate(table, traffic, policy)
-            first, until_s = traffic.first(count), float(traffic.trace.arrival_s[count])
-            finish_s = np.where(whole.finish_s > until_s, math.inf, whole.finish_s)[:count]
-            late = surely_late(first.trace.arrival_s, finish_s, first.slo_s, until_s)
-            for allowed in (late - 1, late):
-                limit = Limit(problem.requirements[0], traffic.slo_s, allowed)
-                assert part.fails(traffic.exits, [limit]) == (allowed < late)
-            counts.add(late)
+            row, traffic = number % 3, problem.drawn(setting, problem.traffic.seed)
+            table = networks_on(problem, 0, row)(number)[0].latency.model_copy(update={"host": host})
+            run = simulate(table, traffic, policy)
+            for longer_than_s in (traffic.slo_s, np.full(len(traffic), np.median(run.latency_s))):
+                late = surely_late(traffic.trace.arrival_s, run.finish_s, longer_than_s, run.end_s)
+                limits = [Limit(problem.requirements[0], longer_than_s, allowed) for allowed in (late - 1, late)]
+                trial = trials.on(PlanNumbers(0, row, number, 0), as_served(table))
+                assert trial.fails(traffic, limits[:1])
+                assert not trial.fails(traffic, limits[1:])
+                assert trial.fails(traffic, [*limits[1:], limits[0]])
+                counts.add(late)
         assert len(counts) > 1, policy.spec
         for setting, exits in zip(problem.settings, drawn, strict=True):
             assert np.array_equal(problem.drawn(setting, problem.traffic.seed).exits, exits)
@@ -671,7 +670,7 @@ def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_
     for seed in range(4):
         problem = random_problem(seed)
         source, row = problem.sources[0], seed
-        clairvoyant = Clairvoyant(source, row, [1])
+        clairvoyant = Clairvoyant(source, source.layer_times(row), [1])
         for number, setting in enumerate(problem.settings):
             traffic = problem.drawn(setting, 1)
             by_layer, by_stage = (
@@ -704,15 +703,45 @@ def test_what_excludes_a_branch_excludes_each_setting_on_it() -> None:
                 for pairing in problem.pairings
             ]
             draw.shuffle(entries)
-            hope = Hope(problem, RaceTask(0, row, tuple(entries)))
+            task, times = RaceTask(0, row, tuple(entries)), problem.sources[0].layer_times(row)
+            hope = Hope(problem, task, times)
             for entrant, by_layer in product(entries, (False, True)):
                 setting = problem.settings[entrant.setting]
                 traffic = surely_run(problem.drawn(setting, problem.traffic.seed), entrant.fate)
-                asked = setting.kept, traffic, [*problem.requirements, *to_beat(entrant.below_s)]
-                fails = Clairvoyant(problem.sources[0], row, [1]).fails(*asked, by_layer=by_layer)
+                limits = joint_limits(required_of(problem, entrant.below_s), traffic)
+                alone = Clairvoyant(problem.sources[0], times, [1])
+                fails = alone.fails(setting.kept, traffic, limits, by_layer=by_layer)
                 assert hope.of(entrant, by_layer=by_layer) != fails
                 lost += fails
     assert lost > 50
+
+
+def test_near_times_leave_out_only_what_no_policy_can_save() -> None:
+    """They are never above the times of tables, and leave out most of what these do; where layers batch, nothing."""
+    left_out = lost = 0
+    for seed in range(6):
+        problem = random_problem(seed, drops=seed % 2 > 0)
+        if seed % 3:  # several policies of one fate, none of which asks for layers
+            given = problem.network, problem.sources, problem.settings
+            policies = [find_policy(name) for name in ("serial", "fluid")]
+            problem = PlanProblem(*given, policies, problem.requirements, problem.traffic)
+        source, rows = problem.sources[0], np.arange(3)
+        near_s, times_s = source.near_times(rows), source.found_times(rows)
+        assert (near_s <= times_s).all()
+        assert near_s.sum() > 0.9 * times_s.sum()
+        for row in rows.tolist():
+            entries = tuple(Entrant(-one.most, one.setting, one.fate, math.inf, 0.0) for one in problem.pairings)
+            task = RaceTask(0, row, entries)
+            hope, by_fate = Hope(problem, task, source.layer_times(row)), problem.by_fate()
+            left, hopeless = leave_out_hopeless(problem, NearTask(task, near_s[row]))
+            gone = [one for one in entries if one not in left.entries]
+            assert hopeless == sum(len(by_fate[one.fate]) for one in gone)
+            for one in gone:
+                assert problem.by_stage[one.fate]
+                assert not hope.of(one, by_layer=False)
+            left_out += len(gone)
+            lost += sum(not hope.of(one, by_layer=False) for one in entries if problem.by_stage[one.fate])
+    assert left_out > 0.8 * lost > 0
 
 
 def test_a_policy_that_merges_batches_at_layers_is_judged_by_layers() -> None:
@@ -738,7 +767,8 @@ def test_requests_that_state_no_steps_run_the_last_stage_as_often_as_it_can() ->
     (setting,) = as_stated(table_of([[1.0], [1.0]]).exits)
     source = TableSource("one", table_of([[1.0], [1.0]]))
     late = [
-        Clairvoyant(source, 0, [steps]).late(setting.kept, traffic, traffic.slo_s, by_layer=False) for steps in (1, 3)
+        Clairvoyant(source, source.layer_times(0), [steps]).late(setting.kept, traffic, traffic.slo_s, by_layer=False)
+        for steps in (1, 3)
     ]
     assert late == [0, 2]
 

@@ -166,7 +166,7 @@ def test_no_run_is_better_than_the_bounds_of_all_networks_together(tmp_path: Pat
         board_problem(tmp_path, 3000.0, ["violation_rate[a] <= 5 %", "violation_rate[b] <= 5 %"]),
         np.zeros(3),
     )
-    clairvoyant = Clairvoyant(problem.sources[0], 0, [1, 1], problem.settings[0].lasts)
+    clairvoyant = Clairvoyant(problem.sources[0], problem.sources[0].layer_times(0), [1, 1], problem.settings[0].lasts)
     for number, setting in enumerate(problem.settings):
         traffic, served = problem.drawn(setting, 5), networks_on(problem, 0, 0)(number)
         for policy in problem.policies:

@@ -21,7 +21,7 @@ from fluidb.platforms import load_platform
 
 ZC706 = load_platform("zc706")
 CASES = int(os.environ.get("FLUIDB_RANDOM_BOARDS", "8"))
-"""Random boards and networks of each test; 1,000 take about an hour."""
+"""Random boards and networks of each test; 1,000 take some ten minutes of processor time."""
 
 OBJECTIVES = ["gop_s", "latency", "energy", "gop_s_w"]
 ENERGIES = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0, "static_w": 0.1}
