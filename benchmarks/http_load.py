@@ -1,79 +1,76 @@
-"""How late answers come over load: `fluidb serve` under several policies, beside a plain server without exits.
+"""How late answers come over load: `fluidb serve` under several policies, beside plain servers without exits.
 
-The plain server is what one writes without fluidb: an ASGI handler around ONNX Runtime, which runs the whole network
-for each request, one after the other.  All get the same samples at the same times from the same client, which sends on
-without waiting for answers; a time counts from when a request was due to be sent.  Each takes several turns, and where
-these differ by more than a limit the machine is too noisy for a verdict.
+Plain servers run the whole network in ONNX Runtime for each request, one after the other: an ASGI handler, and
+LitServe if ``--litserve`` names a Python that has it.  All get the same samples at the same times from the same client,
+which sends on without waiting for answers; a time counts from when a request was due to be sent.  Beside each stands
+what `serve-sim` says of these requests from the measured table, which knows nothing of HTTP.  Every server takes
+several turns; where these differ too much, or other programs run, the machine is too noisy for a verdict.
 
-    python benchmarks/http_load.py digits here --loads 0.3,0.7,1.5
+    python benchmarks/http_load.py digits here --loads 0.3,0.7,1.5 --litserve python
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import socket
+import json
 import statistics
 import sys
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import onnxruntime
-import uvicorn
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.serve import read_measured
+from fluidb.serving import Requests, ServedNetwork, simulate
+from fluidb.serving.networks import prepare_requests
 from fluidb.tables.latency import LatencyTable
-from fluidb.traffic import poisson
-from http_cost import Client, server
+from fluidb.traffic import Trace, poisson
+from http_client import Client, message, middle, ran_on, server, show, taken_by_others
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-PLAIN, POLICIES = "plain", ("serial", "adaptb:timeout=M", "fluid", "pame:timeout=M")
-CLIENTS, NOISE = 64, 0.25
+POLICIES = ("serial", "adaptb:timeout=M", "fluid", "pame:timeout=M")
+CLIENTS = 64
+PLAIN, LITSERVE = (Path(__file__).parent / f"http_{name}.py" for name in ("plain", "litserve"))
 
 
-def serve_plain(path: str) -> None:
-    """Answer each request with the whole network."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    (given,), turn = session.get_inputs(), asyncio.Lock()
+class Contender(NamedTuple):
+    """A server, what it is asked, and the policy by which the simulator serves."""
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-        size = int(dict(scope["headers"])[b"inference-header-content-length"])
-        values = np.frombuffer(body[size:], np.float32).reshape(-1, *given.shape[1:])
-        async with turn:
-            answers = await asyncio.to_thread(session.run, None, {given.name: values})
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": answers[-1].tobytes()})
-
-    listening = socket.create_server(("127.0.0.1", 0))
-    sys.stderr.write(f"serving at http://127.0.0.1:{listening.getsockname()[1]}/v2 plainly\n")
-    config = uvicorn.Config(app, http="h11", ws="none", lifespan="off", log_level="error", log_config=None)
-    uvicorn.Server(config).run([listening])
+    name: str
+    words: Sequence[str]
+    asked: Callable[[NDArray[np.float32]], bytes]
+    policy: str
+    exits: bool  # whether samples leave at them
+    python: str = sys.executable
 
 
-def turn(address: str, network: RealNetwork, due_s: NDArray[np.float64]) -> NDArray[np.float64]:
+class Clients:
+    """Connections that are free, and new ones for who finds none."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.free = address, list[Client]()
+
+    def ask(self, request: bytes) -> int:
+        """Ask on one of them."""
+        try:
+            client = self.free.pop()
+        except IndexError:
+            client = Client(self.address)
+        status, _ = client.ask(request)
+        self.free.append(client)
+        return status
+
+
+def turn(address: str, requests: Sequence[bytes], due_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """The time of each request from when it was due to be sent to its answer; infinite without one."""
-    ((name, rows),) = network.inputs.items()
-    clients: SimpleQueue[Client] = SimpleQueue()
-    for _ in range(CLIENTS):
-        clients.put(Client(address, network.name))
-    begin_s = time.perf_counter() + 0.1
+    clients, begin_s = Clients(address), time.perf_counter() + 0.1
 
     def ask(number: int) -> float:
-        client = clients.get()
-        row = number % len(rows)
-        status = client.ask(name, rows[row : row + 1])
-        clients.put(client)
+        status = clients.ask(requests[number % len(requests)])
         return time.perf_counter() - begin_s - float(due_s[number]) if status == 200 else np.inf
 
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -81,47 +78,92 @@ def turn(address: str, network: RealNetwork, due_s: NDArray[np.float64]) -> NDAr
         for number, at_s in enumerate(due_s.tolist()):
             time.sleep(max(0.0, begin_s + at_s - time.perf_counter()))
             asked.append(pool.submit(ask, number))
-        return np.array([each.result() for each in asked])
+        took_s = np.array([each.result() for each in asked])
+    for client in clients.free:
+        client.close()
+    return took_s
 
 
-def figures(turns: list[NDArray[np.float64]], slo_s: float) -> list[str]:
-    """The cells of a row: medians over the turns, or that these differ too much."""
-    p99_s = [float(np.quantile(took_s, 0.99, method="inverted_cdf")) for took_s in turns]
+def simulated_s(
+    contender: Contender, network: RealNetwork, table: LatencyTable, slo_s: float, due_s: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The times of these requests in the simulator; infinite without an answer."""
+    drawn, rows = network.samples(), np.arange(len(due_s)) % len(network)
+    last = np.full(len(due_s), len(table.exits))
+    trace = Trace(
+        np.arange(len(due_s)), due_s, None if contender.exits else last, drawn.confidences[rows], measure=drawn.measure
+    )
+    served = [ServedNetwork(table=table)]
+    replay = simulate(served, prepare_requests(served, Requests(trace=trace, slo_s=slo_s), trace), contender.policy)
+    return np.where(np.isfinite(replay.finish_s), replay.finish_s - due_s, np.inf)
+
+
+def p99_ms(took_s: NDArray[np.float64]) -> float:
+    """The 99th percentile of all requests, those without an answer too."""
+    return 1e3 * float(np.quantile(took_s, 0.99, method="inverted_cdf"))
+
+
+def row_of(turns: list[NDArray[np.float64]], expected: list[NDArray[np.float64]], slo_s: float) -> list[str]:
+    """Medians over the turns: p50, p99 and what the simulator said of it, and the share in time."""
+    p50 = middle([1e3 * float(np.median(took_s)) for took_s in turns], "{:.1f}")
+    p99 = middle([p99_ms(took_s) for took_s in turns], "{:.1f}")
+    said = statistics.median(p99_ms(took_s) for took_s in expected)
     in_time = statistics.median(float((took_s <= slo_s).mean()) for took_s in turns)
-    median_s = statistics.median(p99_s)
-    noisy = np.isfinite(median_s) and max(p99_s) - min(p99_s) > NOISE * median_s
-    says = "no answer" if median_s == np.inf else f"{1e3 * median_s:.1f}" + (" (too noisy)" if noisy else "")
-    return [f"{1e3 * statistics.median(np.median(took_s) for took_s in turns):.1f}", says, f"{in_time:.1%}"]
+    return [p50, p99.replace("inf", "no answer"), f"{said:.1f}".replace("inf", "no answer"), f"{in_time:.1%}"]
 
 
-def main() -> None:
-    """Print the table."""
-    if sys.argv[1:2] == [PLAIN]:
-        serve_plain(sys.argv[2])
-        return
-    parser = argparse.ArgumentParser(description="p99 over load: fluidb serve beside a plain ASGI handler.")
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="p99 over load: fluidb serve beside plain servers.")
     parser.add_argument("model", help="an ONNX file, or digits, which ships")
     parser.add_argument("folder", type=Path, help="a folder that `fluidb measure` wrote")
     parser.add_argument("--loads", default="0.3,0.7,1.5", help="shares of what the whole network serves one by one")
     parser.add_argument("--policy", action="append", help="repeatable; serial, adaptb, fluid and pame if not given")
+    parser.add_argument("--litserve", metavar="PYTHON", help="a Python that has LitServe and ONNX Runtime")
     parser.add_argument("--count", type=int, default=500, help="requests of a turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--slo", default="20", help="deadline, in times of the whole network alone")
-    given = parser.parse_args()
+    parser.add_argument("--write", action="store_true", help="put the table into docs/serve.md")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print the table."""
+    given, others = parsed(), taken_by_others()
     network, table = RealNetwork(given.model), read_measured(given.folder)
     assert isinstance(table, LatencyTable)
-    alone_s = float(table.array()[0, -1, 1])
-    slo_s, rows = float(given.slo) * alone_s, []
+    alone_s, rows = float(table.array()[0, -1, 1]), []
+    slo_s, ((name, samples),) = float(given.slo) * alone_s, network.inputs.items()
     fluidb = ["-m", "fluidb", "serve", given.model, str(given.folder), "--slo", f"{slo_s}s", "--port", "0"]
-    named = {PLAIN: [__file__, PLAIN, str(network.path)]}
-    named |= {policy: [*fluidb, "--policy", policy] for policy in given.policy or POLICIES}
-    for name, words in named.items():
-        with server(*words) as address:
+
+    def as_bytes(sample: NDArray[np.float32]) -> bytes:
+        return message(network.name, name, sample)
+
+    def as_json(sample: NDArray[np.float32]) -> bytes:
+        body = json.dumps({"data": sample.tolist()}).encode()
+        lines = ["POST /predict HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
+        return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
+
+    contenders = [Contender("ASGI handler", [str(PLAIN), str(network.path)], as_bytes, "serial", False)]
+    if given.litserve:
+        words = [str(LITSERVE), str(network.path)]
+        contenders.append(Contender("LitServe", words, as_json, "serial", False, given.litserve))
+    contenders += [
+        Contender(f"fluidb, {policy}", [*fluidb, "--policy", policy], as_bytes, policy, True)
+        for policy in given.policy or POLICIES
+    ]
+    for contender in contenders:
+        requests = [contender.asked(samples[row : row + 1]) for row in range(len(samples))]
+        with server(*contender.words, python=contender.python) as (address, _):
+            turn(address, requests, np.linspace(0.0, 40 * alone_s, 20))  # the first requests are slow everywhere
             for load in map(float, given.loads.split(",")):
                 arrivals = [poisson(load / alone_s, given.count, seed).arrival_s for seed in range(given.turns)]
-                rows.append([name, f"{load:g}", *figures([turn(address, network, due_s) for due_s in arrivals], slo_s)])
-    heads = ["server", "load", "p50 (ms)", "p99 (ms)", f"within {1e3 * slo_s:.0f} ms"]
-    print(tabulate(rows, heads, disable_numparse=True))
+                expected = [simulated_s(contender, network, table, slo_s, due_s) for due_s in arrivals]
+                took_s = [turn(address, requests, due_s) for due_s in arrivals]
+                rows.append([contender.name, f"{load:g}", *row_of(took_s, expected, slo_s)])
+    heads = ["server", "load", "p50 (ms)", "p99 (ms)", "serve-sim said (ms)", f"within {1e3 * slo_s:.0f} ms"]
+    shown = tabulate(rows, heads, tablefmt="pipe", disable_numparse=True)
+    show("http_load", f"{ran_on(others)}\n\n{shown}", given.write)
 
 
 if __name__ == "__main__":

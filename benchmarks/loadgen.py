@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,35 +64,49 @@ class Client:
     def complete(self, request: int) -> None:
         """Complete a request that has returned."""
         self.open.discard(request)
-        self._tell(request)
-
-    def _tell(self, request: int) -> None:
-        mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(self.ids[request], 0, 0)])
+        complete(self.ids[request])
 
     def complete_rest(self) -> None:
         """Complete requests that were not served: LoadGen waits for them even if the device has failed."""
         with suppress(KeyError):  # none is left; both threads may be here at once
             while True:
-                self._tell(self.open.pop())
+                complete(self.ids[self.open.pop()])
 
-    def send(self, scenario: str, rate_per_s: float, folder: Path) -> None:
-        """Send requests until LoadGen ends its test."""
-        settings = mlperf_loadgen.TestSettings()
-        settings.scenario = getattr(mlperf_loadgen.TestScenario, scenario)
-        settings.mode = mlperf_loadgen.TestMode.PerformanceOnly
-        settings.min_query_count = settings.max_query_count = self.count
-        settings.min_duration_ms = 0
-        settings.offline_expected_qps = 1  # with this, Offline has as many samples as there are queries elsewhere
-        settings.server_target_qps = rate_per_s
-        log = mlperf_loadgen.LogSettings()
-        log.enable_trace, log.log_output.outdir, log.log_output.copy_summary_to_stdout = True, str(folder), False
-        system = mlperf_loadgen.ConstructSUT(self.issue, lambda: None)
-        library = mlperf_loadgen.ConstructQSL(self.samples, self.samples, lambda _: None, lambda _: None)
-        try:
-            mlperf_loadgen.StartTestWithLogSettings(system, library, settings, log)
-        finally:
-            mlperf_loadgen.DestroyQSL(library)
-            mlperf_loadgen.DestroySUT(system)
+
+def run_test(
+    issue: Callable[[list[Any]], None], scenario: str, samples: int, count: int, rate_per_s: float, folder: Path
+) -> None:
+    """Let LoadGen issue its queries, and return when it has ended its test."""
+    settings = mlperf_loadgen.TestSettings()
+    settings.scenario = getattr(mlperf_loadgen.TestScenario, scenario)
+    settings.mode = mlperf_loadgen.TestMode.PerformanceOnly
+    settings.min_query_count = settings.max_query_count = count
+    settings.min_duration_ms = 0
+    settings.offline_expected_qps = 1  # with this, Offline has as many samples as there are queries elsewhere
+    settings.server_target_qps = rate_per_s
+    log = mlperf_loadgen.LogSettings()
+    log.enable_trace, log.log_output.outdir, log.log_output.copy_summary_to_stdout = True, str(folder), False
+    system = mlperf_loadgen.ConstructSUT(issue, lambda: None)
+    library = mlperf_loadgen.ConstructQSL(samples, samples, lambda _: None, lambda _: None)
+    try:
+        mlperf_loadgen.StartTestWithLogSettings(system, library, settings, log)
+    finally:
+        mlperf_loadgen.DestroyQSL(library)
+        mlperf_loadgen.DestroySUT(system)
+
+
+def complete(query: int) -> None:
+    """Tell LoadGen that a query has its answer."""
+    mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(query, 0, 0)])
+
+
+def events_in(folder: Path) -> list[dict[str, Any]]:
+    """What LoadGen noted of each query, in the order of sending; times count from when it was scheduled for."""
+    lines = (folder / "mlperf_log_trace.json").read_text().splitlines()
+    # the file is no JSON, but these lines are
+    events = [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"name":"Sample",')]
+    found = {event["args"]["sample_seq"]: event for event in events if "args" in event}
+    return [found[number] for number in sorted(found)]
 
 
 def drive(
@@ -119,7 +134,7 @@ def drive(
         def send() -> None:
             clock.begun.wait()
             if not clock.stop.is_set():
-                client.send(scenario, rate_per_s, Path(folder))
+                run_test(client.issue, scenario, client.samples, client.count, rate_per_s, Path(folder))
 
         sending = Thread(target=send)
         sending.start()
@@ -130,11 +145,7 @@ def drive(
             clock.begun.set()
             client.complete_rest()
             sending.join()
-        lines = (Path(folder) / "mlperf_log_trace.json").read_text().splitlines()
-    # the file is no JSON, but these lines are; complete_ns counts from the time that a query was scheduled for
-    events = [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"name":"Sample",')]
-    found = {event["args"]["sample_seq"]: event for event in events if "args" in event}
-    sent = [found[number] for number in sorted(found)]
+        sent = events_in(Path(folder))
     latency_s = np.array([event["args"]["complete_ns"] for event in sent]) / 1e9
     scheduled_s = np.array([event["ts"] for event in sent]) / 1e6
     assert [event["args"]["sample_idx"] for event in sent] == client.rows.tolist(), "the order is that of sending"

@@ -34,7 +34,10 @@ BESIDE = (
 )
 """Files that call the compiled functions, or are measured themselves."""
 
-APART = ("compare", "intervals", "loadgen", "measure", "pages", "ratios", "slack_grid", "sources", "tables")
+APART = (
+    "compare", "http_client", "http_clients", "http_cost", "http_flood", "http_litserve", "http_load", "http_locust",
+    "http_plain", "intervals", "loadgen", "measure", "pages", "ratios", "slack_grid", "sources", "tables",
+)  # fmt: skip
 """Scripts of this folder on which no time depends."""
 
 

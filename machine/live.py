@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -40,6 +40,7 @@ class Sample:
     tensors: Tensors  # one row each
     slo_s: float
     arrival_s: float = math.inf
+    row: int = 0  # samples before it in its request, which come together and are admitted together
     number: int = 0  # in a record
     held: Held | None = None
     # at each exit that it has passed: its answer, and how sure it is
@@ -134,8 +135,9 @@ class LiveRunner:
             tensors, rows, _ = assemble([member.held for member in members], launch.places)
         answers, keeps = model.session.run_stage(launch.segment, tensors)
         own = answers if len(answers) == len(members) else answers[rows]
-        with np.errstate(all="ignore"):  # an answer that is not finite is as unsure as can be
-            sure = np.nan_to_num(model.confidence(launch.segment, own), nan=-math.inf)
+        with np.errstate(all="ignore"):
+            sure = model.confidence(launch.segment, own)
+        sure[np.isnan(sure)] = -math.inf  # an answer that is not finite is as unsure as can be
         shown = model.measure.to_file(sure)
         for place, (member, row) in enumerate(zip(members, rows, strict=True)):
             member.held = keeps, row
@@ -164,6 +166,8 @@ class LiveService(Service):
         levels: Sequence[NDArray[np.float64]] | None,
         told: Callable[[list[Sample]], None],
     ) -> None:
+        if case.terms is not None:
+            case = replace(case, terms=case.terms._replace(first=np.zeros(len(clock.arrival_s), dtype=np.int64)))
         super().__init__(case, clock, runner, levels, of_any=True)
         self.open, self.told = clock, told
         self.most = len(clock.arrival_s) // 2
@@ -176,6 +180,8 @@ class LiveService(Service):
             self.requests.arrival_s[number] = sample.arrival_s
             self.requests.due_s[number] = sample.arrival_s + sample.slo_s
             self.work.exit_of[number] = self.last[sample.network]
+            if self.terms is not None:
+                self.terms.first[number] = number - sample.row
             if self.state.joined.size:
                 self.state.joined[number] = sample.network
 

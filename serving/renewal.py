@@ -55,6 +55,8 @@ def _forget_terms(
 ) -> None:
     _move(terms.left_s, old, math.inf)
     _move(terms.refused, old, False)
+    _move(terms.first, old, 0)
+    terms.first[: len(old)] = new[terms.first[: len(old)]]  # if the first has left, the next one that stays
     due = terms.deadlines[: terms.counts[DUE]]
     due = new[due[stays[due]]]
     terms.counts[DUE] = len(due)

@@ -85,6 +85,9 @@ class Terms(NamedTuple):
     # all are admitted
     admission: NDArray[np.float64]
     refused: NDArray[np.bool_]  # (N,): the requests that were not; empty where all are admitted
+    # (N,): the first of those that come together with each, and are admitted with it or not at all; empty where each
+    # comes by itself
+    first: NDArray[np.int64]
     hosting: Hosting
 
 
@@ -92,7 +95,7 @@ _f1, _i1 = types.float64[::1], types.int64[::1]
 TERMS = types.NamedTuple(
     (
         _i1, types.Array(from_dtype(SOURCE), 1, "C"), _i1, _i1, _f1, _f1, _i1, _f1, _i1, _f1, _f1,
-        types.boolean[::1], HOSTING,
+        types.boolean[::1], _i1, HOSTING,
     ),
     Terms,
 )  # fmt: skip
@@ -181,14 +184,25 @@ def next_deadline(terms, requests):
 
 @compiled(lean=True)
 def turn_away(request, now_s, terms, networks, state, requests):
-    """A request leaves without an answer.
+    """A request leaves without an answer, and of those that came together with it the ones that wait.
 
     Its client does not ask again before a sample alone could be done: without a think time it would ask for ever.
     """
+    number = joined_queue(request, state).network
     terms.left_s[request] = now_s
     state.clock[0].returned += 1
-    number = joined_queue(request, state).network
     tell(request, now_s, least_alone_s(number, networks, state), terms, state, requests)
+    if terms.first.size == 0:
+        return
+    other = terms.first[request]
+    while other < state.clock[0].arrived and terms.first[other] == terms.first[request]:
+        if requests.start_s[other] == math.inf and terms.left_s[other] == math.inf:
+            remove(other, state)
+            terms.left_s[other] = now_s
+            terms.refused[other] = terms.refused[request]
+            terms.admission[NUMBERS * number + TOKENS] += 1.0
+            state.clock[0].returned += 1
+        other += 1
 
 
 @compiled(lean=True)
@@ -243,6 +257,10 @@ def join(request, terms, networks, state, requests):
     now_s = requests.arrival_s[request]
     if state.joined.size > 0:
         choose_queue(request, now_s, networks, state)
+    if terms.first.size > 0 and terms.left_s[terms.first[request]] == now_s:
+        terms.refused[request] = terms.refused[terms.first[request]]
+        turn_away(request, now_s, terms, networks, state, requests)
+        return
     if not lets_in(request, now_s, terms, networks, state, requests):
         terms.refused[request] = True
         turn_away(request, now_s, terms, networks, state, requests)
@@ -414,6 +432,6 @@ def terms_of(
         np.zeros(count if rule else 0, dtype=np.int64), np.full(count, math.inf), np.zeros(b_max, dtype=np.int64),
         np.zeros(lanes),
         np.array([number for rule in admission for number in (*rule, rule.burst, 0.0)]),
-        np.zeros(count if admission else 0, dtype=np.bool_),
+        np.zeros(count if admission else 0, dtype=np.bool_), np.zeros(0, dtype=np.int64),
         hosting_of(hosts, count),
     )  # fmt: skip

@@ -44,7 +44,7 @@ def command(model: Models, directory: Served, *, running: RunningOptions, asked:
     from ...formats import check_installed, parse_duration
     from ...machine.needs import check_runtime
 
-    for needed in ("uvicorn", "prometheus_client"):
+    for needed in ("uvicorn", "httptools", "prometheus_client"):
         check_installed("fluidb serve", needed, "onnx,runtime,server")
     check_runtime(model)
     from ...machine.server.run import listen, make_server

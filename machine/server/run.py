@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ... import __version__
 from ...formats import InputError
@@ -42,7 +42,7 @@ LEAST_ROOM, MOST_ROOM = 2**10, 2**14
 HEAD_S, SEND_S, IDLE_S = 10.0, 10.0, 60.0
 """Longest time for the head of a request, for an answer to be taken, and between two requests of a connection."""
 
-MAX_HEAD, MAX_CONNECTIONS = 2**14, 512
+MAX_HEAD, MAX_CONNECTIONS, MAX_PIPELINED = 2**14, 512, 16
 
 CUT_S = 1.0
 """From the end of the grace time until connections are cut."""
@@ -50,11 +50,13 @@ CUT_S = 1.0
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class _Connection(H11Protocol):
-    """A connection that does not wait for a slow client for ever; uvicorn's own limits begin after a request."""
+class _Connection(HttpToolsProtocol):
+    """A connection that does not wait for a slow client for ever, nor keeps a long head; uvicorn sees to neither."""
 
     head: asyncio.TimerHandle | None = None
     taking: asyncio.TimerHandle | None = None
+    unread = 0  # bytes since a request or a piece of its body
+    kept = 0  # bytes of a head, and of headers behind its body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -66,11 +68,42 @@ class _Connection(H11Protocol):
         self.head = self.loop.call_later(HEAD_S, transport.abort)
 
     def data_received(self, data: bytes) -> None:
+        self.unread += len(data)
         super().data_received(data)
+        if self.unread > MAX_HEAD and not self.transport.is_closing():
+            self.send_400_response(f"expected a head of at most {MAX_HEAD:,} bytes")
         if self.cycle is not None and not self.cycle.response_complete:
             self._no_more("head")
         elif self.head is None:
             self.head = self.loop.call_later(HEAD_S, self.transport.abort)
+
+    def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("too many requests before an answer")  # httptools makes it a fault of the request
+        self.kept = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._keep(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._keep(name + value)
+        super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self.unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self.unread = 0
+        super().on_message_complete()
+
+    def _keep(self, part: bytes) -> None:
+        """Count what is kept of a request beside its body."""
+        self.kept += len(part)
+        if self.kept > MAX_HEAD:
+            raise ValueError("the head is too long")
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -172,7 +205,7 @@ class _Http:
         config = uvicorn.Config(
             app, http=_Connection, ws="none", lifespan="off", interface="asgi3", log_config=None,
             log_level="error", access_log=False, proxy_headers=False, server_header=False,
-            h11_max_incomplete_event_size=MAX_HEAD, timeout_keep_alive=int(IDLE_S),
+            timeout_keep_alive=int(IDLE_S),
         )  # fmt: skip
         self.server, self.visits, self.listening = uvicorn.Server(config), visits, listening
         self.ended, self.begun = threading.Event(), threading.Event()

@@ -48,7 +48,9 @@ class Visits:
         """Let the samples of a request be served, and write its answer."""
         limit_s = asked.timeout_s if asked.timeout_s < math.inf else model.slo_s
         samples = [
-            Sample(model.number, {name: values[row : row + 1] for name, values in asked.tensors.items()}, limit_s)
+            Sample(
+                model.number, {name: values[row : row + 1] for name, values in asked.tensors.items()}, limit_s, row=row
+            )
             for row in range(asked.rows)
         ]
         await self._served(samples)
@@ -56,7 +58,7 @@ class Visits:
         if Outcome.REFUSED in outcomes:
             raise self._busy("the queue is full, or the request cannot be in time")
         if Outcome.DROPPED in outcomes:
-            raise Refusal(504, f"dropped: no answer within {limit_s:g} s")
+            raise Refusal(504, f"dropped: no answer within {limit_s:g} s, or newer requests took its place")
         return answer_of(samples, asked, model)
 
     async def _served(self, samples: Sequence[Sample]) -> None:

@@ -16,7 +16,7 @@ from fluidb.traffic import poisson, write_trace
 
 EXTRAS = {
     "onnx": ["onnx"], "plot": ["matplotlib", "cycler"], "runtime": ["onnxruntime"], "cluster": ["distributed", "dask"],
-    "server": ["uvicorn", "prometheus_client"],
+    "server": ["uvicorn", "httptools", "prometheus_client"],
 }  # fmt: skip
 """The packages of each."""
 

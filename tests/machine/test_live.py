@@ -15,7 +15,7 @@ from fluidb.machine.server.record import Recorder
 from fluidb.serving import Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.case import case_of
 from fluidb.serving.networks import prepare_requests
-from fluidb.traffic import Samples, poisson
+from fluidb.traffic import Samples, Trace, poisson
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the loop is tested as plain Python elsewhere")
 
@@ -106,6 +106,84 @@ def test_requests_that_arrive_while_it_runs_are_served_as_by_the_simulator(spec,
     begun = np.isfinite(expected.start_s)
     queue_s = np.where(begun, expected.start_s, 0.0) - np.array(arrivals)
     np.testing.assert_array_equal(np.array([sample.queue_s for sample in sent])[begun], queue_s[begun])
+
+
+TABLE = table_of([[1.0, 1.5, 2.0], [0.5, 0.75, 1.0]])
+
+
+def traffic_of(arrival_s, exits):
+    trace = Trace(np.arange(len(exits)), arrival_s, exits=exits)
+    return prepare_requests([ServedNetwork(table=TABLE)], Requests(trace=trace, slo_s=5.0), trace)
+
+
+def samples_of(spec, sizes, arrivals, confidences):
+    """What becomes of the samples of requests of these sizes."""
+    arrival_s, rows = np.repeat(arrivals, sizes), [row for size in sizes for row in range(size)]
+    sent = [
+        Sample(0, {"x": np.array(n)}, 5.0, at_s, row)
+        for n, (at_s, row) in enumerate(zip(arrival_s.tolist(), rows, strict=True))
+    ]
+    left: list[Sample] = []
+    clock, rooms = VirtualOpenClock(2 * MOST, sent), traffic_of(np.arange(2.0 * MOST), np.full(2 * MOST, 2))
+    case = case_of([ServedNetwork(table=TABLE)], rooms, find_policy(spec))
+    service = LiveService(case, clock, Knows(clock, confidences), [np.array([0.6])], left.extend)
+    service.serve(lambda: len(left) == len(sent))
+    assert len(set(map(id, left))) == len(sent)
+    return sent, arrival_s
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["fluid:admit=queue:3", "serial:admit=queue:2,on_deadline=drop", "adaptb:timeout=500ms,admit=in_time:2",
+     "fluid-slack:admit=bucket:0.7:3", "lazy:admit=queue:3,on_deadline=answer"],
+)  # fmt: skip
+def test_the_samples_of_a_request_are_admitted_together(spec):
+    """All of them or none; and the others are served as if those that are refused had never come."""
+    rng = np.random.default_rng(7)
+    sizes = rng.integers(1, 4, COUNT)
+    confidences = rng.random((int(sizes.sum()), 2))
+    sent, arrival_s = samples_of(spec, sizes, poisson(0.5, COUNT, 3).arrival_s, confidences)
+    refused = np.array([sample.outcome is Outcome.REFUSED for sample in sent])
+    of_request = np.add.reduceat(refused, np.cumsum(sizes) - sizes)
+    assert set((of_request / sizes).tolist()) == {0, 1}
+    assert set(of_request.tolist()) == {0, 1, 2, 3}
+    kept = np.flatnonzero(~refused)
+    exits = np.where(confidences[kept, 0] >= 0.6, 1, 2)
+    expected = simulate([ServedNetwork(table=TABLE)], traffic_of(arrival_s[kept], exits), find_policy(spec))
+    assert expected.refused is not None
+    assert not expected.refused.any()
+    begun = np.isfinite(expected.start_s)
+    queue_s = [sent[number].queue_s for number in kept[begun]]
+    np.testing.assert_array_equal(queue_s, (expected.start_s - arrival_s[kept])[begun])
+
+
+def test_a_request_that_is_refused_takes_no_tokens():
+    sent, _ = samples_of("serial:admit=bucket:1e-9:3", [2, 2, 1], [0.0, 0.1, 0.2], np.ones((5, 2)))
+    known = [Outcome.IN_TIME] * 2 + [Outcome.REFUSED] * 2 + [Outcome.IN_TIME]
+    assert [sample.outcome for sample in sent] == known
+
+
+def test_the_samples_of_a_request_give_their_places_together():
+    """Where newer requests take the places of older ones, none waits on of a request that has lost a sample."""
+    rng, ways = np.random.default_rng(8), set()
+    sizes = rng.integers(1, 4, COUNT)
+    confidences = rng.random((int(sizes.sum()), 2))
+    sent, _ = samples_of("fluid:admit=newest:4", sizes, poisson(0.6, COUNT, 3).arrival_s, confidences)
+    ends = np.cumsum(sizes).tolist()
+    for size, end in zip(sizes.tolist(), ends, strict=True):
+        request = sent[end - size : end]
+        lost_s = [sample.queue_s for sample in request if sample.outcome is Outcome.DROPPED]
+        begun_s = [sample.queue_s for sample in request if sample.outcome is not Outcome.DROPPED]
+        ways.add((bool(lost_s), bool(begun_s)))
+        if lost_s:
+            assert max(begun_s, default=0.0) <= min(lost_s) == max(lost_s)
+    assert ways == {(True, False), (False, True), (True, True)}
+    sent, arrival_s = samples_of(
+        "fluid:admit=newest:4", [1] * COUNT, poisson(1.5, COUNT, 3).arrival_s, confidences[:COUNT]
+    )
+    exits = np.where(confidences[:COUNT, 0] >= 0.6, 1, 2)
+    expected = simulate([ServedNetwork(table=TABLE)], traffic_of(arrival_s, exits), find_policy("fluid:admit=newest:4"))
+    assert [sample.exit == 0 for sample in sent] == np.isinf(expected.finish_s).tolist()
 
 
 def test_a_record_of_what_the_simulator_says_is_the_simulators(tmp_path):

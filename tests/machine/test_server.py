@@ -37,6 +37,8 @@ from test_real import network_file
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
 
+CHUNKS = b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+
 LEAST = 0.8
 """Threshold of the network: some samples leave at each exit."""
 
@@ -265,16 +267,45 @@ def test_a_fault_says_what_was_expected(running, changed, behind, fault):
 @pytest.mark.parametrize(("raw", "status"), [
     (b"NO\r\n\r\n", b"400"), (b"\x16\x03\x01" * 40 + b"\r\n\r\n", b"400"),
     (b"GET /v2 HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20_000, b"400"),
+    (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", b"400"),
+    (b"GET /v2 HTTP/1.1\r\n" + b"X: a\r\n" * 10_000, b"400"),
+    (CHUNKS + b"\r\n0\r\nX: " + b"a" * 400_000, b"400"), (CHUNKS + b"Content-Length: 4\r\n\r\n", b"400"),
     (b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999\r\n\r\n", b"413"),
     (b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nContent-Length: -4\r\n\r\n", b"400"),
     (b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Encoding: gzip\r\n\r\n{}", b"415"),
-    (b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n"
-     + b" " * 2**18, b"413"),
+    (CHUNKS + b"\r\nffffff\r\n" + b" " * 2**18, b"413"),
 ])  # fmt: skip
 def test_what_is_no_request_or_too_long_is_refused(running, raw, status, caplog):
     with running.sent(raw) as client:
         assert client.recv(99).split()[1] == status
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_requests_behind_one_another_are_answered_in_their_order(running, network):
+    """Also if a body comes in pieces; a client that sends many more before it reads is refused."""
+    rows, sent = network.inputs["x"][:2].tolist(), b""
+    for number in range(3):
+        message = {"id": str(number), "inputs": [{"name": "x", "shape": [2, 6], "datatype": "FP32", "data": rows}]}
+        text = json.dumps(message).encode() + b" " * 40_000 * number
+        sent += b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+    answers = b""
+    sent += b"GET /v2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    with running.sent(b"") as client:
+        for begin in range(0, len(sent), 2**14 + 1):
+            client.sendall(sent[begin : begin + 2**14 + 1])
+            time.sleep(0.02)  # each comes by itself
+        while piece := client.recv(4096):
+            answers += piece
+    assert re.findall(rb'"id":"(\d)"|"name":"(fluidb)"', answers) == [
+        (b"0", b""),
+        (b"1", b""),
+        (b"2", b""),
+        (b"", b"fluidb"),
+    ]
+    with running.sent(b"GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n" * 1000) as client:
+        while piece := client.recv(2**20):
+            answers = piece
+    assert b"HTTP/1.1 400" in answers
 
 
 def test_clients_that_wait_leave_or_are_killed_hold_nothing(running, monkeypatch, network):
@@ -327,7 +358,10 @@ def counted(page):
 
 
 def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
-    """More come than are served; clients, server, metrics and record count as many refused, dropped, late, in time."""
+    """More come than are served; clients, server, metrics and record count as many refused, dropped, late, in time.
+
+    A request of two samples is refused as a whole.
+    """
     networks = [served(network, name=name, slo_s=slo_s) for name, slo_s in (("a", 0.03), ("b", 5.0))]
     found: Counter[str] = Counter()
     row = network.inputs["x"][:1].tolist()
@@ -337,15 +371,15 @@ def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
 
         def client(name):
             for number in range(15):
-                timeout = {"timeout": 1_000} if number % 5 == 0 else {}
-                status, answer, whole = running.infer(row, name, timeout)
+                timeout, rows = ({"timeout": 1_000}, row) if number % 5 == 0 else ({}, row * (1 + (name == "b")))
+                status, answer, whole = running.infer(rows, name, timeout)
                 outcome = {429: "refused", 504: "dropped"}.get(status)
                 if outcome is None:
                     assert status == 200
                     outcome = "in_time" if answer["parameters"]["in_time"] else "late"
                 elif outcome == "refused":
                     assert int(whole.headers["Retry-After"]) >= 1
-                found[outcome] += 1
+                found[outcome] += len(rows)
 
         with ThreadPoolExecutor(12) as pool:
             list(pool.map(client, "ab" * 6))
@@ -360,16 +394,16 @@ def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
     rows = (tmp_path / "kept" / "outcomes.csv").read_text().splitlines()[1:]
     assert Counter(row.split(",")[1] for row in rows) == found
     assert sorted(int(row.split(",")[0]) for row in rows) == trace.request_id.tolist()
-    assert Counter(np.array(trace.network).tolist()) == {"a": 90, "b": 90}
+    assert Counter(np.array(trace.network).tolist()) == {"a": 90, "b": 162}
     compared = compare_recorded(tmp_path / "kept")
-    assert (compared.samples, compared.open) == (180, 0)
-    assert compared.real.in_time_rate == found["in_time"] / 180
+    assert (compared.samples, compared.open) == (252, 0)
+    assert compared.real.in_time_rate == found["in_time"] / 252
     with pytest.raises(InputError, match="^record: .*kept: expected a new folder, found one that exists"):
         run.make_server([network, network], networks, "fluid", None, tmp_path / "kept")
     assert found["refused"] > 0
     assert found["dropped"] > 0
     assert found["in_time"] > 0
-    assert found.total() == 12 * 15
+    assert found.total() == 90 + 162
 
 
 @pytest.mark.parametrize(("grace_s", "expected"), [(20.0, 200), (0.0, 503)])
