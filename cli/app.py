@@ -49,7 +49,7 @@ GROUPS = {
         "decide",
         {
             "compare": "Compare policies under the same traffic, or designs.",
-            "capacity": "Find the highest rate or most clients within requirements.",
+            "capacity": "Find the highest rate or most clients that requirements allow.",
             "thresholds": "Sweep the exit threshold, or find thresholds for a latency.",
             "report": "Write a search and its simulations as one HTML page.",
         },
@@ -221,7 +221,7 @@ class _Group(TyperGroup):
             raise SystemExit(2) from None
         except MemoryError as error:  # its text, if any, says how much an array takes
             why = f" ({error})" if str(error) else ""
-            fail([f"expected less to compute, found too little memory{why}; use fewer requests, samples or designs"])
+            fail([f"expected enough memory, found too little{why}; use fewer requests, samples or designs"])
             raise SystemExit(2) from None
         except OSError as error:  # a path too long, a folder that may not be entered, a full disk behind stdout
             enough = isinstance(error, BrokenPipeError)  # the reader, say `head`, has seen all that it wants

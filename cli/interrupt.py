@@ -88,7 +88,7 @@ def _end_late(reader: int) -> None:
 @contextmanager
 def resumable(output: Path | None, what: str) -> Iterator[None]:
     """Work that keeps its finished parts in a folder, if one is given: after Ctrl-C a line says so."""
-    kept = f"interrupted; finished {what} are kept in {output}, the same command goes on from there"
+    kept = f"interrupted; finished {what} are kept in {output}, and the same command continues from them"
     _says.append(_says[-1] if output is None else kept)
     try:
         yield

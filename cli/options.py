@@ -94,7 +94,10 @@ Slo = Annotated[
 ]
 Threshold = Annotated[
     str | None,
-    option("How sure an answer must be to leave: one value for all exits, or for each but the last.", "P[,P,...]"),
+    option(
+        "How sure an answer must be so that its sample leaves: one value for all exits, or one for each but the last.",
+        "P[,P,...]",
+    ),
 ]
 RequestsFile = Annotated[Path | None, written("Write what happened to every request, as CSV.", "FILE", "--requests")]
 TimelineFile = Annotated[Path | None, written("Write what ran when, for ui.perfetto.dev (JSON).", "FILE", "--timeline")]
@@ -113,7 +116,9 @@ Inputs = Annotated[
     Path | None,
     option("Samples (.npz): an array for each input, or one named input; label, if known.", "FILE"),
 ]
-Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs if not given.", "NAME,NAME")]
+Ends = Annotated[
+    str | None, option("Outputs or nodes that give the answers of exits; all outputs if not given.", "NAME,NAME")
+]
 PredictDepth = Annotated[
     float | None,
     option("Correlation of predicted with actual depth, -1 to 1, if the input has no predictions.", "RHO"),

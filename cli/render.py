@@ -195,7 +195,7 @@ def outcomes(texts: Sequence[str], verdicts: Sequence[RequirementVerdict]) -> st
         sure = bounds(verdict.interval, verdict.more_requests_needed, verdict.unit)
         if verdict.interval is not None:
             sure = (
-                "beyond doubt at 95 %" if verdict.certain else f"within the interval {sure}: more requests would tell"
+                "beyond doubt at 95 %" if verdict.certain else f"within the interval {sure}: more requests would decide"
             )
         rows.append(
             (text, quantity(verdict.value, verdict.unit), f"{'holds' if verdict.holds else 'FAILS'} by {by}", sure)

@@ -81,7 +81,7 @@ def _check_board(
     for folder, design in zip(folders, designs, strict=True):
         if design.platform != board:
             raise InputError(
-                f"{folder}: expected a design for {board.name} as {folders[0]} is, found one for "
+                f"{folder}: expected a design for {board.name} with the resources of {folders[0]}, found one for "
                 f"{design.platform.name}, or for other resources; search both on one board"
             )
     small = "search smaller ones, e.g. with --max-dsp 50% --max-ram 50% --max-lut 50%"

@@ -83,7 +83,9 @@ class Arrays:
         shape, kind, header_bytes = self._header(name)
         if self._archive.zip.getinfo(f"{name}.npy").file_size != header_bytes + math.prod(shape) * kind.itemsize:
             size = " x ".join(map(str, shape))
-            raise InputError(f"{self._path}: {name}: damaged: {size} values announced, others held")
+            raise InputError(
+                f"{self._path}: {name}: damaged: its header states {size} values, and it holds another number"
+            )
         values: NDArray[Any] = self._archive[name]
         return values
 
@@ -125,7 +127,7 @@ def arrays_in(file: BinaryIO, path: AnyPath) -> Iterator[Arrays]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
             if not zipfile.is_zipfile(file):
-                raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
+                raise InputError(f"{path}: expected an .npz file (numpy.savez), found another file or a truncated one")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 yield Arrays(Path(path), archive)

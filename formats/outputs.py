@@ -113,7 +113,9 @@ def check_named(folder: AnyPath) -> None:
         If the folder is ``-``.
     """
     if Path(folder) == STANDARD_OUTPUT:
-        raise InputError(f"{folder}: expected the name of a folder, found the sign of standard output; choose a name")
+        raise InputError(
+            f"{folder}: expected the name of a folder, found -, which stands for standard output; choose a name"
+        )
 
 
 def _same(path: Path, other: AnyPath) -> bool:
@@ -161,10 +163,14 @@ def check_own_folder(
         tidy(folder)
     names = {path.name for path in held(folder)} if folder.is_dir() else set()
     if mark not in names:
-        raise InputError(f"{folder}: --force replaces {kind} only, and this holds no {mark}; choose another name")
+        raise InputError(
+            f"{folder}: --force replaces {kind} only, and this folder holds no {mark}; choose another name"
+        )
     strangers = sorted(names.difference(own))
     if strangers:
-        raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
+        raise InputError(
+            f"{folder}: --force replaces {kind} only, and this folder holds {strangers[0]}, too; move it away"
+        )
 
 
 def check_resumable(folder: AnyPath, command: str, *, ours: bool) -> None:
@@ -223,7 +229,7 @@ def _faults_of(path: Path, changed: Path | None = None) -> Iterator[None]:
     except BrokenPipeError:  # the reader of standard output has seen all that it wants
         raise
     except FileExistsError as error:
-        raise InputError(f"{path}: came to exist meanwhile; {kept}, choose another name") from error
+        raise InputError(f"{path}: another program made it meanwhile; {kept}; choose another name") from error
     except OSError as error:
         raise InputError(f"{path}: could not be written ({error.strerror}); {kept}") from error
 

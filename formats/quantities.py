@@ -93,9 +93,7 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
         raise InputError(f'{what}: expected {expected}, found {unit} in "{text}"; write e.g. {example}')
     value = number * units[match[2]]
     if number and not _LEAST <= value <= _MOST:
-        raise InputError(
-            f'{what}: expected {_LEAST:g} to {_MOST:g} once its unit counts, found "{text}"; check the unit'
-        )
+        raise InputError(f'{what}: expected {_LEAST:g} to {_MOST:g} in the base unit, found "{text}"; check the unit')
     return value
 
 

@@ -210,8 +210,9 @@ class RealNetwork:
                                          f"{len(values)} rows: the model cannot be cut there")  # fmt: skip
                 if self.differing(rows, np.full(batch, stage + 1), list(answers)):
                     raise InputError(
-                        f"{where}: a sample is answered otherwise than alone; export the model for inference (PyTorch: "
-                        "model.eval()), so that no Dropout draws and no normalisation takes the mean over a batch"
+                        f"{where}: a sample gets another answer in a batch than alone; export the model for inference "
+                        "(PyTorch: model.eval()), so that no Dropout draws and no normalisation takes the mean over a "
+                        "batch"
                     )
 
     def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:

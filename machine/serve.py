@@ -155,7 +155,7 @@ def serve_traffic(
     rate_per_s = 0.0 if whole.clients else whole.trace.rate_per_s
     if rate_per_s > MAX_RATE_PER_S:
         raise InputError(
-            f"trace: expected at most {MAX_RATE_PER_S:,} requests/s, which is as fast as the clock, "
+            f"trace: expected at most {MAX_RATE_PER_S:,} requests/s, which is the most that the clock tells apart, "
             f"found {rate_per_s:,.0f}"
         )
     levels_of = [here.levels for here in served]

@@ -25,7 +25,7 @@ def head_of(exit_: ExitFile | Candidates, source: Shape) -> list[Op]:
     if exit_.head is None or exit_.head not in HEADS:
         raise ValueError(f'head: expected one of {", ".join([*HEADS, "none"])}, found "{exit_.head}"')
     if exit_.classes is None:
-        raise ValueError(f'classes: expected how many classes the head "{exit_.head}" tells apart, found none')
+        raise ValueError(f'classes: expected the number of classes of the head "{exit_.head}", found none')
     return HEADS[exit_.head](source, exit_.classes)
 
 

@@ -133,7 +133,7 @@ def _memory(op: MemoryPass, *sources: Shape) -> Lowered:
 def _view(op: View, source: Shape) -> Lowered:
     shape = Shape(*op.shape)
     if shape.words > source.words:
-        raise ValueError(f"a view shows at most what is there, {source.words} values, found {shape}")
+        raise ValueError(f"expected a view of at most the {source.words} values of the input, found {shape}")
     return shape, None, 0
 
 

@@ -246,7 +246,7 @@ class _Layers:
         if not self.uncut and last not in {-1, *cuts}:
             self.uncut = f'layers behind "{self.ops[last].name}" ({self.ops[last].op}) read more than its map'
         if not cuts and not self.uncut and self.ops:
-            self.uncut = f'"{self.ops[0].name}" ({self.ops[0].op}), the first, needs a whole map'
+            self.uncut = f'the first layer, "{self.ops[0].name}" ({self.ops[0].op}), needs a whole map'
         return cuts
 
     def _is_cut_elsewhere(self, place: int) -> bool:

@@ -104,7 +104,7 @@ def check_results(folder: Path, paper: Paper, names: Sequence[str]) -> Path:
     lost = [f"{name}.csv" for name in paper.items if name not in known and (own / f"{name}.csv").exists()]
     if lost:
         raise InputError(
-            f"{own}: {', '.join(lost)}: expected what the page says of them in {own / KEPT}, found nothing; "
+            f"{own}: {', '.join(lost)}: expected the text of these items in {own / KEPT}, found none; "
             f"reproduce {paper.name} as a whole, or into another folder"
         )
     check_picture(own / "check.svg", replace=False)

@@ -94,7 +94,7 @@ class StagedDevice(TimedDevice):
         if any(a >= b for a, b in pairwise(self.widths or [])):
             raise ValueError("widths: expected every width once, in ascending order")
         if (self.widths is not None) != any(group.by_width for group in self.groups):
-            raise ValueError("widths: expected some if a slope_s_per_sample has terms of the width, and only then")
+            raise ValueError("widths: expected if a slope_s_per_sample has terms of the width, and only then")
         return self
 
     @property

@@ -144,7 +144,7 @@ class Engine(Device):
         if self.measured_low is not None and self.measured_high is not None and self.measured_low > self.measured_high:
             raise ValueError("measured_low: expected at most measured_high, found more")
         if self.measured_low is None and self.measured_confidence is not None:
-            raise ValueError("measured_confidence: expected it beside measured_low and measured_high only")
+            raise ValueError("measured_confidence: expected beside measured_low and measured_high only")
         if self.measured_low is not None and self.measured_error is not None:
             raise ValueError("measured_error: expected none beside measured_low and measured_high")
         return self

@@ -75,7 +75,7 @@ def _read(path: Path) -> _File:
     except (ValueError, RecursionError):
         raise InputError(f"{path}: expected {READ}; found none of them") from None
     if not isinstance(content, dict) or not {*_FlatFile.model_fields, "constraints"} & set(content):
-        raise InputError(f"{path}: expected {READ}; found JSON without a key of these")
+        raise InputError(f"{path}: expected {READ}; found JSON without any of their keys")
     given = content.pop("constraints", {})
     return validate(_FlatFile, content | (given if isinstance(given, dict) else {}), path).sections
 

@@ -46,7 +46,9 @@ class MeasuredDevice(TimedDevice):
         device._times = _stage_times(_beside(path, "table", device.table), device.stages)  # noqa: SLF001  (of its own class)
         if device.gather_table is not None:
             if (device.gather_floor_s, device.gather_s_per_sample) != (None, None):
-                raise InputError(f"{path}: gather_table: expected it without gather_floor_s and gather_s_per_sample")
+                raise InputError(
+                    f"{path}: gather_table: expected no gather_floor_s and gather_s_per_sample beside it, found some"
+                )
             file = _beside(path, "gather_table", device.gather_table)
             device._gathers = _gather_times(file, device.stages, device.b_max)  # noqa: SLF001  (of its own class)
         return device

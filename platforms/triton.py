@@ -89,7 +89,7 @@ def batch_times(path: Path) -> dict[int, float]:
     if len(configs) > 1:
         faults.append(f"{path}: expected one {table.config}, found {len(configs)}; keep the rows of one")
     if not faults and 1 not in measured:
-        faults.append(f"{path}: expected a row with one sample in flight, found none; measure concurrency 1")
+        faults.append(f"{path}: expected a row with one sample in flight, found none; measure with a concurrency of 1")
     if faults:
         raise InputError(faults)
     return _between(measured)

@@ -112,8 +112,9 @@ class Case:
                 again_s = self.terms.think_s[self.terms.clients[source.clients_at]]
                 if again_s <= source.stop_s and again_s < until_s:
                     raise InputError(
-                        f'network "{name}": count: expected more than {ready:,} requests, as its clients send one at '
-                        f"{again_s:g} s and until {source.stop_s:g} s, found none left; state e.g. count = {10 * ready}"
+                        f'network "{name}": count: expected more than {ready:,} requests, found none left for the '
+                        f"one at {again_s:g} s, though clients send until {source.stop_s:g} s; "
+                        f"state e.g. count = {10 * ready}"
                     )
 
     def _use(self, number: int, run: LoopRun, until_s: float) -> DeviceUse:
@@ -228,7 +229,7 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
             own += _pinned_faults(network)
         if table.host is not None and table.host.overlaps != overlap:
             own.append(
-                f"host: overlaps: expected {str(overlap).lower()} as of the other networks, found "
+                f"host: overlaps: expected {str(overlap).lower()} as for the other networks, found "
                 f"{str(not overlap).lower()}; state the same for all"
             )
         limit = network.limit or scheduler.admit
@@ -319,7 +320,7 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
     if not policy.thresholds:
         return 0
     if traffic.trace.confidences is None:
-        raise InputError("policy: expected traffic with confidences, which its thresholds decide by, found none")
+        raise InputError("policy: expected traffic with confidences, by which its thresholds decide, found none")
     return exits - 1
 
 

@@ -22,8 +22,8 @@ from .turns import charge, queue_at, waiting_in, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
 FAULTS = {
-    OVERFULL: "admitted more requests than wait or than fit beside those on the lane, or a negative number",
-    NO_PROGRESS: "neither ran, nor admitted, nor named a later time to be asked again",
+    OVERFULL: "admitted more requests than wait, more than fit beside the ones on the lane, or a negative number",
+    NO_PROGRESS: "did not run or admit anything, and named no later time at which to be asked again",
     NO_SUCH_TABLE: "named a variant that the latency table does not have, or a negative delay",
     TOO_NARROW: "named a variant that is too narrow for a request that it admits",
 }

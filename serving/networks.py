@@ -175,7 +175,7 @@ class NetworkKeys(Strict):
         if all(getattr(self, key) is None for key in keys):
             return None
         if self.think is not None and self.clients is None:
-            raise InputError("think: expected it beside clients, found none; leave it out")
+            raise InputError("think: expected clients beside it, found none; leave it out")
         think = parse_think(self.think or "0", "think", folder)
         return OwnTraffic(
             trace=None if self.trace is None else folder / self.trace,

@@ -30,7 +30,7 @@ _UNKNOWN = {
     "accuracy": "expected a trace that knows which answers are right, and an answer before the simulation was stopped, "
     "found none",
     "width_variance": "expected a trace with a column width, found none; require another figure",
-    "mac_share": "expected a latency table that states where MACs go, found one that does not, as any device's; "
+    "mac_share": "expected a latency table that states where MACs go, found one that does not, as with every device; "
     "require another figure",
     "energy": "expected an answer, and the latency table of a design on a board whose file states energies, found one "
     "of them missing; require another figure",
@@ -45,7 +45,8 @@ _UNKNOWN = {
     "answers are right, found one of them without",
     **dict.fromkeys(
         ("load", "backlog_growth"),
-        "expected at least 400 requests that do not all arrive at once, found others; require another figure",
+        "expected at least 400 requests that do not all arrive at once, found fewer, or all at once; require "
+        "another figure",
     ),
     "host_share": "expected a latency table of a device whose file states its host, found one that does not; state "
     "`host` there, or require another figure",

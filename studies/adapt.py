@@ -104,7 +104,7 @@ def serve_adaptively(
     scheduler = _checked(as_scheduler(policy), plan, table)
     times, measure, trace = read_table(InferenceTime, Path(folder, TIMES_FILE)), MEASURES[plan.measure], requests.read()
     if requests.samples is None:
-        raise InputError("samples: expected the log that the plan was chosen by, found none")
+        raise InputError("samples: expected the log by which the plan was chosen, found none")
     logged = _fitting(requests.samples, times, measure)
     log = log_of(_drawn(logged, trace, requests.seed, change, lambda path: _fitting(path, times, measure)))
     stage_s, counts = times.array()[..., : plan.batch + 1], log.counts.tolist()
@@ -128,8 +128,8 @@ def _checked(scheduler: Scheduler, plan: ExitPlan, table: LatencyTable) -> Sched
     for name in ("on_deadline", "admit", "together"):
         if getattr(scheduler, name):
             raise InputError(
-                f"policy: {name}: expected all served, each up to its exit, where exits are adapted, found another "
-                "rule; leave it out"
+                f"policy: {name}: expected none where exits are adapted, as every request is served up to its exit, "
+                "found some; leave it out"
             )
     if table.host is not None:
         raise InputError(

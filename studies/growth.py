@@ -91,7 +91,8 @@ def saturation_factor(networks: Sequence[ServedNetwork], name: str | None, rates
     left = 1.0 - (sum(loads) - growing)
     if left <= 0:
         raise InputError(
-            f"rate: expected time that the networks beside {name} leave free, found a load of {1 - left:.0%} of theirs"
+            f"rate: expected the networks beside {name} to leave some time free, found that their load "
+            f"is {1 - left:.0%}"
         )
     return left / growing
 

@@ -309,8 +309,8 @@ def _samples_of(network: ServedNetwork, shared: Samples | None) -> Samples | Non
 def _nothing_to_try(answers: Trace | Samples) -> str:
     where = answers.file_of("confidences") if isinstance(answers, Trace) else answers.source or "samples"
     return (
-        f"{where}: expected confidence_1, ... and correct_1, ... and no exit (or another measure), "
-        "of requests or samples, for a network with several exits that states no threshold, found none; add samples, "
+        f"{where}: expected columns confidence_1, ... (or of another measure) and correct_1, ..., and no column exit, "
+        "for a network with several exits that states no threshold, found none of these; add samples, "
         "or leave out its threshold"
     )
 

@@ -286,7 +286,7 @@ class LatencyTable(Table, SparseRecord):
                 f"{self.b_max + 1} times, one for each batch size from 0"
             )
         if self.measured is not None and (self.peak_macs_per_s is not None or self.stage_s is not None):
-            raise ValueError("measured: expected it beside layers without causes, of an engine")
+            raise ValueError("measured: expected only beside layers without causes, which an engine has")
         if self.host is not None:
             self.host.check_lanes(self.lanes)
         if self.reuse is not None:
@@ -298,7 +298,7 @@ class LatencyTable(Table, SparseRecord):
             if self.lanes != len(self.cores.of):
                 raise ValueError("lanes: expected as many as cores")
         elif (self.load is None) != (self.lanes == 1):
-            raise ValueError("load: expected one if there are several lanes, and only then")
+            raise ValueError("load: expected if there are several lanes, and only then")
         if self.load is not None and len(self.load) != self.b_max + 1:
             raise ValueError(f"load: expected {self.b_max + 1} shares, one for each batch size from 0")
         kinds = 1 if self.cores is None else len(self.cores.names)
@@ -326,7 +326,7 @@ class LatencyTable(Table, SparseRecord):
             if ("resume", 1) in {(layer.role, layer.stage) for layer in self.layers}:
                 raise ValueError("layers: expected a resume behind an exit, found one in stage 1")
         elif caused:
-            raise ValueError("peak_macs_per_s: expected it beside layers only")
+            raise ValueError("peak_macs_per_s: expected beside layers only")
         columns = ("macs", *USES)
         if any((getattr(layer, name) is not None) != caused for layer in self.layers for name in columns):
             raise ValueError(
@@ -356,7 +356,7 @@ class LatencyTable(Table, SparseRecord):
     @property
     def unknown_error(self) -> str | None:
         """Why the error of a calibrated engine is not known, if it is not."""
-        few = "its constants were fitted, and too few other networks were measured, or too different ones"
+        few = "its constants were fitted, and the other networks that were measured are too few, or differ too much"
         return f"not known: {few}" if self.measured == "not known" else None
 
     @property

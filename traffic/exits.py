@@ -87,8 +87,8 @@ def chosen_thresholds(
     if given is None:
         if measure is not CONFIDENCE:
             raise InputError(
-                f"threshold: expected one of {measure.plural}, as none is usual; give some, which "
-                "`fluidb thresholds --target` finds, or a trace with a column exit"
+                f"threshold: expected {measure.plural}, found none, and this measure has no usual one; find some with "
+                "`fluidb thresholds --target`, or give a trace with a column exit"
             )
         return [PAPER_THRESHOLD]
     thresholds: list[Threshold] = [given] if isinstance(given, str | float | int) else list(given)

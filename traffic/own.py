@@ -68,7 +68,7 @@ class OwnTraffic:
             )
         for key, given, kind in (("jitter", self.jitter_s > 0, "fps"), ("count", self.count is not None, "clients")):
             if given and stated != [kind]:
-                raise InputError(f"{key}: expected it beside {kind} only, found it beside {stated[0]}; leave it out")
+                raise InputError(f"{key}: expected beside {kind} only, found beside {stated[0]}; leave it out")
         if self.frames_per_s is not None and not 0 <= self.jitter_s * self.frames_per_s <= 1:
             raise InputError(
                 f"jitter: expected at most the period, {1e3 / self.frames_per_s:g} ms at {self.frames_per_s:g} frames "

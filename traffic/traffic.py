@@ -176,8 +176,8 @@ def prepare(
     last = len(rates)
     if threshold is not None and (trace.confidences is None or trace.exits is not None):
         raise InputError(
-            "threshold: expected a trace whose exits are decided by confidence_1, ... (or another measure); "
-            "this one's are not"
+            "threshold: expected a trace whose exits are decided by confidence_1, ... (or another measure), "
+            "found another one; leave the threshold out"
         )
     check(trace, last)
     slo_s = parse_slo(slo_s, "slo_s") if isinstance(slo_s, str) else slo_s

@@ -154,7 +154,7 @@ def rescale_burstiness(trace: Trace, cv: float) -> Trace:
 
     low, high = reached(0.0), reached(MAX_POWER)
     if not low < cv < high:
-        raise InputError(f"cv: expected between {low:.6g} and {high:.6g}, the reach of these gaps, found {cv:g}")
+        raise InputError(f"cv: expected between {low:.6g} and {high:.6g}, which these gaps can reach, found {cv:g}")
     shares = np.cumsum(powered(bisect(lambda power: reached(power) - cv, 0.0, MAX_POWER)))
     first_s, last_s = trace.arrival_s[[0, -1]]
     return replace(trace, arrival_s=np.concatenate([[first_s], first_s + (last_s - first_s) * (shares / shares[-1])]))

@@ -33,19 +33,19 @@ class FitOptions:
     hold_out: Annotated[
         str | None,
         option(
-            "Networks, or layers as NETWORK:LAYER, that are predicted, not fitted, and give the error; without any, "
-            "each network in turn.",
+            "Networks, or layers as NETWORK:LAYER, that are not fitted and give the error; if not given, each "
+            "network in turn.",
             "NAME,NAME",
         ),
     ] = None
     keep: Annotated[
         str | None, option("Constants that stay as they are; all others are fitted if they help.", "KEY,KEY")
     ] = None
-    confidence: Annotated[float, option("How likely a further network lies within the error.", min=0.5, max=0.999)] = (
-        0.9
-    )
+    confidence: Annotated[
+        float, option("Probability that a further network lies within the error.", min=0.5, max=0.999)
+    ] = 0.9
     check: Annotated[bool, flag("Fit nothing: judge the engine as it is.", "--check")] = False
-    anyway: Annotated[bool, flag("Write constants that are worse than none, too.", "--anyway")] = False
+    anyway: Annotated[bool, flag("Write the constants even if they are worse than none.", "--anyway")] = False
 
 
 def command(
@@ -188,7 +188,7 @@ def _choice(compared: tuple[str, LeftOut | None]) -> tuple[str, ...]:
     if choice is None:
         return _CHOICES[name], "-", "-", "not known: more constants than rows"
     constants = ", ".join(choice.constants) if name != "none" else ""
-    none = "no constant earns its place" if name == "kept" else ""
+    none = "no constant lowers the error enough" if name == "kept" else ""
     return _CHOICES[name], percent(choice.mean, 1), percent(choice.worst, 1), constants or none
 
 
@@ -197,7 +197,7 @@ def _worse(calibration: Calibration) -> str | None:
     if not calibration.worse:
         return None
     ours, none = (percent(choice.mean, 1) for choice in (calibration.earned, calibration.without))
-    return f"{ours} off on rows not fitted, and {none} without constants; hold out others, or --anyway"
+    return f"rows not fitted are off by {ours}, and by {none} without constants; hold out others, or state --anyway"
 
 
 def _error(calibration: Calibration) -> str:
@@ -206,9 +206,9 @@ def _error(calibration: Calibration) -> str:
 
     error, held = calibration.error, any(row.held_out for row in calibration.rows)
     if error is None and len({row.network for row in calibration.left_out}) >= FEWEST:
-        return f"not known: networks that were not fitted may take more than {WIDEST:,} times as long, or as short"
+        return f"not known: a further network may take over {WIDEST:,} times its predicted time, or under 1/{WIDEST:,}"
     if error is None:
-        several = f"name {FEWEST} or more of other kinds with --hold-out, or none" if held else "measure more"
+        several = f"name {FEWEST} or more of other kinds with --hold-out, or leave it out" if held else "measure more"
         return f"not known: expected at least {FEWEST} networks that were not fitted; {several}"
     of = f"{error.networks} networks, " + ("not fitted" if held else "each predicted from the others")
     sure = percent(error.confidence, 0)
@@ -218,7 +218,9 @@ def _error(calibration: Calibration) -> str:
 def _group(names: list[str]) -> str:
     if len(names) == 1:
         return f"{names[0]}: no fitted row depends on it"
-    return f"{', '.join(names)}: other values fit as well; measure networks of other kinds, or --keep one"
+    return (
+        f"{', '.join(names)}: other values fit equally well; measure networks of other kinds, or state one with --keep"
+    )
 
 
 def _nearer(calibration: Calibration, other: Alternative) -> str:
@@ -230,14 +232,14 @@ def _nearer(calibration: Calibration, other: Alternative) -> str:
         for word, held_out in (("fitted", False), ("held out", True))
         if calibration.chosen(held_out=held_out)
     ]
-    return f"{changes}: mean error {', '.join(means)}; state it in the engine's file if it is built so"
+    return f"{changes}: mean error {', '.join(means)}; state it in the engine's file if the engine is built so"
 
 
 def _too_fast(calibration: Calibration) -> str | None:
     fast = (row for row in calibration.rows if row.measured_s < FAST * max(row.computing_s, row.moving_s))
     names = list(dict.fromkeys(map(_name, fast)))
     few = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    hint = "less than products or transfers alone take; check unit, clock, shape and bandwidth_gb_s"
+    hint = "they take less time than products or transfers alone; check unit, clock, shape and bandwidth_gb_s"
     return f"{few}: {hint}" if names else None
 
 

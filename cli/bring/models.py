@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ...models.supernets.listing import Listing, SubNetSize
 
 FORMATS = ("auto", "onnx", "scalesim")
-FORMAT = "Format of FILE; auto goes by its ending (`fluidb docs import`)."
+FORMAT = "Format of FILE; auto decides by its ending (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp for exits at 1/2 and 3/4 of the work."
-COUNT = "SubNets to draw at random, instead of those in the file."
-NEAR = "The drawn SubNets (of 1000) that are nearest to each size (7.6MB) or work (1.3GMAC)."
-TREAT = "For onnx: what an operator that is not understood costs. Repeatable."
+COUNT = "SubNets to draw at random, instead of the SubNets in the file."
+NEAR = "Of 1000 drawn SubNets, the nearest to each size (7.6MB) or work (1.3GMAC)."
+TREAT = "For onnx: the cost of an operator that is not understood. Repeatable."
 ONE_FILTER = "For scalesim: what rows of one filter are, if the rows around them do not show it."
 HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp, none; else one that fits."
-EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
+EXITS = "Exits to add: a number, at block boundaries near equal shares of MACs; or names of layers."
 
 NetworkName = Annotated[str, argument("A network: a name, or a TOML file.", "NETWORK", **named(NETWORK))]
 
@@ -92,7 +92,7 @@ def subnets(
         with progress("SubNets") as report:
             listed = pick(family, draws, seed, **_goals(near), progress=report)
         origin = f"{draws:,} drawn at random, seed {seed}"
-        origin += "" if near is None else f"; those nearest to {near}"
+        origin += "" if near is None else f"; the nearest to {near}"
     if output is not None:
         kept = [size.subnet for size in listed.subnets]
         stated = family.accuracies if any(subnet.accuracy is not None for subnet in kept) else None

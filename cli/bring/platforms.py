@@ -95,7 +95,7 @@ class ImportedPlatform:
         if form in {ATHEENA, FPGACONVNET}:
             for name, given in {"network": self.network, "gathers": self.gathers}.items():
                 if given is not None:
-                    raise InputError(f"{name}: expected it with measured times, found {file}; leave it out")
+                    raise InputError(f"{name}: expected with measured times only, found {file}; leave it out")
             clock, units = self.clock, {"MHz": 1.0, "GHz": 1e3}
             board = import_platform(
                 file,
@@ -113,7 +113,7 @@ class ImportedPlatform:
         if form in BLOCK_TOOLS:
             if self.gathers is not None:
                 raise InputError(
-                    f"gathers: expected it with times of stages, found {file}, a table of {form}; leave it out"
+                    f"gathers: expected with times of stages only, found {file}, a table of {form}; leave it out"
                 )
             return form, *import_blocks(file, output, self.network, self.name)
         measured = load_network(self.network)
@@ -161,7 +161,7 @@ def import_(
 @app.command()
 def sweep(
     output: Annotated[Path, written("The file to write.", "SWEEP.csv")],
-    repeats: Annotated[int, option("Runs of each convolution; the quickest one counts.", min=1, max=10_000)] = 10,
+    repeats: Annotated[int, option("Runs of each convolution; the fastest one counts.", min=1, max=10_000)] = 10,
     threads: Threads = None,
     force: Force = False,
     as_json: AsJson = False,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...studies.capacity import Capacity, CapacityOptions, FigureEstimate, Probe
     from ...traffic.clients import Clients
 
-_COUNT = "Requests of each run at first; up to 16 times as many where it stays undecided."
+_COUNT = "Requests of each run at first; up to 16 times as many if a rate stays undecided."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class SearchedOptions:
         str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
     ] = None
     grow: Annotated[
-        str | None, option("Of networks with traffic of their own, the only one whose rate grows.", "NETWORK")
+        str | None, option("The only network whose rate grows, where networks have traffic of their own.", "NETWORK")
     ] = None
     clients: Annotated[
         str | None,
@@ -73,7 +73,7 @@ def command(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Find the highest rate or most clients within requirements.
+    """Find the highest rate or most clients that requirements allow.
 
     Arrivals are Poisson, unless clients wait for their answers; widths, steps, accuracies asked for and predictions
     can be drawn too. Networks with traffic of their own keep it, and their rates grow by a factor.
@@ -194,13 +194,13 @@ def _text(
     what = "highest rate kept" if clients is None else "most clients kept"
     longest = f"at most {capacity.max_requests:,}, then a {'rate' if clients is None else 'number'} is left undecided"
     if capacity.growth is not None:
-        longest = f"at most those of {LONGEST} durations of the file, then a rate is left undecided"
+        longest = f"at most the requests of {LONGEST} durations of the file, then a rate is left undecided"
     about = {
         "policy": capacity.policy,
         **drawn(stated),
         "think time": None if clients is None else think or "0",
         what: _load(capacity),
-        **{f"kept if times x {factor:g}": _load(end) for factor, end in capacity.ends.items()},
+        **{f"kept if times are x {factor:g}": _load(end) for factor, end in capacity.ends.items()},
         "error of times": unknown_error,
         "lowest not kept" if clients is None else "fewest not kept": not_kept,
         "undecided between": band,

@@ -145,7 +145,7 @@ def _text(comparison: Comparison, held: EarlierComparison | None) -> Iterator[st
         yield "*: the 95 % interval of the difference, taken seed by seed, excludes 0"
     if held is None:
         return
-    how = {"paired": "seed by seed", "welch": "by Welch's interval, the seeds being others"}
+    how = {"paired": "seed by seed", "welch": "by Welch's interval, as the seeds differ"}
     about = {
         "against": f"{held.figures:,} figures, {how.get(held.method, held.method)}",
         "better": f"{len(held.better):,} beyond noise",

@@ -187,8 +187,8 @@ def _given(problem: PlanProblem, plan: Plan, minimised: str) -> str | None:
     ):
         return None
     if counted == "nothing":
-        return "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out"
-    return "its devices are counted as DSPs are; to compare boards, leave it out"
+        return "nothing, because this hardware is given; no board can be cheaper: to compare boards, leave it out"
+    return "each of its devices counts as one DSP; to compare boards, leave it out"
 
 
 def _interval(unit: str, estimate: Estimate) -> str:
@@ -284,7 +284,7 @@ def miss(search: Plans, *, at_any_rate: bool = False) -> str:
     _, hardware, exits, policy = _where(problem, plan)
     where, any_ = f"{hardware}, exits {exits}, policy {policy}", " at any rate" if at_any_rate else ""
     if plan.fresh.kept is None:
-        said = f'undecided whether a plan keeps "{requirement.text}"{any_}: one has {value}: {where}'
+        said = f'it is undecided whether a plan keeps "{requirement.text}"{any_}: one has {value}: {where}'
         said += f"; {_more(search, plan)}"
     else:
         fastest = f"no hardware answers a sample in less than {quantity(search.fastest_s, 's')}"
@@ -298,7 +298,7 @@ def _more(search: Plans, plan: Plan) -> str:
     for requirement, kept in zip(problem.requirements, plan.fresh.verdicts, strict=True):
         figure = plan.fresh.figures.get(requirement.figure)
         if kept is None and figure is not None and figure.side(requirement) is not None:
-            return "it fails at one end of the engine's error, which no more requests can change"
+            return "it fails at one end of the engine's error, which more requests cannot change"
     more = f"more seeds than --seeds {traffic.seeds}"
     if traffic.trace is not None:
         return f"a longer trace decides it, or {more}"

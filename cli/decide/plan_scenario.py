@@ -42,14 +42,16 @@ class Question:
     thresholds: Annotated[str | None, option(_TRIED, "P,P,...|LOW..HIGH")] = None
     policy: Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(policy_names))] = None
     minimise: Annotated[
-        Literal["dsps", "share", "energy"], option("DSPs, their share of the board's, or the energy of a request.")
+        Literal["dsps", "share", "energy"],
+        option("What to minimise: DSPs, their share of the board's DSPs, or the energy of a request."),
     ] = "dsps"
     over_p99: Annotated[
-        bool, flag("Also show dearer plans with a lower 99th percentile, not only a higher accuracy.", "--over-p99")
+        bool,
+        flag("Also show dearer plans whose accuracy is no higher, but whose 99th percentile is lower.", "--over-p99"),
     ] = False
     seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0
     seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5
-    count: Annotated[int, option("Requests of a run with a rate, or that clients send.", min=100, max=10**7)] = 20_000
+    count: Annotated[int, option("Requests of a run, if a rate or clients are given.", min=100, max=10**7)] = 20_000
 
 
 def asked(
@@ -63,7 +65,7 @@ def asked(
         others = [option for name, option in typed(ctx).items() if name not in BESIDE_SCENARIO]
         if others:
             raise InputError(
-                f"{others[0]}: expected it in {network}, which states the question, found it beside; move it"
+                f"{others[0]}: expected in {network}, which states the question, found as an option; move it there"
             )
         return read_plan_scenario(network)
     stated = {key: value for key, value in vars(question).items() if value is not None and value != []}

@@ -59,8 +59,8 @@ class ReportedRequests:
         specs = self.policy or list(FOR_ONE_NETWORK)
         if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
             raise InputError(
-                f"policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
-                f"found {', '.join(specs)}"
+                f"policy: expected at most {MAX_SERIES} policies, each once, so that a reader can tell them "
+                f"apart, found {', '.join(specs)}"
             )
         return specs
 

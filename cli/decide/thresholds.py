@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...studies.thresholds import Sweep, ThresholdPoint
 
 _OBJECTIVE = "Best shares: the most samples at the latest exit, or the highest accuracy."
-_EACH_EXIT = "Try every combination of thresholds at the exits; those with a star are printed."
+_EACH_EXIT = "Try every combination of thresholds at the exits; combinations with a star are printed."
 _TARGET = "Find thresholds with this mean latency of a sample alone, in place of a sweep."
 
 
@@ -232,7 +232,11 @@ def _met(solved: TargetThresholds, objective: str) -> Iterator[str]:
     thresholds = [row.threshold for row in solved.exits[:-1] if row.threshold is not None]
     first = solved.exits[0]
     target = ms(solved.target_s)
-    late = None if solved.feasible else f"{target} is less than exit 1 takes, {ms(first.time_s)}: all leave there"
+    late = (
+        None
+        if solved.feasible
+        else f"{target} is less than the time of exit 1, {ms(first.time_s)}; all samples leave there"
+    )
     yield facts(
         {
             "network": f"{solved.network} on {solved.platform}",
@@ -253,9 +257,9 @@ def _met(solved: TargetThresholds, objective: str) -> Iterator[str]:
         )
         for number, row in enumerate(solved.exits, 1)
     ]
-    yield table(["exit", "time", "accuracy", "wanted", solved.measure, "leave", "leave of others"], exits)
+    yield table(["exit", "time", "accuracy", "wanted", solved.measure, "leave", "leave (checked)"], exits)
     halves = [
         (name, f"{met.samples:,}", ms(met.mean_s), percent(met.accuracy))
-        for name, met in (("that chose", solved.chosen), ("others", solved.checked))
+        for name, met in (("to choose", solved.chosen), ("to check", solved.checked))
     ]
     yield table(["samples", "", "mean latency", "accuracy"], halves)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...tables.exit_plan import StepRecord
     from ...traffic.measures import Measure
 
-GUARD = "Protection of the precision on other samples: bound (95 % confidence), a higher one, e.g. 99.5%, or none."
-TARGET = "A device, a folder with times of the network with all its candidates, or measured times of all stages."
+GUARD = "Guard of the precision on other samples: bound (95 % confidence), a higher precision, e.g. 99.5%, or none."
+TARGET = "A device; a folder with times of the network with all its candidates; or measured times of all stages."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class GoalOptions:
     precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%"
     slow: Annotated[str, option("Share of batches that may take longer than without exits.", "SHARE")] = "2%"
     guard: Annotated[str, option(GUARD, "bound|SHARE|none")] = "bound"
-    gain: Annotated[str, option("Share of the time to the end that a later exit must save.", "SHARE")] = "2%"
+    gain: Annotated[str, option("What a later exit must save, as a share of the time to the end.", "SHARE")] = "2%"
     thresholds: ThresholdsTried = None
 
     def read(self, measure: Measure) -> ExitGoal:
@@ -107,7 +107,7 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
         "network": f"{title} ({plan.network})",
         "device": plan.platform,
         "to keep": f"{percent(plan.precision)} of the precision, {slow}",
-        "samples": f"{plan.samples_chosen:,} chose, {plan.samples_checked:,} others checked",
+        "samples": f"{plan.samples_chosen:,} to choose, {plan.samples_checked:,} others to check",
     }
     reach = MEASURES[plan.measure].asked
     for number, planned_exit in enumerate(plan.exits, 1):

@@ -14,7 +14,7 @@ def command(
     output: Annotated[Path, written("The folder to write.")],
     integers: Annotated[
         Path | None,
-        option("The design's network in integers (`fluidb quantise`); its memory is written, too.", "FILE"),
+        option("The design's network in integers (`fluidb quantise`); its memory image is written, too.", "FILE"),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,

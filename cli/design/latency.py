@@ -125,7 +125,7 @@ def _cores(made: LatencyTable) -> Iterator[str]:
             for kind, name in enumerate(made.cores.names)
         ],
     )
-    yield f"Of a core's transfers {percent(made.cores.contention)} wait while another core's move."
+    yield f"{percent(made.cores.contention)} of a core's transfers wait while another core's transfers move."
 
 
 def _rows(made: LatencyTable) -> Iterator[dict[str, Any]]:

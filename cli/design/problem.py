@@ -26,13 +26,13 @@ PlatformName = Annotated[
 
 Persistent = Annotated[
     str | None,
-    option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB); search finds how much.", "QUANTITY|search"),
+    option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB); search finds the best size.", "QUANTITY|search"),
 ]
 
 BestBy = Annotated[
     str | None,
     option(
-        "What is best: with a board GOP/s (Equation 2, the default), latency at b = 1, energy or GOP/s/W; "
+        "What to optimise: with a board GOP/s (Equation 2, the default), latency at b = 1, energy or GOP/s/W; "
         "with an accelerator the mean latency (the default), off-chip energy or hit ratio of the SubNets.",
         f"[{'|'.join(GOALS)}|hit_ratio]",
         **offering((*GOALS, "hit_ratio")),
@@ -53,7 +53,7 @@ class Search(DesignOptions):
     objective: Annotated[
         str | None,
         option(
-            "What is best: GOP/s (Equation 2, the default), latency at b = 1, energy or GOP/s/W.",
+            "What to optimise: GOP/s (Equation 2, the default), latency at b = 1, energy or GOP/s/W.",
             f"[{'|'.join(GOALS)}]",
             **offering(GOALS),
         ),
@@ -79,7 +79,9 @@ class Search(DesignOptions):
         from ...tables.launches import read_launches
 
         if objective is not Objective.GOP_S:
-            raise InputError(f"weights: a simulation's runs go with the objective gop_s, found {objective}")
+            raise InputError(
+                f"weights: expected the objective gop_s beside the runs of a simulation, found {objective}"
+            )
         return {
             "weights": [],
             "objective": Objective.TRAFFIC,

@@ -39,7 +39,7 @@ def command(
     products = list(network.weights.values())
     about = {
         "network": f"{network.name}, {len(products)} products, {sum(weights.size for weights in products):,} weights",
-        "samples": f"{quantised.samples:,} chose the scales",
+        "samples": f"{quantised.samples:,} to choose the scales",
         "saturated": f"{quantised.saturated:,} values on these samples",
     }
     rows = [

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 class ServerOptions:
     """Where clients find it, what is kept, and how it ends."""
 
-    host: Annotated[str, option("Name or address of this machine at which clients connect.", "HOST")] = "127.0.0.1"
-    port: Annotated[int, option("Port; 0 is any that is free.", min=0, max=65535)] = 8000
-    record: Annotated[Path | None, option("A new folder that keeps what arrives and what becomes of it.", "DIR")] = None
+    host: Annotated[str, option("Name or address of this machine to which clients connect.", "HOST")] = "127.0.0.1"
+    port: Annotated[int, option("Port; 0 takes any free port.", min=0, max=65535)] = 8000
+    record: Annotated[Path | None, option("A new folder for a record of all requests and their outcomes.", "DIR")] = (
+        None
+    )
     grace: Annotated[str, option("Time to answer what has arrived, after the first SIGTERM or Ctrl-C.", "DURATION")] = (
         "10s"
     )

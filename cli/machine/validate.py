@@ -53,7 +53,7 @@ class TrialOptions:
     think: Think = None
     repeats: Annotated[int, option("Traces of each policy at each load.")] = 11
     count: Annotated[int, option("Requests of each trace.")] = 400
-    within: Annotated[float, option("Largest relative error of the mean latency that passes.")] = 0.05
+    within: Annotated[float, option("Largest relative error of the mean latency with which a policy passes.")] = 0.05
 
     def plan(self, seed: int) -> TrialPlan:
         """The runs as the library takes them."""
@@ -81,7 +81,7 @@ class RunOptions:
     """How the networks run on this machine."""
 
     networks: Annotated[
-        Path | None, option("The networks that several models are served with; times are measured anew.", "FILE")
+        Path | None, option("A file of networks, to serve several models together; times are measured anew.", "FILE")
     ] = None
     inputs: Inputs = None
     exits: Ends = None
@@ -176,7 +176,7 @@ def command(
         text.append(
             f"{validation.refused} of {len(validation.verdicts)} verdicts are refused: the noise of this machine "
             f"alone moves the mean latency by more than {percent(plan.within, 1)}; "
-            "use an idle machine, or ask for less (--within)"
+            "use an idle machine, or allow a larger error (--within)"
         )
     record = {"model": model, "machine": machine(), "runtime": running[0].runtime, "within": plan.within}
     record |= {} if plan.clients is None else {"clients": list(plan.loads), "think": trial.think or "0"}

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ...serving.judgement import Exits
     from ...studies.adapt import AdaptationResult, LoadChange
 
-SAMPLES = "The log that the plan was chosen by; requests draw from it."
+SAMPLES = "The log by which the plan was chosen; requests are drawn from it."
 POLICY = "pame with its parameters (`fluidb docs policies`)."
-WINDOW = "Fewest batches that exits are chosen from; 0 adapts nothing."
-THEN = "From --from on, requests draw from these samples."
-TIMES = "From --from on, the hardware takes these inference times."
+WINDOW = "Fewest batches from which exits are chosen; with 0 nothing is adapted."
+THEN = "Requests that come after --from are drawn from these samples."
+TIMES = "The hardware takes these inference times after --from."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,11 +44,13 @@ class DrawnOptions:
     """What is drawn from the model, and which exits answer."""
 
     count: Annotated[int, option("Samples.")] = 50_000
-    seed: Annotated[int, option("Same seed, same samples.")] = 0
+    seed: Annotated[int, option("Seed; equal seeds give equal samples.")] = 0
     measure: Annotated[str, option(MEASURE, "|".join(MEASURES), **offering(MEASURES))] = CONFIDENCE.name
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0
-    exits: Annotated[bool, flag("The network's own exits answer, and not its candidates.", "--exits")] = False
+    exits: Annotated[bool, flag("Draw answers of the network's own exits, and not of its candidates.", "--exits")] = (
+        False
+    )
 
 
 @app.command()
@@ -151,7 +153,7 @@ def _tables(exits: list[ExitDescription], measure: Measure, thresholds: Sequence
     ]
     text = [folded_table(["exit", "accuracy", *names], rows, "--json")]
     known = [(number, described) for number, described in enumerate(exits, 1) if described.thresholds]
-    for title, key in (("leave at", "exit_share"), ("accuracy of them", "accuracy")):
+    for title, key in (("leave at", "exit_share"), ("their accuracy", "accuracy")):
         cells = [
             (number, *(percent(getattr(row, key), 1) for row in described.thresholds)) for number, described in known
         ]

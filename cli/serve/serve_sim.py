@@ -191,7 +191,8 @@ def _answers(served: ServeResult) -> dict[str, str | None]:
         "accuracy": None if summary.accuracy is None else percent(summary.accuracy),
         "accuracy of all": None
         if lost is None or lost.accuracy_of_all is None
-        else f"{percent(lost.accuracy_of_all)}, where {'a drop' if refused is None else 'a drop or refusal'} is wrong",
+        else f"{percent(lost.accuracy_of_all)}, where {'a drop' if refused is None else 'a drop or refusal'} "
+        "counts as wrong",
     }
 
 

@@ -66,7 +66,7 @@ class ProcessOptions(TraceOutput):
     """Options of arrivals that are drawn, and of the file that they are written to."""
 
     count: Annotated[int, option("Requests.")]
-    seed: Annotated[int, option("Same seed, same trace; sources that are merged need seeds of their own.")] = 0
+    seed: Annotated[int, option("Seed; equal seeds give equal traces, and traces to merge need different seeds.")] = 0
 
     def draw(self, process: str, *parameters: float | None, **more: float) -> None:
         """Write the trace of a process of ``traffic.arrivals``."""
@@ -143,7 +143,9 @@ def offline(count: Annotated[int, option("Requests.")], made: TraceOutput) -> No
 
 
 def merge(
-    traces: Annotated[list[str], argument("The traces to merge, each perhaps with its network.", "[NETWORK=]FILE...")],
+    traces: Annotated[
+        list[str], argument("The traces to merge; NETWORK=FILE names the network of one.", "[NETWORK=]FILE...")
+    ],
     made: TraceOutput,
 ) -> None:
     """Write the requests of several traces into one.
@@ -189,7 +191,7 @@ def add(
     trace: Annotated[Path, argument("The trace to add columns to.", "FILE")],
     *,
     drawn: ColumnOptions,
-    seed: Annotated[int, option("Same seed, same columns.")] = 0,
+    seed: Annotated[int, option("Seed; equal seeds give equal columns.")] = 0,
     made: TraceOutput,
 ) -> None:
     """Write a trace with columns that are drawn.

@@ -35,9 +35,9 @@ class ReadingOptions:
         None
     )
     zero: Annotated[str | None, option(ZERO, "TIME")] = None
-    seed: Annotated[
-        int | None, option("azure-functions-2019, counts: same seed, same arrivals within each interval.")
-    ] = None
+    seed: Annotated[int | None, option("azure-functions-2019, counts: seed of the arrivals within each interval.")] = (
+        None
+    )
 
 
 def command(

@@ -212,7 +212,7 @@ def _nearest_miss(
         head = "; its bridge takes part of the time: a named head needs none (head of the candidates)"
         return (
             f"slow: no candidate is left; the nearest, after {after}, makes {nearest.slow_share:.2%} of the batches "
-            f"slower than without exits, at most {goal.slow:.2%} may be{head if after in bridged else ''}"
+            f"slower than without exits, where at most {goal.slow:.2%} may be{head if after in bridged else ''}"
         )
     leaving = [verdict for verdict in step.verdicts if verdict.setting.exits]
     if not leaving:
@@ -225,7 +225,7 @@ def _nearest_miss(
     guarded = "" if goal.guard is None else f" with the guard {goal.guard}"
     return (
         f"precision: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, keeps "
-        f"{nearest.setting.precision:.2%} of the precision, more than {goal.precision:.2%} must be kept{guarded}"
+        f"{nearest.setting.precision:.2%} of the precision, where more than {goal.precision:.2%} must be kept{guarded}"
     )
 
 

@@ -407,7 +407,7 @@ def network_file(network: IntegerNetwork, path: Path) -> NetworkFile:
         feet = {name for layer in head for name in layer.inputs} - {layer.name for layer in head} or {exit_.layer}
         if len(feet) > 1 or any(needed.get(name) != last for name in feet):
             raise InputError(
-                f'{path}: exit "{exit_.name}": expected layers of its own that read one layer of those that the '
+                f'{path}: exit "{exit_.name}": expected layers of its own that read one of the layers that the '
                 f"last exit needs, found {', '.join(sorted(feet))}"
             )
         (foot,) = feet

@@ -85,7 +85,9 @@ class SearchOptions(Strict):
     @model_validator(mode="after")
     def _equation_1_as_printed(self) -> Self:
         if self.batching is Batching.EQ1 and self.overlap is not Overlap.PAPER:
-            raise ValueError("overlap: Equation (1) as printed goes with the paper's count of words, and nothing else")
+            raise ValueError(
+                "overlap: expected paper beside batching eq1, as Equation (1) is printed for the paper's count of words"
+            )
         return self
 
     @model_validator(mode="after")
@@ -102,7 +104,7 @@ class SearchOptions(Strict):
     @model_validator(mode="after")
     def _launches_with_their_objective(self) -> Self:
         if (self.objective is Objective.TRAFFIC) != bool(self.launches):
-            raise ValueError("objective: traffic goes with the launches of a simulation, and with nothing else")
+            raise ValueError("objective: expected traffic beside the launches of a simulation, and only there")
         if self.launches and self.weights:
             raise ValueError("weights: expected either w_b or launches, found both")
         if any(len(row) != self.b_max for row in self.launches):
@@ -179,7 +181,7 @@ class SearchOptions(Strict):
         """Refuse options that go with one network only."""
         if self.persistent_mbit and len(workload.networks) > 1:
             raise InputError(
-                "persistent: weights that stay go with one network, found several that share the NPU; leave it out"
+                "persistent: weights that stay are for one network, found several that share the NPU; leave it out"
             )
 
     def of_each(self, workload: Workload) -> list[Self]:

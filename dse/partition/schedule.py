@@ -233,7 +233,7 @@ def pipelined_table(table: PartitionTable, choice: Schedule, groups: int = 1) ->
     if lanes < 2:
         raise InputError(
             f"{table.network} on {table.cluster.name}: expected a schedule with images side by side, found one that "
-            f"begins an image every {1e3 * choice.mean_interval_s:.4g} ms, when the one before has left on average; "
+            f"begins an image every {1e3 * choice.mean_interval_s:.4g} ms, when the image before has left, on average; "
             "serve the partition as it is"
         )
     stage_s = np.diff(choice.exit_s, prepend=0.0) / [exit_.steps for exit_ in table.exits]

@@ -91,9 +91,9 @@ def _fitting(made: ImportedNetwork, path: Path, shapes: Mapping[str, Shape], aft
     tokens = source.width == 1
     if answer.positions > 1 and not (tokens and answer.positions == source.positions):
         raise InputError(
-            f'exits: expected a network that answers once, found in {path} an answer of {answer} ("{made.answer}"): no '
-            "head that fluidb knows gives such an answer; export the answer of each exit as an output of the model, or "
-            "name a head"
+            f'exits: expected a network that answers once, found an answer of {answer} ("{made.answer}") in {path}: '
+            "no head that fluidb knows gives such an answer; export the answer of each exit as an output of the model, "
+            "or name a head"
         )
     if answer.positions == source.positions:
         return "linear"
@@ -132,7 +132,7 @@ def _check_stages(
         if place < start:
             faults.append(f'exits: "{exit_["after"]}" is named twice, perhaps by two names of one layer')
         elif exit_["head"] == "none" and not working & {op.name for op in file.layers[start : place + 1]}:
-            faults.append(f'exits: nothing is computed between the exit before and "{exit_["after"]}"')
+            faults.append(f'exits: nothing is computed between "{exit_["after"]}" and the exit before it')
         start = place + 1
     if not faults and not working & {op.name for op in file.layers[start:]}:
         faults.append(f'exits: nothing is computed after "{exits[-1]["after"]}", which is the end already')
@@ -183,7 +183,7 @@ def _equal_shares(path: Path, boundaries: Sequence[int], total: Sequence[int], c
     last = {total[place]: place for place in boundaries if 0 < total[place] < total[-1]}
     if not 1 <= count <= min(len(last), MAX_EXITS):
         raise InputError(
-            f"exits: expected 1 to {min(len(last), MAX_EXITS)}, for {path} has {len(last)} block boundaries, "
+            f"exits: expected 1 to {min(len(last), MAX_EXITS)}, as {path} has {len(last)} block boundaries, "
             f"found {count}"
         )
     shares = list(last)

@@ -110,8 +110,8 @@ def _depthwise_channels(rows: list[_LayerRow], index: int, one_filter: str | Non
     if channels == filters == 1:  # one channel stands for all of them
         if len(around) != 1:
             raise ValueError(
-                "a depthwise row of one channel stands for all of them, and the rows around it disagree on how many "
-                f"({', '.join(map(str, sorted(around))) or 'none'}); write its Channels"
+                "a depthwise row of one channel stands for all channels, and the rows around it state different "
+                f"numbers ({', '.join(map(str, sorted(around))) or 'none'}); write the Channels of this row"
             )
         return around.pop(), 1
     if filters > 1 and filters % channels:

@@ -130,8 +130,8 @@ def load_family(name: AnyPath) -> Family:
         return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""), supernet_path)
     if data.get("schema") == "fluidb.network/1":
         raise InputError(
-            f"{name}: expected a SuperNet, whose SubNets share weights, found a network; a board keeps weights of one "
-            f"network on the chip: `fluidb dse {name} zcu104 --persistent search`"
+            f"{name}: expected a SuperNet, whose SubNets share weights, found a network; to keep weights of one "
+            f"network on the chip, search a board: `fluidb dse {name} zcu104 --persistent search`"
         )
     file = validate(SuperNetFile, data, path)
     return Family(file, file.subnets, path, file.accuracies, file.sources.get("subnets", ""), path)

@@ -209,8 +209,8 @@ def _notes(submissions: int, left_out: int) -> list[str]:
         ),
         (
             "An interval of 95 % misses the figure of another run more often than the truth: it should hold "
-            f"{RIGHT:.1f} % of them (*paper*). *Apart* is the largest p99 of five runs over the smallest, minus 1, as "
-            "the median over submissions."
+            f"{RIGHT:.1f} % of the figures of other runs (*paper*). *Apart* is the largest p99 of five runs over "
+            "the smallest, minus 1, as the median over submissions."
         ),
         (
             "A summary has no latencies by request, only p97, p99 and p99.9. Between these we take the logarithm of a "

@@ -414,7 +414,7 @@ def duration(name: str, shares: Mapping[str, float] | None = None) -> ReadParame
             return 0.0 if text == "0" else parse_duration(text, f"policy: {name}")
         if slo_s is None:
             raise InputError(
-                f"policy: {name}={text} is a share of the SLO, and there is not one for all requests; give one (slo), "
+                f"policy: {name}={text} is a share of the SLO, but no SLO holds for all requests; give one (slo), "
                 f"or a duration, e.g. {name}=20ms"
             )
         return letters[text] * slo_s

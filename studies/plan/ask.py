@@ -123,7 +123,9 @@ def _of_several(scenario: PlanScenario, traffic: PlanTraffic) -> PlanProblem:
         ("rate", scenario.rate if scenario.rate == "max" else None, "`fluidb capacity` finds the highest rate"),
     ):
         if given is not None:
-            raise InputError(f"{key}: expected it with one network, found {given} beside a file of networks; {instead}")
+            raise InputError(
+                f"{key}: expected with one network only, found {given} beside a file of networks; {instead}"
+            )
     asked = networks_asked(scenario.network)
     required = [parse_requirement(text, networks=[network.keys.name for network in asked]) for text in scenario.require]
     sources = [sources_of(name, asked, scenario.designs) for name in scenario.platforms]

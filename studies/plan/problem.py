@@ -287,7 +287,7 @@ def problem_of(
     if len(stated) != 1:
         faults.append(f"rate: expected a rate, a trace or clients, found {' and '.join(stated) or 'none of them'}")
     if thresholds is not None and traffic.samples is None:
-        faults.append("thresholds: expected samples, which decide by them who leaves, found none; add samples")
+        faults.append("thresholds: expected samples whose answers they judge, found none; add samples")
     named = [source.name for source in sources]
     faults += [
         f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1

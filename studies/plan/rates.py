@@ -188,7 +188,7 @@ def _answered(problem: PlanProblem, setting: int) -> float:
     late = [limit.allowed for limit in limits_of(problem.requirements, traffic)]
     if not late or min(late) == len(traffic):
         raise InputError(
-            "rate: expected for the highest rate a requirement that limits how many requests go without an answer, "
+            "rate: expected a requirement that limits how many requests stay without an answer, as max is asked for, "
             "e.g. 'violation_rate <= 1 %', found none; state one, or leave out on_deadline and admit"
         )
     return 1 - min(late) / len(traffic)

@@ -275,8 +275,8 @@ class TableSource(Source):
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (1, E, 2)."""
         if not self.drops or self._table.layers[0].energy_j is None:
             raise InputError(
-                f"minimise: {self.name}: expected energies by layer, as a design on a board has whose file states "
-                "energies, found none; minimise dsps, or leave it out"
+                f"minimise: {self.name}: expected energies by layer, found none; they are known of a design on a "
+                "board whose file states energies; minimise dsps, or leave this hardware out"
             )
         return work_of(parts_of(self._table, "energy_j")[None])
 

@@ -883,7 +883,8 @@ with interrupt.resumable(OUTPUT, "runs"):
 
 
 @pytest.mark.parametrize(
-    ("output", "kept"), [("None", ""), ("'d'", "; finished runs are kept in d, the same command goes on from there")]
+    ("output", "kept"),
+    [("None", ""), ("'d'", "; finished runs are kept in d, and the same command continues from them")],
 )
 def test_ctrl_c_ends_compiled_code_without_end(output: str, kept: str) -> None:
     command = [sys.executable, "-c", CTRL_C_IN_COMPILED_CODE.replace("OUTPUT", output)]
@@ -994,7 +995,7 @@ def test_memory_that_runs_out_is_one_line(fluidb: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr("fluidb.dse.npu.search.Evaluator.cost", full)
     (line,) = lines(fluidb("dse", TINY, POCKET, "-o", "d"))
     assert line == (
-        "fluidb: expected less to compute, found too little memory (Unable to allocate 8.00 TiB); "
+        "fluidb: expected enough memory, found too little (Unable to allocate 8.00 TiB); "
         "use fewer requests, samples or designs"
     )
 

@@ -71,7 +71,7 @@ def test_traces_flow_through_a_pipe(installed: Run, tmp_path: Path) -> None:
 def test_a_folder_cannot_be_standard_output(ready: Run, tmp_path: Path, arguments: list[object]) -> None:
     before = sorted(tmp_path.iterdir())
     (line,) = lines(ready(*arguments, "-"))
-    assert line == "fluidb: -: expected the name of a folder, found the sign of standard output; choose a name"
+    assert line == "fluidb: -: expected the name of a folder, found -, which stands for standard output; choose a name"
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -92,7 +92,7 @@ def test_an_engine_moves_its_bytes(fluidb: Run, tmp_path: Path) -> None:
         ("half", "two", '--cores: expected whole numbers with commas between, found "two"; e.g. 2 or 1,2'),
         ("whole", "2", "--cores: expected designs that fit pocket together, found "),
         ("half,larger", "1,1", "--cores: <"),
-        ("half,elsewhere", "1,1", "elsewhere: expected a design for pocket as half is, found one for other, or for"),
+        ("half,elsewhere", "1,1", "elsewhere: expected a design for pocket with the resources of half, found one"),
         ("nowhere", "2", "nowhere: "),
     ],
 )

@@ -88,7 +88,9 @@ def test_outputs_that_belong_together_are_all_written_or_none(tmp_path, monkeypa
     assert files(tmp_path) == {"f": b"old", "d/a": b"old"}
     write()
     assert files(tmp_path) == {"f": b"new", "d/b": b"new", "d/c": b"new", "g": b"new"}
-    with pytest.raises(InputError, match=f"g: came to exist meanwhile; {tmp_path / 'd'} was written before, choose"):
+    with pytest.raises(
+        InputError, match=f"g: another program made it meanwhile; {tmp_path / 'd'} was written before; choose"
+    ):
         write()
     assert sorted(files(tmp_path)) == ["d/b", "d/c", "f", "g"]
 
@@ -298,7 +300,7 @@ def test_an_output_that_appeared_meanwhile_stays(fluidb: Run, tmp_path: Path, co
 
     monkeypatch.setattr(outputs, "_locked", late)
     (line,) = lines(fluidb(*command, "-o", "o.toml"))
-    assert line == "fluidb: o.toml: came to exist meanwhile; nothing was changed, choose another name"
+    assert line == "fluidb: o.toml: another program made it meanwhile; nothing was changed; choose another name"
     assert theirs.read_text() == "theirs"
 
 
@@ -308,7 +310,7 @@ def test_without_hard_links_a_file_in_the_way_stays(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "hardlink_to", none)
     write_file(tmp_path / "f", "old", replace=False)
-    with pytest.raises(InputError, match="came to exist meanwhile"):
+    with pytest.raises(InputError, match="another program made it meanwhile"):
         write_file(tmp_path / "f", "new", replace=False)
     assert files(tmp_path) == {"f": b"old"}
 
@@ -350,7 +352,7 @@ def test_what_goes_to_standard_output_goes_last_as_it_cannot_be_taken_back(tmp_p
             write_file(Path("-"), ["é", b"b"], replace=False)
             write_file(tmp_path / name, "new", replace=False)
 
-    with pytest.raises(InputError, match="came to exist meanwhile"):
+    with pytest.raises(InputError, match="another program made it meanwhile"):
         print_and_write("there")
     assert capsys.readouterr().out == ""
     print_and_write("new")

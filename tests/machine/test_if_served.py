@@ -216,6 +216,6 @@ def test_an_if_that_asks_for_the_batch_or_for_an_input_is_refused(tmp_path: Path
     squeezed(tmp_path)
     done = fluidb("measure", "net.onnx", "-o", "m")
     assert done.returncode == 2
-    assert "it asks the input fast, whose value can be stated: --value fast=1" in done.stderr
+    assert "it depends on the input fast; state its value, e.g. --value fast=1" in done.stderr
     done = fluidb("measure", "net.onnx", "-o", "m", "--value", "fast=1", "--repeats", "2", "--b-max", "2")
     assert done.returncode == 0, done.stderr

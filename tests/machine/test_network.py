@@ -62,7 +62,9 @@ def test_a_network_that_mixes_its_samples_is_refused(tmp_path):
     network = real(tmp_path, MEAN, ["y"], progress=lambda done, of: answered.append((done, of)))
     assert answered[::255] == [(1, 256), (256, 256)]
     network.warm_up(1)
-    with pytest.raises(InputError, match=r"stage 1, batch of 2: a sample is answered otherwise than alone; .*eval"):
+    with pytest.raises(
+        InputError, match=r"stage 1, batch of 2: a sample gets another answer in a batch than alone; .*eval"
+    ):
         network.warm_up(2)
 
 

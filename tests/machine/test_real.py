@@ -311,7 +311,7 @@ def test_faults(made, tmp_path, monkeypatch):
     assert f"{other}: input: expected an array of numbers, found object" in fault(model, other)
     assert "expected an answer of 1 x classes" in fault(str(squeezed(tmp_path)), folder / "in.npz")
     fast = Requests(trace=poisson(1e6, 100, 1), slo_s=1.0)
-    with pytest.raises(InputError, match="at most 20,000 requests/s, which is as fast as the clock"):
+    with pytest.raises(InputError, match="at most 20,000 requests/s, which is the most that the clock"):
         serve_real(network, found.table, fast, "fluid")
     strange = found.table.model_copy(update={"network": "another"})
     with pytest.raises(InputError, match="found the table of another with e1, e2, e3; measure this network"):
@@ -442,7 +442,7 @@ def test_commands_print_records(made, monkeypatch):
     assert (folder / "page" / "validation.svg").read_bytes() == (folder / "v.svg").read_bytes()
     done = call_fluidb("validate", *common, "-o", "again", "--force", cwd=folder)
     assert done.returncode == 2
-    assert "again: --force replaces a page of `fluidb validate` only, and this holds no runs.csv" in done.stderr
+    assert "again: --force replaces a page of `fluidb validate` only, and this folder holds no runs.csv" in done.stderr
     wrong = "--loads", "0.3,0.3", "--repeats", 0, "--count", 1, "--within", 1
     assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4
     (line,) = lines(call_fluidb("validate", "net.onnx,net.onnx", cwd=folder))

@@ -166,7 +166,7 @@ def never(view, data):
 
 
 def test_a_policy_that_never_begins_is_a_fault():
-    with pytest.raises(InputError, match="policy mine: neither ran"):
+    with pytest.raises(InputError, match="policy mine: did not run"):
         in_steps(table_of([[1.0]]), everybody(2, 1), scheduler_of(never))
 
 

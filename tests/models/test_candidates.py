@@ -116,7 +116,7 @@ def test_layers_and_the_network_s_own_head_have_a_bridge() -> None:
             {},
             'candidates.head: expected one of msdnet, pool-linear, token-linear, linear, edgesp, none, found "',
         ),
-        ({"regions": REGIONS, "head": "msdnet"}, {}, "candidates.classes: expected how many classes"),
+        ({"regions": REGIONS, "head": "msdnet"}, {}, "candidates.classes: expected the number of classes"),
         ({"regions": REGIONS}, {"c": ["a"]}, 'layer "c" is copied for exits and reads "a", which is not in its block'),
     ],
 )

@@ -187,7 +187,7 @@ def test_faults(tmp_path):
     assert fault([RELU], exits=["f"]).endswith('found "f"; did you mean first?')
     turned = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
     assert 'tensor "y": expected a row for each sample of the batch, found 2 x batch; ' in fault([turned])
-    assert "nothing is computed between the exit before and it" in fault(
+    assert "nothing is computed between it and the exit before" in fault(
         [helper.make_node("Split", ["x"], ["y", "z"], axis=1)], outputs=("y", "z")
     )
     total = helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0)
@@ -199,7 +199,7 @@ def test_faults(tmp_path):
     )
     own = helper.make_node("Own", ["x"], ["y"], domain="one.runtime")
     assert fault([own, NEG], outputs=("z",), exits=["y", "z"]).startswith(
-        f'{path}: tensor "y": its type does not come out; give the model as it was exported'
+        f'{path}: tensor "y": its type cannot be computed; give the model as it was exported'
     )
     number = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, None)
     go = helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, None)

@@ -137,7 +137,7 @@ def test_exits_that_are_not_asked_in_order_of_depth_are_stages_of_the_device_onl
     path = save(tmp_path, body)
     file = import_network(path, "onnx")
     assert not file.exits
-    assert file.sources["outputs"].startswith('output "c" does not hang behind the exit before it: no exit, part of')
+    assert file.sources["outputs"].startswith('output "c" does not begin behind the exit before it: no exit, part of')
     assert [stage.answer for stage in read_stages(path).stages] == ["e", "c", "d2"]
 
 
@@ -156,7 +156,7 @@ def test_an_if_whose_condition_is_a_constant_is_the_branch_that_it_takes(tmp_pat
 
 LARGE = "s = Greater (m, t)"
 HINT = "; export a model that always runs to its end and has the answer of each exit as an output"
-NO_EXIT = "expected a branch that answers at once if a measure of how sure its answer is reaches a threshold"
+NO_EXIT = "expected a branch that answers at once if one of these measures of its answer reaches a threshold"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ NO_EXIT = "expected a branch that answers at once if a measure of how sure its a
         (branch(f"{LARGE.replace('s =', 'z =')} n = Greater (e, t) s = And (z, n)"), "expected a condition"),
         (branch(LARGE, late="d = Identity (e)"), "expected an If whose branches give different answers, found one"),
         (branch(LARGE, late=f"{LATE} d = Identity (c) d2 = Identity (c)").replace("=> (float[1,4] d)",
-                "=> (float[1,4] d, float[1,4] d2)"), "two branches that give what it gives, found another"),
+                "=> (float[1,4] d, float[1,4] d2)"), "two branches with as many outputs as the node has"),
     ],
 )  # fmt: skip
 def test_an_if_that_is_no_exit_is_one_clear_line(tmp_path, body, fault):

@@ -103,7 +103,7 @@ def test_a_transformer_of_pytorch_with_open_dimensions(tmp_path, dynamo):
         axes = {"x": {0: torch.export.Dim("batch"), 1: torch.export.Dim("seq")}}
     export(tmp_path / "net.onnx", model, torch.zeros(2, 7, dtype=torch.long), dynamo=dynamo, dynamic=axes)
     if not dynamo:  # tracing wrote the tokens of its run into the attention
-        with pytest.raises(InputError, match="made for another size of input"):
+        with pytest.raises(InputError, match="exported for another size of its input"):
             imported(tmp_path / "net.onnx", dims={"batch": 1, "seq": 11})
     attention = library("torch.nn.attention")
     counter = library("torch.utils.flop_counter").FlopCounterMode(display=False)

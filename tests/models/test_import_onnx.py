@@ -792,7 +792,7 @@ def test_an_output_from_within_a_block_is_no_exit(tmp_path):
     )
     file, network = imported(save(tmp_path, text, WIDTH))
     assert not file.exits
-    assert 'output "z" does not hang on a single block boundary' in file.sources["outputs"]
+    assert 'output "z" does not begin at a single block boundary' in file.sources["outputs"]
     assert "z" in [layer.name for layer in network.layers]
 
 
@@ -836,7 +836,7 @@ FAULTS = {
     "a cycle": (NODE.format("a = Relu (b) b = Relu (a) y = Add (x, b)"), ['node "a" (Relu)', 'found "b"']),
     "twice the same result": (NODE.format("y = Relu (x) y = Abs (x)"), ['found "y" again']),
     "an output nobody makes": (NODE.format("a = Relu (x)"), ['output "y": no node makes it']),
-    "shapes that do not fit": (NODE.format("y = MatMul (x, x)"), ['node "y" (MatMul): its shape does not come out']),
+    "shapes that do not fit": (NODE.format("y = MatMul (x, x)"), ['node "y" (MatMul): its shape cannot be computed']),
     "a shape only a run gives": (
         NODE.format("n = NonZero (x) y = Relu (n)"), ['"n" depends on values that only a run gives']),
     "constants only": (NODE.format("y = Constant <value_floats=[1.0]> ()"), ["found constants only"]),
@@ -864,7 +864,7 @@ def test_names_that_are_no_text_are_refused(tmp_path):
     for name in (b"first", b"Relu", b"w"):
         raw = path.read_bytes()
         path.write_bytes(raw.replace(name, b"\xf5" * len(name)))
-        assert faults_of(path) == ["expected an ONNX model, found names that are no UTF-8"]
+        assert faults_of(path) == ["expected an ONNX model, found names that are not UTF-8"]
         path.write_bytes(raw)
 
 
@@ -916,7 +916,7 @@ def test_functions_without_end_are_refused(tmp_path, calls):
     text = "\n".join((head, NODE.format(f"y = local.{names[0]} (x)"), functions))
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    assert any(part in faults_of(path)[0] for part in ("calls itself", "functions that come to more"))
+    assert any(part in faults_of(path)[0] for part in ("calls itself", "found more in its functions"))
 
 
 @pytest.mark.parametrize(

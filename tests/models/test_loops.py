@@ -139,7 +139,7 @@ FAULTS = {
     "it never runs": (cell().replace(f"{{{STEPS}}}>()", "{0}>()", 1), "expected a loop that runs, found no step"),
     "it never ends": (
         cell().replace("Loop(most, ,", "Loop( , ,").replace("Less(next, end)", "Less(start, end)"),
-        "found loops that come to more",
+        "found more in its loops",
     ),
     "an unknown operator": (
         cell().replace("made = Tanh(sum)", "made = other.Magic(sum)").replace('["" : 17]', '["" : 17, "other" : 1]'),

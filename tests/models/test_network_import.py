@@ -229,10 +229,10 @@ FAULTS = {
     "short product": ("Layer,M,N,K\na,8,8\n", ["K: expected"]),
     "filter too large": (HEADER + "\na,8,8,9,9,4,6,1,\n", ["filter 9x9 does not fit into IFMAP 8x8"]),
     "batch": (HEADER[:-1] + ",Batch Size,\na,8,8,3,3,4,6,1,32,\n", ["expected a batch of 1"]),
-    "depthwise of any": (HEADER + "\na_dw,8,8,3,3,1,1,1,\n", ["stands for all of them", "(none)"]),
+    "depthwise of any": (HEADER + "\na_dw,8,8,3,3,1,1,1,\n", ["stands for all channels", "(none)"]),
     "depthwise of both": (
         HEADER + "\na,8,8,3,3,1,16,1,\nb_dw,8,8,3,3,1,1,1,\nc,8,8,1,1,32,4,1,\n",
-        ['line 3 ("b_dw")', "(16, 32); write its Channels"],
+        ['line 3 ("b_dw")', "(16, 32); write the Channels"],
     ),
     "depthwise or not": (
         HEADER + "\na,8,8,3,3,16,1,1,\nb,6,6,1,1,7,4,1,\n",

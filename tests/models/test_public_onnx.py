@@ -136,7 +136,7 @@ SWITCH = """g (float[1,7] x, bool train) => (float[1,5] y) {
 
 def test_a_condition_on_an_input_is_an_option(tmp_path):
     path = save(tmp_path, SWITCH, {"w": (7, 5)})
-    with pytest.raises(InputError, match=r"decides about no exit; it asks the input train, .*--value train=1"):
+    with pytest.raises(InputError, match=r"decides about no exit; it depends on the input train; .*--value train=1"):
         imported(path)
     for value, added in ((0, False), (1, True)):
         file, network = imported(path, read_as=ReadAs(values={"train": value}))

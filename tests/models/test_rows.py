@@ -123,7 +123,7 @@ PARTS = {  # layers, the names of units, and why the others are whole
     ),
     "a product first": (
         ['{ name = "flat", op = "flatten" }', '{ name = "fc", op = "linear", out = 2 }'],
-        [], 'flat and all behind: "flat" (flatten), the first, needs a whole map',
+        [], 'flat and all behind: the first layer, "flat" (flatten), needs a whole map',
     ),
     "steps and an answer for each": (
         [ROW, '{ name = "cell", op = "recurrent", hidden = 4, gates = 3 }', '{ name = "fc", op = "linear", out = 2 }'],

@@ -287,7 +287,7 @@ def test_the_command_lists_draws_and_writes_subnets_that_other_commands_take(flu
     assert fluidb("models", "subnets", "mine.toml", "--count", 2, "-o", "sub/two.toml").returncode == 0
     assert load_family(str(tmp_path / "sub" / "two.toml")).file == MOBILENET.file
     again = fluidb("models", "subnets", "mine.toml")
-    assert "30 drawn at random, seed 0; those nearest to 3.3MB,4MB" in again.stdout
+    assert "30 drawn at random, seed 0; the nearest to 3.3MB,4MB" in again.stdout
 
 
 def test_subnets_are_written_with_their_accuracies_and_the_path_of_their_supernet(fluidb: Run, tmp_path: Path):

@@ -141,7 +141,9 @@ def test_gathers_are_stated_once(measured: Path):
     assert "gather_table: expected a CSV file of measured times, found none at" in faults(measured)[0]
     (measured.parent / "gathers.csv").write_text(GATHERS)
     measured.write_text(MEASURED + 'gather_table = "gathers.csv"\ngather_floor_s = 1e-3\n')
-    assert faults(measured) == ["mine.toml: gather_table: expected it without gather_floor_s and gather_s_per_sample"]
+    assert faults(measured) == [
+        "mine.toml: gather_table: expected no gather_floor_s and gather_s_per_sample beside it, found some"
+    ]
 
 
 def test_times_by_stage_worked_out_by_hand(tmp_path: Path):
@@ -165,7 +167,7 @@ def test_times_by_stage_worked_out_by_hand(tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (("widths = [4, 16]\n", ""), "widths: expected some if a slope_s_per_sample has terms of the width, and only"),
+        (("widths = [4, 16]\n", ""), "widths: expected if a slope_s_per_sample has terms of the width, and only"),
         (("[4, 16]", "[16, 4]"), "widths: expected every width once, in ascending order"),
         (("[4, 16]", "[0, 4]"), "widths[0]: expected more than 0, found 0"),
         (("check_s = ", "chek_s = "), "groups[0].chek_s: unknown key; did you mean check_s?"),
@@ -303,7 +305,7 @@ def test_what_is_shown_of_groups_are_their_values_one_by_one(fluidb: Run, tmp_pa
         (["platforms", "import", "times.csv", "-o", "n.toml"], "times.csv: expected --network, whose stages"),
         (
             ["platforms", "import", "mine.toml", "--gathers", "times.csv", "-o", "n.toml"],
-            "--gathers: expected it with measured times, found mine.toml; leave it out",
+            "--gathers: expected with measured times only, found mine.toml; leave it out",
         ),
         (
             ["platforms", "import", "times.csv", "--network", "resnet50", "-o", "n.toml"],

@@ -224,7 +224,7 @@ def _leaves(view, data):
         (_not_whole(run=math.nan), "raised TypeError: 'float' object"),
         (_not_whole(variant=math.nan), "raised TypeError: 'float' object"),
         (_not_whole(delay_s=math.nan), "a negative delay"),
-        (_not_whole(admit=0, wake_s=math.nan), "nor named a later time"),
+        (_not_whole(admit=0, wake_s=math.nan), "named no later time"),
         (_not_whole(admit=1, skip=2**63 - 1), "admitted more"),
     ],
 )

@@ -148,7 +148,7 @@ def test_each_network_has_its_own_host_and_all_overlap_or_none():
     assert found.summary.host is not None
     assert found.summary.host.latency_share == 1.25 / 1.75
     other = [networks[0], ServedNetwork(name="slow", table=hosted([[1.0]], 0.5, 0.0, overlaps=False))]
-    with pytest.raises(InputError, match='^network "slow": host: overlaps: expected true as of the other networks'):
+    with pytest.raises(InputError, match='^network "slow": host: overlaps: expected true as for the other networks'):
         simulate(other, trace, "serial")
     with pytest.raises(InputError, match="host_share.*expected a latency table of a device whose file states its host"):
         serve(table_of([[1.0]]), Requests(trace=trace_of([0.0]), slo_s=1.0), find_policy("serial"),

@@ -72,7 +72,7 @@ def test_capacity_prints_the_rate_at_both_ends(fluidb: Run, engine: Path) -> Non
     printed = json.loads(done.stdout)
     fast, slow = (end["kept_per_s"] for end in printed["ends"])
     assert fast > printed["kept_per_s"] > slow
-    assert f"kept if times x {ENDS[1]:g}" in fluidb(*given).stdout
+    assert f"kept if times are x {ENDS[1]:g}" in fluidb(*given).stdout
 
 
 def test_a_threshold_keeps_what_holds_at_both_ends(tmp_path: Path) -> None:
@@ -116,5 +116,5 @@ def test_an_error_that_is_not_known_is_said_and_has_no_ends(fluidb: Run, engine:
 
 def test_an_error_belongs_to_layers_without_causes() -> None:
     stages = {"network": "n", "platform": "p", "exits": [{"name": "e", "rate": 1.0}], "b_max": 1, "stage_s": [[[1.0]]]}
-    with pytest.raises(InputError, match="measured: expected it beside layers"):
+    with pytest.raises(InputError, match="measured: expected only beside layers"):
         validate(LatencyTable, stages | {"measured": [0.9, 1.1]}, "l.json")

@@ -147,10 +147,10 @@ ROWS = {
     "jitter of a rate": (
         'rate = 5\njitter = "1ms"',
         "60s",
-        "jitter: expected it beside fps only, found it beside rate",
+        "jitter: expected beside fps only, found beside rate",
     ),
-    "count of a rate": ("rate = 5\ncount = 9", "60s", "count: expected it beside clients only"),
-    "think of nobody": ('think = "1ms"', "60s", "think: expected it beside clients, found none"),
+    "count of a rate": ("rate = 5\ncount = 9", "60s", "count: expected beside clients only"),
+    "think of nobody": ('think = "1ms"', "60s", "think: expected clients beside it, found none"),
     "no request": ("fps = 0.001", "1s", "duration: expected a request before 1 s, found none"),
     "too many": ("rate = 1e6", "60s", "duration: expected at most 10,000,000 requests"),
     "nobody": ("clients = 0", "60s", "clients: expected a whole number from 1"),

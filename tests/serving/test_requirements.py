@@ -259,7 +259,7 @@ def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design
     table = done.stdout[len(plain) :]
     assert table.count("holds by") == 3
     assert table.count("FAILS by") == 1
-    assert "more requests would tell" in table
+    assert "more requests would decide" in table
     assert (tmp_path / "r.csv").exists()
 
     done = fluidb(*common, "--require", "p99.9 <= 1s")

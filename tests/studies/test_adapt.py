@@ -150,11 +150,11 @@ def test_other_hardware_may_stop_at_the_batch_of_the_plan(folder: Path, tmp_path
         (["--policy", "pame:lanes=3,timeout=0"], "lanes: expected at most 2 on v100-tensorrt, found 3"),
         (
             ["--policy", "pame:on_deadline=drop,timeout=0"],
-            "--policy: on_deadline: expected all served",
+            "--policy: on_deadline: expected none",
         ),
         (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),
         (["--slo", "1s", "--from", "1s", "--then-times", "plan101/exits.json"], "exits.json"),
-        ([], "timeout=S is a share of the SLO, and there is not one for all requests; give one (slo), or a duration"),
+        ([], "timeout=S is a share of the SLO, but no SLO holds for all requests; give one (slo), or a duration"),
     ],
 )
 def test_a_fault_is_one_line(folder: Path, options: list[str], part: str) -> None:

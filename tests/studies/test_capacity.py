@@ -448,7 +448,7 @@ def test_an_objective_that_all_share_is_one_however_it_is_written(fluidb: Run, t
     assert found[0] == found[1] == found[2]
     assert (found[0]["slo_s"], found[0]["slo"]) == (0.001, None)
     (line,) = lines(fluidb(*common, "--slo", "list:1ms,2ms"))
-    assert line.startswith("fluidb: --policy: timeout=S is a share of the SLO, and there is not one for all requests")
+    assert line.startswith("fluidb: --policy: timeout=S is a share of the SLO, but no SLO holds for all requests")
 
 
 @pytest.mark.parametrize(

@@ -273,5 +273,5 @@ def test_ctrl_c_leaves_a_cluster_at_once_and_keeps_what_is_finished(
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=180)
     assert (running.returncode, out) == (130, "")
-    assert err == "fluidb: interrupted; finished designs are kept in d, the same command goes on from there\n"
+    assert err == "fluidb: interrupted; finished designs are kept in d, and the same command continues from them\n"
     assert len(designs(tmp_path)) == 1

@@ -486,7 +486,7 @@ def test_ctrl_c_keeps_the_runs_and_says_so(start: Start, tmp_path: Path) -> None
     out, err = running.communicate(timeout=180)
     assert running.returncode == 130
     assert out == ""
-    assert err == "fluidb: interrupted; finished runs are kept in d, the same command goes on from there\n"
+    assert err == "fluidb: interrupted; finished runs are kept in d, and the same command continues from them\n"
     assert not (tmp_path / "d" / "compare.json").exists()
 
 

@@ -122,7 +122,7 @@ def test_what_goes_with_one_network_is_refused_together(fluidb: Run, tmp_path: P
     for options, fault in {
         ("--shares", "1,2"): "--shares: expected --together beside it",
         ("--together", "--shares", "1"): "--shares: expected as many numbers >= 0 as networks, 2, and one above 0",
-        ("--together", "--persistent", "search"): "--persistent: weights that stay go with one network",
+        ("--together", "--persistent", "search"): "--persistent: weights that stay are for one network",
         ("--together", "--weights", "runs.json", "--shares", "1,1"): "--shares: expected none beside the runs of a",
     }.items():
         (line,) = lines(fluidb(*pair, *options, "-o", "d"))

@@ -114,7 +114,7 @@ FAULTS: dict[str, tuple[list[ServedNetwork], dict[str, Any], str, str]] = {
     "clients": (pair(), {"clients": Clients(1)}, "mean <= 1 s", "clients: expected none beside networks with traffic"),
     "no time": (
         [replace(pair()[0], traffic=OwnTraffic(rate_per_s=200.0, lasts_s=9.0)), pair()[1]], {"grow": "camera"},
-        "mean[camera] <= 1 s", "rate: expected time that the networks beside camera leave free, found a load of 200%",
+        "mean[camera] <= 1 s", "rate: expected the networks beside camera to leave some time free, found that",
     ),
     "alone": (
         [ServedNetwork(name="a", table=table_of([[1.0]]))], {"grow": "a"}, "busy_share <= 9 %",

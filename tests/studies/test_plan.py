@@ -942,7 +942,7 @@ def test_a_board_and_a_cluster_are_counted_apart(asking: Run) -> None:
     asked = ["plan", "alexnet_cifar10", "edgesp-a,pynq-z1", "--slo", "5s", "--rate", 0.5, "--max-dsp", "8DSPs"]
     asked += ["--count", 200, "--seeds", 2, "--policy", "serial", "--b-max", 1, "--require", "p90 <= 5s"]
     shown = asking(*asked).stdout
-    assert "cost      its devices are counted as DSPs are; to compare boards, leave it out\n" in shown
+    assert "cost      each of its devices counts as one DSP; to compare boards, leave it out\n" in shown
     assert "bound     1 device or DSP: no plan can cost less; proved" in shown
     assert "\n1 device  edgesp-a: 1 of 10 devices  " in shown
 
@@ -957,7 +957,7 @@ def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_
     best = found["front"][0]
     assert (best["platform"], best["dsps"]) == ("mine", None)
     text = asking(*asked, *LIMITS).stdout
-    assert "nothing, as this hardware is given: no board can be cheaper; to compare boards, leave it out" in text
+    assert "nothing, because this hardware is given; no board can be cheaper: to compare boards, leave it out" in text
     assert asking(*asked, *LIMITS, "--minimise", "share").stdout == text
     assert "T_R" not in best
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"latency.json", "plan.json", "samples.npz"}
@@ -1142,7 +1142,7 @@ def test_what_the_interval_holds_is_undecided_and_more_requests_decide_it(asking
     (searched,) = found["searches"]
     assert (found["front"], list(searched["undecided"]["kept"].values())) == ([], [None])
     (line,) = done.stderr.splitlines()
-    assert line.startswith('fluidb: undecided whether a plan keeps "mean <= ')
+    assert line.startswith('fluidb: it is undecided whether a plan keeps "mean <= ')
     assert "; more requests than --count 200 decide it, or more seeds than --seeds 3; " in line
     beyond = asking(*asked, "--require", f"mean <= {5e5 * least['low']:.5f}us")
     assert beyond.stderr.startswith("fluidb: no plan keeps")
@@ -1213,7 +1213,10 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
     assert json.loads(json.dumps(records)) == by_file["front"]
     assert [step.change for step in answer.steps] == [step["change"] for step in by_file["steps"]]
     (fault,) = lines(asking("plan", "asked/q.toml", "--rate", 5))
-    assert fault == "fluidb: --rate: expected it in asked/q.toml, which states the question, found it beside; move it"
+    assert (
+        fault
+        == "fluidb: --rate: expected in asked/q.toml, which states the question, found as an option; move it there"
+    )
     (tmp_path / "asked" / "q.toml").write_text(text.replace("slo =", "slow ="))
     (fault,) = lines(asking("plan", "asked/q.toml"))
     assert fault.startswith("fluidb: asked/q.toml: slow: unknown key")
@@ -1345,7 +1348,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     ),
     "thresholds": (
         ["--rate", 9, "--slo", "1ms", "--require", "p99 <= 1s", "--thresholds", "0.5"],
-        "--thresholds: expected samples, which decide by them who leaves, found none; add samples",
+        "--thresholds: expected samples whose answers they judge, found none; add samples",
     ),
     "no threshold": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "s.npz", "--thresholds", "2"],
@@ -1353,7 +1356,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     ),
     "drop": (
         ["--rate", "max", "--slo", "1ms", *LIMITS[2:], "--samples", "s.npz", "--policy", "fluid:on_deadline=drop"],
-        "--rate: expected for the highest rate a requirement that limits how many requests go without an answer",
+        "--rate: expected a requirement that limits how many requests stay without an answer, as max is asked for",
     ),
     "other samples": (
         ["--rate", 9, "--slo", "1ms", *LIMITS, "--samples", "two.npz"],
@@ -1387,7 +1390,7 @@ def test_platforms_that_a_plan_cannot_take(asking: Run) -> None:
     (line,) = lines(asking("plan", TINY, f"{BOARD},{BOARD}", *more))
     assert line == "fluidb: platforms: expected each once, found pocket twice"
     (line,) = lines(asking("plan", TINY, "sushi-u50", *more))
-    assert "expected a SuperNet, whose SubNets share weights, found a network; a board keeps weights of one" in line
+    assert "expected a SuperNet, whose SubNets share weights, found a network; to keep weights of one" in line
     (line,) = lines(asking("plan", TINY, *more))
     assert line.startswith("fluidb: platforms: expected at least one, found none; state it, or name a scenario")
 

@@ -368,8 +368,8 @@ def test_faults_are_one_line(fluidb: Run, folder: Path):
         (("n.toml", "large,device", *asked), "platforms: expected NPUs only or devices only"),
         (("n.toml", "large"), "--require: expected at least one, found none"),
         (("n.toml", *asked), "platforms: expected at least one, found none"),
-        (("n.toml", "large", *asked, "--clients", 2), "--clients: expected it with one network, found 2 beside a file"),
-        (("n.toml", "large", *asked, "--rate", "max"), "--rate: expected it with one network, found max beside a file"),
+        (("n.toml", "large", *asked, "--clients", 2), "--clients: expected with one network only, found 2 beside a"),
+        (("n.toml", "large", *asked, "--rate", "max"), "--rate: expected with one network only, found max beside"),
         (("n.toml", "large", *asked, "-o", "out"), "--output: expected one network, found a file of networks; leave"),
         (("n.toml", "large", "--require", "mean[c] <= 1 s"), 'unknown network "c"'),
     ]

@@ -123,7 +123,7 @@ def test_a_sweep_reports_its_progress_and_asks_for_answers():
     sweep_thresholds(TABLE, served, "serial", [0.1, 0.2], progress=lambda *done: seen.append(done))
     assert seen == [(1, 2), (2, 2)]
     for bare in (replace(trace, confidences=None), replace(trace, correct=None)):
-        with pytest.raises(InputError, match="samples: expected confidence_1, ... and correct_1, .*add samples"):
+        with pytest.raises(InputError, match="samples: expected columns confidence_1, .* and correct_1, .*add samples"):
             sweep_thresholds(TABLE, replace(served, trace=bare), "serial", [0.1])
 
 

@@ -182,7 +182,7 @@ FAULTS = {
     ),
     "nothing to try": (
         [],
-        "t.csv: expected confidence_1, ... and correct_1, ... and no exit (or another measure), of ",
+        "t.csv: expected columns confidence_1, ... (or of another measure) and correct_1, ..., and no ",
     ),
     "no confidence": (
         [*DRAW, "--thresholds", "0.5,7"],

@@ -173,4 +173,4 @@ def test_results_of_another_network_and_another_objective(first: Path, fluidb: R
     expected = "results.json: expected the results of a simulation of other, found results of tiny; simulate"
     assert other.stderr.startswith(f"fluidb: {expected}")
     other = fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", "results.json", "--objective", "latency")
-    assert "go with the objective gop_s, found latency" in other.stderr
+    assert "expected the objective gop_s beside the runs of a simulation, found latency" in other.stderr

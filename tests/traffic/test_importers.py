@@ -375,8 +375,8 @@ FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
     "unknown unit": ("csv", ImportOptions(AT, "min"), "at\n1\n", 'unit: .*found "min"'),
     "long delimiter": ("csv", ImportOptions(AT, "s", delimiter="::"), "at\n1\n", 'delimiter: .*"::"'),
     "quote as delimiter": ("csv", ImportOptions(AT, "s", delimiter='"'), "at\n1\n", "delimiter: .* one character"),
-    "option without use": ("vidur", SECONDS, "arrived_at\n1\n", "columns: vidur has .* csv and counts and jsonl"),
-    "seed without use": ("burstgpt", ImportOptions(seed=1), "Timestamp\n1\n", "seed: burstgpt has no use for it"),
+    "option without use": ("vidur", SECONDS, "arrived_at\n1\n", "columns: expected with csv and counts and jsonl only"),
+    "seed without use": ("burstgpt", ImportOptions(seed=1), "Timestamp\n1\n", "seed: expected with azure-func"),
     "unknown format": ("azure", None, "", 'unknown format "azure"; did you mean azure-llm-2023, '),
 }  # fmt: skip
 

@@ -50,7 +50,7 @@ def test_a_sample_leaves_where_its_entropy_is_at_most_the_threshold():
         assert (found.exits.tolist(), found.origin) == (exits, origin)
     with pytest.raises(
         InputError,
-        match="threshold: expected one of entropies from 0 to 25 nats, as none is usual; give some",
+        match="threshold: expected entropies from 0 to 25 nats, found none, and this measure has no usual one",
     ):
         prepare(trace, RATES, slo_s=1.0)
     with pytest.raises(InputError, match="threshold: expected entropies from 0 to 25 nats, found never, 26"):

@@ -242,8 +242,14 @@ NPZ_FAULTS = {
         saved(confidence=np.full((2**20, 1), 2, "i1"), correct=np.ones((2**20, 1), "i1")),
         "row 1: .*and 1048575 more",
     ),
-    "announces more": (npz_of(confidence=npy_of((10**7, 3), bytes(8)), correct=ONE), "damaged: 10000000 x 3 values"),
-    "announces less": (npz_of(confidence=npy_of((1, 1), bytes(10**7)), correct=ONE), "damaged: 1 x 1 values announced"),
+    "announces more": (
+        npz_of(confidence=npy_of((10**7, 3), bytes(8)), correct=ONE),
+        "damaged: its header states 10000000 x 3 values",
+    ),
+    "announces less": (
+        npz_of(confidence=npy_of((1, 1), bytes(10**7)), correct=ONE),
+        "damaged: its header states 1 x 1 values",
+    ),
     "negative shape": (npz_of(confidence=npy_of((-1, 1), b""), correct=ONE), "confidence: damaged|not a whole"),
     "no samples": (saved(confidence=np.zeros((0, 1)), correct=np.ones((0, 2))), "at least one, found 0 and 0"),
     "other lengths": (saved(confidence=np.zeros((3, 1)), correct=np.ones((2, 2))), "found 3 and 2"),

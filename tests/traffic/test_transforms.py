@@ -143,12 +143,12 @@ def test_a_poisson_trace_takes_any_burstiness(cv):
 
 def test_burstiness_out_of_reach_is_refused_with_what_is_in_reach():
     for cv in (-1, 0, 2.0, 3, math.nan, math.inf):
-        with pytest.raises(InputError, match="^cv: expected between 0 and 2, the reach of these gaps, found"):
+        with pytest.raises(InputError, match="^cv: expected between 0 and 2, which these gaps can reach, found"):
             rescale_burstiness(trace_of([1.0, 1.5, 2.0, 2.5, 4.0]), cv)  # 2: the longest of five alone
-    low = "cv: expected between 0.5 and 2, the reach of these gaps, found 0.4"  # one gap of five stays 0
+    low = "cv: expected between 0.5 and 2, which these gaps can reach, found 0.4"  # one gap of five stays 0
     with pytest.raises(InputError, match=f"^{low}"):
         rescale_burstiness(trace_of([0.0, 1.5, 2.0, 2.5, 4.0]), 0.4)
-    with pytest.raises(InputError, match="^cv: expected between 0 and 0, the reach"):
+    with pytest.raises(InputError, match="^cv: expected between 0 and 0, which"):
         rescale_burstiness(trace_of([1.0, 1.0]), 0.5)
     for gaps in ([0.0, 0.0], []):
         with pytest.raises(InputError, match="two different times at least, found one; it has no gaps to change"):
@@ -157,5 +157,5 @@ def test_burstiness_out_of_reach_is_refused_with_what_is_in_reach():
 
 def test_rounding_is_not_blown_up_into_gaps():
     """A clock's gaps differ in their last bits only."""
-    with pytest.raises(InputError, match="^cv: expected between 0 and [0-9.]+e-[0-9]+, the reach of these gaps"):
+    with pytest.raises(InputError, match="^cv: expected between 0 and [0-9.]+e-[0-9]+, which these gaps can reach"):
         rescale_burstiness(cameras(1, 30, 1000, 1), 1.0)

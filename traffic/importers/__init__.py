@@ -174,7 +174,7 @@ def import_trace(
     for option in ImportOptions.__dataclass_fields__:
         if getattr(options, option) is not None and option not in importer.takes:
             users = [other for other, known in IMPORTERS.items() if option in known.takes]
-            raise InputError(f"{option}: {name} has no use for it, only {' and '.join(users)}")
+            raise InputError(f"{option}: expected with {' and '.join(users)} only, found {name}; leave it out")
     with tally_of(Path(path), skip_bad=skip_bad) as tally:
         rows = importer.read(tally, options)
     zero_at = None if options.zero is None else _zero(options.zero, rows.unit)

@@ -6,6 +6,6 @@ from ...options import option
 
 Layer = Annotated[
     str | None,
-    option("One layer: every batch size and every (k, B_R); of a partition, the rows of its block.", "NAME"),
+    option("Explain one layer: every batch size and every (k, B_R), or the rows of its block in a partition.", "NAME"),
 ]
-Top = Annotated[int, option("Layers to list, by time.", min=1, max=100_000)]
+Top = Annotated[int, option("Layers to list, the slowest first.", min=1, max=100_000)]

@@ -26,7 +26,9 @@ class DesignExplainOptions(KindOptions):
     batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None
     top: Top = 15
     layer: Layer = None
-    output: Annotated[Path | None, written("Write time, causes and choice by layer and batch as CSV.", "FILE")] = None
+    output: Annotated[
+        Path | None, written("Write the time, its causes and the choice for each layer and batch size as CSV.", "FILE")
+    ] = None
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the design of a folder."""
@@ -65,7 +67,7 @@ def _network(explanation: Explanation, b: int, top: int) -> Iterator[str]:
     worst = max(range(1, len(totals)), key=lambda i: parts_s[i].sum())
     label = list(explanation.parts_s)[worst].label
     bounded = explanation.bound[:, at] == list(explanation.parts_s)[worst]
-    reach = f"layers it bounds: {bounded.sum()}, with {percent(time_s[bounded].sum() / time_s.sum(), 1)}"
+    reach = f"it bounds {bounded.sum()} layers, which take {percent(time_s[bounded].sum() / time_s.sum(), 1)}"
     about: dict[str, str | None] = {
         "network": f"{design.network.title} ({design.network.name})",
         "layers": f"{products} GEMMs and {len(explanation.layers) - products} memory-only that take time",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ARRAY = "Array of dot-product engines instead of the accelerator's; search tries all that its DSPs allow."
 
 SHOWN = 12
-"""Sizes of a search that are printed, evenly spaced."""
+"""How many sizes of a search are printed, evenly spaced."""
 
 
 @dataclass(frozen=True, kw_only=True)

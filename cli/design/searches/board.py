@@ -35,9 +35,9 @@ class BoardSearch(Search, KindOptions):
         None
     )
     together: Annotated[bool, option("One NPU for all networks: the best for the mean of their requests.")] = False
-    shares: Annotated[str | None, option("Parts of the requests of each network; with --together.", "S1,S2,...")] = None
+    shares: Annotated[str | None, option("Each network's part of the requests; with --together.", "S1,S2,...")] = None
     top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5
-    more: Annotated[str | None, option("Search with this much more of each resource, too, e.g. 10%.", "SHARE")] = None
+    more: Annotated[str | None, option("Search again with this much more of each resource, e.g. 10%.", "SHARE")] = None
     scheduler: Cluster = None
     threads: Threads = None
 
@@ -56,7 +56,7 @@ class BoardSearch(Search, KindOptions):
         given = parse_numbers(self.tile, "tile", int, "100,2,4")
         if self.tile is not None and len(given) not in (3, 4, 5):
             raise InputError(
-                "tile: expected T_R,T_P,T_C, and perhaps V pixels, and then W words of a beat of the port, "
+                "tile: expected T_R,T_P,T_C, and perhaps V pixels, and behind them W words of a beat of the port, "
                 f'found "{self.tile}"; e.g. 100,2,4'
             )
         networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
@@ -121,9 +121,9 @@ class BoardSearch(Search, KindOptions):
                 raise InputError("shares: expected --together beside it: each network gets a design of its own")
             return None
         if networks > 1 and self.persistent is not None:
-            raise InputError("persistent: weights that stay go with one network; leave it out, or --together")
+            raise InputError("persistent: weights that stay are for one network; leave out --persistent or --together")
         if self.shares is not None and self.weights is not None and self.weights.endswith(".json"):
-            raise InputError("shares: expected none beside the runs of a simulation, which have the requests of each")
+            raise InputError("shares: expected none beside the runs of a simulation, which state the requests of each")
         return parse_numbers(self.shares, "shares", float, "3,1")
 
 
@@ -136,7 +136,7 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
              f"{100 * (result.best.objective / none - 1):+.2f} %")
             for size, result in sizes
         ]  # fmt: skip
-        yield table(["Mb for weights that stay", "design", "objective", "to none"], rows)
+        yield table(["Mb for weights that stay", "design", "objective", "change"], rows)
 
 
 def _text(design: DesignTable, fbcb: FbcbTable, limits: str) -> Iterator[str]:
@@ -225,7 +225,7 @@ def blocks(taken: BoardUse | None) -> dict[str, str]:
     if taken.flip_flops is not None:
         lines["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
     if taken.luts is not None or taken.flip_flops is not None:
-        lines["side by side"] = f"{taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns, at most"
+        lines["side by side"] = f"at most {taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns"
     return lines
 
 

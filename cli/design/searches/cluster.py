@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ....platforms import Cluster
     from ....tables.partition import PartitionTable, RowRange, WholeStep
 
-RULE = "How layers are fused into blocks: marginal, or what is fastest if one device alone is faster."
+RULE = "How layers are fused into blocks; if not given, marginal, or the fastest rule if one device alone is faster."
 DEVICES = "The first N devices; a range to sweep, e.g. 1..10; or best, the fastest subset."
 BEST = "best"
 HINT = "one device alone; --devices best finds the fastest subset, --rule optimal the fastest blocks"

@@ -170,7 +170,7 @@ class Bodies:
             self.sizer.weigh(copy)
         for part in body.node:
             if next(self.written) > self.most:
-                raise SizeFault(f"expected at most {self.most} nodes, found loops that come to more")
+                raise SizeFault(f"expected at most {self.most} nodes, found more in its loops")
             copy = onnx.NodeProto()
             copy.CopyFrom(part)
             copy.name = f"{place}/{part.name}" if part.name else ""

@@ -60,7 +60,7 @@ def read_stages(path: Path, exits: Sequence[str] | None = None, values: Mapping[
     original = model
     model, decided = _without_ifs(model, path)
     _open_batch(model, path, one=decided is not None)
-    with refusing(lambda why: InputError(f"{path}: its shapes do not come out ({why})")):
+    with refusing(lambda why: InputError(f"{path}: the shapes of its tensors cannot be computed ({why})")):
         model = shape_inference.infer_shapes(model, data_prop=True)
     ends = _ends(model, exits, path)
     decided = decided if decided and (exits is None or set(decided.answers) == set(ends)) else None
@@ -88,8 +88,8 @@ def _without_ifs(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, D
     ]
     if nodes[0] != nodes[1]:
         raise InputError(
-            f"{path}: expected If nodes that decide the same for every batch size, found one that asks for it; write "
-            "squeeze(2) in place of squeeze(), say, and export the model again"
+            f"{path}: expected If nodes that decide the same for every batch size, found one that depends on it; "
+            "write e.g. squeeze(2) in place of squeeze(), and export the model again"
         )
     return one
 
@@ -119,7 +119,7 @@ def _check_names(graph: onnx.GraphProto, path: Path) -> None:
             )
         made = [name for name in node.output if name]
         if again := [name for place, name in enumerate(made) if name in known or name in made[:place]]:
-            faults.append(f'node "{label(node)}" ({node.op_type}): makes "{brief(again[0])}", which is there before it')
+            faults.append(f'node "{label(node)}" ({node.op_type}): makes "{brief(again[0])}", which exists already')
         elif not made:
             faults.append(
                 f'node "{label(node)}" ({node.op_type}): expected a node that makes something, found no output'
@@ -254,7 +254,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path, *, ordered: boo
     for end in order:
         own.append(needs[end] - done)
         if not own[-1]:
-            raise InputError(f'{path}: exit "{end}": cannot be cut: nothing is computed between the exit before and it')
+            raise InputError(f'{path}: exit "{end}": cannot be cut: nothing is computed between it and the exit before')
         done |= own[-1]
     types = {tensor.name: tensor.type for tensor in [*graph.input, *graph.value_info, *graph.output]}
     parts = [_part(graph, maker, places, known, types) for places in own]
@@ -266,7 +266,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path, *, ordered: boo
         here = {name for place in own[number] for name in graph.node[place].output}
         reads = tuple(name for name in active if name in part.reads)
         makes = [end, *(name for name in keeps if name in here and name != end)]
-        faults = [f'{path}: tensor "{name}": its type does not come out; give the model as it was exported, without '
+        faults = [f'{path}: tensor "{name}": its type cannot be computed; give the model as it was exported, without '
                   "operators that only one runtime has" for name in [*reads, *makes] if name not in types]  # fmt: skip
         if faults:
             raise InputError(faults)

@@ -106,8 +106,8 @@ def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[ExitCondition, i
                 return ExitCondition(label(fork.node), answer, *reached), number, side, rest
     raise paths.undecided(
         fork.node,
-        "its condition decides about no exit: expected a branch that answers at once if a measure of how sure its "
-        "answer is reaches a threshold "
+        "its condition decides about no exit: expected a branch that answers at once if one of these measures of its "
+        "answer reaches a threshold "
         f"({', '.join(f'{name} {measure.reached}' for name, measure in MEASURES.items())}), found none",
     )
 

@@ -39,16 +39,14 @@ def load_model(path: Path) -> onnx.ModelProto:
     """Read a model as it is in its file."""
     raw = read_bytes(path, MAX_BYTES, "; save the weights as external data")
     foreign = export_of(path)
-    with refusing(
-        lambda why: InputError(f"{path}: expected an ONNX model, found {foreign or f'bytes that are none ({why})'}")
-    ):
+    with refusing(lambda why: InputError(f"{path}: expected an ONNX model, found {foreign or f'other bytes ({why})'}")):
         model = onnx.load_model_from_string(raw)
     if not model.graph.node:
         raise InputError(f"{path}: expected an ONNX model with a graph, found {foreign or 'no nodes'}")
     try:
         tensors = tensors_of(model)
     except UnicodeDecodeError:
-        raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8") from None
+        raise InputError(f"{path}: expected an ONNX model, found names that are not UTF-8") from None
     _check_external(tensors, path)
     return model
 
@@ -121,7 +119,7 @@ def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
             raise InputError(f'{path}: function "{brief(".".join(next(iter(left))))}": calls itself')
         counts |= {key: count(left.pop(key)) for key in ready}
     if count(_nodes(model.graph.node)) > MAX_NODES:
-        raise InputError(f"{path}: expected at most {MAX_NODES} nodes, found functions that come to more")
+        raise InputError(f"{path}: expected at most {MAX_NODES} nodes, found more in its functions")
     with refusing(lambda why: InputError(f"{path}: functions could not be inlined ({why})")):
         return inliner.inline_local_functions(model)
 

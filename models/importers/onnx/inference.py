@@ -65,7 +65,7 @@ class Sizer:
             if name in self.unsized:
                 raise SizeFault(f'the shape of "{brief(name)}" {self.unsized[name]}')
             if name not in self.types:
-                raise SizeFault(f'expected inputs that stand before it, found "{brief(name)}"')
+                raise SizeFault(f'expected inputs that earlier nodes make, found "{brief(name)}"')
         again = [name for name in node.output if name in self.types]
         if again:
             raise SizeFault(f'expected new outputs, found "{brief(again[0])}" again')
@@ -102,7 +102,7 @@ class Sizer:
         try:
             inferred = infer(types, data)
         except Exception:  # noqa: BLE001  whatever its C++ says: perhaps the types, which do not matter here
-            with refusing(lambda why: SizeFault(f"its shape does not come out ({why})")):
+            with refusing(lambda why: SizeFault(f"its shape cannot be computed ({why})")):
                 inferred = infer(*_allowed(node, schema, types, data))
         if node.op_type in WINDOWS:
             sizes = pool_sizes(attributes_of(node), self.sizes[node.input[0]])

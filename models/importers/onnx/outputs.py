@@ -56,13 +56,13 @@ def own_exits(
             if not branch & macs.keys():
                 remarks[name] = "has no product of its own"
             elif others or foot not in boundaries or round_ == MAX_ROUNDS:
-                remarks[name] = "does not hang on a single block boundary"
+                remarks[name] = "does not begin at a single block boundary"
             elif not any(op.name in macs for op in chain[boundaries[foot] + 1 :]):
-                remarks[name] = "hangs where no product follows"
+                remarks[name] = "begins where no product follows"
             elif answers and foot not in heads and name not in answers:
                 remarks[name] = "is not the answer of an exit"
             elif name in answers and any(boundaries[foot] <= boundaries[other] for other in heads):
-                remarks[name] = "does not hang behind the exit before it"
+                remarks[name] = "does not begin behind the exit before it"
             else:
                 heads[foot] = heads.get(foot, set()) | branch
                 feet_of[name] = foot

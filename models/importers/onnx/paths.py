@@ -139,7 +139,9 @@ class Paths:
             or len(node.input) != 1
             or {len(node.output)} != {len(graph.output) for graph in branches}
         ):
-            raise self.fault(node, "expected one condition, and two branches that give what it gives, found another")
+            raise self.fault(
+                node, "expected one condition, and two branches with as many outputs as the node has, found others"
+            )
         for graph in branches:
             inner = dict(names)
             made = [weights.name for weights in graph.initializer]
@@ -359,7 +361,7 @@ class Paths:
         asked = [name for name in sizes if name in needed and math.prod(sizes[name]) == 1]
         if asked:
             name = brief(asked[0])
-            message += f"; it asks the input {name}, whose value can be stated: --value {name}=1"
+            message += f"; it depends on the input {name}; state its value, e.g. --value {name}=1"
         return self.fault(node, message)
 
     def infer(self) -> None:

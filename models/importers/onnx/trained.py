@@ -213,7 +213,7 @@ class _WeightReader:
             return self.enlarged(node, attributes, held)
         if node.op_type == "Softmax":
             if attributes.get("axis", -1) not in (1, -1) or self.shapes[held.layer][1:] != (1, 1):
-                raise ValueError("expected it over the classes of an exit")
+                raise ValueError("expected a Softmax over the classes of an exit")
             return held._replace(softmax=True)
         if node.op_type == "Add" and len(active) == 1:
             return self.biased(node, held)
@@ -333,7 +333,7 @@ class _WeightReader:
         """A normalisation in its inference form: factors and biases of the product before it."""
         layer = self.sole(node, sources[0], "product")
         if layer is None or attributes.get("training_mode"):
-            raise ValueError("expected it behind a product that nothing else reads, in inference form")
+            raise ValueError("expected a normalisation in inference form, behind a product that nothing else reads")
         scale, shift, mean, variance = (self.constant(node, place) for place in range(1, 5))
         if variance.min() < 0 or scale.size != layer.bias.size:
             raise ValueError(f"expected factors and variances of {layer.bias.size} channels, none below 0")

@@ -458,7 +458,8 @@ class Walk:
         for name in filter(None, node.outputs):
             if node.op in KEEPING and self.graph.words(name) != words:
                 raise SizeFault(
-                    f"it makes {self.graph.words(name)} values of {words}: the file is made for another size of input"
+                    f"it makes {self.graph.words(name)} values of {words}: the file was exported for another "
+                    "size of its input"
                 )
             rows = self.rows_behind(node, name, active)
             if seen.unwritten:

@@ -75,7 +75,7 @@ def test_the_share_that_a_batch_takes_grows_with_its_size():
     assert full.speedup == 1.0
     with pytest.raises(ValueError, match="load: expected 5 shares"):
         LatencyTable.model_validate(half.model_dump() | {"load": [0.0]})
-    with pytest.raises(ValueError, match="load: expected one if there are several lanes"):
+    with pytest.raises(ValueError, match="load: expected if there are several lanes"):
         LatencyTable.model_validate(half.model_dump() | {"lanes": 1})
 
 

@@ -267,7 +267,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"measured_low": 2.0, "measured_high": 1.0},
         "measured_low: expected at most measured_high",
     ),
-    "confidence of nothing": ({"measured_confidence": 0.9}, "measured_confidence: expected it beside"),
+    "confidence of nothing": ({"measured_confidence": 0.9}, "measured_confidence: expected beside"),
     "an error known and not known": (
         {"measured_low": 1.0, "measured_high": 1.0, "measured_error": "not known"},
         "measured_error: expected none beside measured_low",

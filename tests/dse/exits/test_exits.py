@@ -266,7 +266,7 @@ def test_without_a_candidate_the_nearest_miss_is_told(tmp_path: Path, fluidb: Ru
     common = ["exits", *BERT, "--samples", "log.npz", "--batch", 16, "-o", "plan"]
     (line,) = lines(fluidb(*common, "--thresholds", "0.5", "--precision", "100%"))
     assert "precision: no candidate is left; the nearest, after block" in line
-    assert "of the precision, more than 100.00% must be kept" in line
+    assert "of the precision, where more than 100.00% must be kept" in line
     (line,) = lines(fluidb(*common, "--slow", "2"))
     assert line.endswith('--slow: expected a unit (%), found no unit in "2"; write e.g. 2%')
     slow = Path("slow.toml")
@@ -274,7 +274,7 @@ def test_without_a_candidate_the_nearest_miss_is_told(tmp_path: Path, fluidb: Ru
     (tmp_path / slow).write_text(text.read_text().replace("restart_s = 223.5e-6", "restart_s = 1.0"))
     (line,) = lines(fluidb("exits", "bert_base", slow, *common[3:], "--thresholds", "0.9"))
     assert "slow: no candidate is left; the nearest, after block" in line
-    assert "% of the batches slower than without exits, at most 2.00% may be" in line
+    assert "% of the batches slower than without exits, where at most 2.00% may be" in line
     assert not (tmp_path / "plan").exists()
 
 

@@ -425,7 +425,7 @@ def test_nothing_but_an_engine_is_replaced(tiny_design: Path, tmp_path: Path) ->
 
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.sv").write_text("module mine; endmodule\n")
-    assert "this holds no fbe_pkg.sv" in refusal()
+    assert "this folder holds no fbe_pkg.sv" in refusal()
     (tmp_path / "out" / "fbe_pkg.sv").write_text("")
-    assert "this holds mine.sv too" in refusal()
+    assert "this folder holds mine.sv, too" in refusal()
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["fbe_pkg.sv", "mine.sv"]

@@ -261,7 +261,7 @@ AT_CONV = [node("GlobalAveragePool", ["c"], ["h"]), node("Flatten", ["h"], ["k"]
 EXITS: dict[str, Any] = {
     "two feet": (
         [node("Add", ["c", "r"], ["q"]), node("GlobalAveragePool", ["q"], ["h"]), *AT_CONV[1:]],
-        'exit "e": expected layers of its own that read one layer of those that the last exit needs, found c, r',
+        'exit "e": expected layers of its own that read one of the layers that the last exit needs, found c, r',
     ),
     "one foot for two exits": (
         [

@@ -142,7 +142,7 @@ FAULTS: list[tuple[tuple[Any, ...], str]] = [
     (("--tile", "512,6,48,2"), "<512,6,48,2>: expected V, the pixels side by side, of zcu104: 1; found 2"),
     (("--tile", "512,6,48,2", "--pixels", "2", "--overlap", "paper"), "1 with --overlap paper; found 2"),
     (("--tile", "512,6,48,1,3"), "W, the words of a beat of its port, of zcu104: 1, 2, 4, 8, 16, 32; found 3"),
-    (("--tile", "512,6,48,2,1,7"), "tile: expected T_R,T_P,T_C, and perhaps V pixels, and then W words"),
+    (("--tile", "512,6,48,2,1,7"), "tile: expected T_R,T_P,T_C, and perhaps V pixels, and behind them W"),
     (("--tile", "512,6,288,2", "--pixels", "1,2"), "expected at most 1,728 DSPs of zcu104, found 3,456"),
 ]
 

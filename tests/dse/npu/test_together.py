@@ -180,5 +180,5 @@ def test_what_several_networks_cannot_share_is_refused():
     with pytest.raises(InputError, match="networks: expected each once, by its name, found a, a"):
         Workload.of([networks[0], networks[0]])
     workload, board = Workload.of(networks), board_of(20, 60)
-    with pytest.raises(InputError, match="persistent: weights that stay go with one network"):
+    with pytest.raises(InputError, match="persistent: weights that stay are for one network"):
         search(workload, board, SearchOptions(persistent_mbit=0.01))

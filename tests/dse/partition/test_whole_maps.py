@@ -182,10 +182,10 @@ def test_steps_of_a_decoder_count(tmp_path: Path):
 def test_a_recurrent_network_from_search_to_serving(fluidb: Run, tmp_path: Path):
     (tmp_path / "n.toml").write_text(LSTM)
     text = fluidb("dse", "n.toml", "edgesp-b", "-o", "d").stdout
-    assert 'lstm and all behind: "lstm" (recurrent), the first, needs a whole map' in text
+    assert 'lstm and all behind: the first layer, "lstm" (recurrent), needs a whole map' in text
     assert re.search("^blocks +none$", text, re.MULTILINE)
     record = json.loads(fluidb("dse", "n.toml", "edgesp-b", "--json").stdout)
-    assert record["uncut"] == ['lstm and all behind: "lstm" (recurrent), the first, needs a whole map']
+    assert record["uncut"] == ['lstm and all behind: the first layer, "lstm" (recurrent), needs a whole map']
     assert [(step["stage"], step["layers"]) for step in record["wholes"]] == [
         (1, ["lstm"]), (1, ["exit1/fc"]), (2, ["more", "last", "fc"]),
     ]  # fmt: skip

@@ -435,7 +435,10 @@ def test_a_picture_of_arrays(tmp_path: Path):
         (["ofa_resnet50", "zc706", "--seed", "2"], "an option with an accelerator, but zc706 is a board"),
         (["ofa_resnet50", "zc706"], "expected a network, found a SuperNet"),
         (["ofa_resnet51", "sushi-zcu104"], 'unknown SuperNet "ofa_resnet51"; did you mean ofa_resnet50'),
-        (["resnet50", "sushi-zcu104"], "network on the chip: `fluidb dse resnet50 zcu104 --persistent search`"),
+        (
+            ["resnet50", "sushi-zcu104"],
+            "network on the chip, search a board: `fluidb dse resnet50 zcu104 --persistent search`",
+        ),
         (["ofa_mobilenet_v3", "sushi-zcu104", "--persistent", "3"], "--persistent: expected a unit"),
         (["ofa_resnet50", "sushi-zcu104,sushi-u50"], "expected one SuperNet and one accelerator, found several"),
     ],
