@@ -310,7 +310,7 @@ def late_jobs(
     If objectives differ, a time that is due before an older request's is moved to that one.
     """
     arrival_s, limit_s = np.ascontiguousarray(traffic.trace.arrival_s), (1 + ROUNDING) * longer_than_s
-    if longer_than_s.strides == (0,):
+    if len(limit_s) and longer_than_s.strides == (0,):  # one for all
         limit_s = np.broadcast_to(limit_s[0], len(limit_s))
     due_s, work_s = np.minimum(arrival_s + limit_s, until_s), work_of(limit_s)
     if traffic.trace.at_once:

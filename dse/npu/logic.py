@@ -36,7 +36,7 @@ LUTS: dict[str, tuple[float, ...]] = {
     "outputs": (2.203, 2.207),
     "loader": (1189.209, 51.254),
     "control": (2263.765, 81.835, 79.942),
-    "fbe": (0.669,),
+    "fbe": (0.455,),
     "top": (125.964,),
 }
 """Look-up tables of three inputs or more, for each feature of a part (:func:`features`, :func:`features_beyond`)."""
@@ -49,7 +49,7 @@ UNPAIRED: dict[str, tuple[float, ...]] = {
     "outputs": (-1.313, -1.768),
     "loader": (895.725, 33.326),
     "control": (1335.510, -2.091, 82.622),
-    "fbe": (0.079,),
+    "fbe": (0.102,),
     "top": (519.145,),
 }
 """The same of small tables that share none of these (``benchmarks/synthesis.py``); below 0 if these are too few."""

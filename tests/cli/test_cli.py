@@ -570,7 +570,7 @@ def test_nothing_but_a_design_is_ever_replaced(fluidb: Run, tmp_path: Path) -> N
     (tmp_path / "dangling").symlink_to("nowhere")
     os.mkfifo(tmp_path / "pipe")
     for output, force, expected in (
-        ("d", True, "holds notes.md too"),
+        ("d", True, "holds notes.md, too"),
         ("link", True, "found a link"),
         ("dangling", False, "exists already"),
         ("pipe", True, "found a link or a device"),

@@ -729,7 +729,7 @@ def test_heads_fit_what_the_exit_stands_on(tmp_path, case, after, head, macs):
 def test_dense_answers_get_no_heads_of_classifiers(tmp_path):
     path = save(tmp_path, RESIDUAL, WIDTH)
     (line,) = faults_of(path, exits=Placement(1))
-    expected = f'exits: expected a network that answers once, found in {path} an answer of 6x6x4 ("y"): no head'
+    expected = f'exits: expected a network that answers once, found an answer of 6x6x4 ("y") in {path}: no head'
     assert line.startswith(expected)
     assert "as an output of the model" in line
 
@@ -737,7 +737,7 @@ def test_dense_answers_get_no_heads_of_classifiers(tmp_path):
 def test_exits_that_cannot_be(tmp_path):
     path = save(tmp_path, RESIDUAL, WIDTH)
     four = faults_of(path, exits=Placement(4))
-    assert four == [f"exits: expected 1 to 3, for {path} has 3 block boundaries, found 4"]
+    assert four == [f"exits: expected 1 to 3, as {path} has 3 block boundaries, found 4"]
     assert "found 0" in faults_of(path, exits=Placement(0))[0]
     assert 'found "ab"; did you mean' in faults_of(path, exits=Placement(("ab", "a")))[0]
     assert faults_of(path, exits=Placement(("-2",)))[0].startswith(
