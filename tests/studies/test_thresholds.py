@@ -206,7 +206,7 @@ FAULTS = {
     ),
     "exit that is none": ([*RUN, "exits.csv", "--slo", "1s"], r"exits.csv: row 2 \(line 3\): exit: expected 1 to 3"),
     "samples that are none": ([*RUN, "t.csv", "--slo", "1s", "--samples", "no.npz"], "no.npz: expected samples"),
-    "sweep without samples": ([*SWEEP, "t.csv", "--slo", "1s"], "t.csv: expected confidence_1, .*add samples"),
+    "sweep without samples": ([*SWEEP, "t.csv", "--slo", "1s"], "t.csv: expected columns confidence_1, .*add samples"),
     "sweep of exits": ([*SWEEP, "exits.csv", "--slo", "1s", "--samples", "s.csv"], "exits.csv: .*without exit"),
     "sweep downwards": (
         [*SWEEP, "t.csv", "--samples", "s.csv", "--thresholds", "0.9..0.1"],
