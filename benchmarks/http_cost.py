@@ -35,7 +35,8 @@ def one_by_one(client: Client, requests: list[bytes], count: int, pause_s: float
     """The time of each of some requests, one after the other."""
     took_s = []
     for number in range(count):
-        time.sleep(pause_s) if pause_s else None
+        if pause_s:
+            time.sleep(pause_s)
         begin_s = time.perf_counter()
         status, _ = client.ask(requests[number % len(requests)])
         took_s.append(time.perf_counter() - begin_s)

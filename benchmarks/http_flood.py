@@ -64,7 +64,8 @@ class Flood:
     def read(self, until_s: float) -> None:
         """Read what comes until a time, or once."""
         for key, _ in self.selector.select(max(0.0, until_s - time.perf_counter())):
-            client: socket.socket = key.fileobj  # type: ignore[assignment]
+            client = key.fileobj
+            assert isinstance(client, socket.socket)
             piece = client.recv(2**16)
             if client not in self.sent:
                 self.seen["answered twice" if piece else "closed"] += 1

@@ -16,7 +16,7 @@ NUMBERS = count()
 class Asks(locust.HttpUser):  # type: ignore[misc]  # it may not be installed
     """A client."""
 
-    @locust.task  # type: ignore[untyped-decorator]
+    @locust.task  # type: ignore[untyped-decorator]  # as above
     def infer(self) -> None:
         """Ask for a sample, and look at its answer."""
         row = next(NUMBERS) % len(FILE["rows"])

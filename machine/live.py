@@ -166,7 +166,7 @@ class LiveService(Service):
         levels: Sequence[NDArray[np.float64]] | None,
         told: Callable[[list[Sample]], None],
     ) -> None:
-        if case.terms is not None:
+        if case.terms is not None and case.terms.admission.size:
             case = replace(case, terms=case.terms._replace(first=np.zeros(len(clock.arrival_s), dtype=np.int64)))
         super().__init__(case, clock, runner, levels, of_any=True)
         self.open, self.told = clock, told
@@ -180,7 +180,7 @@ class LiveService(Service):
             self.requests.arrival_s[number] = sample.arrival_s
             self.requests.due_s[number] = sample.arrival_s + sample.slo_s
             self.work.exit_of[number] = self.last[sample.network]
-            if self.terms is not None:
+            if self.terms is not None and self.terms.first.size:
                 self.terms.first[number] = number - sample.row
             if self.state.joined.size:
                 self.state.joined[number] = sample.network

@@ -127,6 +127,7 @@ def samples_of(spec, sizes, arrivals, confidences):
     clock, rooms = VirtualOpenClock(2 * MOST, sent), traffic_of(np.arange(2.0 * MOST), np.full(2 * MOST, 2))
     case = case_of([ServedNetwork(table=TABLE)], rooms, find_policy(spec))
     service = LiveService(case, clock, Knows(clock, confidences), [np.array([0.6])], left.extend)
+    assert service.terms is None or (service.terms.first.size > 0) == ("admit" in spec)
     service.serve(lambda: len(left) == len(sent))
     assert len(set(map(id, left))) == len(sent)
     return sent, arrival_s
@@ -155,6 +156,13 @@ def test_the_samples_of_a_request_are_admitted_together(spec):
     begun = np.isfinite(expected.start_s)
     queue_s = [sent[number].queue_s for number in kept[begun]]
     np.testing.assert_array_equal(queue_s, (expected.start_s - arrival_s[kept])[begun])
+
+
+def test_where_all_are_admitted_each_sample_leaves_by_itself():
+    """Only those of a request whose deadlines have passed are dropped; nothing asks for rules of admission."""
+    sent, _ = samples_of("serial:on_deadline=drop", [3] * COUNT, np.arange(0.0, COUNT), np.ones((3 * COUNT, 2)))
+    lost = np.array([sample.outcome is Outcome.DROPPED for sample in sent]).reshape(-1, 3).sum(axis=1)
+    assert {1, 2} & set(lost.tolist())
 
 
 def test_a_request_that_is_refused_takes_no_tokens():
