@@ -111,8 +111,7 @@ def _accuracy(problem: PlanProblem, plan: PlanNumbers, figures: Figures) -> floa
     if served is not None:
         gone = 0.0 if ends is None else ends.dropped_rate + (0.0 if admission is None else admission.refused_rate)
         return (1 - gone) * served
-    parts = list(figures.networks.values()) or [summary]
-    of_each = [part.deadlines.accuracy_of_all for part in parts if part.deadlines is not None]
+    of_each = [part.deadlines.accuracy_of_all for part in figures.parts.values() if part.deadlines is not None]
     known = [right for right in of_each if right is not None]
     if not known or problem.settings[plan.setting].accuracy is None:
         return most
