@@ -384,9 +384,9 @@ class DeviceTraffic:
             numbers = np.bincount(network, minlength=len(self.names)).tolist()
             return (part.first(number) for part, number in zip(self.parts, numbers, strict=True))
 
-        return replace(self._with(self.whole.at(rows), parts), network=network)
+        return replace(self.with_requests(self.whole.at(rows), parts), network=network)
 
-    def _with(self, whole: Traffic, parts: Callable[[], Iterable[Traffic]]) -> DeviceTraffic:
+    def with_requests(self, whole: Traffic, parts: Callable[[], Iterable[Traffic]]) -> DeviceTraffic:
         """Other requests of the same networks; the whole is the part of a network that is alone."""
         alone = self.parts[0] is self.whole
         return replace(self, whole=whole, parts=(whole,) if alone else tuple(parts()))
@@ -411,7 +411,7 @@ class DeviceTraffic:
             masks = [self.network == number for number in range(len(self.parts))]
             return (came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
 
-        return self._with(came(self.whole, arrival_s, exits), parts)
+        return self.with_requests(came(self.whole, arrival_s, exits), parts)
 
 
 def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:
