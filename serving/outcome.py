@@ -151,6 +151,11 @@ class Replay:
         return self.arrived.names
 
     @property
+    def named(self) -> list[tuple[int, str]]:
+        """The number and the name of each network that has one."""
+        return [(number, name) for number, name in enumerate(self.names) if name]
+
+    @property
     def network(self) -> NDArray[np.int64]:
         """The network of each request, counted from 0."""
         return self.arrived.network
