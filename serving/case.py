@@ -155,7 +155,7 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
             whole.slo_s,
             Sending(whole.think_s, offered.clients, offered.network, offered.stop_s)
             if offered.clients
-            else Sending(whole.think_s, [whole.clients], offered.network),
+            else Sending(whole.think_s, [whole.clients], np.zeros(len(whole), np.int64)),
             scheduler.on_deadline,
             admission,
             (lanes, b_max),

@@ -110,9 +110,9 @@ class Sweep:
         """The figures of each combination as columns: of each network that has a name, then of all."""
         names = ("accuracy", "mean_latency_s", "p99_latency_s", "violation_rate")
         own = {
-            figure_text(key, network.name or None): [getattr(point.networks[number], key) for point in self.points]
+            figure_text(key, network.name): [getattr(point.networks[number], key) for point in self.points]
             for number, network in enumerate(self.networks)
-            for key in ("threshold", *(names if network.name else ()))
+            for key in ("threshold", *names)
         }
         return own | {name: [getattr(point, name) for point in self.points] for name in (*names, "kept", "pareto")}
 

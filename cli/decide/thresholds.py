@@ -106,6 +106,7 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
         )
     asked.write(lambda: draw_thresholds(sweep))
     origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
+    swept: dict[str, Any]
     if named:
         points, swept, text = list(map(plain, sweep.points)), {"networks": sweep.networks}, _swept_networks(sweep)
     else:

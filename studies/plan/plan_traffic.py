@@ -60,10 +60,9 @@ class PlanTraffic:
         """The names of the networks, if they have some."""
         return []
 
-    @property
-    def networks(self) -> Sequence[Network]:
-        """Several networks that are one behind the other in the network of a problem."""
-        return ()
+    def networks_in(self, network: Network) -> Sequence[Network]:
+        """The networks that are one behind the other in the network of a problem."""
+        return [network]
 
     @property
     def stated(self) -> Sequence[ServedNetwork]:

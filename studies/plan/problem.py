@@ -130,7 +130,7 @@ class PlanProblem:
     @property
     def networks(self) -> Sequence[Network]:
         """The networks, where one stands behind the other in :attr:`network`; or that one."""
-        return self.traffic.networks or [self.network]
+        return self.traffic.networks_in(self.network)
 
     @cached_property
     def first_alike(self) -> list[int]:

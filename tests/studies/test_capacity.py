@@ -229,8 +229,6 @@ def test_saturation_counts_steps_and_the_largest_width():
     assert saturation_rate(ServedNetwork(table=repeating(stage_s, 5))) == pytest.approx(1 / (0.03 / 2 + 5 * 0.04 / 2))
     wide = ServedNetwork(table=with_variants(stage_s, widths=[8.0, 4.0]))
     assert saturation_rate(wide) == saturation_rate(ServedNetwork(table=table_of(stage_s)))
-        ServedNetwork(table=table_of(stage_s))
-    )
 
 
 def repeating_exits(stage_s, rates, steps):
