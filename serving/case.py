@@ -247,7 +247,7 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
                 f"{str(not overlap).lower()}; state the same for all"
             )
         limit = network.limit or scheduler.admit
-        if limit is not None and limit.newest and scheduler.policy.plans_queue:
+        if limit is not None and limit.newest and scheduler.policy.counts_on_queue:
             own.append(
                 f"admit: expected no newest:N under {scheduler.spec}, which counts on requests that wait, found some; "
                 "state e.g. queue:8, or choose e.g. fluid"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, product
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class SeveralTraffic(PlanTraffic):
         """The networks as their file states them."""
         return self.given
 
-    @property
+    @cached_property
     def samples_of(self) -> list[Samples | None]:
         """The samples of each network."""
         return [None if network.samples is None else as_samples(network.samples) for network in self.given]
