@@ -25,6 +25,7 @@ from fluidb.dse import (
     write_latency,
 )
 from fluidb.dse.engine import RESET_CYCLES
+from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycles_between, preemption
 from fluidb.dse.hardware.memory import memory_of
 from fluidb.dse.hardware.program import jobs_of
@@ -218,7 +219,7 @@ def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Pa
     assert len(ran(rtl, command, script)) == 4
     for bit in (0, 16, 24):  # B_R, the code of the blocks of rows, that of k
         memory = np.frombuffer((rtl / "memory.bin").read_bytes(), "<u4").copy()
-        memory[56] ^= 1 << bit
+        memory[len(jobs.FIELDS) - len(jobs.LAYOUT_FIELDS) + 2] ^= 1 << bit  # behind two addresses
         (rtl / "changed.bin").write_bytes(memory.tobytes())
         done = subprocess.run(
             [command[0], "changed.bin", "other.bin"], cwd=rtl, capture_output=True, text=True, check=False

@@ -84,7 +84,7 @@ module engine (
   );
 
   // Words that come, in the order of the beats.
-  logic [engine_pkg::LOAD_BITS-1:0] flying[1<<FLIGHT_BITS];
+  (* ram_style = engine_pkg::ULTRA_BEATS > 0 ? "ultra" : engine_pkg::STYLE_BEATS *) logic [engine_pkg::LOAD_BITS-1:0] flying[1<<FLIGHT_BITS];
   logic [FLIGHT_BITS-1:0] sent, come;
   logic [START-1:0] loaded;
 
@@ -267,7 +267,9 @@ module engine (
         sum_upper       <= last_upper;
       end
 
-      sums accumulator (
+      sums #(
+          .BANK(2 * (v * T_C + e))
+      ) accumulator (
           .clk,
           .k        (of.k[K_BITS-1:0]),
           .shift    (of.shift[SHIFT_BITS-1:0]),

@@ -96,7 +96,9 @@ module outputs #(
     for (genvar g = 0; g < GROUPS; g++) begin : gen_group
       ram #(
           .WIDTH(WORD),
-          .DEPTH(2 * ROWS)
+          .DEPTH(2 * ROWS),
+          .STYLE(engine_pkg::STYLE_STORES),
+          .ULTRA((ROW * W + y) * GROUPS + g < engine_pkg::ULTRA_STORES)
       ) bank (
           .clk,
           .write        (wrote && (two || wrote_beyond == (g >= GROUPS / 2))),

@@ -2,7 +2,9 @@
 
 `default_nettype none
 
-module sums (
+module sums #(
+    parameter int BANK = 0  // its first bank among all of the sums
+) (
     input  wire                        clk,
     input  wire engine_pkg::code_t     k,
     input  wire engine_pkg::shift_t    shift,
@@ -41,7 +43,9 @@ module sums (
 
   ram #(
       .WIDTH(engine_pkg::SUM_BITS),
-      .DEPTH(ROWS)
+      .DEPTH(ROWS),
+      .STYLE(engine_pkg::STYLE_SUMS),
+      .ULTRA(BANK < engine_pkg::ULTRA_SUMS)
   ) ram_lower (
       .clk,
       .write        (valid_then && !beyond_then),
@@ -53,7 +57,9 @@ module sums (
 
   ram #(
       .WIDTH(engine_pkg::SUM_BITS),
-      .DEPTH(ROWS)
+      .DEPTH(ROWS),
+      .STYLE(engine_pkg::STYLE_SUMS),
+      .ULTRA(BANK + 1 < engine_pkg::ULTRA_SUMS)
   ) ram_upper (
       .clk,
       .write        (valid_then && (two || beyond_then)),
