@@ -162,6 +162,8 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
             together=scheduler.together,
             hosts=hosts,
         )
+        if admission and whole.trace.admitted_with is not None:
+            terms = terms._replace(first=whole.trace.firsts)
     levels = _levels(scheduler.policy, whole, len(table.exits))
     return Case(offered, scheduler, tuple(cases), work, lanes, levels, tuple(filter(None, limits)), terms, shared)
 

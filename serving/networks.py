@@ -555,7 +555,11 @@ def _with_own_traffic(networks: Sequence[ServedNetwork], requests: Requests) -> 
     parts = [
         replace(part, trace=replace(part.trace, request_id=own_ids)) for part, own_ids in zip(parts, ids, strict=True)
     ]
-    traffic = _joined(networks, number_of, parts, Trace(np.arange(len(order)), arrival_s[order]), seeds)
+    whole = Trace(np.arange(len(order)), arrival_s[order])
+    if any(part.trace.admitted_with is not None for part in parts):
+        firsts = [own_ids[part.trace.firsts] for part, own_ids in zip(parts, ids, strict=True)]
+        whole = replace(whole, admitted_with=merged(number_of, firsts))
+    traffic = _joined(networks, number_of, parts, whole, seeds)
     if not any(clients):
         return traffic
     first_s, later_s = zip(*map(_think_of, parts), strict=True)
