@@ -13,9 +13,10 @@ import numpy as np
 
 from ..formats import InputError
 from ..serving.case import case_of
+from ..serving.device_traffic import DeviceTraffic
 from ..serving.inputs import Requests
 from ..serving.metrics import summarise
-from ..serving.networks import DeviceTraffic, ServedNetwork
+from ..serving.networks import ServedNetwork
 from ..serving.outcome import Replay
 from ..serving.replay import simulate
 from ..serving.scheduler import Scheduler, find_policy

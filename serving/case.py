@@ -16,9 +16,10 @@ from ..traffic.rows import more
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, places
 from .admission import Admission
+from .device_traffic import DeviceTraffic, merged
 from .host import known_times, sent_at
 from .inputs import as_scheduler
-from .networks import DeviceTraffic, ServedNetwork, merged
+from .networks import ServedNetwork
 from .outcome import DeviceUse, Replay
 from .play import LoopRun, cut_off, runs_of
 from .policies import Policy

@@ -17,8 +17,9 @@ from ...formats import AnyPath, InputError, is_folder, is_input, parse_toml, rea
 from ...models import NETWORKS, Network
 from ...platforms import Board, Device, Platform, load_platform
 from ...serving.designs import NamedTable, check_one_npu
+from ...serving.device_traffic import answers_per_s, prepare_requests
 from ...serving.inputs import Requests
-from ...serving.networks import NetworkKeys, NetworksFile, ServedNetwork, answers_per_s, prepare_requests, read_networks
+from ...serving.networks import NetworkKeys, NetworksFile, ServedNetwork, read_networks
 from ...serving.requirements import Requirement
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ...traffic.exits import chosen_thresholds

@@ -35,8 +35,9 @@ from fluidb.platforms import load_platform
 from fluidb.platforms.measured import MeasuredDevice
 from fluidb.serving import POLICIES, ServedNetwork, find_policy, parse_requirement
 from fluidb.serving.case import case_of
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.serving.inputs import Requests
-from fluidb.serving.networks import as_served, prepare_requests
+from fluidb.serving.networks import as_served
 from fluidb.tables.latency import read_latency
 from fluidb.traffic import offline, poisson, read_samples
 from fluidb.traffic.clients import Clients
