@@ -46,7 +46,8 @@ ASKS = re.compile(
     | .*\bseveral\ is\ (not\ )?None$ | is_networks_file\( | .*\.parts\[0\]\ is\b
     | ((here\.)?network|networks\[0\]|keys)\.name$
     | isinstance\(.*\b(Several\w*|Joint\w*|DeviceTraffic|ServedNetwork)\b
-    | len\((row|values|parts|([\w.]+\.)?(networks|models|several|uses|of_each|hosts|works|networks\.records))\)\ *[=!<>]+\ *[12]$""",
+    | len\((row|values|parts)\)\ ==\ 1$
+    | len\(([\w.]+\.)?(networks|models|several|uses|of_each|hosts|works|networks\.records)\)\ *[=!<>]+\ *[12]$""",
     re.VERBOSE,
 )
 """Questions whether there is one network or several, or whether networks have names."""
