@@ -143,10 +143,10 @@ class Script:
         """Expect the outputs of a product, the constants behind them, and its inputs as they were."""
         place, maps = self.places[layer.name], self.maps[layer.name][rows]
         values = maps.reshape(*maps.shape[:2], -1)
-        between = np.full((*values.shape[:2], place.y_channel - values.shape[2]), place.filling, np.int16)
+        between = np.full((*values.shape[:2], place.y_channel - values.shape[2]), place.filling, integer.WORD_TYPE)
         values = np.concatenate([values, between], axis=2).reshape(len(rows), -1)
         if place.filling:
-            behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, np.int16)
+            behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, integer.WORD_TYPE)
             values = np.concatenate([values, behind], axis=1)
         self._words(Command.EXPECT, place.y + slot * place.y_sample, place.y_sample, values)
         inputs = integer.with_constant(layer, self.maps[layer.inputs[0]][rows])

@@ -28,6 +28,9 @@ MAX_BYTES = 2**30
 """Most bytes of an array that is read."""
 
 Integers = NDArray[np.int16]
+WORD_TYPE: np.dtype[np.int16] = np.dtype(f"int{WORD_BITS}")
+"""The type of a word in arrays."""
+
 Size = Annotated[int, Field(ge=1, le=MOST)]
 Shift = Annotated[int, Field(ge=0, lt=SUM_BITS)]
 Word = Annotated[int, Field(ge=LOW, le=HIGH)]
@@ -284,7 +287,7 @@ def encode(network: IntegerNetwork, samples: NDArray[Any]) -> Integers:
         raise InputError(f"samples: expected {' x '.join(map(str, network.shape))} values each, found {sizes}")
     if not np.isfinite(values).all():
         raise InputError("samples: expected finite numbers, found others")
-    return np.clip(np.rint(values * 2.0**network.exponent), LOW, HIGH).astype(np.int16)
+    return np.clip(np.rint(values * 2.0**network.exponent), LOW, HIGH).astype(WORD_TYPE)
 
 
 def scaled(sums: NDArray[np.int64], shift: int, low: int = LOW, high: int = HIGH) -> Integers:
@@ -304,7 +307,7 @@ def scaled(sums: NDArray[np.int64], shift: int, low: int = LOW, high: int = HIGH
     ndarray of int16
         The results.
     """
-    words: Integers = np.clip((sums + (1 << shift >> 1)) >> shift, low, high).astype(np.int16)
+    words: Integers = np.clip((sums + (1 << shift >> 1)) >> shift, low, high).astype(WORD_TYPE)
     return words
 
 
@@ -508,7 +511,7 @@ def read_integer(path: AnyPath) -> IntegerNetwork:
             continue
         wanted = layer.groups, layer.channels * math.prod(layer.kernel), layer.shape[0] // layer.groups
         values = held.pop(f"weights:{layer.name}", None)
-        if values is None or values.shape != wanted or values.dtype != np.int16:
+        if values is None or values.shape != wanted or values.dtype != WORD_TYPE:
             sizes_ = " x ".join(map(str, wanted))
             faults.append(f"{path}: weights:{layer.name}: expected {sizes_} integers of {WORD_BITS} bits, found others")
         elif largest_sum(values) >= 2 ** (SUM_BITS - 1):

@@ -22,6 +22,7 @@ from .network import (
     INTEGER_FILE,
     LOW,
     MAX_EXPONENT,
+    WORD_TYPE,
     AddLayer,
     AveragePool,
     ClipLayer,
@@ -340,7 +341,7 @@ class _Maker:
                 weights = np.concatenate([weights, rows], axis=1)
             if constant > 2 ** (BITS - 1) or shift >= SUM_BITS or np.abs(weights).max() > HIGH:
                 continue
-            words = np.ascontiguousarray(weights, np.int16)
+            words = np.ascontiguousarray(weights, WORD_TYPE)
             if integer.largest_sum(words) < 2 ** (SUM_BITS - 1):
                 break
         else:

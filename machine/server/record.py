@@ -42,7 +42,7 @@ class Recorder:
         served = {"schema": SERVED, "policy": scheduler.spec, "slo_s": list(slo_s)}
         files |= {
             SERVED_FILE: json.dumps(served, indent=1) + "\n",
-            TRACE_FILE: f"request_id,arrival_s,slo_s{more}\n",
+            TRACE_FILE: f"request_id,arrival_s,slo_s,admitted_with{more}\n",
             OUTCOMES_FILE: f"request_id,outcome,exit,answer_confidence,queue_s,device_s{more}\n",
         }
         files |= {str(Path(network.name, LATENCY_FILE)): table_text(network.latency) for network in networks}
@@ -56,7 +56,7 @@ class Recorder:
             sample.number = next(self.numbers)
         self._write(
             self.trace,
-            [f"{s.number},{s.arrival_s!r},{s.slo_s!r}{self.names[s.network]}\n" for s in samples],
+            [f"{s.number},{s.arrival_s!r},{s.slo_s!r},{s.number - s.row}{self.names[s.network]}\n" for s in samples],
         )
 
     def note(self, samples: Sequence[Sample]) -> None:
