@@ -12,7 +12,7 @@ import onnx
 import pytest
 from builders import COMPILED, lines
 from fluidb.dse.integers import network as integer
-from fluidb.dse.integers.network import AddLayer, AveragePool, IntegerNetwork, Map, MaxPool, ProductLayer
+from fluidb.dse.integers.network import AddLayer, AveragePool, ConcatLayer, IntegerNetwork, Map, MaxPool, ProductLayer
 from fluidb.dse.integers.quantise import exponent_of, quantise
 from fluidb.formats import InputError
 from fluidb.models.digits import INPUTS, MODEL
@@ -64,9 +64,9 @@ def test_a_product_is_its_plain_loops(seed: int) -> None:
         channels=channels, constant=constant, shift=int(rng.integers(0, 20)), **window, **random_bounds(rng),
     )  # fmt: skip
     maps = rng.integers(-high, high, (3, groups * own, *size)).astype(np.int16)
-    words = integer.run_layer(alone(layer, (groups * own, *size), weights.astype(np.int16)), layer, maps)
-    assert words.dtype == np.int16
-    assert words.tolist() == [naive_integer.convolved(sample, weights, constant, layer) for sample in maps.tolist()]
+    found = integer.run_layer(alone(layer, (groups * own, *size), weights.astype(np.int16)), layer, maps)
+    assert found.dtype == np.int16
+    assert found.tolist() == [naive_integer.convolved(sample, weights, constant, layer) for sample in maps.tolist()]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -78,15 +78,21 @@ def test_pools_and_sums_are_their_plain_loops(seed: int) -> None:
     shape, shift = (3, *outputs), int(rng.integers(10, 30))
     average = AveragePool(**base, **window, shape=shape, factor=int(rng.integers(1, 2**15)), shift=shift)
     for pool in (average, MaxPool(**base, **window, shape=shape)):
-        words = integer.run_layer(alone(pool, maps.shape[1:]), pool, maps)
-        assert words.tolist() == [naive_integer.pooled(sample, pool) for sample in maps.tolist()]
+        found = integer.run_layer(alone(pool, maps.shape[1:]), pool, maps)
+        assert found.tolist() == [naive_integer.pooled(sample, pool) for sample in maps.tolist()]
     left, shift = tuple(map(int, rng.integers(0, 4, 2))), int(rng.integers(0, 5))
     base |= {"inputs": ["input", "input"], "shape": maps.shape[1:]}
     layer = AddLayer(**base, left=left, shift=shift, **random_bounds(rng))
     other = rng.integers(-(2**15), 2**15, maps.shape).astype(np.int16)
-    words = integer.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
+    found = integer.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
     pairs = zip(maps.ravel().tolist(), other.ravel().tolist(), strict=True)
-    assert words.ravel().tolist() == [naive_integer.added(*pair, layer) for pair in pairs]
+    assert found.ravel().tolist() == [naive_integer.added(*pair, layer) for pair in pairs]
+    base |= {"shape": (6, *size)}
+    layer = ConcatLayer(**base, shifts=[shift, 0])
+    found = integer.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
+    assert found.tolist() == [
+        naive_integer.behind(pair, layer) for pair in zip(maps.tolist(), other.tolist(), strict=True)
+    ]
 
 
 def test_sums_are_exact_up_to_their_48_bits() -> None:
@@ -102,8 +108,8 @@ def test_sums_are_exact_up_to_their_48_bits() -> None:
         total = 64_999 * 2**30 - last * 2**15
         for shift in (0, 31, 32, 33, 45):
             one = layer.model_copy(update={"shift": shift})
-            words = integer.run_layer(alone(one, (65_000, 1, 1), weights), one, maps)
-            assert words.item() == naive_integer.scaled(total, shift)
+            found = integer.run_layer(alone(one, (65_000, 1, 1), weights), one, maps)
+            assert found.item() == naive_integer.scaled(total, shift)
 
 
 @pytest.fixture(scope="module")
@@ -133,11 +139,11 @@ def test_scales_from_few_samples_serve_the_others(tmp_path) -> None:
     with np.load(INPUTS) as held:
         images, labels = held["input"], held["label"]
     np.savez(tmp_path / "few.npz", input=images[:60])
-    quantised = quantise(MODEL, tmp_path / "few.npz")
-    assert [item.right_float for item in quantised.exits] == [None] * 4
-    maps = integer.run(quantised.network, integer.encode(quantised.network, images[60:]))
-    reference = integer.run(quantise(MODEL, INPUTS).network, integer.encode(quantised.network, images[60:]))
-    for exit_ in quantised.network.exits:
+    found = quantise(MODEL, tmp_path / "few.npz")
+    assert [item.right_float for item in found.exits] == [None] * 4
+    maps = integer.run(found.network, integer.encode(found.network, images[60:]))
+    reference = integer.run(quantise(MODEL, INPUTS).network, integer.encode(found.network, images[60:]))
+    for exit_ in found.network.exits:
         right = [(held[exit_.layer][:, :, 0, 0].argmax(axis=1) == labels[60:]).mean() for held in (maps, reference)]
         assert abs(right[0] - right[1]) <= 0.005
 
@@ -160,10 +166,10 @@ def test_a_stage_needs_only_what_earlier_ones_left(digits) -> None:
     for stage, left in enumerate(([0, 1, 2, 3, 4, 5], [0, 2, 5], [1, 2], [1]), 1):
         rows = rows[left]
         maps = {name: values[left] for name, values in maps.items()}
-        words = integer.run_stage(digits.network, stage, maps)
-        for name, values in words.items():
+        found = integer.run_stage(digits.network, stage, maps)
+        for name, values in found.items():
             assert np.array_equal(values, whole[name][rows])
-        maps = {name: (maps | words)[name] for name in digits.network.kept(stage)}
+        maps = {name: (maps | found)[name] for name in digits.network.kept(stage)}
     assert [digits.network.kept(stage) for stage in range(1, 5)] == [["sum1"], ["sum2"], ["sum3"], []]
 
 
@@ -176,6 +182,7 @@ SMALL = {
     "m": RNG.normal(size=(6, 5)), "a": RNG.normal(size=5), "s": RNG.uniform(0.5, 2, 4), "t": RNG.normal(size=4),
     "u": RNG.normal(size=4), "d": RNG.uniform(0.5, 2, 4), "blocks": np.array([1, 1, 3, 3]),
 }  # fmt: skip
+SMALL |= {"large": RNG.normal(size=(6, 20, 1, 1)), "mm": RNG.normal(size=(12, 5))}
 SMALL |= {"zero": np.array(0.0), "two": np.array(2.0)}
 SMALL = {name: values.astype(np.float32) for name, values in SMALL.items()}
 END = [node("GlobalAveragePool", ["z"], ["g"]), node("Flatten", ["g"], ["f"]), node("MatMul", ["f", "m"], ["y"])]
@@ -207,6 +214,13 @@ NETWORKS: dict[str, Any] = {
         node("Conv", ["l", "w", "b"], ["c"], dilations=[3, 3], pads=[3, 3, 3, 3]), node("Relu", ["c"], ["r"]),
         node("Conv", ["r", "v"], ["z"], group=2), *END, node("Add", ["y", "a"], ["e"]),
     ],
+    "maps behind one another": [
+        node("Conv", ["x", "w", "b"], ["c"]), node("Relu", ["c"], ["r"]), node("Conv", ["x", "w"], ["j"]),
+        node("Concat", ["r", "j"], ["i"], axis=1), node("MaxPool", ["i"], ["h"], kernel_shape=[1, 1]),
+        node("Concat", ["h", "r", "i"], ["k"], axis=-3),
+        node("Conv", ["k", "large"], ["z"]),
+        *END[:2], node("Concat", ["f", "f"], ["ff"], axis=-1), node("MatMul", ["ff", "mm"], ["e"]),
+    ],
     "bounds on one side and on both": [
         node("Conv", ["x", "w", "b"], ["c"]), node("Clip", ["c", "zero", "two"], ["r"]),
         node("Constant", [], ["one"], value_float=1.0),
@@ -225,14 +239,13 @@ def test_operators_of_other_exporters(tmp_path, nodes) -> None:
     path = saved(tmp_path, nodes, ["e"], (3, 9, 8), SMALL)
     samples = np.random.default_rng(5).normal(size=(40, 3, 9, 8)).astype(np.float32)
     np.savez(tmp_path / "x.npz", x=samples)
-    quantised = quantise(path, tmp_path / "x.npz")
-    maps = integer.run(quantised.network, integer.encode(quantised.network, samples))
+    found = quantise(path, tmp_path / "x.npz")
+    maps = integer.run(found.network, integer.encode(found.network, samples))
     (plain,) = start(onnx.load(path), 1).run(None, {"x": samples})
     assert (
-        np.abs(integer.scores(quantised.network, quantised.network.exits[0], maps) - plain).max()
-        < 2e-3 * np.abs(plain).max()
+        np.abs(integer.scores(found.network, found.network.exits[0], maps) - plain).max() < 2e-3 * np.abs(plain).max()
     )
-    assert build_network(quantised.file, "net.toml").gemms
+    assert build_network(found.file, "net.toml").gemms
 
 
 def test_bounds_of_older_files_are_attributes(tmp_path) -> None:
@@ -248,6 +261,12 @@ REFUSED: dict[str, Any] = {
     "bounds in the wrong order": (
         [node("Clip", ["x", "two", "zero"], ["z"])], "a lower bound below the upper one, found 2 and 0",
     ),
+    "maps of other sizes": (
+        [node("MaxPool", ["x"], ["p"], kernel_shape=[3, 1]), node("Concat", ["x", "p"], ["z"], axis=2)],
+        "of one height and width",
+    ),
+    "rows behind one another": ([node("Concat", ["x", "x"], ["z"], axis=2)], r"\(axis 1\), found axis 2"),
+    "a constant behind a map": ([node("Concat", ["x", "map"], ["z"], axis=1)], "and no constants"),
     "half-pixel": ([node("Resize", ["x", "", "blocks"], ["z"], mode="nearest")], "to enlarge in whole blocks"),
     "rounded": (
         [node("Resize", ["x", "", "blocks"], ["z"], **BLOCKS | {"nearest_mode": "round_prefer_floor"})],
@@ -274,6 +293,7 @@ REFUSED: dict[str, Any] = {
 @pytest.mark.parametrize(("nodes", "fault"), REFUSED.values(), ids=REFUSED)
 def test_what_integers_cannot_is_refused(tmp_path, nodes, fault) -> None:
     weights = SMALL | {f"{name}3": SMALL[name][:3] for name in "stud"} | {"m": SMALL["m"][:3], "w": SMALL["w"][:3]}
+    weights["map"] = np.zeros((1, 3, 9, 8), np.float32)
     path = saved(tmp_path, [*nodes, *END], ["y"], (3, 9, 8), weights)
     with pytest.raises(InputError, match=fault) as raised:
         read_trained(path)
@@ -355,6 +375,7 @@ DAMAGED: dict[str, Any] = {
     "bounds in the wrong order": (changed("high", -1, 0), "expected low up to high, found 0 and -1"),
     "a negative shift": (changed("shift", -1, 0), r"layers\[0\].*shift"),
     "a later layer": (changed("inputs", ["sum4"], 1), 'expected earlier layers as inputs, found "sum4"'),
+    "a map of two without its shift": (changed("op", "concat", 3), "Extra inputs|shifts"),
     "a new size": (changed("shape", [32, 8, 9], 3), "does not fit its inputs"),
     "a stage too late": (changed("stage", 5, 0), "expected stages 1 to 4 in order"),
     "no weights": (lambda arrays: arrays.pop("weights:a1"), "weights:a1: expected 1 x 297 x 32 integers of 16 bits"),
@@ -433,19 +454,19 @@ def test_a_network_for_photographs_with_random_weights(tmp_path) -> None:
     path = alexnet_cifar10(tmp_path)
     images = np.random.default_rng(3).normal(size=(12, 3, 32, 32)).astype(np.float32)
     np.savez(tmp_path / "x.npz", input=images)
-    quantised = quantise(path, tmp_path / "x.npz")
-    assert quantised.saturated == 0
-    maps = integer.run(quantised.network, integer.encode(quantised.network, images))
-    for exit_, plain in zip(quantised.network.exits, start(onnx.load(path), 1).run(None, {"x": images}), strict=True):
-        ours = integer.scores(quantised.network, exit_, maps)
+    found = quantise(path, tmp_path / "x.npz")
+    assert found.saturated == 0
+    maps = integer.run(found.network, integer.encode(found.network, images))
+    for exit_, plain in zip(found.network.exits, start(onnx.load(path), 1).run(None, {"x": images}), strict=True):
+        ours = integer.scores(found.network, exit_, maps)
         assert np.abs(ours - plain).max() < 0.01
         assert (ours.argmax(axis=1) == plain.argmax(axis=1)).mean() >= 11 / 12
-    network = build_network(quantised.file, "net.toml")
+    network = build_network(found.file, "net.toml")
     assert [item.name for item in network.exits] == ["p1", "p2", "fc3"]
     products = {layer.name: layer for layer in network.layers if layer.gemm}
     assert {layer.name for layer in network.layers if not layer.gemm} == {"p1", "p2", "p5", "exit1/g1", "exit2/g2"}
     assert products["conv3"].gemm == (64, 9 * 193, 384, 1)  # a further channel holds the constant of the bias
     assert sum(layer.gemm.macs for layer in products.values() if layer.gemm) == sum(
-        values.size * quantised.network.layer(name).shape[1] * quantised.network.layer(name).shape[2]
-        for name, values in quantised.network.weights.items()
+        values.size * found.network.layer(name).shape[1] * found.network.layer(name).shape[2]
+        for name, values in found.network.weights.items()
     )
