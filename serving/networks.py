@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -269,17 +269,22 @@ def read_networks(path: AnyPath, tables: Sequence[LatencyTable] | None = None) -
     return networks
 
 
+def _keys_in(path: AnyPath) -> list[NetworkKeys]:
+    """The networks of a file, before their tables are read; the folder of a table has one without a name."""
+    if Path(path).suffix == ".toml":
+        return read_toml(NetworksFile, path).networks
+    return [NetworkKeys.model_construct(name="", table=Path(path).name)]
+
+
 def named_in(path: AnyPath) -> list[str]:
     """The names of the networks of a file, before their tables are read; none of the folder of a table."""
-    return [keys.name for keys in read_toml(NetworksFile, path).networks] if Path(path).suffix == ".toml" else []
+    return [keys.name for keys in _keys_in(path) if keys.name]
 
 
 def files_of(path: AnyPath) -> list[Path]:
     """The files that a file of networks names, and itself, which an output must not replace; of a folder its tables."""
-    if Path(path).suffix != ".toml":
-        return [Path(path), *(Path(path, name) for name in TABLE_FILES)]
     files, folder = [Path(path)], Path(path).parent
-    for keys in read_toml(NetworksFile, path).networks:
+    for keys in _keys_in(path):
         files += [] if keys.table is None else [folder / keys.table / name for name in TABLE_FILES]
         files += [folder / name for name in (keys.samples, keys.trace) if name is not None]
         if keys.think is not None and keys.think.startswith(RECORDED):
@@ -373,12 +378,18 @@ class DeviceTraffic:
         """Requests in another order; of each network its first ones, in theirs."""
         if isinstance(rows, slice) and rows.stop == len(self):
             return self
-        network, whole = self.network[rows], self.whole.at(rows)
-        if self.parts[0] is self.whole:
-            return replace(self, network=network, parts=(whole,), whole=whole)
-        numbers = np.bincount(network, minlength=len(self.names)).tolist()
-        parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
-        return replace(self, network=network, parts=parts, whole=whole)
+        network = self.network[rows]
+
+        def parts() -> Iterator[Traffic]:
+            numbers = np.bincount(network, minlength=len(self.names)).tolist()
+            return (part.first(number) for part, number in zip(self.parts, numbers, strict=True))
+
+        return replace(self.with_requests(self.whole.at(rows), parts), network=network)
+
+    def with_requests(self, whole: Traffic, parts: Callable[[], Iterable[Traffic]]) -> DeviceTraffic:
+        """Other requests of the same networks; the whole is the part of a network that is alone."""
+        alone = self.parts[0] is self.whole
+        return replace(self, whole=whole, parts=(whole,) if alone else tuple(parts()))
 
     def part(self, number: int) -> DeviceTraffic:
         """The requests of one network."""
@@ -396,12 +407,11 @@ class DeviceTraffic:
         def came(traffic: Traffic, arrival_s: NDArray[np.float64], exits: NDArray[np.int64]) -> Traffic:
             return replace(traffic, trace=replace(traffic.trace, arrival_s=arrival_s), exits=exits)
 
-        whole = came(self.whole, arrival_s, exits)
-        if self.parts[0] is self.whole:
-            return replace(self, parts=(whole,), whole=whole)
-        masks = [self.network == number for number in range(len(self.parts))]
-        parts = (came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
-        return replace(self, parts=tuple(parts), whole=whole)
+        def parts() -> Iterator[Traffic]:
+            masks = [self.network == number for number in range(len(self.parts))]
+            return (came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
+
+        return self.with_requests(came(self.whole, arrival_s, exits), parts)
 
 
 def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:
@@ -545,7 +555,11 @@ def _with_own_traffic(networks: Sequence[ServedNetwork], requests: Requests) -> 
     parts = [
         replace(part, trace=replace(part.trace, request_id=own_ids)) for part, own_ids in zip(parts, ids, strict=True)
     ]
-    traffic = _joined(networks, number_of, parts, Trace(np.arange(len(order)), arrival_s[order]), seeds)
+    whole = Trace(np.arange(len(order)), arrival_s[order])
+    if any(part.trace.admitted_with is not None for part in parts):
+        firsts = [own_ids[part.trace.firsts] for part, own_ids in zip(parts, ids, strict=True)]
+        whole = replace(whole, admitted_with=merged(number_of, firsts))
+    traffic = _joined(networks, number_of, parts, whole, seeds)
     if not any(clients):
         return traffic
     first_s, later_s = zip(*map(_think_of, parts), strict=True)

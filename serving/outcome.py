@@ -151,6 +151,11 @@ class Replay:
         return self.arrived.names
 
     @property
+    def named(self) -> list[tuple[int, str]]:
+        """The number and the name of each network that has one."""
+        return [(number, name) for number, name in enumerate(self.names) if name]
+
+    @property
     def network(self) -> NDArray[np.int64]:
         """The network of each request, counted from 0."""
         return self.arrived.network
@@ -288,8 +293,7 @@ class Replay:
         if not any(host is not None and host.overlaps for host in hosts):
             return arrival_s
         before_s = np.array([0.0 if host is None else host.before_s for host in hosts])
-        joined_s: NDArray[np.float64] = arrival_s + (before_s[self.network] if len(hosts) > 1 else before_s[0])
-        return joined_s
+        return np.asarray(arrival_s + before_s[self.network])
 
     @property
     def left_queue_s(self) -> NDArray[np.float64]:

@@ -29,6 +29,7 @@ from ..options import (
 )
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
 from ..values import Values, values_of
+from .running import refuse_shared
 
 if TYPE_CHECKING:
     from ...machine.network import RealNetwork
@@ -146,9 +147,7 @@ def command(
     from ...plots.validation import draw_validation
 
     plan, models = trial.plan(how.seed), names(model) or []
-    for name, given in (("inputs", how.inputs), ("exits", how.exits)):
-        if given is not None and len(models) > 1:  # each has its own
-            raise InputError(f"{name}: expected one network, found several with commas between; leave it out")
+    refuse_shared(models, "several with commas between", inputs=how.inputs, exits=how.exits)
     picture.check([how.inputs, how.networks, output])
     if output is not None:
         check_validation_folder(output, picture.force)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ... import __version__
 from ...formats import InputError
@@ -50,13 +50,32 @@ CUT_S = 1.0
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
+class _Joining:
+    """The connection of a request, to which the head of its answer goes with the body: a client wakes up once."""
+
+    head: bytes | None = None
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self.cycle, self.to = cycle, cycle.transport
+        self.is_closing, self.close = self.to.is_closing, self.to.close
+
+    def write(self, data: bytes) -> None:
+        """Write a head once the body is there, which an answer to HEAD does not have."""
+        if self.head is None and self.cycle.response_started and self.cycle.scope["method"] != "HEAD":
+            self.head = data
+        elif self.head is None:
+            self.to.write(data)
+        else:
+            self.to.write(self.head + data)
+            self.head = b""
+
+
 class _Connection(HttpToolsProtocol):
     """A connection that does not wait for a slow client for ever, nor keeps a long head; uvicorn sees to neither."""
 
     head: asyncio.TimerHandle | None = None
     taking: asyncio.TimerHandle | None = None
     unread = 0  # bytes since a request or a piece of its body
-    kept = 0  # bytes of a head, and of headers behind its body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -80,16 +99,13 @@ class _Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError("too many requests before an answer")  # httptools makes it a fault of the request
-        self.kept = 0
         super().on_message_begin()
 
-    def on_url(self, url: bytes) -> None:
-        self._keep(url)
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._keep(name + value)
-        super().on_header(name, value)
+    def on_headers_complete(self) -> None:
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
+            raise ValueError("the head is too long")
+        super().on_headers_complete()
+        self.cycle.transport = _Joining(self.cycle)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self.unread = 0
@@ -98,12 +114,6 @@ class _Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self.unread = 0
         super().on_message_complete()
-
-    def _keep(self, part: bytes) -> None:
-        """Count what is kept of a request beside its body."""
-        self.kept += len(part)
-        if self.kept > MAX_HEAD:
-            raise ValueError("the head is too long")
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -29,7 +29,7 @@ from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.clairvoyant import Clairvoyant
 from fluidb.studies.plan.kept import _content
-from fluidb.studies.plan.plan_traffic import PlanTraffic, device_traffic
+from fluidb.studies.plan.plan_traffic import PlanTraffic
 from fluidb.studies.plan.problem import PlanProblem
 from fluidb.studies.plan.rates import PlanAnswer
 from fluidb.studies.plan.rules import joint_limits
@@ -170,8 +170,8 @@ def test_no_run_is_better_than_the_bounds_of_all_networks_together(tmp_path: Pat
     for number, setting in enumerate(problem.settings):
         traffic, served = problem.drawn(setting, 5), networks_on(problem, 0, 0)(number)
         for policy in problem.policies:
-            run = simulate(served, device_traffic(traffic), policy)
-            late = {name: run.violated[device_traffic(traffic).whole.trace.network == name] for name in NAMES}
+            run = simulate(served, traffic.device, policy)
+            late = {name: run.violated[traffic.device.whole.trace.network == name] for name in NAMES}
             required = [Requirement("", "violation_rate", "<=", float(late[name].mean()), name) for name in NAMES]
             *each, together = joint_limits(required, traffic)
             assert [limit.allowed for limit in each] == [int(late[name].sum()) for name in NAMES]

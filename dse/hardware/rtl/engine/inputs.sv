@@ -162,7 +162,9 @@ module inputs (
 
       ram #(
           .WIDTH(WORD),
-          .DEPTH(2 * LINES)
+          .DEPTH(2 * LINES),
+          .STYLE(engine_pkg::STYLE_INPUTS),
+          .ULTRA(p * N + m < engine_pkg::ULTRA_INPUTS)
       ) bank (
           .clk,
           .write        (mine[p] && enable[m] && (two || write_beyond[m] == UPPER)),
