@@ -14,8 +14,9 @@ from pydantic import Field
 from ..formats import AnyPath, InputError, Strict
 from ..formats.tables import read_json
 from ..formats.toml import toml_lines, validate
+from ..serving.device_traffic import DeviceTraffic, network_of, prepare_requests
 from ..serving.inputs import Requests
-from ..serving.networks import DeviceTraffic, ServedNetwork, as_served, network_of, prepare_requests
+from ..serving.networks import ServedNetwork, as_served
 from ..serving.replay import simulate
 from ..traffic.columns import Name, Number
 from ..traffic.reading import EXIT, REQUEST_ID, read_columns, read_trace

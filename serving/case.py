@@ -16,9 +16,10 @@ from ..traffic.rows import more
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, places
 from .admission import Admission
+from .device_traffic import DeviceTraffic, merged
 from .host import known_times, sent_at
 from .inputs import as_scheduler
-from .networks import DeviceTraffic, ServedNetwork, merged
+from .networks import ServedNetwork
 from .outcome import DeviceUse, Replay
 from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
@@ -249,7 +250,7 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
                 f"{str(not overlap).lower()}; state the same for all"
             )
         limit = network.limit or scheduler.admit
-        if limit is not None and limit.newest and scheduler.policy.plans_queue:
+        if limit is not None and limit.newest and scheduler.policy.counts_on_queue:
             own.append(
                 f"admit: expected no newest:N under {scheduler.spec}, which counts on requests that wait, found some; "
                 "state e.g. queue:8, or choose e.g. fluid"

@@ -15,7 +15,7 @@ from ..formats import brief, first_rows
 from ..tables.latency import LatencyTable, Segments
 from ..traffic.request_columns import REQUEST_COLUMNS
 from ..traffic.traffic import Traffic, places
-from .networks import DeviceTraffic, merged
+from .device_traffic import DeviceTraffic, merged
 
 
 @dataclass(frozen=True, slots=True)

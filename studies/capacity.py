@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
+from ..serving.device_traffic import (
+    DeviceTraffic,
+    prepare_requests,
+)
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
 from ..serving.metrics import QUANTILES, figures_of
 from ..serving.networks import (
     AnyServed,
-    DeviceTraffic,
     ServedNetwork,
     as_served,
     ends_of,
-    prepare_requests,
     scheduler_on,
 )
 from ..serving.one_run import LEAST, OneRun, nearest_rank, requests_for

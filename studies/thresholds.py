@@ -12,6 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
+from ..serving.device_traffic import (
+    prepare_requests,
+    requests_of_each,
+)
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests
 from ..serving.metrics import Figures, Summary, figures_of
@@ -20,8 +24,6 @@ from ..serving.networks import (
     ServedNetwork,
     as_served,
     ends_of,
-    prepare_requests,
-    requests_of_each,
     scheduler_on,
 )
 from ..serving.replay import simulate

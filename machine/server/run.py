@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -142,14 +143,20 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, number)
     except (OSError, UnicodeError) as error:
-        raise InputError(f"host: expected a name or an address of this machine, found {host} ({error})") from None
+        raise _no_host(host, error) from None
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(address)
     except (OSError, OverflowError) as error:
         listening.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+            raise _no_host(host, error) from None
         raise InputError(f"port: expected one that is free on {host}, found {port} ({error}); 0 is any") from None
     return listening
+
+
+def _no_host(host: str, error: Exception) -> InputError:
+    return InputError(f"host: expected a name or an address of this machine, found {host} ({error})")
 
 
 def seen_by_clients(here: ServedHere, number: int, slo_s: float | None) -> Model:
@@ -291,6 +298,8 @@ def make_server(
 ) -> Server:
     """Make networks ready to be served: every stage and the policy have run once."""
     check_models(models, networks)
+    if slo_s is None and any(network.slo_s is None for network in networks):
+        raise InputError("slo: expected an objective for requests that state no timeout, found none; state e.g. 50ms")
     scheduler = limited(scheduler_on(networks, policy), networks)
     most = room_for(scheduler, networks)
     names = None if not networks[0].name else np.resize([network.name for network in networks], 2 * most)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ...formats import brief
 from ...models import Network
-from ...serving.networks import DeviceTraffic, ServedNetwork, as_served, merged
+from ...serving.device_traffic import DeviceTraffic, merged
+from ...serving.networks import ServedNetwork, as_served
 from ...tables.latency import LatencyTable
 from ...traffic.arrivals import offline, poisson
 from ...traffic.clients import Clients

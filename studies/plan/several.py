@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, product
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from ...formats import AnyPath, InputError, is_folder, is_input, parse_toml, rea
 from ...models import NETWORKS, Network
 from ...platforms import Board, Device, Platform, load_platform
 from ...serving.designs import NamedTable, check_one_npu
+from ...serving.device_traffic import answers_per_s, prepare_requests
 from ...serving.inputs import Requests
-from ...serving.networks import NetworkKeys, NetworksFile, ServedNetwork, answers_per_s, prepare_requests, read_networks
+from ...serving.networks import NetworkKeys, NetworksFile, ServedNetwork, read_networks
 from ...serving.requirements import Requirement
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ...traffic.exits import chosen_thresholds
@@ -61,7 +63,7 @@ class SeveralTraffic(PlanTraffic):
         """The networks as their file states them."""
         return self.given
 
-    @property
+    @cached_property
     def samples_of(self) -> list[Samples | None]:
         """The samples of each network."""
         return [None if network.samples is None else as_samples(network.samples) for network in self.given]

@@ -14,7 +14,7 @@ from fluidb.machine.runner import TableRunner
 from fluidb.machine.server.record import Recorder
 from fluidb.serving import Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.case import case_of
-from fluidb.serving.networks import prepare_requests
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.traffic import Samples, Trace, poisson
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the loop is tested as plain Python elsewhere")

@@ -24,8 +24,9 @@ from builders import (
 )
 from fluidb.formats import InputError, write_table
 from fluidb.serving import DeviceTraffic, find_policy, parse_requirement, simulate
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.serving.inputs import Requests
-from fluidb.serving.networks import ServedNetwork, prepare_requests
+from fluidb.serving.networks import ServedNetwork
 from fluidb.studies import CapacityOptions, find_capacity
 from fluidb.studies.capacity import at_rate, saturation_rate
 from fluidb.traffic import poisson

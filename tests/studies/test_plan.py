@@ -38,8 +38,9 @@ from fluidb.platforms import ENERGY_KEYS, Accelerator, Device, load_platform
 from fluidb.platforms.host import Host
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.bound import least_late
+from fluidb.serving.device_traffic import DeviceTraffic
 from fluidb.serving.metrics import Summary
-from fluidb.serving.networks import DeviceTraffic, as_served
+from fluidb.serving.networks import as_served
 from fluidb.serving.policies import Decision, Policy
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import Scheduler, find_policy

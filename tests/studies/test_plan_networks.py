@@ -18,9 +18,10 @@ from fluidb.dse.npu.tiles import Tile
 from fluidb.formats import InputError, write_table
 from fluidb.models import load_network
 from fluidb.serving import Requests, parse_requirement, serve
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.serving.figures import FIGURES
 from fluidb.serving.metrics import Figures, figures_of
-from fluidb.serving.networks import ServedNetwork, prepare_requests, read_networks
+from fluidb.serving.networks import ServedNetwork, read_networks
 from fluidb.serving.replay import simulate
 from fluidb.serving.requirements import Requirement, judge_all
 from fluidb.serving.statistics import mean_interval
