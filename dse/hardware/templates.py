@@ -42,6 +42,15 @@ def _enumerated(codes: type[IntEnum | IntFlag]) -> str:
     return ", ".join(f"{code.name} = {code.value}" for code in codes)
 
 
+def memories(**held: tuple[int, str]) -> str:
+    """Where each memory of the engine lies: the banks that UltraRAMs hold, and the style of the others."""
+    lines = [
+        f'  localparam int ULTRA_{name.upper()} = {ultra}; localparam STYLE_{name.upper()} = "{style}";'
+        for name, (ultra, style) in held.items()
+    ]
+    return "\n".join(lines)
+
+
 def constants() -> dict[str, object]:
     """What every template may name: the numbers of the engine, codes, and the words of a job."""
     numbers: dict[str, object] = {name: value for name, value in vars(engine).items() if name.isupper()}
@@ -58,6 +67,7 @@ def constants() -> dict[str, object]:
         "ends": "\n".join(f"  localparam number_t END_{end.name} = {end.value};" for end in End),
         "commands": _enumerated(Command),
         "strobes": _enumerated(Strobe),
+        "memories": memories(**dict.fromkeys(("inputs", "sums", "stores", "beats"), (0, "auto"))),
     }
 
 

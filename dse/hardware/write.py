@@ -10,14 +10,27 @@ import numpy as np
 
 from ... import __version__
 from ...formats import InputError, check_own_folder, write_directory
+from ...platforms import Board
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
 from ..engine import FLIGHT_BITS, MOST, WORD_BITS
+from ..npu.banks import banks_of, halves, place
 from ..npu.choices import Batching, Overlap
 from ..npu.design import DesignTable, read_design
 from ..npu.fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
 from ..npu.layouts import LayerKind, one_by_one
 from ..npu.side_by_side import power_of_two
-from .templates import ENGINE, ENGINE_PACKAGE_FILE, HEADER_FILE, MEMORY_FILE, PACKAGE_FILE, RTL, TESTBENCH_FILE, filled
+from ..npu.tiles import Tile
+from .templates import (
+    ENGINE,
+    ENGINE_PACKAGE_FILE,
+    HEADER_FILE,
+    MEMORY_FILE,
+    PACKAGE_FILE,
+    RTL,
+    TESTBENCH_FILE,
+    filled,
+    memories,
+)
 
 STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
 NPU_FILES = ("npu.sv", "npu_tb.cpp")
@@ -129,6 +142,14 @@ def check_counters(design: DesignTable) -> None:
                 )
 
 
+def placement_text(board: Board, tile: Tile) -> str:
+    """Where the engine's memories lie, as they are counted, so that a synthesis places what the search counted."""
+    banks = banks_of(board, tile)
+    moved = place(board, banks).moved
+    styles = {name: "block" if halves(bank.width, bank.rows) else "distributed" for name, bank in banks.items()}
+    return memories(**{name: (int(moved[name]), style) for name, style in styles.items()})
+
+
 def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     """The SystemVerilog package that fits the array to a design."""
     from ..npu.costs import samples_side_by_side
@@ -147,7 +168,10 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
         )
     check_counters(design)
     samples = power_of_two(samples_side_by_side(design, fbcb))  # what is addressed by it needs no multiplier
-    return _of_design(ENGINE_PACKAGE_FILE, "//", design, **design.tile._asdict() | {"W": words}, S=samples)
+    held = placement_text(design.platform, design.tile)
+    return _of_design(
+        ENGINE_PACKAGE_FILE, "//", design, **design.tile._asdict() | {"W": words}, S=samples, memories=held
+    )
 
 
 def hardware_texts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[str, str]:
@@ -187,7 +211,7 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
 
 def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[str, str | bytes]:
     """A network in the NPU's memory, where software finds it there, and commands for the testbench."""
-    from ..integers.network import read_integer
+    from ..integers.network import WORD_TYPE, read_integer
     from .commands import Script, preemption
     from .memory import map_text, memory_of
     from .program import jobs_of
@@ -197,9 +221,8 @@ def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[st
     memory = memory_of(network, timed, fbcb, int(port.words))
     late = b_max // 3
     draw = np.random.default_rng(0)
-    samples = draw.integers(-(2 ** (WORD_BITS - 2)), 2 ** (WORD_BITS - 2), (b_max + late, *network.shape)).astype(
-        np.int16
-    )
+    high = 2 ** (WORD_BITS - 2)
+    samples = draw.integers(-high, high, (b_max + late, *network.shape)).astype(WORD_TYPE)
     script = Script(network, timed, memory, port, samples)
     preemption(script, late)
     return {MEMORY: memory.content(), COMMANDS: script.content(), MAP: map_text(network, memory)}

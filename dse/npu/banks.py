@@ -42,6 +42,7 @@ class Placed(NamedTuple):
 
     halves: dict[str, Ints]  # block RAMs of 18 Kb
     ultra_rams: dict[str, Ints]
+    moved: dict[str, Ints]  # banks that UltraRAMs hold
 
     @property
     def block_rams(self) -> NDArray[np.float64]:
@@ -170,7 +171,7 @@ def place(board: Board, banks: dict[str, Bank]) -> Placed:
     names = list(banks)
     count, width, rows = together(banks)
     half, each = halves(width, rows), -(-width // ULTRA_WIDTH) * -(-rows // ULTRA_ROWS)
-    moved = np.zeros_like(count)  # banks that UltraRAMs hold
+    moved = np.zeros_like(count)
     left = np.full(count.shape[1:], board.ultra_rams or 0)
     if board.ultra_rams:
         order = np.argsort(-half / each, axis=0, kind="stable")
@@ -181,7 +182,7 @@ def place(board: Board, banks: dict[str, Bank]) -> Placed:
             left = left - taken[rank] * ultras[rank]
         np.put_along_axis(moved, order, taken, 0)
     blocks = (count - moved) * half
-    return Placed(dict(zip(names, blocks, strict=True)), dict(zip(names, moved * each, strict=True)))
+    return Placed(*(dict(zip(names, of, strict=True)) for of in (blocks, moved * each, moved)))
 
 
 def small(banks: dict[str, Bank]) -> tuple[Ints, Ints, Ints]:

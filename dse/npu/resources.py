@@ -240,7 +240,9 @@ class Supply(NamedTuple):
             return "its file states none"
         if key == "port_words":
             return f"{self.board.port_words} words a beat carry less than {self.board.bandwidth_gb_s:g} GB/s"
-        return "its file states no block RAMs" if key == "ultra_rams" else f"the engine has words of {WORD_BITS} bits"
+        if key == "ultra_rams":
+            return "its file states no block RAMs"
+        return f"the engine that `fluidb hardware` writes has words of {WORD_BITS} bits"
 
     def only(self, *resources: Resource) -> dict[Resource, float]:
         """The most of some resources, as far as they are judged."""

@@ -11,8 +11,9 @@ from builders import COMPILED, SEEDS, Run, assert_mean, table_of, trace_of
 from fluidb.formats import InputError, write_table
 from fluidb.serving import Requests, ServedNetwork, prepare_requests, serve, simulate
 from fluidb.serving.networks import read_networks
-from fluidb.traffic import Clients
+from fluidb.traffic import Clients, Trace, superpose
 from fluidb.traffic.own import OwnTraffic
+from fluidb.traffic.transforms import for_network
 
 REAL_TIME_S, BEST_EFFORT_S = 0.00277, 0.00424
 """Times of the two networks of DISB's workload A."""
@@ -31,16 +32,16 @@ def disb(clients: int, lasts_s: float = 20.0) -> list[ServedNetwork]:
 def test_best_effort_gets_what_the_real_time_network_leaves():
     """It has the rest of the time, and with priority the other one waits for at most one of its requests."""
     for clients in (1, 3):
-        found = serve(disb(clients), Requests(seed=1), "serial:between=priority")
-        best, real = (own.summary for own in found.networks)
+        served = serve(disb(clients), Requests(seed=1), "serial:between=priority")
+        best, real = (own.summary for own in served.networks)
         assert real.processing_rate_per_s == pytest.approx(100, rel=1e-3)
         assert best.processing_rate_per_s == pytest.approx((1 - 100 * REAL_TIME_S) / BEST_EFFORT_S, rel=1e-3)
         assert REAL_TIME_S < real.max_latency_s <= REAL_TIME_S + BEST_EFFORT_S
-        assert found.summary.requests == best.requests + real.requests
-        assert found.unavoidable_violations is None
-        assert [own.unavoidable_violations for own in found.networks] == [None, 0]
-    found = serve(disb(3), Requests(seed=1), "serial:between=fcfs")
-    assert found.networks[1].summary.max_latency_s > REAL_TIME_S + 2 * BEST_EFFORT_S
+        assert served.summary.requests == best.requests + real.requests
+        assert served.unavoidable_violations is None
+        assert [own.unavoidable_violations for own in served.networks] == [None, 0]
+    served = serve(disb(3), Requests(seed=1), "serial:between=fcfs")
+    assert served.networks[1].summary.max_latency_s > REAL_TIME_S + 2 * BEST_EFFORT_S
 
 
 @pytest.mark.parametrize("load", [0.5, 0.75])
@@ -195,8 +196,8 @@ def test_a_duration_ends_something(folder: Path):
 def test_clients_may_send_a_number_of_requests_without_an_end():
     own = OwnTraffic(clients=Clients(2), count=50)
     networks = [ServedNetwork(name="n", table=table_of([[0.5]]), slo_s=1.0, traffic=own)]
-    found = serve(networks, Requests(), "serial")
-    assert (found.summary.requests, found.replay.finish_s.max()) == (50, 25.0)
+    served = serve(networks, Requests(), "serial")
+    assert (served.summary.requests, served.replay.finish_s.max()) == (50, 25.0)
 
 
 def test_of_equal_times_the_sources_come_in_the_order_of_their_networks():
@@ -205,14 +206,14 @@ def test_of_equal_times_the_sources_come_in_the_order_of_their_networks():
     closed = OwnTraffic(clients=Clients(1, 0.25), count=2)
     kinds = {"client": closed, "first": own, "other": own, "late": replace(closed, clients=Clients(1))}
     networks = [ServedNetwork(name=name, table=table, slo_s=9.0, traffic=kind) for name, kind in kinds.items()]
-    found = simulate(networks, prepare_requests(networks, Requests(), None), "serial")
-    names = [found.names[k] for k in found.network]
+    replay = simulate(networks, prepare_requests(networks, Requests(), None), "serial")
+    names = [replay.names[k] for k in replay.network]
     # at 0.75 s the last client sends again as its answer is there; at 1 s both traces do, before it begins
-    assert list(zip(found.traffic.trace.arrival_s.tolist(), names, strict=True)) == [
+    assert list(zip(replay.traffic.trace.arrival_s.tolist(), names, strict=True)) == [
         (0.0, "first"), (0.0, "other"), (0.0, "late"), (0.25, "client"), (0.75, "late"), (1.0, "first"),
         (1.0, "other"), (1.25, "client"),
     ]  # fmt: skip
-    order = [found.names[k] for k in found.network[np.argsort(found.start_s, kind="stable")]]
+    order = [replay.names[k] for k in replay.network[np.argsort(replay.start_s, kind="stable")]]
     assert order == ["first", "other", "late", "client", "late", "first", "other", "client"]
     by_place = replace(own, trace=trace_of([0.0, 0.0]))
     pair = [ServedNetwork(name=name, table=table, slo_s=9.0, traffic=by_place) for name in ("a", "b")]
@@ -257,6 +258,25 @@ def test_other_commands_say_what_to_do_with_such_a_file(fluidb: Run, folder: Pat
         done = fluidb(*asked)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert said in done.stderr
+
+
+def test_own_traces_say_what_is_admitted_together():
+    """As one trace of both says: of each network, the second request of two that come together is not let in alone."""
+    table, both = table_of([[1.0]]), np.array([0, 1, 1])
+    own = Trace(np.arange(3), np.array([0.0, 1.0, 1.0]), admitted_with=both)
+    networks = [
+        ServedNetwork(name=name, table=table, slo_s=9.0, traffic=OwnTraffic(trace=own, lasts_s=9.0)) for name in "ab"
+    ]
+    spec, merged = "serial:admit=queue:1", superpose([for_network(own, name) for name in "ab"])
+    plain = [replace(network, traffic=None) for network in networks]
+    alone = [replace(own, admitted_with=None) for _ in "ab"]
+    apart = superpose([for_network(trace, name) for trace, name in zip(alone, "ab", strict=True)])
+    refused = [
+        simulate(of, prepare_requests(of, Requests(), trace), spec).refused
+        for of, trace in ((networks, None), (plain, merged), (plain, apart))
+    ]
+    assert refused[0].tolist() == refused[1].tolist() == [False, False, True, True, True, True]
+    assert refused[2].tolist() == [False, False, False, True, True, True]
 
 
 def test_own_traffic_stands_beside_no_other():

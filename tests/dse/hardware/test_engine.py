@@ -29,6 +29,8 @@ from fluidb.platforms import load_platform
 BENCH = Path(__file__).parent / "engine_tb.cpp"
 K_CODES = {1: 0, 2: 1, 0.5: 2}
 LIMIT = 2_000_000
+MOST = 2**15 - 1
+"""The largest word."""
 
 
 class Design(NamedTuple):
@@ -123,8 +125,14 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
             rows = int(rng.integers(1, rows + 1)) if rng.random() < 0.5 else math.ceil(B_R * R / blocks)
         num, den = [(1, 1), (8, 9), (1, 2), (3, 7), (1, 5)][rng.integers(5)]
         latency = int(rng.choice([1, 2, 7, 40, 100]))
-        shift, relu = int(rng.integers(0, 24)), bool(rng.random() < 0.3)
-        run = jobs.Job(window, C, groups, layout, K_CODES[k], tile, rows, shift, relu)
+        shift, high = int(rng.integers(0, 24)), int(rng.choice([1, 900, MOST]))
+        low = int(rng.choice([-MOST - 1, 0, -high]))
+        run = jobs.Job(window, C, groups, layout, K_CODES[k], tile, rows, shift, low, high)
+        if rng.random() < 0.3:  # other maps lie between the samples, and a constant behind each channel
+            y_channel = R + int(R > 1 and rng.choice([0, 1, R]))
+            y_sample, x_sample = groups * C * y_channel, groups * window.words
+            run = run._replace(y_channel=y_channel)
+            run = run._replace(x_sample=x_sample + int(rng.integers(9)), y_sample=y_sample + int(rng.integers(9)))
         return Job(run, num, den, latency, int(rng.integers(2**31)))
 
 
@@ -140,7 +148,7 @@ def outputs(maps: Any, weights: Any, run: jobs.Job) -> Any:
             if 0 <= iy < high and 0 <= ix < wide:
                 sums[..., y, x] += maps[:, :, channel, iy, ix, None] * weights[:, p]
     found = np.clip((sums + (1 << run.shift >> 1)) >> run.shift, -(2**15), 2**15 - 1)
-    return np.maximum(found, 0) if run.relu else found
+    return np.minimum(np.maximum(found, run.low), run.high)
 
 
 def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
@@ -152,16 +160,24 @@ def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
     if job.seed == 0:  # sums of 65,535, whose half rounds up to beyond 16 bits
         maps[:], weights[:] = 2**15 - 1, 1
         maps[:, :, -1] = 1
-    parts = [maps, weights, outputs(maps, weights, run)]
+    b, R, channels, inputs = len(maps), run.window.R, run.groups * run.C, maps[0].size
+    y_channel = run.y_channel or R
+    parts = [maps.reshape(b, -1), weights, outputs(maps, weights, run).reshape(b, channels, R)]
+    strides = (
+        (run.x_sample or inputs, 1),
+        (weights[0].size, run.C, 1),
+        (run.y_sample or channels * y_channel, y_channel, 1),
+    )
+    places = [np.tensordot(of, np.indices(part.shape), 1) for of, part in zip(strides, parts, strict=True)]
     bases, at = [0, 0, 0], int(rng.integers(3))
-    size = at + sum(part.size for part in parts) + 6
+    size = at + sum(int(place.max()) + 1 for place in places) + 6
     after = rng.integers(-(2**15), 2**15, size + size % 2).astype(np.int16)
     for which in rng.permutation(3):
-        bases[which], end = at, at + parts[which].size
-        after[at:end] = parts[which].ravel()
-        at = end + int(rng.integers(3))
+        bases[which] = at
+        after[at + places[which]] = parts[which]
+        at += int(places[which].max()) + 1 + int(rng.integers(3))
     before = after.copy()
-    before[bases[2] : bases[2] + parts[2].size] = 0x5A5A  # what no beat may leave
+    before[bases[2] + places[2]] = 0x5A5A  # what no beat may leave
     head = jobs.descriptor(run, design.W, *bases)
     return [*head, job.num, job.den, job.latency, len(before)], before, after
 
@@ -230,11 +246,11 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     rng = np.random.default_rng(sum(design))
     found = [random_job(design, rng) for _ in range(JOBS)]
     tile = design.stacked(1)
-    rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, False)
+    rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, -MOST - 1, MOST)
     found.append(Job(rounds_up, 1, 1, 2, 0))
     if design is DEEP:  # samples end up to 7 * 9,370 columns beyond a tile: more than 16 bits
         halved = design.stacked(0.5)
-        beyond = jobs.Job(Window.of_product(1, 1), 9_370, 1, (1, 1, 1, 1), K_CODES[0.5], halved, 1, 0, False)
+        beyond = jobs.Job(Window.of_product(1, 1), 9_370, 1, (1, 1, 1, 1), K_CODES[0.5], halved, 1, 0, -MOST - 1, MOST)
         found.append(Job(beyond, 1, 1, 2, 1))
     assert simulate(program, design, found, tmp_path) == []
     if design is DEEP:  # the port stalls where the model asks for more beats than may be in flight
@@ -275,7 +291,7 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
         assert network.layers[places[index]].gemm == (window.R, window.P, channels, 1)
         tile, layout = Tile(*map(int, chosen.tile[:, index, b - 1])), tuple(chosen.layouts[index, b - 1].tolist())
         rows, code = int(costs.block_rows[places[index], b - 1]), int(codes[index, b - 1])
-        run = jobs.Job(window, channels, 1, layout, code, tile, rows, 12, True)
+        run = jobs.Job(window, channels, 1, layout, code, tile, rows, 12, 0, MOST)
         found.append(Job(run, ready, cycles, latency, index))
         expected = round(costs.time_s[places[index], b - 1] * board.clock_hz)
         port, drain = (words, ready, cycles, latency), naive_engine.drain_of(sizes.T_P)
@@ -302,7 +318,7 @@ def test_verilator_finds_nothing_to_warn_of(design: Design, tmp_path: Path) -> N
     ],
 )
 def test_a_job_that_the_engine_cannot_count_is_refused(change: dict[str, Any], fault: str) -> None:
-    job = jobs.Job(Window.of_product(5, 3), 2, 1, (1, 1, 1, 1), 0, Tile(8, 2, 2), 5, 1, False)
+    job = jobs.Job(Window.of_product(5, 3), 2, 1, (1, 1, 1, 1), 0, Tile(8, 2, 2), 5, 1, 0, MOST)
     assert len(jobs.descriptor(job, 4, 0, 0, 0)) == len(jobs.FIELDS)
     with pytest.raises(InputError, match=fault):
         jobs.descriptor(job._replace(**change), 4, 0, 0, 0)

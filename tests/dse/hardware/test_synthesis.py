@@ -12,26 +12,28 @@ import pytest
 from builders import tool
 from fluidb.dse import Tile, read_design
 from fluidb.dse.hardware.templates import ENGINE as SOURCE
-from fluidb.dse.hardware.write import package_text
-from fluidb.dse.npu.banks import banks_of, cells, halves
+from fluidb.dse.hardware.templates import filled
+from fluidb.dse.hardware.write import package_text, placement_text
+from fluidb.dse.npu.banks import banks_of, cells, halves, place
 from fluidb.platforms import Board, load_platform
 from synthesis import Size, control_block
 from test_engine import Design, write_package
 
 ZC706 = load_platform("zc706")
+SOURCES = " ".join(map(str, sorted(SOURCE.glob("*.sv"))))
 
 
-def synthesised(sources: str, top: str, folder: Path) -> dict[str, Counter[str]]:
-    """Cells of each module that Yosys places for a Series 7 device.
+def synthesised(sources: str, top: str, folder: Path, family: str = "xc7") -> dict[str, Counter[str]]:
+    """Cells of each module that Yosys places for a device of a family.
 
     Its steps up to the memories, without those for arithmetic and for logic, which place no DSP and no memory.
     """
-    steps = f"synth_xilinx -family xc7 -top {top} -flatten -run"
+    steps = f"synth_xilinx -family {family} -top {top} -flatten -run"
     script = f"read_verilog -sv {sources}; {steps} begin:coarse; memory -nomap; opt_clean; {steps} map_memory:map_ffram"
     script += "; tee -o out stat"
     subprocess.run([tool("yosys"), "-q", "-p", script], cwd=folder, capture_output=True, check=True)
     modules = re.split(r"^=== (?:design )?(.*) ===$", (folder / "out").read_text(), flags=re.MULTILINE)[1:]
-    found = [re.findall(r"^ +(DSP48E1|RAMB\w+|RAM\d+M) +(\d+)$", text, re.MULTILINE) for text in modules[1::2]]
+    found = [re.findall(r"^ +(DSP48E\d|RAMB\w+|U?RAM\d+M?) +(\d+)$", text, re.MULTILINE) for text in modules[1::2]]
     return {name: Counter({cell: int(n) for cell, n in row}) for name, row in zip(modules[::2], found, strict=True)}
 
 
@@ -67,12 +69,25 @@ def test_yosys_places_as_many_blocks(tiny_design, design, top, tmp_path):
     write_package(design, tmp_path)
     (tmp_path / "fbe_pkg.sv").write_text(package_text(*read_design(tiny_design)))
     others = [SOURCE.parent / name for name in ("fbcb.sv", "fbe.sv", "npu.sv")]
-    sources = " ".join(["engine_pkg.sv", "fbe_pkg.sv", *sorted(map(str, SOURCE.glob("*.sv"))), *map(str, others)])
+    sources = f"engine_pkg.sv fbe_pkg.sv {SOURCES} {' '.join(map(str, others))}"
     found = synthesised(sources, top, tmp_path)[top]
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
     assert board.usual_port_words == design.W
     assert +found == expected(board, design.stacked(1))
+
+
+def test_yosys_places_as_many_ultra_rams(tmp_path):
+    """Of the sums, the stores and some of the inputs, as they are counted; the other inputs and the beats in blocks."""
+    board = load_platform("zcu104").model_copy(update={"port_words": 2, "bandwidth_gb_s": 0.1, "ultra_rams": 7})
+    tile = Tile(2742, 1, 1)
+    placed = place(board, banks_of(board, tile))
+    assert [int(placed.ultra_rams[name]) for name in ("sums", "stores", "inputs", "beats")] == [2, 4, 1, 0]
+    held = placement_text(board, tile)
+    (tmp_path / "engine_pkg.sv").write_text(filled("engine_pkg.sv", **tile._asdict() | {"W": 2}, S=1, memories=held))
+    cells = synthesised(f"engine_pkg.sv {SOURCES}", "engine", tmp_path, "xcup -uram")["engine"]
+    assert cells["URAM288"] == 7
+    assert 2 * cells["RAMB36E2"] + cells["RAMB18E2"] == sum(placed.halves.values())
 
 
 def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):

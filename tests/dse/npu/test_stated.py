@@ -89,8 +89,8 @@ def test_what_a_board_states_and_a_search_does_not_count_is_named():
     fitted = Supply.of(ZC706, Limits(max_luts=200_000), placed=False).unjudged
     assert "luts" not in fitted  # by the fit to the paper
     assert Supply.of(ZC706.in_int8()).unjudged == {
-        "luts": "the engine has words of 16 bits",
-        "flip_flops": "the engine has words of 16 bits",
+        "luts": "the engine that `fluidb hardware` writes has words of 16 bits",
+        "flip_flops": "the engine that `fluidb hardware` writes has words of 16 bits",
         "port_words": "16 words a beat carry less than 4.267 GB/s",
     }
     assert SearchOptions(overlap=Overlap.IDEAL).supply(NETWORK, ZC706).unjudged == {}

@@ -5,6 +5,10 @@
 module ram #(
     parameter int WIDTH = 1,
     parameter int DEPTH = 1,
+    // verilator lint_off UNUSEDPARAM
+    parameter STYLE = "auto",  // where a synthesis is to place it, unless
+    parameter bit ULTRA = 0,   // in UltraRAMs
+    // verilator lint_on UNUSEDPARAM
     localparam int BITS = (DEPTH > 1) ? $clog2(DEPTH) : 1
 ) (
     input  wire              clk,
@@ -15,7 +19,7 @@ module ram #(
     output logic [WIDTH-1:0] read_data
 );
 
-  logic [WIDTH-1:0] words[DEPTH];
+  (* ram_style = ULTRA ? "ultra" : STYLE *) logic [WIDTH-1:0] words[DEPTH];
 
   always_ff @(posedge clk) begin
     if (write) words[write_address] <= write_data;

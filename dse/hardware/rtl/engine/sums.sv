@@ -2,11 +2,12 @@
 
 `default_nettype none
 
-module sums (
+module sums #(
+    parameter int BANK = 0  // its first bank among all of the sums
+) (
     input  wire                        clk,
     input  wire engine_pkg::code_t     k,
     input  wire engine_pkg::shift_t    shift,
-    input  wire                        relu,
     input  wire                        valid,      // of the parts of a row, in this cycle
     input  wire                        first,      // they begin new sums
     // verilator lint_off UNUSEDSIGNAL
@@ -42,7 +43,9 @@ module sums (
 
   ram #(
       .WIDTH(engine_pkg::SUM_BITS),
-      .DEPTH(ROWS)
+      .DEPTH(ROWS),
+      .STYLE(engine_pkg::STYLE_SUMS),
+      .ULTRA(BANK < engine_pkg::ULTRA_SUMS)
   ) ram_lower (
       .clk,
       .write        (valid_then && !beyond_then),
@@ -54,7 +57,9 @@ module sums (
 
   ram #(
       .WIDTH(engine_pkg::SUM_BITS),
-      .DEPTH(ROWS)
+      .DEPTH(ROWS),
+      .STYLE(engine_pkg::STYLE_SUMS),
+      .ULTRA(BANK + 1 < engine_pkg::ULTRA_SUMS)
   ) ram_upper (
       .clk,
       .write        (valid_then && (two || beyond_then)),
@@ -67,7 +72,6 @@ module sums (
   scale scale_lower (
       .clk,
       .shift,
-      .relu,
       .sum(sum_lower),
       .out(out_lower)
   );
@@ -75,7 +79,6 @@ module sums (
   scale scale_upper (
       .clk,
       .shift,
-      .relu,
       .sum(sum_upper),
       .out(out_upper)
   );
