@@ -31,7 +31,7 @@ def measure(rounds: int, count: int) -> BenchmarkTable:
     samples, stage_s = draw_answers(PRESETS["imagenet"], len(every.exits) - 1, LOGGED, 0), stage_times(every)
     past, goal = log_of(samples), ExitGoal(batch=BATCH)
     choice = choose_exits(past, stage_s, goal)
-    levels = [setting.confidence for setting in choice.settings]
+    levels = [setting.threshold for setting in choice.settings]
     table = keep_exits(every, "resnet101", choice.exits, [0.0] * len(levels) + [1.0])
     arrivals, drawn = poisson(RATE_PER_S, count, 1), samples.draw(count, 1)
     here = drawn.at_exits(choice.exits, [1] * len(levels))

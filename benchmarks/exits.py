@@ -20,13 +20,13 @@ def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> Benchma
     assert choose_exits(log, stage_s, goal).exits
     rows = take_turns(
         [
-            Entrant(LEVELS, timed(lambda: levels_of(log, goal.confidences))),
+            Entrant(LEVELS, timed(lambda: levels_of(log, goal.thresholds))),
             Entrant(CHOICE, timed(lambda: choose_exits(log, stage_s, goal)), LEVELS, ours=True),
         ],
         rounds,
     )
     about = (
-        f"`fluidb exits` on a log of a dense task: {candidates} candidates, {len(goal.confidences)} x {len(log.counts)}"
+        f"`fluidb exits` on a log of a dense task: {candidates} candidates, {len(goal.thresholds)} x {len(log.counts)}"
         f" pairs of thresholds, {samples:,} samples."
     )
     return BenchmarkTable("exits", "Choice of exits", about, rows)

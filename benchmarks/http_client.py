@@ -90,12 +90,14 @@ class Alone(NamedTuple):
 
 
 class Client:
-    """A connection that is kept."""
+    """A connection that is kept; a client that ``polls`` does not sleep until its answer is there."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, polls: bool = False) -> None:
         host, port = address.split(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60.0)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if polls:
+            self.socket.setblocking(False)
 
     def ask(self, request: bytes) -> tuple[int, bytes]:
         """Send a request and read its answer: status and body."""
@@ -111,9 +113,14 @@ class Client:
         return int(data[9:12]), bytes(data[end + 4 :])
 
     def _read(self) -> bytes:
-        if not (piece := self.socket.recv(2**16)):
-            raise ConnectionError("the server has closed the connection")
-        return piece
+        while True:
+            try:
+                piece = self.socket.recv(2**16)
+            except BlockingIOError:
+                continue
+            if not piece:
+                raise ConnectionError("the server has closed the connection")
+            return piece
 
     def close(self) -> None:
         """Leave."""

@@ -1,7 +1,8 @@
 """What HTTP costs: `fluidb serve` beside `serve-real`, with the same network, policy and samples, in one run.
 
 One at a time: the time from a client's request to its answer, beside the time from arrival to answer in `serve-real`.
-Between two requests the client pauses, in both: after a pause a processor is slower.  At saturation: samples a second,
+Between two requests the client pauses, in both: after a pause a processor is slower.  The client does not sleep, as
+`serve-real` does not: what it takes to wake up is not the server's.  At saturation: samples a second,
 where requests have several samples each, beside `serve-real`, which has all samples at the start.  The two take turns,
 so that drift favours neither.  Each figure is the median over the turns.
 
@@ -35,9 +36,9 @@ def one_by_one(client: Client, requests: list[bytes], count: int, pause_s: float
     """The time of each of some requests, one after the other."""
     took_s = []
     for number in range(count):
-        if pause_s:
-            time.sleep(pause_s)
-        begin_s = time.perf_counter()
+        until_s = time.perf_counter() + pause_s
+        while (begin_s := time.perf_counter()) < until_s:
+            pass
         status, _ = client.ask(requests[number % len(requests)])
         took_s.append(time.perf_counter() - begin_s)
         assert status == 200
@@ -98,7 +99,7 @@ def main() -> None:
     rates = []
     words = ["serve", given.model, str(given.folder), "--slo", SLO, "--policy", given.policy, "--admit", "queue:4096"]
     with server("-m", "fluidb", *words, "--port", "0") as (address, _):
-        client = Client(address)
+        client = Client(address, polls=True)
         for _ in range(given.turns):
             for pause_ms, medians in zip(pauses_ms, alone, strict=True):
                 served_s = one_by_one(client, each, given.count, pause_ms / 1e3)

@@ -25,7 +25,7 @@ import numpy as np
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.serve import read_measured
 from fluidb.serving import Requests, ServedNetwork, simulate
-from fluidb.serving.networks import prepare_requests
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import Trace, poisson
 from http_client import Client, message, middle, ran_on, server, show, taken_by_others

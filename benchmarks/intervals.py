@@ -27,6 +27,7 @@ from fluidb.platforms import load_platform
 from fluidb.serving import Replay, find_policy, simulate
 from fluidb.serving.figures import FIGURES
 from fluidb.serving.metrics import QUANTILES
+from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.one_run import ROUNDING, OneRun, nearest_rank
 from fluidb.serving.statistics import Interval, mean_interval
 from fluidb.studies.capacity import saturation_rate
@@ -74,7 +75,7 @@ class LoadPoint(NamedTuple):
     @property
     def rate_per_s(self) -> float:
         """Arrival rate."""
-        return self.load * saturation_rate(table_of(self.network))
+        return self.load * saturation_rate(ServedNetwork(table=table_of(self.network)))
 
     def run(self, count: int, seed: int, policy: str = POLICY) -> Replay:
         """Simulate one run."""

@@ -25,6 +25,7 @@ from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import PLATFORMS, Board, Device, Platform, kind_of, load_platform
 from fluidb.plots.canvas import canvas, describe, save
 from fluidb.serving import find_policy, simulate
+from fluidb.serving.networks import ServedNetwork
 from fluidb.studies.capacity import saturation_rate
 from fluidb.tables import LatencyTable
 from fluidb.traffic import Trace, prepare
@@ -123,7 +124,7 @@ def measure(ground: str, recorded: Trace | None) -> Iterator[GridPoint]:
     """Every point of the grid."""
     for network, platform, table in tables(ground):
         lanes, faster = (table.lanes, 1.0) if ground == "lanes" else (1, table.speedup)
-        alone_s, saturation = table.array()[0, -1, 1], saturation_rate(table) / faster
+        alone_s, saturation = table.array()[0, -1, 1], saturation_rate(ServedNetwork(table=table)) / faster
         for load in LOADS:
             traces = arrivals(ground, load * saturation, recorded)
             for slo in SLOS:

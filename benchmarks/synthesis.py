@@ -158,9 +158,8 @@ module element #(parameter int E = 0) (input wire clk, input wire engine_pkg::co
   taps #(.IN(2*engine_pkg::SLOT_BITS), .OUT(96)) used (.clk, .in(slot), .out({lower, upper}));
 endmodule
 
-module sums (input wire clk, input wire engine_pkg::code_t k, input wire engine_pkg::shift_t shift, input wire relu,
-    input wire valid,
-    input wire first, input wire engine_pkg::number_t next_row, input wire engine_pkg::sum_t lower,
+module sums (input wire clk, input wire engine_pkg::code_t k, input wire engine_pkg::shift_t shift,
+    input wire valid, input wire first, input wire engine_pkg::number_t next_row, input wire engine_pkg::sum_t lower,
     input wire engine_pkg::sum_t upper,
     output engine_pkg::word_t out_lower, output engine_pkg::word_t out_upper);
   taps #(.IN(114), .OUT(32)) used (.clk, .in({valid, first, next_row[15:0], lower, upper}),

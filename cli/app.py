@@ -117,8 +117,8 @@ class _Command(TyperCommand):
         """Read the words of a command; an option given twice is an error where only the last one would count."""
         given: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[-1]
         for parameter in given:
-            several = parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag
-            if not several and given.count(parameter) > 1:
+            repeats = parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag
+            if not repeats and given.count(parameter) > 1:
                 raise typer.BadParameter(f"expected it once, found it {given.count(parameter)} times", ctx, parameter)
         return list(super().parse_args(ctx, args))
 

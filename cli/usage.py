@@ -17,8 +17,8 @@ def usage_fault(error: Any) -> str:
         hint = did_you_mean(unknown[1], known, f"known: {', '.join(known)}")
         return f'unknown command "{unknown[1]}"; {hint}'
     if more := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
-        named = any("--output" in parameter.opts for parameter in error.ctx.command.params)
-        output = "name an output with -o, and " if named else ""
+        writes = any("--output" in parameter.opts for parameter in error.ctx.command.params)
+        output = "name an output with -o, and " if writes else ""
         return f'expected no more arguments, found "{more[1]}"; {output}put a value with spaces, < or > in quotes'
     if message.startswith("Missing "):
         missing = error.param

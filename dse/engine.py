@@ -32,7 +32,7 @@ ROW_CYCLES = 8
 DRAIN = 13
 """Cycles from the last product to the first word stored, beside the levels of the tree of adders."""
 
-WRITE_DELAY = 4
+WRITE_DELAY = 5
 """Cycles from a beat of a store, once it is accepted, to its words."""
 
 FLIGHT_BITS = 7

@@ -1,5 +1,5 @@
 from .arrays import Arrays as Arrays, open_arrays as open_arrays
-from .catalogue import Catalogue as Catalogue
+from .catalogue import Catalogue as Catalogue, as_loaded as as_loaded
 from .display import brief as brief, first_rows as first_rows
 from .errors import InputError as InputError
 from .extras import check_installed as check_installed
@@ -49,6 +49,7 @@ from .tables import (
 from .toml import (
     SparseRecord as SparseRecord,
     Strict as Strict,
+    by_name as by_name,
     memoized as memoized,
     parse_toml as parse_toml,
     read_toml as read_toml,

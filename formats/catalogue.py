@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from .errors import InputError
 from .files import AnyPath, is_folder, is_input
 from .near import did_you_mean
+from .toml import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +84,15 @@ class Catalogue:
         raise InputError(
             f'unknown {self.kind} "{name}"; {hint} (see `{self.command}`, or give the path of a TOML file)'
         )
+
+
+Loaded = TypeVar("Loaded")
+
+
+def as_loaded(given: Loaded | AnyPath, kind: type[Loaded], load: Callable[[AnyPath], Loaded], what: str) -> Loaded:
+    """What was given, or loaded if it was given by its name or file; ``what``: the parameter, and what it expects."""
+    if isinstance(given, kind):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{what}, or its name or file, found {shown(given)}")
+    return load(given)

@@ -413,7 +413,7 @@ def write_directory(path: AnyPath, files: Mapping[str, str | bytes], *, replace:
     path : str or Path
         Destination.
     files : mapping of str to str or bytes
-        The content of its files, by name.
+        The content of its files, by name, perhaps in a folder of their own.
     replace : bool
         Whether an existing folder is replaced; the caller has checked that it holds
         nothing but fluidb's output.  Else one that is not empty is a fault.
@@ -439,6 +439,7 @@ def write_directory(path: AnyPath, files: Mapping[str, str | bytes], *, replace:
         new = partial / _NEW
         new.mkdir()
         for name, content in files.items():
+            (new / name).parent.mkdir(exist_ok=True)
             descriptor = os.open(new / name, os.O_WRONLY | os.O_CREAT, 0o666)
             try:
                 _write(descriptor, content)

@@ -8,6 +8,7 @@ import re
 import tomllib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pydantic
@@ -73,6 +74,20 @@ class SparseRecord(Strict):
     def _stated(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields = type(self).model_fields
         return {key: value for key, value in write(self).items() if key == "inputs" or value != fields[key].default}
+
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def by_name(choices: type[Choice]) -> pydantic.BeforeValidator:
+    """A field with one of some choices, which a file states by its name."""
+
+    def find(value: object) -> Choice:
+        if isinstance(value, str) and value in list(choices):
+            return choices(value)
+        raise ValueError(f"expected one of {', '.join(choices)}, found {value}")
+
+    return pydantic.BeforeValidator(find)
 
 
 Model = TypeVar("Model", bound=Strict)

@@ -171,7 +171,8 @@ class LiveService(Service):
         super().__init__(case, clock, runner, levels, of_any=True)
         self.open, self.told = clock, told
         self.most = len(clock.arrival_s) // 2
-        self.gone = np.zeros(len(clock.arrival_s), dtype=np.bool_)  # the ones that it has been told of
+        self.gone = np.zeros(len(clock.arrival_s), dtype=np.bool_)  # the ones that have left and are not forgotten
+        self.count = 0  # of them
         self.last = [int(device.stage_after[-1]) for device in self.devices]
 
     def arrive(self, before: int, after: int) -> None:
@@ -187,18 +188,18 @@ class LiveService(Service):
 
     def let_go(self) -> None:
         """Tell of the samples that have left, and forget them once they take half of the room."""
-        arrived = int(self.now.arrived[0])
+        if self.now.returned[0] == self.count:
+            return
+        self.count, arrived = int(self.now.returned[0]), int(self.now.arrived[0])
         left_s = self.requests.finish_s if self.terms is None else self.terms.left_s
         leaving = np.flatnonzero((left_s[:arrived] < math.inf) & ~self.gone[:arrived])
-        if not leaving.size:
-            return
         self.gone[leaving] = True
         self.held.difference_update(leaving.tolist())
         self.told([self._left(number, float(left_s[number])) for number in leaving.tolist()])
-        if self.now.returned[0] > self.most:
+        if self.count > self.most:
             self.held.clear()
             self.open.forget(forget_returned(self.case, self.work, self.state, self.record), arrived)
-            self.gone[:] = False
+            self.gone[:], self.count = False, 0
 
     def _left(self, number: int, left_s: float) -> Sample:
         """A sample with what became of it."""

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..models import Exit
 from ..serving.case import case_of
-from ..serving.networks import DeviceTraffic, as_served
+from ..serving.device_traffic import DeviceTraffic
+from ..serving.networks import as_served
 from ..serving.policies.given_batches import POLICY
 from ..serving.scheduler import Scheduler
 from ..tables.latency import LatencyTable

@@ -14,8 +14,9 @@ from pydantic import Field
 from ..formats import AnyPath, InputError, Strict
 from ..formats.tables import read_json
 from ..formats.toml import toml_lines, validate
+from ..serving.device_traffic import DeviceTraffic, network_of, prepare_requests
 from ..serving.inputs import Requests
-from ..serving.networks import DeviceTraffic, ServedNetwork, as_served, prepare_requests
+from ..serving.networks import ServedNetwork, as_served
 from ..serving.replay import simulate
 from ..traffic.columns import Name, Number
 from ..traffic.reading import EXIT, REQUEST_ID, read_columns, read_trace
@@ -117,10 +118,7 @@ def compare_recorded(folder: AnyPath) -> RecordedError:
         raise InputError(f"{folder}: expected a sample that has left, found none; let clients send some")
     place = np.searchsorted(trace.request_id, known["request_id"])
     last = np.array([len(network.latency.exits) for network in networks])
-    of = np.zeros(len(trace), dtype=np.int64)
-    for number, network in enumerate(networks):
-        if trace.network is not None:
-            of[trace.network == network.name] = number
+    of = network_of(trace, networks, np.random.default_rng(0))  # stated, or the only one
     exits, latency_s, left = last[of], np.full(len(trace), np.inf), np.zeros(len(trace), dtype=np.bool_)
     answered = known["exit"] > 0
     exits[place[answered]] = known["exit"][answered]

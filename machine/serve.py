@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError
 from ..serving.case import case_of
+from ..serving.device_traffic import DeviceTraffic, prepare_requests
 from ..serving.inputs import AnyPolicy, AnyThresholds, Requests, as_thresholds
-from ..serving.networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, prepare_requests, scheduler_on
+from ..serving.networks import AnyServed, ServedNetwork, as_served, scheduler_on
 from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler, losses_of
 from ..serving.serve import ServeResult

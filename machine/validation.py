@@ -13,9 +13,10 @@ import numpy as np
 
 from ..formats import InputError
 from ..serving.case import case_of
+from ..serving.device_traffic import DeviceTraffic
 from ..serving.inputs import Requests
 from ..serving.metrics import summarise
-from ..serving.networks import DeviceTraffic, ServedNetwork
+from ..serving.networks import ServedNetwork
 from ..serving.outcome import Replay
 from ..serving.replay import simulate
 from ..serving.scheduler import Scheduler, find_policy
@@ -145,7 +146,7 @@ class Validation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrialPlan:
+class TrialGrid:
     """The runs of a validation.
 
     Attributes
@@ -217,7 +218,7 @@ class TrialPlan:
 
 def validate_simulator(
     models: Sequence[RealNetwork],
-    plan: TrialPlan,
+    grid: TrialGrid,
     *,
     networks: Sequence[ServedNetwork] = (),
     b_max: int = 8,
@@ -236,7 +237,7 @@ def validate_simulator(
     check_models(models, stated)
     if limited := [network for network in stated if network.limit]:
         raise InputError(limited[0].about(["admit: expected none, as latencies are compared, found one; leave it out"]))
-    random = np.random.default_rng(plan.seed)
+    random = np.random.default_rng(grid.seed)
 
     def calibrate() -> list[MeasuredTimes]:
         return [
@@ -258,13 +259,13 @@ def validate_simulator(
     whole = sum(network.share for network in named)
     pairs = zip(named, alone_s, rates, strict=True)
     one_by_one = 1.0 / sum(network.share / whole * float(own_s @ own) for network, own_s, own in pairs)
-    schedulers = plan.schedulers
-    points = [(load, policy, repeat) for repeat in range(plan.repeats) for load in plan.loads for policy in schedulers]
+    schedulers = grid.schedulers
+    points = [(load, policy, repeat) for repeat in range(grid.repeats) for load in grid.loads for policy in schedulers]
     trials: list[Trial] = []
     for number, place in enumerate(random.permutation(len(points)).tolist()):
         point = TrialPoint(*points[place])
         there = with_tables(named, [here.table for here in before])
-        traffic, served = prepare_here(models, there, plan.requests(point, one_by_one))
+        traffic, served = prepare_here(models, there, grid.requests(point, one_by_one))
         clock = WallClock(traffic.whole.trace.arrival_s, threading.Event())
         done = serve_traffic(served, traffic, schedulers[point.policy], clock)
         if done.outcome.failure:
@@ -277,15 +278,15 @@ def validate_simulator(
     shared = {network.slo_s for network in named if isinstance(network.slo_s, float)}
     return Validation(
         shared.pop() if len(shared) == 1 and all(isinstance(network.slo_s, float) for network in named) else None,
-        [load * one_by_one for load in plan.loads] if plan.clients is None else [],
+        [load * one_by_one for load in grid.loads] if grid.clients is None else [],
         trials,
         [
-            judge_point(here, plan.within)
-            for load in plan.loads
+            judge_point(here, grid.within)
+            for load in grid.loads
             for policy in schedulers
             if (here := _at(trials, load, policy))
         ],
-        [_order(trials, load, list(schedulers)) for load in plan.loads],
+        [_order(trials, load, list(schedulers)) for load in grid.loads],
     )
 
 

@@ -6,7 +6,7 @@ import os
 from itertools import repeat
 from pathlib import Path
 
-from ..formats import AnyPath, Catalogue, InputError, parse_toml, shown, validate
+from ..formats import AnyPath, Catalogue, InputError, as_loaded, parse_toml, validate
 from .foreign import network_of
 from .heads import HEADS
 from .lowering import lower_all
@@ -125,8 +125,4 @@ def load_network(name: AnyPath) -> Network:
 
 def as_network(given: Network | AnyPath) -> Network:
     """The network, loaded if it was given by its name or file."""
-    if isinstance(given, Network):
-        return given
-    if not isinstance(given, str | os.PathLike):
-        raise InputError(f"network: expected a network, or its name or file, found {shown(given)}")
-    return load_network(given)
+    return as_loaded(given, Network, load_network, "network: expected a network")

@@ -93,8 +93,16 @@ class StagedDevice(TimedDevice):
     def _widths_of_terms(self) -> Self:
         if any(a >= b for a, b in pairwise(self.widths or [])):
             raise ValueError("widths: expected every width once, in ascending order")
-        if (self.widths is not None) != any(group.by_width for group in self.groups):
-            raise ValueError("widths: expected if a slope_s_per_sample has terms of the width, and only then")
+        depends = any(group.by_width for group in self.groups)
+        if depends and self.widths is None:
+            raise ValueError(
+                "widths: expected the widths that batches run at, as times of a stage depend on the width, found none; "
+                "state e.g. widths = [4, 16]"
+            )
+        if self.widths is not None and not depends:
+            raise ValueError(
+                "widths: expected a slope_s_per_sample with a power of the width beside it, found none; leave it out"
+            )
         return self
 
     @property

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from ..formats import Strict
+from ..formats import Strict, by_name
 from .platform import NAME, Platform
 
 MAX_MEMBERS = 64
@@ -88,16 +88,9 @@ class Cluster(Platform):
     uplink: Uplink | None = None
     owner: MemberName
     owner_has_input: bool = True
-    communication: Communication = Communication.HALO
+    communication: Annotated[Communication, by_name(Communication)] = Communication.HALO
     word_bits: Annotated[int, Field(ge=1, le=64)] = 32
     sources: dict[str, str] = {}
-
-    @field_validator("communication", mode="before")
-    @classmethod
-    def _by_name(cls, value: object) -> object:
-        if isinstance(value, str) and value in list(Communication):
-            return Communication(value)
-        raise ValueError(f"expected one of {', '.join(Communication)}, found {value}")
 
     @model_validator(mode="after")
     def _all_connected(self) -> Self:

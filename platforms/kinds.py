@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from ..formats import AnyPath, Catalogue, InputError, parse_toml, shown, validate
+from ..formats import AnyPath, Catalogue, InputError, as_loaded, parse_toml, validate
 from .accelerator import Accelerator
 from .board import Board
 from .by_stage import StagedDevice
@@ -111,8 +110,4 @@ def load_platform(name: AnyPath, bandwidth_gb_s: float | None = None, *, kind: t
 
 def as_board(given: Board | AnyPath) -> Board:
     """The board, loaded if it was given by its name or file."""
-    if isinstance(given, Board):
-        return given
-    if not isinstance(given, str | os.PathLike):
-        raise InputError(f"platform: expected a board, or its name or file, found {shown(given)}")
-    return load_platform(given)
+    return as_loaded(given, Board, load_platform, "platform: expected a board")

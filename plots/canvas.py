@@ -103,8 +103,8 @@ def _mark(axis: Axis) -> None:
     mark = "log scale" if scale == "log" else ""
     if isinstance(transform := axis.get_transform(), SymmetricalLogTransform):
         mark = f"linear to {transform.linthresh:,.4g}, then log scale"
-    named = isinstance(axis.get_major_formatter(), FixedFormatter)
-    if scale == "linear" and not named and not -high <= 0.1 * (high - low) >= low:
+    fixed = isinstance(axis.get_major_formatter(), FixedFormatter)
+    if scale == "linear" and not fixed and not -high <= 0.1 * (high - low) >= low:
         mark = "not from 0"
     if label and mark:
         axis.set_label_text(f"{label} ({mark})")

@@ -29,9 +29,9 @@ def draw_plans(answer: PlanAnswer) -> Figure:
     costs = scale * np.array([row.plan.cost for row in rows])
     known = [name for name in ACCURACIES if all(name in row.plan.fresh.figures for row in rows)]
     names = [*known[:1], *(["p99"] if first.over_p99 or not known else [])]
-    several = len(answer.searches) > 1
+    by_rate = len(answer.searches) > 1
     crowded = len(rows) > LABELLED
-    groups = list(map(_rate if several else _setting if crowded else _hardware, rows))
+    groups = list(map(_rate if by_rate else _setting if crowded else _hardware, rows))
     colour = dict(zip(dict.fromkeys(groups), COLOURS * len(rows), strict=False))
     with canvas(7.0 * len(names), 4.2) as figure:
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):

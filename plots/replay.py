@@ -70,10 +70,10 @@ def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 def _kinds(replay: Replay) -> list[tuple[str, NDArray[np.bool_]]]:
     """The requests of each network that has a name, or else of each exit."""
-    if all(replay.names):
-        return [(legible(name), replay.network == number) for number, name in enumerate(replay.names)]
-    exits = replay.traffic.exits
-    return [(f"exit {index} {legible(row.name)}", exits == index) for index, row in enumerate(replay.table.exits, 1)]
+    exits, rows = replay.traffic.exits, enumerate(replay.uses[0].table.exits, 1)
+    return [(legible(name), replay.network == number) for number, name in replay.named] or [
+        (f"exit {index} {legible(row.name)}", exits == index) for index, row in rows
+    ]
 
 
 def _tail(axes: Axes, replay: Replay) -> None:

@@ -1,6 +1,6 @@
 """Choice of the exits of a network and of their thresholds (PAME, Section 6), on plain arrays.
 
-The *log* holds the confidence and the score of the answer of each sample at every candidate.  The *stage times*
+The *log* holds how sure the answer of each sample is at every candidate, and its score.  The *stage times*
 T(a, b, B) are the times of a device from place a to place b with a batch of B: place 0 is the input, 1..K are the
 candidates, K + 1 is the end of the network.  T(a, a, B) is the time to gather B samples at a when others leave there.
 """
@@ -35,20 +35,20 @@ ONE_SIDED_95 = 1.6448536269514722
 class Log(NamedTuple):
     """Answers of a network with K candidates to N samples."""
 
-    # (N, K, M), for each count threshold m the m-th largest principal value of the sample at the candidate: the highest
-    # confidence threshold with which it leaves (Section 5.3)
-    confidences: Floats
+    # (N, K, M), how sure each answer is, as the measure has it: for each count threshold m the m-th largest principal
+    # value of the sample at the candidate, the highest threshold with which it leaves (Section 5.3)
+    sureness: Floats
     scores: Floats  # (N, K + 1), of the answers at each candidate and at the end, in [0, 1]; 0 or 1 if wrong or right
-    counts: Ints  # (M,), principal values that must reach the confidence threshold; a classification has one: M = 1
+    counts: Ints  # (M,), principal values that must reach the threshold; a classification has one: M = 1
 
     @property
     def candidates(self) -> int:
         """Candidates, K; the end is not counted."""
-        return int(self.confidences.shape[1])
+        return int(self.sureness.shape[1])
 
     def part(self, rows: slice | Ints) -> Log:
         """The log of some samples."""
-        return Log(self.confidences[rows], self.scores[rows], self.counts)
+        return Log(self.sureness[rows], self.scores[rows], self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ExitGoal:
     posterior: Literal["observed", "literal"] = "observed"
     # protects the precision on samples that are not in the log: a higher precision on the log, or 95 % confidence
     guard: float | Literal["bound"] | None = None
-    confidences: tuple[float, ...] = CONFIDENCE.searched  # thresholds to try, ascending; minus the entropies
+    thresholds: tuple[float, ...] = CONFIDENCE.searched  # to try, ascending; of entropies with a minus
 
     @property
     def bins(self) -> int:
@@ -87,7 +87,7 @@ class ExitGoal:
 class Setting(NamedTuple):
     """Thresholds of a candidate, and their effect."""
 
-    confidence: float  # a sample leaves if it reaches this threshold
+    threshold: float  # a sample leaves if it is as sure
     column: int  # of the count threshold in Log.counts
     exits: int  # samples of the log that leave here
     precision: float  # of all exits together, as a share of the network's own (Equation 1)
@@ -164,24 +164,24 @@ def count_thresholds(values: int) -> Ints:
 
 
 def log_of(samples: Samples) -> Log:
-    """The log of samples: a confidence for each count threshold at every exit but the last."""
+    """The log of samples: how sure they are, for each count threshold, at every exit but the last."""
     counts = count_thresholds(samples.values)
     places = range(1, samples.exits)
     columns = [[samples.confidence_at(place, int(count)) for count in counts] for place in places]
-    confidences = np.array(columns).reshape(len(places), len(counts), len(samples)).transpose(2, 0, 1)
-    return Log(confidences, samples.correct.astype(np.float64), counts)
+    sureness = np.array(columns).reshape(len(places), len(counts), len(samples)).transpose(2, 0, 1)
+    return Log(sureness, samples.correct.astype(np.float64), counts)
 
 
-def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
-    """Number of confidence thresholds that each sample reaches: it leaves at all of these.
+def levels_of(log: Log, thresholds: Sequence[float]) -> NDArray[np.uint8]:
+    """Number of thresholds that each sample reaches: it leaves at all of these.
 
     Shapes: returns (N, K, M).
     """
-    samples, candidates, columns = log.confidences.shape
+    samples, candidates, columns = log.sureness.shape
     # samples last: they are read candidate by candidate
     levels = np.empty((candidates, columns, samples), dtype=np.uint8)
     for at, column in np.ndindex(candidates, columns):
-        levels[at, column] = np.searchsorted(confidences, log.confidences[:, at, column], side="right")
+        levels[at, column] = np.searchsorted(thresholds, log.sureness[:, at, column], side="right")
     return levels.transpose(2, 0, 1)
 
 
@@ -203,16 +203,16 @@ def find_setting(
     best: tuple[tuple[float, ...], Setting, bool] | None = None
     for column in range(levels.shape[2]):
         exits, total, margin = by_threshold(log, candidate, column, levels, alive, goal, settled)
-        for at, confidence in enumerate(goal.confidences):
+        for at, threshold in enumerate(goal.thresholds):
             if not exits[at] or (allowed is not None and not allowed[candidate - 1, column, at]):
                 continue
-            setting = Setting(confidence, column, int(exits[at]), float(total[at] / own) if own else 0.0)
+            setting = Setting(threshold, column, int(exits[at]), float(total[at] / own) if own else 0.0)
             kept = bool(margin[at] > 0)
-            order = (float(kept), float(exits[at]) if kept else float(margin[at]), float(total[at]), confidence, column)
+            order = (float(kept), float(exits[at]) if kept else float(margin[at]), float(total[at]), threshold, column)
             if best is None or order > best[0]:
                 best = order, setting, kept
     if best is None:  # no sample reaches even the lowest threshold
-        return Setting(goal.confidences[0], 0, 0, float(settled.sum() / own) if own else 0.0), False
+        return Setting(goal.thresholds[0], 0, 0, float(settled.sum() / own) if own else 0.0), False
     return best[1], best[2]
 
 
@@ -226,7 +226,7 @@ def by_threshold(
     settled: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """By threshold: samples that leave at a candidate, summed scores of all answers, and the margin of these."""
-    end, number, level = log.scores[:, -1], len(goal.confidences), levels[:, candidate - 1, column][alive]
+    end, number, level = log.scores[:, -1], len(goal.thresholds), levels[:, candidate - 1, column][alive]
     gained = (log.scores[:, candidate - 1] - settled)[alive]
 
     def leaving(weights: Floats | None = None) -> Floats:
@@ -245,8 +245,8 @@ def kept_thresholds(log: Log, goal: ExitGoal) -> NDArray[np.bool_]:
 
     Shapes: returns (K, M, T).
     """
-    levels, everyone = levels_of(log, goal.confidences), np.ones(len(log.scores), dtype=np.bool_)
-    kept = np.zeros((*levels.shape[1:], len(goal.confidences)), dtype=np.bool_)
+    levels, everyone = levels_of(log, goal.thresholds), np.ones(len(log.scores), dtype=np.bool_)
+    kept = np.zeros((*levels.shape[1:], len(goal.thresholds)), dtype=np.bool_)
     for at, column in np.ndindex(kept.shape[:2]):
         kept[at, column] = by_threshold(log, at + 1, column, levels, everyone, goal, log.scores[:, -1])[2] > 0
     return kept
@@ -344,7 +344,7 @@ def choose_exits(
 
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1), ``allowed`` (K, M, T), ``sizes`` (batches,).
     """
-    levels = levels_of(log, goal.confidences)
+    levels = levels_of(log, goal.thresholds)
     alive = np.ones(len(log.scores), dtype=np.bool_)
     settled = log.scores[:, -1].copy()
     steps: list[ChoiceStep] = []
@@ -360,7 +360,7 @@ def choose_exits(
         taken.append(verdict)
         after = verdict.candidate
         leaves = alive & (
-            levels[:, after - 1, verdict.setting.column] > goal.confidences.index(verdict.setting.confidence)
+            levels[:, after - 1, verdict.setting.column] > goal.thresholds.index(verdict.setting.threshold)
         )
         settled[leaves] = log.scores[leaves, after - 1]
         alive &= ~leaves
@@ -408,7 +408,7 @@ def _step(
         if not kept:
             verdicts.append(CandidateVerdict(candidate, "imprecise", setting))
             continue
-        at = goal.confidences.index(setting.confidence)
+        at = goal.thresholds.index(setting.threshold)
         moving = moving_on(alive & (levels[:, candidate - 1, setting.column] <= at), cut)
         row = time_row(stage_s, after, candidate, batch, goal.width, goal.bins)
         pattern = pattern_row(moving, goal.width, goal.bins)
@@ -437,7 +437,7 @@ def _step(
 
 
 def run_exits(log: Log, stage_s: Floats, batch: int | Ints, exits: Iterable[tuple[int, float, int]]) -> Passage:
-    """Run a log through exits (candidate, confidence, column) in batches; survivors are compacted (Section 4.2).
+    """Run a log through exits (candidate, threshold, column) in batches; survivors are compacted (Section 4.2).
 
     Batches are whole, or of the sizes ``batch``.
 
@@ -448,8 +448,8 @@ def run_exits(log: Log, stage_s: Floats, batch: int | Ints, exits: Iterable[tupl
     reaching = moving_on(alive, batch)
     clock_s, summed_s = np.zeros(len(reaching)), 0.0
     at, moving, left = 0, [], []
-    for candidate, confidence, column in exits:
-        leaves = alive & (log.confidences[:, candidate - 1, column] >= confidence)
+    for candidate, threshold, column in exits:
+        leaves = alive & (log.sureness[:, candidate - 1, column] >= threshold)
         scores[leaves] = log.scores[leaves, candidate - 1]
         alive &= ~leaves
         stay = moving_on(alive, batch)
@@ -478,7 +478,7 @@ def replay_exits(
 
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).
     """
-    chain = [(place, setting.confidence, setting.column) for place, setting in zip(exits, settings, strict=True)]
+    chain = [(place, setting.threshold, setting.column) for place, setting in zip(exits, settings, strict=True)]
     ran = run_exits(log, stage_s, batch, chain)
     original_s, own, shares = float(stage_s[0, -1, batch]), log.scores[:, -1].sum(), ran.leaves.mean(axis=1)
     return LogReplay(

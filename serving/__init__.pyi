@@ -2,10 +2,12 @@ from .bound import least_violations as least_violations
 from .inputs import Requests as Requests
 from .metrics import Figures as Figures, Summary as Summary, figures_of as figures_of, summarise as summarise
 from .networks import (
-    DeviceTraffic as DeviceTraffic,
     ServedNetwork as ServedNetwork,
-    prepare_requests as prepare_requests,
     read_networks as read_networks,
+)
+from .device_traffic import (
+    DeviceTraffic as DeviceTraffic,
+    prepare_requests as prepare_requests,
 )
 from .outcome import DeviceUse as DeviceUse, Replay as Replay
 from .policies import POLICIES as POLICIES

@@ -147,9 +147,9 @@ class _Adapter:
         self.device.time_s[variant] = self._segments(exits.places)
         thresholds = self.rules.memory[: VARIANTS * log.candidates].reshape(VARIANTS, log.candidates)
         thresholds[variant] = math.inf
-        for place, confidence, column in zip(*exits, strict=True):
-            thresholds[variant, place - 1] = confidence
-            self.work.confidences[started:, place - 1] = log.confidences[started:, place - 1, column]
+        for place, threshold, column in zip(*exits, strict=True):
+            thresholds[variant, place - 1] = threshold
+            self.work.confidences[started:, place - 1] = log.sureness[started:, place - 1, column]
 
     def _started(self) -> int:
         """Requests that have started: they do in order of arrival."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,9 +16,10 @@ from ..traffic.rows import more
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, places
 from .admission import Admission
+from .device_traffic import DeviceTraffic, merged
 from .host import known_times, sent_at
 from .inputs import as_scheduler
-from .networks import DeviceTraffic, ServedNetwork, merged
+from .networks import ServedNetwork
 from .outcome import DeviceUse, Replay
 from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
@@ -73,8 +74,7 @@ class Case:
         requests: Any = run.work.requests._make(column[sent] for column in run.work.requests)
         exits = run.work.exit_of[sent]
         if any(case.table.exits[-1].steps > 1 for case in self.networks):  # else no stage is behind the last exit
-            last = np.array([len(case.table.exits) for case in self.networks])
-            exits = np.minimum(exits, last[offered.network] if last.size > 1 else last)
+            exits = np.minimum(exits, np.array([len(case.table.exits) for case in self.networks])[offered.network])
         sent_s = requests.arrival_s if self.terms is None else sent_at(self.terms, requests.arrival_s, sent)
         served = offered.served_at(sent_s, exits)
         lost, left_s, refused = losses_of(self.scheduler, *self.limits), None, None
@@ -156,13 +156,15 @@ def case_of(networks: Sequence[ServedNetwork], offered: DeviceTraffic, scheduler
             whole.slo_s,
             Sending(whole.think_s, offered.clients, offered.network, offered.stop_s)
             if offered.clients
-            else Sending(whole.think_s, [whole.clients], offered.network),
+            else Sending(whole.think_s, [whole.clients], np.zeros(len(whole), np.int64)),
             scheduler.on_deadline,
             admission,
             (lanes, b_max),
             together=scheduler.together,
             hosts=hosts,
         )
+        if admission and whole.trace.admitted_with is not None:
+            terms = terms._replace(first=whole.trace.firsts)
     levels = _levels(scheduler.policy, whole, len(table.exits))
     return Case(offered, scheduler, tuple(cases), work, lanes, levels, tuple(filter(None, limits)), terms, shared)
 
@@ -174,7 +176,7 @@ def _together(offered: DeviceTraffic, works: Sequence[RequestArrays]) -> Request
     if offered.whole.think_s is not None:  # arrivals are written
         requests = requests._replace(arrival_s=requests.arrival_s.copy())
     exit_of = merged(offered.network, [work.exit_of for work in works])
-    return RequestArrays(requests, exit_of, works[0].confidences if len(works) == 1 else np.zeros((0, 0)))
+    return RequestArrays(requests, exit_of, works[0].confidences)  # which only a network that is alone has
 
 
 def _shared(
@@ -209,9 +211,24 @@ def _pinned_faults(network: ServedNetwork) -> list[str]:
     return [f"cores: expected some of 1 to {lanes}, each once, found {fault}"]
 
 
+def _faults_of_several(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> Iterator[str]:
+    """What only one network can have."""
+    if len(networks) == 1:
+        return
+    for network in networks:
+        if len(network.latency.states or ()) > 1:
+            fault = "expected a latency table without states, which the device has for one network only, found some"
+            yield from network.about([fault])
+    if scheduler.policy.thresholds:
+        yield (
+            f"policy {scheduler.spec}: expected one that sets no thresholds where several networks are served; choose "
+            "e.g. fluid"
+        )
+
+
 def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> None:
     """Refuse tables of several devices, and what only one network can have."""
-    first, several, faults = networks[0].latency, len(networks) > 1, []
+    first, faults = networks[0].latency, []
     overlap = next((network.latency.host.overlaps for network in networks if network.latency.host), True)
     for network in networks:
         table, own = network.latency, []
@@ -233,19 +250,13 @@ def _check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> No
                 f"{str(not overlap).lower()}; state the same for all"
             )
         limit = network.limit or scheduler.admit
-        if limit is not None and limit.newest and scheduler.policy.plans_queue:
+        if limit is not None and limit.newest and scheduler.policy.counts_on_queue:
             own.append(
                 f"admit: expected no newest:N under {scheduler.spec}, which counts on requests that wait, found some; "
                 "state e.g. queue:8, or choose e.g. fluid"
             )
-        if several and table.states is not None and len(table.states) > 1:
-            own.append("expected a latency table without states, which the device has for one network only, found some")
         faults += network.about(own)
-    if several and scheduler.policy.thresholds:
-        faults.append(
-            f"policy {scheduler.spec}: expected one that sets no thresholds where several networks are served; choose "
-            "e.g. fluid"
-        )
+    faults += _faults_of_several(networks, scheduler)
     if scheduler.together and scheduler.policy.thresholds:
         faults.append(
             f"policy {scheduler.spec}: together: expected a policy that sets no thresholds, found one that does; leave "

@@ -437,12 +437,11 @@ def arrivals(now, state, requests):
 
 
 @compiled(inline="always")
-def begin_look(lane, several, clock):
+def begin_look(lane, clock):
     """Look at a lane; if it has nothing to run, no network was asked about it yet."""
     if lane.left == 0:
         lane.wake_s = math.inf
-        if several is not None:
-            clock.looks += 1
+        clock.looks += 1
 
 
 @compiled(inline="always")
@@ -636,7 +635,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
             lane, call_s = lanes[k], 0.0
             if lane.running:
                 continue
-            begin_look(lane, several, clock)
+            begin_look(lane, clock)
             while True:
                 number, in_turn = lane.network, True
                 if lane.left == 0:

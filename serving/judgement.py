@@ -70,7 +70,7 @@ class Exits(NamedTuple):
     """Candidates that are exits, and the thresholds of samples that leave there."""
 
     places: tuple[int, ...]  # candidates, counted from 1, in order of depth
-    confidences: tuple[float, ...]  # confidence threshold of each
+    thresholds: tuple[float, ...]  # of each
     columns: tuple[int, ...]  # place of its count threshold in ``Log.counts``
 
     @classmethod
@@ -79,7 +79,7 @@ class Exits(NamedTuple):
         settings = choice.settings
         return cls(
             choice.exits,
-            tuple(setting.confidence for setting in settings),
+            tuple(setting.threshold for setting in settings),
             tuple(setting.column for setting in settings),
         )
 

@@ -276,9 +276,11 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
 
 
 def _exit(
-    number: int, here: NDArray[np.bool_], latency_s: NDArray[np.float64], right: NDArray[Any] | None
-) -> ExitSummary:
-    """Figures of an exit, from the requests that leave ``here``, latencies, and whether answers are right."""
+    number: int, exits: NDArray[np.int64], returned: NDArray[np.bool_], latency_s: NDArray[np.float64],
+    right: NDArray[Any] | None,
+) -> ExitSummary:  # fmt: skip
+    """Figures of an exit, from the exit of each request, who returned, latencies, and whether answers are right."""
+    here = returned & (exits == number)
     ordered, count = np.sort(latency_s[here]), int(here.sum())
     if not count:
         return ExitSummary(number, 0, None, None, None)
@@ -306,7 +308,7 @@ def _host(replay: Replay, returned: NDArray[np.bool_]) -> HostSummary | None:
     if stated is None or not returned.any():
         return None
     times_s = np.array([0.0 if host is None else host.before_s + host.after_s for host in hosts])
-    time_s = float(times_s[replay.network[returned] if len(hosts) > 1 else np.zeros(returned.sum(), int)].mean())
+    time_s = float(times_s[replay.network[returned]].mean())
     return HostSummary(time_s, time_s / float(replay.latency_s[returned].mean()), stated.overlaps)
 
 
@@ -323,10 +325,15 @@ def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
 
 
 class Figures(NamedTuple):
-    """The figures of all requests together, and of each network that has a name and a request, over the span of all."""
+    """The figures of all requests together, and of each network that has a request, over the span of all."""
 
     whole: Summary
-    networks: dict[str, Summary]
+    parts: dict[str, Summary]  # by the name of the network, which the only one of a device may lack
+
+    @property
+    def networks(self) -> dict[str, Summary]:
+        """The figures of networks that have a name."""
+        return {name: part for name, part in self.parts.items() if name}
 
     def of(self, network: str | None) -> Summary:
         """The figures of a network, or of all requests."""
@@ -367,7 +374,7 @@ def figures_of(replay: Replay) -> Figures:
     Returns
     -------
     Figures
-        The figures of all requests, and of the requests of each network that has a name and a request.
+        The figures of all requests, and of the requests of each network that has one.
     """
     span = float(replay.traffic.trace.arrival_s[0]), replay.end_s
     parts = {
@@ -376,10 +383,11 @@ def figures_of(replay: Replay) -> Figures:
         if len(part.traffic)
     }
     whole = next(iter(parts.values())) if len(replay.uses) == 1 else _summary(replay, *span)
-    networks = {name: part for name, part in parts.items() if name}
-    if not networks:
-        return Figures(whole, networks)
-    return Figures(replace(whole, fairness=jain([1.0 - part.violation_rate for part in networks.values()])), networks)
+    figures = Figures(whole, parts)
+    if not figures.networks:
+        return figures
+    fairness = jain([1.0 - part.violation_rate for part in figures.networks.values()])
+    return figures._replace(whole=replace(whole, fairness=fairness))
 
 
 def jain(values: Sequence[float]) -> float:
@@ -392,10 +400,26 @@ def jain(values: Sequence[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
+def _of_network(
+    replay: Replay, run_s: NDArray[np.float64], span_s: float, latency_s: NDArray[np.float64],
+    right: NDArray[Any] | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The figures that one network has: of stages, exits and SubNets, given the time of its runs."""
+    if len(replay.uses) > 1:
+        return {"stages": [], "exits": [], "subnets": None}
+    numbers = range(1, len(replay.table.exits) + 1)
+    left = replay.traffic.exits, np.isfinite(replay.finish_s), latency_s, right
+    return {
+        "stages": [_stage(replay, stage, run_s, span_s) for stage in numbers],
+        "exits": [_exit(number, *left) for number in numbers],
+        "subnets": summarise_subnets(replay),
+    }
+
+
 def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
     """The figures of requests, and of the networks that served them."""
-    uses, traffic, trace, count = replay.uses, replay.traffic, replay.traffic.trace, len(replay.traffic)
-    alone, span_s = replay if len(uses) == 1 else None, end_s - begin_s
+    uses, trace, count = replay.uses, replay.traffic.trace, len(replay.traffic)
+    span_s = end_s - begin_s
     latency_s, violated = replay.latency_s, replay.violated
     run = OneRun(latency_s, replay.fresh, at_once=trace.at_once)
     ordered = run.ordered_s
@@ -410,7 +434,6 @@ def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
     ran_s = sum(float(time_s.sum()) for time_s in run_s)
     sample_s = sum(float((time_s * np.arange(time_s.shape[2])).sum()) for time_s in run_s)
     overhead_s = replay.overhead_s
-    numbers = range(1, 1 if alone is None else len(alone.table.exits) + 1)
     energy_j = _energy(uses, span_s)
     return Summary(
         requests=count,
@@ -440,9 +463,7 @@ def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
         scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
         accuracy=None if right is None or not answered else float(right[returned].sum()) / answered,
-        stages=[] if alone is None else [_stage(alone, stage, run_s[0], span_s) for stage in numbers],
-        exits=[_exit(number, returned & (traffic.exits == number), latency_s, right) for number in numbers],
-        subnets=None if alone is None else summarise_subnets(alone),
+        **_of_network(replay, run_s[0], span_s, latency_s, right),
         deadlines=_deadlines(replay, right),
         admission=None if refused is None else AdmissionSummary(refused, refused / count),
         saturation=saturation_of(replay),

@@ -15,7 +15,7 @@ from ..formats import brief, first_rows
 from ..tables.latency import LatencyTable, Segments
 from ..traffic.request_columns import REQUEST_COLUMNS
 from ..traffic.traffic import Traffic, places
-from .networks import DeviceTraffic, merged
+from .device_traffic import DeviceTraffic, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,11 @@ class Replay:
     def names(self) -> tuple[str, ...]:
         """The networks."""
         return self.arrived.names
+
+    @property
+    def named(self) -> list[tuple[int, str]]:
+        """The number and the name of each network that has one."""
+        return [(number, name) for number, name in enumerate(self.names) if name]
 
     @property
     def network(self) -> NDArray[np.int64]:
@@ -288,8 +293,7 @@ class Replay:
         if not any(host is not None and host.overlaps for host in hosts):
             return arrival_s
         before_s = np.array([0.0 if host is None else host.before_s for host in hosts])
-        joined_s: NDArray[np.float64] = arrival_s + (before_s[self.network] if len(hosts) > 1 else before_s[0])
-        return joined_s
+        return np.asarray(arrival_s + before_s[self.network])
 
     @property
     def left_queue_s(self) -> NDArray[np.float64]:

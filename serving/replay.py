@@ -11,8 +11,9 @@ from ..formats import AnyPath, InputError
 from ..traffic.trace import Trace, write_columns
 from ..traffic.traffic import Traffic
 from .case import case_of
+from .device_traffic import DeviceTraffic, prepare_requests
 from .inputs import AnyPolicy, Requests
-from .networks import AnyServed, DeviceTraffic, ServedNetwork, as_served, prepare_requests, scheduler_on
+from .networks import AnyServed, ServedNetwork, as_served, scheduler_on
 from .outcome import Replay
 from .play import Loop
 from .scheduler import Scheduler

@@ -73,8 +73,8 @@ _STORED = ("fluidb.serve-sim-output/1", "fluidb.serve-real-output/1")
 
 
 def figure_text(name: str, network: str | None) -> str:
-    """The figure of a network, or of all requests, as requirements name it."""
-    return name if network is None else f"{name}[{network}]"
+    """The figure of a network that has a name, or of all requests, as requirements name it."""
+    return f"{name}[{network}]" if network else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ def find_policy(spec: str) -> Scheduler:
     call_s = duration("call")(texts.pop("call", "0"), None)
     on_deadline = int(choice("on_deadline", *ON_DEADLINE)(texts.pop("on_deadline", "serve"), None))
     admit = parse_admission(texts.pop("admit")) if "admit" in texts else None
-    if on_deadline != SERVE and policy.plans_queue:
+    if on_deadline != SERVE and policy.counts_on_queue:
         raise InputError(
             f"policy: on_deadline: expected a policy that plans no batches ahead, found {name}, which counts on "
             "requests that wait; choose e.g. fluid"

@@ -61,7 +61,7 @@ class Sending(NamedTuple):
 
     think_s: NDArray[np.float64] | None  # as in Terms; None where all arrive by themselves
     clients: Sequence[int]  # of each source; of arrivals 0
-    source: NDArray[np.int64]  # (N,): the source of each request, if there are several
+    source: NDArray[np.int64]  # (N,): the source of each request
     stop_s: Sequence[float] = (math.inf,)  # when clients of each source stop to send
 
 
@@ -70,7 +70,7 @@ class Terms(NamedTuple):
 
     counts: NDArray[np.int64]  # (3,): entries of the heap of deadlines; what happens there; if a batch answers together
     sources: Any  # a record array of SOURCE: one, or one for each network
-    order: NDArray[np.int64]  # (N,): the requests, source by source; empty where there is one source
+    order: NDArray[np.int64]  # (N,): the requests, source by source
     clients: NDArray[np.int64]  # heaps of the clients that think, by the place of their think time, source by source
     # (C + N,): think time before the first request of each client, and after each request; where it thinks, when it
     # ends.  Empty where requests arrive by themselves.
@@ -104,7 +104,7 @@ TERMS = types.NamedTuple(
 @compiled(inline="always")
 def next_of(source, terms):
     """The next request of a source that has one."""
-    return source.next if terms.order.size == 0 else terms.order[source.next]
+    return terms.order[source.next]
 
 
 @compiled(inline="always")
@@ -395,11 +395,11 @@ def tell_returned(end, lane, terms, state, requests):
             tell(request, out_s, 0.0, terms, state, requests)
 
 
-def _sources_of(requests: Any, sending: Sending, count: int) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
+def _sources_of(requests: Any, sending: Sending) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
     """Sources, their requests, and their clients, who begin to think; ``requests`` learn of the first of each."""
-    clients, several = np.array(sending.clients), len(sending.clients) > 1
-    order = np.argsort(sending.source, kind="stable") if several else np.zeros(0, dtype=np.int64)
-    numbers = np.bincount(sending.source, minlength=len(clients)) if several else np.array([count])
+    clients = np.array(sending.clients)
+    order = np.argsort(sending.source, kind="stable")
+    numbers = np.bincount(sending.source, minlength=len(clients))
     sources: Any = zeros(len(clients), SOURCE)
     sources.end, sources.stop_s = np.cumsum(numbers), sending.stop_s
     sources.next, sources.clients, sources.clients_at = sources.end - numbers, clients, np.cumsum(clients) - clients
@@ -409,7 +409,7 @@ def _sources_of(requests: Any, sending: Sending, count: int) -> tuple[Any, NDArr
         first_s = sending.think_s[source.clients_at :][: source.clients]
         heap = heaps[source.clients_at :][: source.clients]
         heap[:] = source.clients_at + np.argsort(first_s, kind="stable")  # what is sorted is a heap
-        requests.arrival_s[order[source.next] if several else 0] = first_s.min()
+        requests.arrival_s[order[source.next]] = first_s.min()
     sources.thinking = sources.active = clients
     return sources, order, heaps
 
@@ -425,7 +425,7 @@ def terms_of(
     """
     lanes, b_max = shape
     count = len(slo_s)
-    sources, order, heaps = _sources_of(requests, sending, count)
+    sources, order, heaps = _sources_of(requests, sending)
     return Terms(
         np.array([0, rule, together]), sources, order, heaps,
         np.zeros(0) if sending.think_s is None else sending.think_s.copy(), np.require(slo_s, float, ["C", "W"]),

@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
+from ..serving.device_traffic import (
+    DeviceTraffic,
+    prepare_requests,
+)
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
 from ..serving.metrics import QUANTILES, figures_of
 from ..serving.networks import (
     AnyServed,
-    DeviceTraffic,
     ServedNetwork,
     as_served,
     ends_of,
-    prepare_requests,
     scheduler_on,
 )
 from ..serving.one_run import LEAST, OneRun, nearest_rank, requests_for
@@ -214,17 +216,14 @@ class Capacity:
         return {name: [getattr(probe, name) for probe in self.probes] for name in names}
 
 
-def saturation_rate(
-    served: LatencyTable | ServedNetwork, b_max: int | None = None, columns: Columns = NO_COLUMNS
-) -> float:
-    """Rate beyond which queues grow under any policy.
+def saturation_rate(network: ServedNetwork, b_max: int | None = None, columns: Columns = NO_COLUMNS) -> float:
+    """Rate beyond which queues of a network grow under any policy.
 
     A stage takes at least its least time a sample, over batch sizes, SubNets and states, at the sample's width or a
     wider one; a request needs every stage up to its exit. Requests without widths run at the largest, and without steps
     a repeated stage runs as often as it can. Lanes together are :attr:`LatencyTable.speedup` times as fast. Requests
     leave at exits as the table states, or as their samples do.
     """
-    network = served if isinstance(served, ServedNetwork) else ServedNetwork(table=served)
     table, (sample, reached) = network.latency, _sample_of(network, columns)
     widths = table.widths or [math.inf]
     limit = min(b_max or table.b_max, table.b_max)
@@ -395,7 +394,7 @@ class _LoadSearch:
         replay = simulate(self.networks, traffic, self.scheduler)
         figures = figures_of(replay)
         records: dict[str | None, _RequestsRecord] = {None: _RequestsRecord.of(replay)}
-        records |= {name: _RequestsRecord.of(replay.by_network[k]) for k, name in enumerate(replay.names) if name}
+        records |= {name: _RequestsRecord.of(replay.by_network[number]) for number, name in replay.named}
         values = [
             float(FIGURES[requirement.name].of(figures.of(requirement.network)) or 0.0)
             for requirement in self.requirements

@@ -19,7 +19,8 @@ from ..dse.npu.tiles import Tile
 from ..formats import AnyPath, InputError, JsonRecord, check_resumable, first_rows, read_printed, write_file
 from .designs import DesignRequest
 from .estimates import Difference, Estimate
-from .scenario import DRAWN, Contender, GridPoint, Npu, Scenario, with_columns
+from .scenario import Contender, GridPoint, Npu, Scenario
+from .scenario_file import DRAWN, with_columns
 from .store import (
     COMPARED,
     DESIGNS,

@@ -18,10 +18,11 @@ from ..dse.npu.workload import as_workload
 from ..formats import Form, InputError, Table, make_folder, read_table, tidy, write_table
 from ..formats.sources import made_with
 from ..serving.bound import least_violations
+from ..serving.device_traffic import DeviceTraffic, prepare_requests
 from ..serving.figures import FIGURES, Figure
 from ..serving.inputs import Requests
 from ..serving.metrics import figures_of
-from ..serving.networks import DeviceTraffic, ServedNetwork, as_served, prepare_requests
+from ..serving.networks import ServedNetwork, as_served
 from ..serving.replay import simulate
 from ..serving.requirements import figure_text
 from ..serving.statistics import Interval

@@ -12,6 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
+from ..serving.device_traffic import (
+    prepare_requests,
+    requests_of_each,
+)
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests
 from ..serving.metrics import Figures, Summary, figures_of
@@ -20,8 +24,6 @@ from ..serving.networks import (
     ServedNetwork,
     as_served,
     ends_of,
-    prepare_requests,
-    requests_of_each,
     scheduler_on,
 )
 from ..serving.replay import simulate
@@ -110,9 +112,9 @@ class Sweep:
         """The figures of each combination as columns: of each network that has a name, then of all."""
         names = ("accuracy", "mean_latency_s", "p99_latency_s", "violation_rate")
         own = {
-            figure_text(key, network.name or None): [getattr(point.networks[number], key) for point in self.points]
+            figure_text(key, network.name): [getattr(point.networks[number], key) for point in self.points]
             for number, network in enumerate(self.networks)
-            for key in ("threshold", *(names if network.name else ()))
+            for key in ("threshold", *names)
         }
         return own | {name: [getattr(point, name) for point in self.points] for name in (*names, "kept", "pareto")}
 
@@ -265,7 +267,7 @@ def _points(
     for requirement in requirements:
         for there in zip(*ends, strict=True):
             kept &= _kept(requirement, there)
-    accuracies = [accuracy_of(_parts(figures)) for figures in runs]
+    accuracies = [accuracy_of(list(figures.parts.values())) for figures in runs]
     costs = np.array([
         (-accuracy, _mean_s(figures.whole), figures.whole.violation_rate)
         for accuracy, figures in zip(accuracies, runs, strict=True)
@@ -279,7 +281,7 @@ def _points(
             pareto=bool(best[at]),
             kept=bool(kept[at]) if requirements else None,
             networks=[
-                _point_of(network.name, level, figures.networks.get(network.name) if network.name else figures.whole)
+                _point_of(network.name, level, figures.parts.get(network.name))
                 for network, level in zip(networks, levels, strict=True)
             ],
         )
@@ -293,11 +295,6 @@ def _point_of(name: str, threshold: Level | None, part: Summary | None) -> Netwo
         return NetworkPoint(name, threshold)
     shares = [there.requests / part.requests for there in part.exits]
     return NetworkPoint(name, threshold, shares, _accuracy(part), **_shown(part))
-
-
-def _parts(figures: Figures) -> list[Summary]:
-    """The figures of each network that has a request."""
-    return list(figures.networks.values()) or [figures.whole]
 
 
 def _samples_of(network: ServedNetwork, shared: Samples | None) -> Samples | None:

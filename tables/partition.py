@@ -8,9 +8,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from ..formats import AnyPath, SparseRecord, Strict, Table, check_folder, read_table
+from ..formats import AnyPath, SparseRecord, Strict, Table, by_name, check_folder, read_table
 from ..models import Exit
 from ..models.schema import MAX_SIZE
 from ..platforms.cluster import MAX_MEMBERS, Cluster
@@ -53,15 +53,8 @@ class FusionRule(StrEnum):
 class PartitionOptions(Strict):
     """Options of the search; Algorithm 1 ends when every device is within the share ``zeta`` of the mean time."""
 
-    rule: FusionRule = FusionRule.MARGINAL
+    rule: Annotated[FusionRule, by_name(FusionRule)] = FusionRule.MARGINAL
     zeta: Annotated[float, Field(ge=0, le=10)] = 0.1
-
-    @field_validator("rule", mode="before")
-    @classmethod
-    def _by_name(cls, value: object) -> object:
-        if isinstance(value, str) and value in list(FusionRule):
-            return FusionRule(value)
-        raise ValueError(f"expected one of {', '.join(FusionRule)}, found {value}")
 
 
 class LayerRows(Strict):

@@ -33,12 +33,23 @@ MANY_EXPORTED: set[str] = set()
 NAMED_TWICE = 0
 """Names that several classes have, which a reader takes for one another."""
 
-ONE_OR_SEVERAL = 5
-"""Branches on one or several networks, by which the compiler makes the loop of one network from that of several."""
+ONE_OR_SEVERAL = 59
+"""Branches on one or several networks; in those of the event loop, the compiler makes the loop of one from the other.
 
-ASKS_FIRST = re.compile("networks|several|Shared")
-ASKS = re.compile(r"isinstance\(.*\b(Networks\w+|Shared)\b|\b(networks|several) is (not )?None")
-"""Questions whether there is one network or several."""
+The others ask whether networks have names, whether a file or a folder states them, and what one of them has alone.
+"""
+
+SERVES = {"cli", "machine", "plots", "rules", "serving", "studies", "traffic"}
+ASKS = re.compile(
+    r"""([a-z_.]+\.)?(networks|several|named)$ | [a-z_.]+(?<!dtype)\.names$ | names_of\( | in_one_queue\(
+    | all\((self|replay)\.names\)$ | ''\ in\ names$ | len\(names\)\ >\ 1$ | (Path\(\w+\)|folder)\.suffix\ ==\ '\.toml'$
+    | .*\bseveral\ is\ (not\ )?None$ | is_networks_file\( | .*\.parts\[0\]\ is\b
+    | ((here\.)?network|networks\[0\]|keys)\.name$
+    | isinstance\(.*\b(Several\w*|Joint\w*|DeviceTraffic|ServedNetwork)\b
+    | len\(([\w.]+\.)?(networks|models|several|uses|of_each|hosts|works|networks\.records)\)\ *[=!<>]+\ *[12]$""",
+    re.VERBOSE,
+)
+"""Questions whether there is one network or several, or whether networks have names."""
 
 BLOCKS = re.compile(r"^\s*(Parameters|Returns|Raises|Yields|Attributes)\n\s*-{3,}", re.MULTILINE)
 WRONG = {"GL06", "GL07", "PR01", "PR02", "PR03", "PR10", "RT01", "YD01"}
@@ -87,7 +98,7 @@ def code() -> Code:
         if name.partition("/")[0] in NOT_SHIPPED:
             continue
         text = file.read_text()
-        may_ask = ASKS_FIRST.search(text) is not None
+        serves = name.partition("/")[0] in SERVES
         for parent in ast.walk(ast.parse(text)):
             for node in ast.iter_child_nodes(parent):
                 if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -97,9 +108,35 @@ def code() -> Code:
                         found.functions.append(_function(name, node))
                     if BLOCKS.search(ast.get_docstring(node) or ""):
                         found.documented.append(Documented(name, node, parent))
-                elif may_ask and isinstance(node, ast.If | ast.IfExp) and ASKS.search(asked := ast.unparse(node.test)):
-                    found.branches.append(f"{name}:{node.lineno}: {asked}")
+                elif serves:
+                    asked = [f"{name}:{line}: {text}" for line, text in questions(node) if ASKS.match(text)]
+                    found.branches.extend(one for one in asked if one not in found.branches)
     return found
+
+
+def questions(node: ast.AST) -> list[tuple[int, str]]:
+    """What a branch asks: of an if, of a conditional expression, of a loop's condition, or before an or."""
+    if isinstance(node, ast.If | ast.IfExp):
+        asked = [node.test]
+    elif isinstance(node, ast.comprehension):
+        asked = node.ifs
+    else:
+        asked = [node.values[0]] if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) else []
+    return [(part.lineno, ast.unparse(part)) for test in asked for part in _parts_of(test)]
+
+
+def _parts_of(test: ast.expr) -> Iterator[ast.expr]:
+    """The parts of a condition that and, or and not join."""
+    match test:
+        case ast.BoolOp(values=values):
+            for value in values:
+                yield from _parts_of(value)
+        case ast.UnaryOp(operand=operand):
+            yield from _parts_of(operand)
+        case ast.NamedExpr(value=value):
+            yield from _parts_of(value)
+        case _:
+            yield test
 
 
 def _function(file: str, node: ast.FunctionDef) -> Function:

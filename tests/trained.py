@@ -10,14 +10,14 @@ from onnx import helper, numpy_helper
 from onnx.helper import make_node as node
 
 
-def saved(folder: Path, nodes, outputs, size, weights) -> Path:
+def saved(folder: Path, nodes, outputs, size, weights, version: int = 17) -> Path:
     graph = helper.make_graph(
         nodes, "g",
         [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", *size])],
         [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs],
         [numpy_helper.from_array(np.asarray(values), name) for name, values in weights.items()],
     )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
     (folder / "net.onnx").write_bytes(model.SerializeToString())
     return folder / "net.onnx"
 
@@ -53,3 +53,34 @@ def alexnet_cifar10(folder: Path, narrower: int = 1) -> Path:
             head(number, f"g{number}", out)
     head(3, source, 4 * 4 * channels)
     return saved(folder, nodes, ["e1", "e2", "e3"], (3, 32, 32), weights)
+
+
+def blocks(folder: Path) -> Path:
+    """A block of MobileNetV2 (an exit behind it); weights are random, by a seed."""
+    rng, weights, nodes = np.random.default_rng(9), {"zero": np.float32(0), "six": np.float32(6)}, []
+
+    def conv(name: str, source: str, shape: tuple[int, ...], act: str = "Clip", **more: object) -> str:
+        """With a bias, then ReLU6 or a rectifier, if any."""
+        inner = shape[1] * shape[2] * shape[3]
+        weights[f"{name}.w"] = rng.normal(0, (8 / inner) ** 0.5, shape).astype(np.float32)
+        weights[f"{name}.b"] = rng.normal(0, 0.5, shape[0]).astype(np.float32)
+        more |= {"pads": [shape[2] // 2, shape[3] // 2] * 2}
+        nodes.append(node("Conv", [source, f"{name}.w", f"{name}.b"], [name], name=name, **more))
+        if act:
+            bounds = ["zero", "six"] if act == "Clip" else []
+            nodes.append(node(act, [name, *bounds], [f"{name}.act"]))
+        return f"{name}.act" if act else name
+
+    def head(number: int, source: str, channels: int) -> None:
+        weights[f"m{number}"] = rng.normal(0, 1, (channels, 5)).astype(np.float32)
+        nodes.append(node("GlobalAveragePool", [source], [f"g{number}"]))
+        nodes.append(node("Flatten", [f"g{number}"], [f"flat{number}"]))
+        nodes.append(node("MatMul", [f"flat{number}", f"m{number}"], [f"e{number}"]))
+
+    stem = conv("stem", "x", (4, 3, 3, 3), strides=[2, 2])
+    deep = conv("deep", conv("wide", stem, (8, 4, 1, 1)), (8, 1, 3, 3), group=8)
+    nodes.append(node("Add", [stem, conv("thin", deep, (4, 8, 1, 1), "")], ["sum"]))
+    head(1, "sum", 4)
+    last = conv("last", "sum", (6, 4, 1, 1))
+    head(2, last, 6)
+    return saved(folder, nodes, ["e1", "e2"], (3, 10, 9), weights)

@@ -89,7 +89,8 @@ class OwnTraffic:
         digest, trace = hashlib.sha256(), self.trace
         if trace is not None:
             trace = trace if isinstance(trace, Trace) else read_trace(trace)
-            for values in trace.arrays().values():
+            for name, values in trace.arrays().items():
+                digest.update(f"{name} {values.dtype} {values.shape} ".encode())
                 digest.update(values.tobytes())
         return f"{replace(self, trace=digest.hexdigest()) if trace is not None else self}"
 

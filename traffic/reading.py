@@ -45,6 +45,7 @@ COLUMNS = {
     "exit": EXIT,
     **FAMILIES,
     **{column.name: column.values for column in REQUEST_COLUMNS},
+    "admitted_with": REQUEST_ID,
 }
 """Columns of numbers, in the order in which their faults are reported."""
 
@@ -58,7 +59,8 @@ def read_trace(path: AnyPath, progress: Callable[[int, int], None] | None = None
     ----------
     path : str or Path
         A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... (or
-        another measure), ``correct_1``..., the ``REQUEST_COLUMNS`` and ``network``; ``-`` is standard input.
+        another measure), ``correct_1``..., the ``REQUEST_COLUMNS``, ``admitted_with`` and ``network``; ``-`` is
+        standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 
@@ -85,6 +87,7 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     rows = {
         ("request_id", "a new id"): repeated(ids),
         ("arrival_s", "no earlier arrival than the row before"): np.flatnonzero(np.diff(arrival_s) < 0) + 1,
+        ("admitted_with", "a new number, or the one of the row before with its arrival and network"): _apart(columns),
     }
     for (name, expected), wrong in rows.items():
         if wrong.size and name not in tally.faults and "" not in tally.faults:
@@ -98,8 +101,22 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     return Trace(
         ids, arrival_s, columns.get("exit"), confidences, source=tally.path, measure=measure,
         correct=None if correct is None else correct.astype(np.bool_),
-        **stated, network=columns.get("network"),
+        **stated, network=columns.get("network"), admitted_with=columns.get("admitted_with"),
     )  # fmt: skip
+
+
+def _apart(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """Rows that cannot be admitted with the rows that state the same number."""
+    stated = columns.get("admitted_with")
+    if stated is None or not len(stated):
+        return np.zeros(0, dtype=np.int64)
+    same = stated[1:] == stated[:-1]
+    other = np.zeros(len(same), dtype=np.bool_)
+    for name in ("arrival_s", "network"):
+        if name in columns:
+            other |= columns[name][1:] != columns[name][:-1]
+    begins = np.append(0, np.flatnonzero(~same) + 1)
+    return np.sort(np.append(np.flatnonzero(same & other) + 1, begins[repeated(stated[begins])]))
 
 
 def measured(columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64] | None, Measure]:

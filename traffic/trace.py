@@ -62,6 +62,8 @@ class Trace:
         Accuracy that each request asks for, in [0, 1].
     network : (N,) ndarray of str, optional
         Name of the network that each request is for, where several are served.
+    admitted_with : (N,) ndarray of int64, optional
+        Id of the first of the requests that arrive together with each, and are admitted with it or not at all.
     measure : Measure
         The measure of ``confidences``.
     drawn_from : mapping of str to str
@@ -81,6 +83,7 @@ class Trace:
     predicted_width: NDArray[np.float64] | None = None
     min_accuracy: NDArray[np.float64] | None = None
     network: NDArray[np.str_] | None = None
+    admitted_with: NDArray[np.int64] | None = None
     measure: Measure = CONFIDENCE
     drawn_from: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -121,8 +124,17 @@ class Trace:
         if self.correct is not None:
             columns |= {f"correct_{i}": column for i, column in enumerate(self.correct.T, 1)}
         stated = {column.name: getattr(self, column.name) for column in REQUEST_COLUMNS}
-        stated["network"] = self.network
+        stated |= {"admitted_with": self.admitted_with, "network": self.network}
         return columns | {name: values for name, values in stated.items() if values is not None}
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        """The place of the first of the requests that each is admitted with; its own if it comes by itself."""
+        places = np.arange(len(self))
+        if self.admitted_with is None:
+            return places
+        begins = np.append(True, self.admitted_with[1:] != self.admitted_with[:-1])[: len(self)]
+        return np.maximum.accumulate(np.where(begins, places, 0))
 
     @property
     def rate_per_s(self) -> float:

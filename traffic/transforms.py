@@ -79,7 +79,12 @@ def superpose(traces: Sequence[Trace]) -> Trace:
     merged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(merged["arrival_s"], kind="stable")
     ordered: dict[str, Any] = {name: values[order] for name, values in merged.items()}
-    return Trace(**ordered | {"request_id": np.arange(len(order))}, measure=traces[0].measure)
+    ordered["request_id"] = np.arange(len(order))
+    if "admitted_with" in merged:
+        begins = np.cumsum([0, *map(len, traces[:-1])]).tolist()
+        firsts = np.concatenate([trace.firsts + begin for trace, begin in zip(traces, begins, strict=True)])
+        ordered["admitted_with"] = np.argsort(order)[firsts][order]
+    return Trace(**ordered, measure=traces[0].measure)
 
 
 def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:

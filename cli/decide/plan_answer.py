@@ -71,20 +71,20 @@ def _search_record(search: Plans) -> dict[str, Any]:
 def answer_text(answer: PlanAnswer) -> Iterator[str]:
     """The recommended plan, the front, and what one step of each resource changes."""
     best = answer.front[0]
-    problem, several = best.search.problem, len(answer.searches) > 1
+    problem, by_rate = best.search.problem, len(answer.searches) > 1
     figures = _figures(best.search)
     headings = [_of_figure(name)[0] for name in figures]
     yield facts(_about(best.search, best.plan, answer.steps) | {"searched": "; ".join(map(_searched, answer.searches))})
     rows = [
         (
-            *([_rate(member.search.problem)] if several else []),
+            *([_rate(member.search.problem)] if by_rate else []),
             *_where(problem, member.plan),
             *_shown(figures, member.plan.fresh),
         )
         for member in answer.front
     ]
     yield folded_table(
-        [*(["rate"] if several else []), _counted(problem), "hardware", "exits", "policy", *headings], rows, "--json"
+        [*(["rate"] if by_rate else []), _counted(problem), "hardware", "exits", "policy", *headings], rows, "--json"
     )
     changes = [(step.change, _kept(problem, step.fresh), *_shown(figures, step.fresh)) for step in answer.steps]
     if changes:

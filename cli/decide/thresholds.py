@@ -105,7 +105,13 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
             progress=report,
         )
     asked.write(lambda: draw_thresholds(sweep))
-    points = [plain(point) if named else _of_one(point) for point in sweep.points]
+    origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
+    swept: dict[str, Any]
+    if named:
+        points, swept, text = list(map(plain, sweep.points)), {"networks": sweep.networks}, _swept_networks(sweep)
+    else:
+        points, swept = list(map(_of_one, sweep.points)), {"measure": sweep.networks[0].measure}
+        text = _swept(sweep, str(origin), only_best=asked.each_exit)
     points = [{key: value for key, value in point.items() if key != "kept" or required} for point in points]
     record = {
         "design": directory,
@@ -116,12 +122,10 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
         **objective_record(asked.slo),
         "seed": requests.seed,
         "requests": sweep.requests,
-        **({"networks": sweep.networks} if named else {"measure": sweep.networks[0].measure}),
+        **swept,
         **({"requirements": texts} if texts else {}),
         "points": points,
     }
-    origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
-    text = _swept_networks(sweep) if named else _swept(sweep, str(origin), only_best=asked.each_exit)
     show(as_json, "fluidb.thresholds-output/1", record, text, asked.plot)
     if not any(point.kept is not False for point in sweep.points):
         raise typer.Exit(1)

@@ -44,7 +44,7 @@ class GoalOptions:
             slow=_share(self.slow, "slow", "2%"),
             gain=_share(self.gain, "gain", "2%"),
             guard=named[self.guard] if self.guard in named else _share(self.guard, "guard"),
-            confidences=measure.searched if tried is None else tried,
+            thresholds=measure.searched if tried is None else tried,
         )
 
 

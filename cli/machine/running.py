@@ -38,15 +38,20 @@ class RunningOptions(PolicyOptions):
 
     def run(self, models: Sequence[str]) -> list[RealNetwork]:
         """The networks, ready to run; each sample was answered alone."""
-        from ...formats import InputError
         from ...machine.network import RealNetwork
 
-        if len(models) > 1:  # each has its own
-            for name in ("inputs", "exits", "values"):
-                if getattr(self, name) is not None:
-                    raise InputError(f"{name}: expected one network, found a file of several; leave it out")
+        refuse_shared(models, "a file of several", inputs=self.inputs, exits=self.exits, values=self.values)
         with progress("samples answered alone") as report:
             return [
                 RealNetwork(model, self.inputs, names(self.exits), self.threads, report, values_of(self.values))
                 for model in models
             ]
+
+
+def refuse_shared(models: Sequence[str], several: str, **given: object) -> None:
+    """Refuse options that each of several models would have for itself, by their names."""
+    from ...formats import InputError
+
+    for name, value in given.items():
+        if value is not None and len(models) > 1:
+            raise InputError(f"{name}: expected one network, found {several}; leave it out")

@@ -29,10 +29,11 @@ from ..options import (
 )
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
 from ..values import Values, values_of
+from .running import refuse_shared
 
 if TYPE_CHECKING:
     from ...machine.network import RealNetwork
-    from ...machine.validation import TrialPlan, Validation
+    from ...machine.validation import TrialGrid, Validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +56,10 @@ class TrialOptions:
     count: Annotated[int, option("Requests of each trace.")] = 400
     within: Annotated[float, option("Largest relative error of the mean latency with which a policy passes.")] = 0.05
 
-    def plan(self, seed: int) -> TrialPlan:
+    def grid(self, seed: int) -> TrialGrid:
         """The runs as the library takes them."""
         from ...formats import InputError, parse_numbers
-        from ...machine.validation import DEFAULT_POLICIES, TrialPlan
+        from ...machine.validation import DEFAULT_POLICIES, TrialGrid
         from ...traffic.clients import Clients, parse_think
 
         if self.clients is not None and self.loads is not None:
@@ -70,7 +71,7 @@ class TrialOptions:
         tried = parse_numbers(self.clients, "clients", int, "1,4")
         tried = tried or parse_numbers(self.loads or "0.3,0.6", "loads", float, "0.3,0.6")
         waiting = None if self.clients is None else Clients(1, *parse_think(self.think or "0"))
-        return TrialPlan(
+        return TrialGrid(
             policies=tuple(dict.fromkeys(self.policy or DEFAULT_POLICIES)), loads=tuple(tried), repeats=self.repeats,
             count=self.count, within=self.within, clients=waiting, seed=seed,
         )  # fmt: skip
@@ -91,7 +92,7 @@ class RunOptions:
     threads: StageThreads = 1
     seed: Annotated[int, option("Seed of the order of the runs.")] = 0
 
-    def validate(self, models: Sequence[str], plan: TrialPlan) -> tuple[list[RealNetwork], Validation]:
+    def validate(self, models: Sequence[str], grid: TrialGrid) -> tuple[list[RealNetwork], Validation]:
         """Run the networks and the simulator."""
         from ...machine.network import RealNetwork
         from ...machine.validation import validate_simulator
@@ -105,7 +106,7 @@ class RunOptions:
             ]
         with progress("runs") as report:
             return running, validate_simulator(
-                running, plan, networks=stated, b_max=self.b_max, slo_s=objective(self.slo), progress=report
+                running, grid, networks=stated, b_max=self.b_max, slo_s=objective(self.slo), progress=report
             )
 
 
@@ -145,21 +146,19 @@ def command(
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
 
-    plan, models = trial.plan(how.seed), names(model) or []
-    for name, given in (("inputs", how.inputs), ("exits", how.exits)):
-        if given is not None and len(models) > 1:  # each has its own
-            raise InputError(f"{name}: expected one network, found several with commas between; leave it out")
+    grid, models = trial.grid(how.seed), names(model) or []
+    refuse_shared(models, "several with commas between", inputs=how.inputs, exits=how.exits)
     picture.check([how.inputs, how.networks, output])
     if output is not None:
         check_validation_folder(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
-    running, validation = how.validate(models, plan)
-    about = _facts(running, plan, validation, how.slo, trial.think) | {
+    running, validation = how.validate(models, grid)
+    about = _facts(running, grid, validation, how.slo, trial.think) | {
         "answers": f"{validation.answers_wrong:,} are wrong"
         if validation.answers_wrong
         else "all as the network alone gives"
     }
-    tables = _tables(validation, "load" if plan.clients is None else "clients")
+    tables = _tables(validation, "load" if grid.clients is None else "clients")
     with together():
         picture.write(lambda: draw_validation(validation))
         if output is not None:
@@ -175,11 +174,11 @@ def command(
     if validation.refused:
         text.append(
             f"{validation.refused} of {len(validation.verdicts)} verdicts are refused: the noise of this machine "
-            f"alone moves the mean latency by more than {percent(plan.within, 1)}; "
+            f"alone moves the mean latency by more than {percent(grid.within, 1)}; "
             "use an idle machine, or allow a larger error (--within)"
         )
-    record = {"model": model, "machine": machine(), "runtime": running[0].runtime, "within": plan.within}
-    record |= {} if plan.clients is None else {"clients": list(plan.loads), "think": trial.think or "0"}
+    record = {"model": model, "machine": machine(), "runtime": running[0].runtime, "within": grid.within}
+    record |= {} if grid.clients is None else {"clients": list(grid.loads), "think": trial.think or "0"}
     record["validation"] = validation
     show(as_json, "fluidb.validate-output/1", record, text, output)
     if picture.plot is not None:
@@ -216,19 +215,19 @@ def _compare_recorded(folder: Path, within: float, as_json: bool) -> None:
 
 
 def _facts(
-    running: Sequence[RealNetwork], plan: TrialPlan, validation: Validation, slo: str | None, think: str | None
+    running: Sequence[RealNetwork], grid: TrialGrid, validation: Validation, slo: str | None, think: str | None
 ) -> dict[str, str]:
     """The machine, the networks and the traffic of a validation."""
     from ...machine.measurement import machine
 
     at = "at " + ", ".join(f"{rate:.1f} /s" for rate in validation.rates_per_s)
-    if plan.clients is not None:
-        at = f"of {', '.join(f'{number:g}' for number in plan.loads)} clients, think time {think or '0'}"
+    if grid.clients is not None:
+        at = f"of {', '.join(f'{number:g}' for number in grid.loads)} clients, think time {think or '0'}"
     shared = str(slo or "of each network") if validation.slo_s is None else ms(validation.slo_s)
     return {
         "machine": f"{machine()}; {running[0].runs_on}",
         "network": ", ".join(network.name for network in running),
-        "traffic": f"{plan.repeats} x {plan.count:,} requests {at}; SLO {shared}",
+        "traffic": f"{grid.repeats} x {grid.count:,} requests {at}; SLO {shared}",
     }
 
 

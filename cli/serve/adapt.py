@@ -87,8 +87,8 @@ def _exits(adapted: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
 
     counts, measure = adapted.log.counts.tolist(), MEASURES[adapted.plan.measure]
     return [
-        {"after": adapted.candidates[place - 1], "confidence": measure.to_file(confidence), "count": counts[column]}
-        for place, confidence, column in zip(*exits, strict=True)
+        {"after": adapted.candidates[place - 1], "confidence": measure.to_file(threshold), "count": counts[column]}
+        for place, threshold, column in zip(*exits, strict=True)
     ]
 
 
@@ -117,7 +117,7 @@ def _text(adapted: AdaptationResult, policy: str, mean_latency_s: float) -> Iter
                     f"{change.request:,}", f"{change.time_s:.3f} s", change.cause, percent(change.precision),
                     percent(change.slow_share),
                     ", ".join(adapted.candidates[place - 1] for place in change.exits.places) or "none",
-                    ", ".join(f"{measure.to_file(level):g}" for level in change.exits.confidences),
+                    ", ".join(f"{measure.to_file(level):g}" for level in change.exits.thresholds),
                 )
                 for change in changes
             ],

@@ -89,22 +89,23 @@ def record_of(served: ServeResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
     replay, figures = served.replay, {own.name: own for own in served.networks}
     networks = [
-        {"name": name, "network": use.table.network, **_network_record(figures.get(name))}
-        for name, use in zip(replay.names, replay.uses, strict=True)
-        if name
+        {"name": name, "network": replay.uses[number].table.network, **_network_record(figures.get(name))}
+        for number, name in replay.named
     ]
     record = {
         "policy": served.policy,
-        **({"between": replay.between} if networks else {}),
+        "between": replay.between,
         "exits_from": replay.traffic.origin,
-        **({} if networks else {"network": replay.table.network}),
+        "network": replay.uses[0].table.network,
         "platform": replay.uses[0].table.platform,
         **objective_record(slo),
         **served.summary.record(),
         "unavoidable_violations": served.unavoidable_violations,
         **_ends_record(served),
+        "networks": networks,
     }
-    return record | ({"networks": networks} if networks else {})
+    other = ("network",) if networks else ("between", "networks")
+    return {key: value for key, value in record.items() if key not in other}
 
 
 def _network_record(own: NetworkFigures | None) -> dict[str, object]:

@@ -70,7 +70,7 @@ def plan_exits(
     table = given if isinstance(given, LatencyTable) else table_of_times(given, file.layers[-1].name)
     _check(names, table, samples, goal)
     measure = samples.measure
-    goal = replace(goal, confidences=tuple(sorted(set(map(measure.to_array, goal.confidences)))))
+    goal = replace(goal, thresholds=tuple(sorted(set(map(measure.to_array, goal.thresholds)))))
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
     if isinstance(given, LatencyTable):
@@ -100,7 +100,7 @@ def plan_exits(
         posterior=goal.posterior,
         guard=goal.guard,
         measure=measure.name,
-        confidences=[measure.to_file(value) for value in goal.confidences],
+        confidences=[measure.to_file(value) for value in goal.thresholds],
         exits=exits,
         samples_chosen=half,
         samples_checked=len(rest),
@@ -131,7 +131,7 @@ def _planned_exits(
         PlannedExit(
             after=names[place - 1],
             place=place,
-            confidence=measure.to_file(setting.confidence),
+            confidence=measure.to_file(setting.threshold),
             count=int(log.counts[setting.column]),
             rate=rate,
         )
@@ -151,8 +151,8 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
     """Refuse inputs that do not fit each other, with a line for each fault."""
     faults, source = [], str(samples.source or "samples")
     timed = [exit_.name for exit_ in table.exits[:-1]]
-    strange = [f"{value:g}" for value in goal.confidences if not samples.measure.fits(value)]
-    if strange or not goal.confidences:
+    strange = [f"{value:g}" for value in goal.thresholds if not samples.measure.fits(value)]
+    if strange or not goal.thresholds:
         faults.append(f"thresholds: expected {samples.measure.plural}, found {', '.join(strange) or 'none'}")
     if timed != names:
         faults.append(
@@ -216,7 +216,7 @@ def _nearest_miss(
         )
     leaving = [verdict for verdict in step.verdicts if verdict.setting.exits]
     if not leaving:
-        loosest = measure.to_file(goal.confidences[0])
+        loosest = measure.to_file(goal.thresholds[0])
         return (
             f"thresholds: no candidate is left; no sample leaves at any of them with {measure.name} "
             f"{measure.reached} {loosest:g}; try a threshold that is easier to reach"

@@ -60,7 +60,7 @@ def tabulate_pattern(
         assert verdict.pattern is not None
         return PatternRow(
             candidate=candidates[verdict.candidate - 1],
-            confidence=measure.to_file(verdict.setting.confidence),
+            confidence=measure.to_file(verdict.setting.threshold),
             count=int(log.counts[verdict.setting.column]),
             batches=verdict.pattern.tolist(),
         )
@@ -89,7 +89,7 @@ def tabulate_step(step: ChoiceStep, candidates: list[str], log: Log, measure: Me
             CandidateRecord(
                 candidate=candidates[verdict.candidate - 1],
                 outcome=verdict.outcome,
-                confidence=measure.to_file(verdict.setting.confidence),
+                confidence=measure.to_file(verdict.setting.threshold),
                 count=int(log.counts[verdict.setting.column]),
                 exits=verdict.setting.exits,
                 precision=verdict.setting.precision,

@@ -131,7 +131,7 @@ class Script:
     def expect(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
         """Expect the outputs of a product, and behind each sample's what was there before."""
         place, values = self.places[layer.name], self.maps[layer.name][rows].reshape(len(rows), -1)
-        behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, np.int16)
+        behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, integer.WORD_TYPE)
         self._words(Command.EXPECT, place.y + slot * place.y_sample, np.concatenate([values, behind], axis=1))
 
     def leave(self, stage: int, rows: Rows, slot: int) -> Rows:

@@ -20,7 +20,7 @@ LAYOUT = (
 """Words of a job that the NPU derives from the Fluid Batching Engine's layout, and the RTL's comments on them."""
 
 OF_LAYER = (
-    ("shift relu", ""),
+    ("shift low high", "bounds of the outputs"),
     ("R P C groups", ""),
     ("steps", "tiles along P"),
     ("share", "beats of a store between two loads, at most"),
@@ -66,8 +66,8 @@ class Job(NamedTuple):
         Rows of a block.
     shift : int
         Outputs are sums divided by 2**shift, rounded to the nearest, halves up.
-    relu : bool
-        Whether negative outputs become 0.
+    low, high : int
+        Bounds of outputs, of 16 bits.
     gap : int
         Words left free behind the outputs of a sample, as for a further channel of the next layer's map.
     """
@@ -80,7 +80,8 @@ class Job(NamedTuple):
     tile: Tile
     rows: int
     shift: int
-    relu: bool
+    low: int
+    high: int
     gap: int = 0
 
     @property
@@ -134,7 +135,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile[:4]))
     _, share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0)
     values = {
-        "k": job.code, "shift": job.shift, "relu": job.relu,
+        "k": job.code, "shift": job.shift, "low": job.low, "high": job.high,
         "R": R, "P": P, "C": C, "groups": groups, "runs": passes,
         "T_P": T_P, "T_C": T_C, "steps": math.ceil(P / T_P), "share": share,
         "B_P": B_P, "columns": B_P * C, "down": B_R * R, "filled": (samples - B_R * (B_P - 1)) * R,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...formats import InputError
 from ..engine import BLOCKS_BITS, NUMBER_BITS, RECORD_WORDS, ROWS_BITS, WORD_BITS
-from ..integers.network import IntegerNetwork, Integers, ProductLayer
+from ..integers.network import WORD_TYPE, IntegerNetwork, Integers, ProductLayer
 from ..npu.fbcb import K_BITS, FbcbTable
 from . import jobs
 from .program import TimedJob
@@ -141,7 +141,7 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
         raise InputError(
             f"{network.name}: expected at most {MAX_WORDS:,} words of records, weights and maps, found {end:,}"
         )
-    memory = np.zeros(end, np.int16)
+    memory = np.zeros(end, WORD_TYPE)
     records = memory[:first].reshape(len(timed), fbcb.b_max, size)
     for layer, (name, row), entries in zip(records, timed.items(), fbcb.rows, strict=True):
         place, shape, weights = places[name], network.layer(name).shape, network.weights[name].ravel()

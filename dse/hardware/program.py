@@ -65,7 +65,8 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
             TimedJob(
                 Job(
                     window, columns, layer.groups, layouts[index][b], int(codes[index, b]),
-                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), layer.shift, layer.relu,
+                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), layer.shift, layer.low,
+                    layer.high,
                 ),
                 round(cycles[index, b]),
             )

@@ -236,7 +236,7 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
 
 def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[str, str | bytes]:
     """A network in the NPU's memory, where software finds it there, and commands for the testbench."""
-    from ..integers.network import read_integer
+    from ..integers.network import WORD_TYPE, read_integer
     from .commands import Script, preemption
     from .memory import map_text, memory_of
     from .program import jobs_of
@@ -246,9 +246,8 @@ def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[st
     memory = memory_of(network, timed, fbcb, int(port.words))
     late = b_max // 3
     draw = np.random.default_rng(0)
-    samples = draw.integers(-(2 ** (WORD_BITS - 2)), 2 ** (WORD_BITS - 2), (b_max + late, *network.shape)).astype(
-        np.int16
-    )
+    high = 2 ** (WORD_BITS - 2)
+    samples = draw.integers(-high, high, (b_max + late, *network.shape)).astype(WORD_TYPE)
     script = Script(network, timed, memory, port, samples)
     preemption(script, late)
     return {MEMORY: memory.content(), COMMANDS: script.content(), MAP: map_text(network, memory)}

@@ -17,7 +17,7 @@ from ..engine import MOST, SUM_BITS, WORD_BITS
 from .window import Window
 
 INTEGER_FILE = "integer.npz"
-SCHEMA: Literal["fluidb.integer/1"] = "fluidb.integer/1"
+SCHEMA: Literal["fluidb.integer/2"] = "fluidb.integer/2"
 HEADER = "network"
 """The array that holds the layers, as bytes of JSON."""
 
@@ -28,8 +28,12 @@ MAX_BYTES = 2**30
 """Most bytes of an array that is read."""
 
 Integers = NDArray[np.int16]
+WORD_TYPE: np.dtype[np.int16] = np.dtype(f"int{WORD_BITS}")
+"""The type of a word in arrays."""
+
 Size = Annotated[int, Field(ge=1, le=MOST)]
 Shift = Annotated[int, Field(ge=0, lt=SUM_BITS)]
+Word = Annotated[int, Field(ge=LOW, le=HIGH)]
 Exponent = Annotated[int, Field(ge=-MAX_EXPONENT, le=MAX_EXPONENT)]
 
 
@@ -72,6 +76,13 @@ class _Layer(Strict):
     exponent: Exponent
 
 
+class _Bounded(_Layer):
+    """Outputs below or above the bounds become these; a rectifier has 0 as the lower one."""
+
+    low: Word
+    high: Word
+
+
 class _Windowed(_Layer):
     kernel: Pair
     stride: Pair
@@ -79,7 +90,7 @@ class _Windowed(_Layer):
     dilation: Pair
 
 
-class ProductLayer(_Windowed):
+class ProductLayer(_Windowed, _Bounded):
     """A convolution, or a fully connected layer: a job of the engine.
 
     With a constant, the map of each group has a further channel, the last, which holds this constant everywhere: its
@@ -91,16 +102,14 @@ class ProductLayer(_Windowed):
     groups: Size
     constant: Annotated[int, Field(ge=0, le=HIGH)]  # 0: the layer has no bias
     shift: Shift
-    relu: bool
 
 
-class AddLayer(_Layer):
+class AddLayer(_Bounded):
     """The sum of two maps, each moved to the left first."""
 
     op: Literal["add"] = "add"
     left: Left
     shift: Shift
-    relu: bool
 
 
 class AveragePool(_Windowed):
@@ -117,14 +126,20 @@ class MaxPool(_Windowed):
     op: Literal["maxpool"] = "maxpool"
 
 
-class OtherLayer(_Layer):
-    """Negative values become 0; or all values of a sample in a row."""
+class ClipLayer(_Bounded):
+    """Values within bounds."""
 
-    op: Literal["relu", "flatten"]
+    op: Literal["clip"] = "clip"
+
+
+class FlattenLayer(_Layer):
+    """All values of a sample in a row."""
+
+    op: Literal["flatten"] = "flatten"
 
 
 IntegerLayer = Annotated[
-    ProductLayer | AddLayer | AveragePool | MaxPool | OtherLayer,
+    ProductLayer | AddLayer | AveragePool | MaxPool | ClipLayer | FlattenLayer,
     Field(discriminator="op"),
 ]
 
@@ -140,7 +155,7 @@ class IntegerExit(Strict):
 class _Header(Strict):
     """The layers, as they are in the file."""
 
-    schema_: Literal["fluidb.integer/1"] = Field(SCHEMA, alias="schema")
+    schema_: Literal["fluidb.integer/2"] = Field(SCHEMA, alias="schema")
     name: str
     shape: Map  # of a sample
     exponent: Exponent  # of samples
@@ -160,6 +175,10 @@ class _Header(Strict):
                 raise ValueError(f'layers ("{layer.name}"): expected a new name')
             if not stage <= layer.stage <= len(self.exits):
                 raise ValueError(f'layers ("{layer.name}"): expected stages 1 to {len(self.exits)} in order')
+            if isinstance(layer, _Bounded) and layer.low > layer.high:
+                raise ValueError(
+                    f'layers ("{layer.name}"): expected low up to high, found {layer.low} and {layer.high}'
+                )
             fault = _misfit(layer, [shapes[name] for name in layer.inputs])
             if fault:
                 raise ValueError(f'layers ("{layer.name}"): {fault}')
@@ -257,11 +276,11 @@ def encode(network: IntegerNetwork, samples: NDArray[Any]) -> Integers:
         raise InputError(f"samples: expected {' x '.join(map(str, network.shape))} values each, found {sizes}")
     if not np.isfinite(values).all():
         raise InputError("samples: expected finite numbers, found others")
-    return np.clip(np.rint(values * 2.0**network.exponent), LOW, HIGH).astype(np.int16)
+    return np.clip(np.rint(values * 2.0**network.exponent), LOW, HIGH).astype(WORD_TYPE)
 
 
-def scaled(sums: NDArray[np.int64], shift: int, *, relu: bool = False) -> Integers:
-    """Sums divided by 2**shift, rounded to the nearest, halves up; saturated to 16 bits.
+def scaled(sums: NDArray[np.int64], shift: int, low: int = LOW, high: int = HIGH) -> Integers:
+    """Sums divided by 2**shift, rounded to the nearest, halves up; kept within bounds.
 
     Parameters
     ----------
@@ -269,15 +288,15 @@ def scaled(sums: NDArray[np.int64], shift: int, *, relu: bool = False) -> Intege
         Of 48 bits.
     shift : int
         From 0.
-    relu : bool
-        Whether negative results become 0.
+    low, high : int
+        The bounds; those of 16 bits if not given.
 
     Returns
     -------
     ndarray of int16
         The results.
     """
-    words: Integers = np.clip((sums + (1 << shift >> 1)) >> shift, 0 if relu else LOW, HIGH).astype(np.int16)
+    words: Integers = np.clip((sums + (1 << shift >> 1)) >> shift, low, high).astype(WORD_TYPE)
     return words
 
 
@@ -330,12 +349,12 @@ def _product(network: IntegerNetwork, layer: ProductLayer, maps: Integers) -> In
     inputs = inputs.reshape(*inputs.shape[:2], window.P, window.R).astype(np.float64)
     # doubles hold integers below 2**53 exactly, and no sum of 48 bits exceeds that on the way
     sums = (weights.astype(np.float64).transpose(0, 2, 1) @ inputs).astype(np.int64)
-    return scaled(sums, layer.shift, relu=layer.relu).reshape(len(maps), *layer.shape)
+    return scaled(sums, layer.shift, layer.low, layer.high).reshape(len(maps), *layer.shape)
 
 
 def _add(layer: AddLayer, *maps: Integers) -> Integers:
     moved = [values.astype(np.int64) << left for values, left in zip(maps, layer.left, strict=True)]
-    return scaled(moved[0] + moved[1], layer.shift, relu=layer.relu)
+    return scaled(moved[0] + moved[1], layer.shift, layer.low, layer.high)
 
 
 def _pool(network: IntegerNetwork, layer: AveragePool | MaxPool, maps: Integers) -> Integers:
@@ -373,7 +392,9 @@ def run_layer(network: IntegerNetwork, layer: IntegerLayer, *maps: Integers) -> 
     if isinstance(layer, AveragePool | MaxPool):
         return _pool(network, layer, *maps)
     (values,) = maps
-    return np.maximum(values, 0) if layer.op == "relu" else values.reshape(len(values), *layer.shape)
+    if isinstance(layer, ClipLayer):
+        return np.clip(values, layer.low, layer.high)
+    return values.reshape(len(values), *layer.shape)
 
 
 def run_stage(network: IntegerNetwork, stage: int, maps: Mapping[str, Integers]) -> dict[str, Integers]:
@@ -472,7 +493,7 @@ def read_integer(path: AnyPath) -> IntegerNetwork:
             continue
         wanted = layer.groups, layer.channels * math.prod(layer.kernel), layer.shape[0] // layer.groups
         values = held.pop(f"weights:{layer.name}", None)
-        if values is None or values.shape != wanted or values.dtype != np.int16:
+        if values is None or values.shape != wanted or values.dtype != WORD_TYPE:
             sizes_ = " x ".join(map(str, wanted))
             faults.append(f"{path}: weights:{layer.name}: expected {sizes_} integers of {WORD_BITS} bits, found others")
         elif largest_sum(values) >= 2 ** (SUM_BITS - 1):

@@ -22,13 +22,15 @@ from .network import (
     INTEGER_FILE,
     LOW,
     MAX_EXPONENT,
+    WORD_TYPE,
     AddLayer,
     AveragePool,
+    ClipLayer,
+    FlattenLayer,
     IntegerExit,
     IntegerLayer,
     IntegerNetwork,
     MaxPool,
-    OtherLayer,
     ProductLayer,
 )
 from .window import Window
@@ -223,9 +225,7 @@ def _run_float(trained: Any, samples: Values) -> dict[str, Values]:
                 made = seen.max(axis=(-3, -2)) if layer.op == "maxpool" else seen.mean(axis=(-3, -2))
         else:
             made = maps[0]
-        outputs[layer.name] = (np.maximum(made, 0) if layer.relu or layer.op == "relu" else made).reshape(
-            -1, *layer.shape
-        )
+        outputs[layer.name] = np.clip(made, layer.low, layer.high).reshape(-1, *layer.shape)
     return outputs
 
 
@@ -239,6 +239,12 @@ def exponent_of(largest: float, limit: float) -> int:
     """
     exponent = math.floor(math.log2(limit / (largest or 1.0)))
     return max(-MAX_EXPONENT // 2, min(exponent, MAX_EXPONENT // 2))
+
+
+def bounds_of(layer: Any, exponent: int) -> dict[str, int]:
+    """The bounds of a trained layer as integers of 16 bits."""
+    bounds = {"low": layer.low, "high": layer.high}
+    return {name: round(min(max(bound * 2.0**exponent, LOW), HIGH)) for name, bound in bounds.items()}
 
 
 class _Maker:
@@ -281,7 +287,7 @@ class _Maker:
             finest = max(sources)
             exponent = min(self.own(layer.name), finest)
             left = finest - sources[0], finest - sources[1]
-            return AddLayer(**base, exponent=exponent, left=left, shift=finest - exponent, relu=layer.relu)
+            return AddLayer(**base, exponent=exponent, left=left, shift=finest - exponent, **bounds_of(layer, exponent))
         if layer.op == "avgpool":
             count = math.prod(layer.kernel)
             bits = BITS - 1 + (count - 1).bit_length()  # so that the factor has 15 bits
@@ -290,7 +296,9 @@ class _Maker:
             return AveragePool(**base, **window, exponent=exponent, factor=factor, shift=bits + sources[0] - exponent)
         if layer.op == "maxpool":
             return MaxPool(**base, **window, exponent=sources[0])
-        return OtherLayer(**base, op=layer.op, exponent=sources[0])
+        if layer.op == "clip":
+            return ClipLayer(**base, exponent=sources[0], **bounds_of(layer, sources[0]))
+        return FlattenLayer(**base, exponent=sources[0])
 
     def product(self, layer: Any, base: dict[str, Any], source: int) -> ProductLayer:
         """A product: the finest weights whose sums have 48 bits and whose bias fits."""
@@ -309,7 +317,7 @@ class _Maker:
                 weights = np.concatenate([weights, rows], axis=1)
             if constant > 2 ** (BITS - 1) or shift >= SUM_BITS or np.abs(weights).max() > HIGH:
                 continue
-            words = np.ascontiguousarray(weights, np.int16)
+            words = np.ascontiguousarray(weights, WORD_TYPE)
             if integer.largest_sum(words) < 2 ** (SUM_BITS - 1):
                 break
         else:
@@ -317,7 +325,7 @@ class _Maker:
         self.weights[layer.name] = words
         return ProductLayer(
             **base, exponent=exponent, groups=layer.groups, channels=words.shape[1] // taps, constant=constant,
-            shift=shift, relu=layer.relu,
+            shift=shift, **bounds_of(layer, exponent),
         )  # fmt: skip
 
     def place(self, layer: Any) -> int:
@@ -343,8 +351,10 @@ def _as_ops(network: IntegerNetwork, layer: IntegerLayer, names: LayerNames) -> 
     base: dict[str, Any] = {"name": layer.name, "from": layer.inputs}
     if isinstance(layer, AddLayer):
         return [base | {"op": "add"}]
-    if isinstance(layer, OtherLayer):  # a rectifier of the host moves its map
-        return [base | {"op": "flatten" if layer.op == "flatten" else "memory"}]
+    if isinstance(layer, FlattenLayer):
+        return [base | {"op": "flatten"}]
+    if isinstance(layer, ClipLayer):  # the host moves its map
+        return [base | {"op": "memory"}]
     size = network.size(layer.inputs[0])
     reach = [(kernel - 1) * apart + 1 for kernel, apart in zip(layer.kernel, layer.dilation, strict=True)]
     spans = [(n - 1) * step + span for n, step, span in zip(layer.shape[1:], layer.stride, reach, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
@@ -110,38 +110,31 @@ class App:
 
     async def _asked(self, model: Model, headers: Mapping[str, str], receive: Receive) -> Asked:
         """What a client asks, once all of it is here."""
-        taken = 0
         pieces: list[bytes] = []
         try:
             async with asyncio.timeout(BODY_S):
-                async for piece in _pieces(receive, model.longest, headers.get("content-length", "")):
-                    taken += len(piece)
-                    self.taken += len(piece)
-                    if self.taken > MAX_BODIES:
-                        raise Refusal(
-                            503, "too many long requests at a time", connection="close", **{"retry-after": "1"}
-                        )
-                    pieces.append(piece)
-            body = b"".join(pieces)
+                await self._read_body(pieces, receive, model.longest, headers.get("content-length", ""))
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             given = body, headers.get("inference-header-content-length"), model
             return read_request(*given) if len(body) < LARGE else await asyncio.to_thread(read_request, *given)
         except TimeoutError:
             raise Refusal(408, f"expected the request within {BODY_S:g} s", connection="close") from None
         finally:
-            self.taken -= taken
+            self.taken -= sum(map(len, pieces))
 
-
-async def _pieces(receive: Receive, longest: int, stated: str) -> AsyncIterator[bytes]:
-    """The body of a request, piece by piece, if it is not too long."""
-    left = longest - (int(stated) if stated.isdigit() and len(stated) < 19 else 0)
-    left, more = longest if left >= 0 else left, True
-    while more and left >= 0:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        piece = message.get("body", b"")
-        left -= len(piece)
-        more = message.get("more_body", False)
-        yield piece
-    if left < 0:
-        raise Refusal(413, f"expected at most {longest:,} bytes", connection="close")
+    async def _read_body(self, pieces: list[bytes], receive: Receive, longest: int, stated: str) -> None:
+        """Add the body of a request, piece by piece, if it is not too long."""
+        size, more = int(stated) if stated.isdigit() and len(stated) < 19 else 0, True
+        taken = 0
+        while more and size <= longest:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            piece, more = message["body"], message["more_body"]
+            pieces.append(piece)
+            self.taken += len(piece)
+            if self.taken > MAX_BODIES:
+                raise Refusal(503, "too many long requests at a time", connection="close", **{"retry-after": "1"})
+            size = taken = taken + len(piece)
+        if size > longest:
+            raise Refusal(413, f"expected at most {longest:,} bytes", connection="close")

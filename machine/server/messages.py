@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
@@ -46,25 +46,27 @@ class Refusal(Exception):
 
 Parameters = dict[str, bool | int | float | str]
 
+_FEW: Any = Field(default_factory=dict)
+
 
 class _Input(BaseModel):
     name: str
     shape: list[int]
     datatype: str
-    parameters: Parameters = {}
+    parameters: Parameters = _FEW
     data: list[Any] | None = None
 
 
 class _Output(BaseModel):
     name: str
-    parameters: Parameters = {}
+    parameters: Parameters = _FEW
 
 
 class _Infer(BaseModel):
     id: str = ""
-    parameters: Parameters = {}
+    parameters: Parameters = _FEW
     inputs: list[_Input] = Field(min_length=1)
-    outputs: list[_Output] = []
+    outputs: list[_Output] = Field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +218,13 @@ def _outputs(message: _Infer, model: Model) -> dict[str, bool]:
 
 
 def write_answer(
-    asked: Asked, model: Model, tensors: Mapping[str, NDArray[Any]], parameters: Mapping[str, object]
+    asked: Asked, model: Model, tensors: Mapping[str, ArrayLike], parameters: Mapping[str, object]
 ) -> tuple[bytes, dict[str, str]]:
     """The body of an answer, and its headers."""
     outputs: list[dict[str, object]] = []
     raw = []
     for name, as_bytes in asked.outputs.items():
-        values = np.ascontiguousarray(tensors[name])
+        values = np.ascontiguousarray(tensors[name], model.outputs[name][0])
         output: dict[str, object] = {"name": name, "datatype": NAMES[values.dtype], "shape": list(values.shape)}
         if as_bytes:
             raw.append(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...formats import InputError, write_directory
 from ...formats.tables import table_text
-from ...serving.networks import ServedNetwork
+from ...serving.networks import ServedNetwork, names_of
 from ...serving.scheduler import Scheduler
 from ...tables.latency import LATENCY_FILE
 from ..live import Sample
@@ -35,22 +35,18 @@ class Recorder:
         self, folder: Path, networks: Sequence[ServedNetwork], slo_s: Sequence[float], scheduler: Scheduler
     ) -> None:
         check_new(folder)
-        self.names = [f",{network.name}" if network.name else "" for network in networks]
-        more = ",network" if networks[0].name else ""
+        self.names, more, files = [""], "", {}
+        if named := names_of(networks):
+            self.names, more = [f",{name}" for name in named], ",network"
+            files[NETWORKS_FILE] = networks_text(networks)
         served = {"schema": SERVED, "policy": scheduler.spec, "slo_s": list(slo_s)}
-        files = {
+        files |= {
             SERVED_FILE: json.dumps(served, indent=1) + "\n",
-            TRACE_FILE: f"request_id,arrival_s,slo_s{more}\n",
+            TRACE_FILE: f"request_id,arrival_s,slo_s,admitted_with{more}\n",
             OUTCOMES_FILE: f"request_id,outcome,exit,answer_confidence,queue_s,device_s{more}\n",
         }
-        if networks[0].name:
-            files[NETWORKS_FILE] = networks_text(networks)
-        else:
-            files[LATENCY_FILE] = table_text(networks[0].latency)
+        files |= {str(Path(network.name, LATENCY_FILE)): table_text(network.latency) for network in networks}
         write_directory(folder, files, replace=False)
-        for network in networks:
-            if network.name:
-                write_directory(folder / network.name, {LATENCY_FILE: table_text(network.latency)}, replace=False)
         self.trace, self.outcomes = (os.open(folder / name, _APPEND) for name in (TRACE_FILE, OUTCOMES_FILE))
         self.folder, self.numbers, self.fault = folder, count(), ""
 
@@ -60,7 +56,7 @@ class Recorder:
             sample.number = next(self.numbers)
         self._write(
             self.trace,
-            [f"{s.number},{s.arrival_s!r},{s.slo_s!r}{self.names[s.network]}\n" for s in samples],
+            [f"{s.number},{s.arrival_s!r},{s.slo_s!r},{s.number - s.row}{self.names[s.network]}\n" for s in samples],
         )
 
     def note(self, samples: Sequence[Sample]) -> None:

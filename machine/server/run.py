@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ... import __version__
 from ...formats import InputError
@@ -50,13 +51,32 @@ CUT_S = 1.0
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
+class _Joining:
+    """The connection of a request, to which the head of its answer goes with the body: a client wakes up once."""
+
+    head: bytes | None = None
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self.cycle, self.to = cycle, cycle.transport
+        self.is_closing, self.close = self.to.is_closing, self.to.close
+
+    def write(self, data: bytes) -> None:
+        """Write a head once the body is there, which an answer to HEAD does not have."""
+        if self.head is None and self.cycle.response_started and self.cycle.scope["method"] != "HEAD":
+            self.head = data
+        elif self.head is None:
+            self.to.write(data)
+        else:
+            self.to.write(self.head + data)
+            self.head = b""
+
+
 class _Connection(HttpToolsProtocol):
     """A connection that does not wait for a slow client for ever, nor keeps a long head; uvicorn sees to neither."""
 
     head: asyncio.TimerHandle | None = None
     taking: asyncio.TimerHandle | None = None
     unread = 0  # bytes since a request or a piece of its body
-    kept = 0  # bytes of a head, and of headers behind its body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -80,16 +100,13 @@ class _Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError("too many requests before an answer")  # httptools makes it a fault of the request
-        self.kept = 0
         super().on_message_begin()
 
-    def on_url(self, url: bytes) -> None:
-        self._keep(url)
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._keep(name + value)
-        super().on_header(name, value)
+    def on_headers_complete(self) -> None:
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
+            raise ValueError("the head is too long")
+        super().on_headers_complete()
+        self.cycle.transport = _Joining(self.cycle)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self.unread = 0
@@ -98,12 +115,6 @@ class _Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self.unread = 0
         super().on_message_complete()
-
-    def _keep(self, part: bytes) -> None:
-        """Count what is kept of a request beside its body."""
-        self.kept += len(part)
-        if self.kept > MAX_HEAD:
-            raise ValueError("the head is too long")
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -132,14 +143,20 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, number)
     except (OSError, UnicodeError) as error:
-        raise InputError(f"host: expected a name or an address of this machine, found {host} ({error})") from None
+        raise _no_host(host, error) from None
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(address)
     except (OSError, OverflowError) as error:
         listening.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+            raise _no_host(host, error) from None
         raise InputError(f"port: expected one that is free on {host}, found {port} ({error}); 0 is any") from None
     return listening
+
+
+def _no_host(host: str, error: Exception) -> InputError:
+    return InputError(f"host: expected a name or an address of this machine, found {host} ({error})")
 
 
 def seen_by_clients(here: ServedHere, number: int, slo_s: float | None) -> Model:
@@ -281,6 +298,8 @@ def make_server(
 ) -> Server:
     """Make networks ready to be served: every stage and the policy have run once."""
     check_models(models, networks)
+    if slo_s is None and any(network.slo_s is None for network in networks):
+        raise InputError("slo: expected an objective for requests that state no timeout, found none; state e.g. 50ms")
     scheduler = limited(scheduler_on(networks, policy), networks)
     most = room_for(scheduler, networks)
     names = None if not networks[0].name else np.resize([network.name for network in networks], 2 * most)

@@ -7,10 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from ..live import OpenClock, Outcome, Sample
 from .messages import CONFIDENCE, EXIT, Asked, Model, Refusal, write_answer
@@ -89,14 +87,15 @@ class Visits:
             self.loop.call_soon_threadsafe(self._leave, samples)
 
     def _leave(self, samples: list[Sample]) -> None:
+        assert self.loop is not None
         left = [sample for sample in samples if sample in self.visits]  # others were closed
         self.here -= len(left)
-        self.note(left)
         for sample in left:
             visit = self.visits.pop(sample)
             visit.left -= 1
             if not visit.left and not visit.done.done():
                 visit.done.set_result(None)
+        self.loop.call_soon(self.note, left)  # behind their answers, which do not wait for it
 
     def close(self, status: int, fault: str) -> None:
         """Answer all that are here, and all that still come, with a fault."""
@@ -112,16 +111,13 @@ class Visits:
 
 def answer_of(samples: Sequence[Sample], asked: Asked, model: Model) -> tuple[bytes, dict[str, str]]:
     """The answer of a request; each parameter is the worst of its samples."""
-    exits = np.array([sample.exit for sample in samples])
-    sure = np.array([sample.sure[sample.exit - 1] for sample in samples])
-    least_sure = model.measure.to_file(model.measure.to_array(sure).min())
-    tensors: dict[str, NDArray[Any]] = {
-        EXIT: exits,
-        CONFIDENCE: sure,
-        model.answer: np.stack([sample.answers[sample.exit - 1] for sample in samples]),
-    }
+    exits = [sample.exit for sample in samples]
+    sure = [sample.sure[sample.exit - 1] for sample in samples]
+    tensors: dict[str, ArrayLike] = {
+        EXIT: exits, CONFIDENCE: sure, model.answer: [sample.answers[sample.exit - 1] for sample in samples],
+    }  # fmt: skip
     parameters = {
-        "exit": int(exits.max()), "confidence": float(least_sure),
+        "exit": max(exits), "confidence": min(sure) if model.measure.surer == "larger" else max(sure),
         "queue_s": max(sample.queue_s for sample in samples), "device_s": max(sample.device_s for sample in samples),
         "in_time": all(sample.outcome is Outcome.IN_TIME for sample in samples),
     }  # fmt: skip

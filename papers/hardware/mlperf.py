@@ -18,6 +18,7 @@ from ...models import load_network
 from ...platforms import load_platform
 from ...platforms.device import Device
 from ...serving import find_policy, simulate
+from ...serving.networks import ServedNetwork
 from ...serving.one_run import OneRun, nearest_rank
 from ...serving.statistics import Interval
 from ...studies.capacity import saturation_rate
@@ -125,7 +126,7 @@ def simulate_group(load: float, number: int, requests: int) -> Group:
     """Simulate five runs, each with arrivals of its own."""
     runs = []
     for seed in range(TOGETHER * number, TOGETHER * (number + 1)):
-        trace = poisson(load * saturation_rate(_table()), requests, seed)
+        trace = poisson(load * saturation_rate(ServedNetwork(table=_table())), requests, seed)
         replay = simulate(_table(), prepare(trace, [1.0], slo_s=OBJECTIVE_S, seed=seed), find_policy(POLICY))
         runs.append(OneRun(replay.latency_s, replay.fresh))
     half = NORMAL * math.sqrt(QUANTILE * (1 - QUANTILE) / requests)

@@ -153,7 +153,7 @@ def _normalised(rehearsal: Rehearsal) -> tuple[float, float, float]:
     own = log.scores[:, -1].mean()
     first, last = np.zeros(len(log.scores), dtype=bool), np.ones(len(log.scores), dtype=bool)
     for at, (place, setting) in enumerate(zip(choice.exits, choice.settings, strict=True)):
-        leaves = last & (log.confidences[:, place - 1, setting.column] >= setting.confidence)
+        leaves = last & (log.sureness[:, place - 1, setting.column] >= setting.threshold)
         first |= leaves if at == 0 else False
         last &= ~leaves
     at_first = log.scores[first, choice.exits[0] - 1].mean() if first.any() else own

@@ -101,7 +101,7 @@ def halves(task: PaperTask, seed: int, lab: Lab) -> tuple[Log, Log]:
 def rehearse(task: PaperTask, seed: int, lab: Lab, goal: ExitGoal, only: int | None = None) -> Rehearsal:
     """Choose by one half of a log, and judge by the other."""
     past, fresh = halves(task, seed, lab)
-    allowed = np.full((past.candidates, len(past.counts), len(goal.confidences)), only is None)
+    allowed = np.full((past.candidates, len(past.counts), len(goal.thresholds)), only is None)
     if only is not None:
         allowed[only - 1] = True
     choice = choose_exits(past, task.stage_s, goal, allowed)

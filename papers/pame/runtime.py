@@ -79,8 +79,8 @@ def _outcome(lab: Lab, key: str, shift: float, seed: int) -> _Outcome:
     blocks = served.blocks(log, min(BLOCK, third // ADAPTED.batch))
     settled = [getattr(observation, key) for end, observation in blocks if end > 2 * third]
     last = served.changes[-1].exits.places if served.changes else fixed.choice.exits
-    first, final = (served.changes[at].exits.confidences[:1] if served.changes else () for at in (0, -1))
-    given, exits = (fixed.choice.settings[0].confidence,), fixed.choice.exits
+    first, final = (served.changes[at].exits.thresholds[:1] if served.changes else () for at in (0, -1))
+    given, exits = (fixed.choice.settings[0].threshold,), fixed.choice.exits
     return _Outcome(
         before=100 * getattr(fixed.judged, key),
         changed=100 * getattr(without, key),
@@ -96,7 +96,7 @@ def _outcome(lab: Lab, key: str, shift: float, seed: int) -> _Outcome:
 
 
 def _joined(first: Log, second: Log) -> Log:
-    confidences = np.concatenate([first.confidences, second.confidences])
+    confidences = np.concatenate([first.sureness, second.sureness])
     return Log(confidences, np.concatenate([first.scores, second.scores]), first.counts)
 
 

@@ -147,6 +147,6 @@ POLICY = Policy(
     ),
     work_conserving=False,
     memory=SIZES + MAX_BATCH,
-    plans_queue=True,
+    counts_on_queue=True,
     check=check,
 )

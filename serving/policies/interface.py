@@ -363,7 +363,7 @@ class Policy:
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
     chooses_variants : bool
         Whether it chooses among variants of a network; where there is one, another policy does the same.
-    plans_queue : bool
+    counts_on_queue : bool
         Whether it counts on requests that wait, which may then not be dropped.
     check : callable, optional
         Says what is wrong with its parameters on a latency table, a trace and a largest batch, before a replay.
@@ -377,7 +377,7 @@ class Policy:
     thresholds: bool = False
     memory_by_subnet: int = 0
     chooses_variants: bool = False
-    plans_queue: bool = False
+    counts_on_queue: bool = False
     check: Check | None = None
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...serving.bound import Trades, late_jobs
-from ...traffic.traffic import Traffic
-from .plan_traffic import depths_of, device_traffic
+from .plan_traffic import JointTraffic, depths_of
 from .rules import Limit
 from .sources import Source
 
@@ -36,7 +35,7 @@ class Clairvoyant:
         self._part, self._time_s = times
         self._known: dict[tuple[tuple[int, ...], bool], list[Trades]] = {}
 
-    def fails(self, kept: tuple[int, ...], traffic: Traffic, limits: Sequence[Limit], *, by_layer: bool) -> bool:
+    def fails(self, kept: tuple[int, ...], traffic: JointTraffic, limits: Sequence[Limit], *, by_layer: bool) -> bool:
         """Whether even then too many requests are late; of clients, whose arrivals are not known, nothing is said.
 
         ``by_layer``: whether batches may change at every layer, not only where a stage ends.
@@ -49,7 +48,7 @@ class Clairvoyant:
     def late(
         self,
         kept: tuple[int, ...],
-        traffic: Traffic,
+        traffic: JointTraffic,
         longer_than_s: NDArray[np.float64],
         most: int | None = None,
         *,
@@ -61,14 +60,10 @@ class Clairvoyant:
         """
         numbers = np.searchsorted(np.array([*kept, self._lasts[-1]]), self._lasts) + 1
         ends = depths_of(traffic, traffic.exits, np.diff(numbers, prepend=0).tolist(), self._steps)
-        of_each, network = self._trades(kept, by_layer=by_layer), np.zeros(0, np.int64)
-        if len(of_each) > 1:
-            bounded = np.flatnonzero(longer_than_s < np.inf)  # the others need no time to be late
-            ends, network, longer_than_s = (
-                ends[bounded],
-                device_traffic(traffic).network[bounded],
-                longer_than_s[bounded],
-            )
+        of_each, network = self._trades(kept, by_layer=by_layer), traffic.device.network
+        bounded = np.flatnonzero(longer_than_s < np.inf)  # the others need no time to be late
+        if len(bounded) < len(ends):
+            ends, network, longer_than_s = ends[bounded], network[bounded], longer_than_s[bounded]
             traffic = replace(traffic, trace=traffic.trace.at(bounded))
 
         def work_of(limit_s: NDArray[np.float64]) -> NDArray[np.float64]:

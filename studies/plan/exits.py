@@ -156,8 +156,8 @@ def chosen_settings(
     for times_s, precision, batch in product(stage_s if confidences else (), PRECISIONS, BATCHES):
         if batch >= times_s.shape[-1] or batch > len(samples):
             continue
-        choice = choose_exits(log, times_s, ExitGoal(batch, precision, confidences=confidences))
-        thresholds = tuple(measure.threshold(chosen.confidence) for chosen in choice.settings)
+        choice = choose_exits(log, times_s, ExitGoal(batch, precision, thresholds=confidences))
+        thresholds = tuple(measure.threshold(chosen.threshold) for chosen in choice.settings)
         settings[choice.exits, thresholds] = setting_with(samples, choice.exits, thresholds)
     return ordered(settings.values())
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ...formats import brief
 from ...models import Network
-from ...serving.networks import DeviceTraffic, ServedNetwork, as_served, merged
+from ...serving.device_traffic import DeviceTraffic, merged
+from ...serving.networks import ServedNetwork, as_served
 from ...tables.latency import LatencyTable
 from ...traffic.arrivals import offline, poisson
 from ...traffic.clients import Clients
@@ -22,6 +23,9 @@ from ...traffic.samples import Samples, draw_samples
 from ...traffic.trace import Trace
 from ...traffic.traffic import Traffic, places, prepare
 from .exits import ExitSetting
+
+ALONE = np.zeros(1, np.int64)
+"""Exits before the first one of the only network."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,9 @@ class PlanTraffic:
         """The names of the networks, if they have some."""
         return []
 
-    @property
-    def networks(self) -> Sequence[Network]:
-        """Several networks that are one behind the other in the network of a problem."""
-        return ()
+    def networks_in(self, network: Network) -> Sequence[Network]:
+        """The networks that are one behind the other in the network of a problem."""
+        return [network]
 
     @property
     def stated(self) -> Sequence[ServedNetwork]:
@@ -92,13 +95,14 @@ class PlanTraffic:
         (table,) = tables
         return as_served(table)
 
-    def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> Traffic:
+    def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> JointTraffic:
         """The requests of a run; ``faster``: the factor by which more arrive in a second."""
         trace = self.arrivals(seed, faster)
         if self.samples is not None:
             trace = draw_samples(trace, self.samples.at_exits(setting.kept, [1] * len(setting.kept)), seed)
         traffic = prepare(trace, setting.rates, slo_s=self.slo_s, seed=seed, threshold=setting.thresholds)
-        return traffic if self.clients is None else self.clients.send(traffic, seed)
+        sent = traffic if self.clients is None else self.clients.send(traffic, seed)
+        return JointTraffic.of(DeviceTraffic.of(sent), sampled=(self.samples is not None,))
 
     def arrivals(self, seed: int, faster: float) -> Trace:
         """When requests arrive; of clients all at time 0."""
@@ -111,7 +115,7 @@ class PlanTraffic:
 
 @dataclass(frozen=True, slots=True)
 class JointTraffic(Traffic):
-    """Requests of several networks as those of one, in which the exits of one network are behind another's."""
+    """Requests of a device's networks as if they were of one, in which the exits of one are behind another's."""
 
     device: DeviceTraffic = field(kw_only=True)
     begins: NDArray[np.int64] = field(kw_only=True)  # (K,), exits before the first one of each network
@@ -120,8 +124,8 @@ class JointTraffic(Traffic):
     __repr__ = brief
 
     @classmethod
-    def of(cls, device: DeviceTraffic, begins: NDArray[np.int64], sampled: tuple[bool, ...]) -> Self:
-        """The requests of a device's networks."""
+    def of(cls, device: DeviceTraffic, begins: NDArray[np.int64] = ALONE, sampled: tuple[bool, ...] = (False,)) -> Self:
+        """The requests of a device's networks, by default of one."""
         whole, exits = device.whole, device.whole.exits + begins[device.network]
         own = whole.trace, exits, whole.slo_s, whole.objective_s, whole.origin, whole.think_s
         return cls(*own, device=device, begins=begins, sampled=sampled)
@@ -140,62 +144,48 @@ class JointTraffic(Traffic):
             )
         ]
         whole = replace(self.device.whole, exits=merged(self.device.network, [part.exits for part in parts]))
-        return self.of(replace(self.device, parts=tuple(parts), whole=whole), self.begins, self.sampled)
-
-
-def device_traffic(traffic: Traffic) -> DeviceTraffic:
-    """The requests as a device gets them."""
-    return traffic.device if isinstance(traffic, JointTraffic) else DeviceTraffic.of(traffic)
-
-
-def begins_of(traffic: Traffic) -> NDArray[np.int64] | int:
-    """Exits of other networks before the first exit of each request's network."""
-    return traffic.begins[traffic.device.network] if isinstance(traffic, JointTraffic) else 0
+        return self.of(self.device.with_requests(whole, lambda: parts), self.begins, self.sampled)
 
 
 def depths_of(
-    traffic: Traffic, exits: NDArray[np.int64], lasts: Sequence[int], steps: Sequence[int]
+    traffic: JointTraffic, exits: NDArray[np.int64], lasts: Sequence[int], steps: Sequence[int]
 ) -> NDArray[np.int64]:
     """How deep requests that leave at some exits go into their networks, with numbers of exits and of steps."""
-    if not isinstance(traffic, JointTraffic):
-        return places(exits, steps[0] if traffic.trace.steps is None else traffic.trace.steps, lasts[0])
     parts, network = traffic.device.parts, traffic.device.network
+    if max(steps) == 1:  # then a depth is an exit
+        return exits - traffic.begins[network]
     pairs = zip(parts, steps, strict=True)
     of_each = [most if part.trace.steps is None else part.trace.steps for part, most in pairs]
     runs = merged(network, [np.broadcast_to(runs, len(part)) for part, runs in zip(parts, of_each, strict=True)])
     return places(exits - traffic.begins[network], runs, np.array(lasts)[network])
 
 
-def surely_sent(traffic: Traffic, name: str | None) -> bool:
+def surely_sent(traffic: JointTraffic, name: str | None) -> bool:
     """Whether it is known before a run how many requests a network has, or all: not of clients who stop at a time."""
-    if not isinstance(traffic, JointTraffic):
-        return True
     device = traffic.device
     own = zip(device.names, device.clients, device.stop_s, strict=False)
     return not any(name in (None, other) and clients and stop_s < math.inf for other, clients, stop_s in own)
 
 
-def of_network(traffic: Traffic, name: str | None) -> NDArray[np.bool_] | None:
+def of_network(traffic: JointTraffic, name: str | None) -> NDArray[np.bool_] | None:
     """Which requests are of a network; none stands for all."""
     if name is None:
         return None
-    device = device_traffic(traffic)
+    device = traffic.device
     mask: NDArray[np.bool_] = device.network == device.names.index(name)
     return mask
 
 
-def right_share(traffic: Traffic, *, early: bool = False) -> float:
+def right_share(traffic: JointTraffic, *, early: bool = False) -> float:
     """Share of the requests whose answer at their exit is right; ``early``: at their exit or at one before it.
 
     Of several networks the mean of those whose answers are known.
     """
-    shares = [
-        _right_share(part, early=early) for part in device_traffic(traffic).parts if part.trace.correct is not None
-    ]
+    shares = [right_share_of(part, early=early) for part in traffic.device.parts if part.trace.correct is not None]
     return sum(shares) / len(shares)
 
 
-def _right_share(traffic: Traffic, *, early: bool) -> float:
+def right_share_of(traffic: Traffic, *, early: bool = False) -> float:
     """The same of one network."""
     correct = traffic.trace.correct
     assert correct is not None

@@ -28,8 +28,8 @@ def between_networks(networks: Sequence[ServedNetwork]) -> list[str]:
 def find_policies(texts: Sequence[str] | None, sources: Sequence[Source]) -> list[Scheduler]:
     """The policies of a plan, one for each combination of alternatives; by default those that suit the hardware."""
     if not texts:
-        several = any(source.several_subnets for source in sources)
-        texts = [*DEFAULT_POLICIES, *([FOR_SUBNETS] if several else [])]
+        chooses = any(source.several_subnets for source in sources)
+        texts = [*DEFAULT_POLICIES, *([FOR_SUBNETS] if chooses else [])]
     return [find_policy(spec) for text in texts for spec in alternatives(text)]
 
 

@@ -20,7 +20,6 @@ from ...serving.terms import ANSWER
 from ...tables.latency import LatencyTable
 from ...traffic.measures import NEVER, Threshold
 from ...traffic.samples import Samples
-from ...traffic.traffic import Traffic
 from .branches import Branch, branches_of
 from .exits import (
     MOST_SETTINGS,
@@ -31,7 +30,7 @@ from .exits import (
     leavers,
     settings_of,
 )
-from .plan_traffic import PlanTraffic, device_traffic, right_share
+from .plan_traffic import JointTraffic, PlanTraffic, right_share, right_share_of
 from .sources import Source, with_setting
 
 KEPT = 2**24
@@ -88,8 +87,8 @@ class PlanProblem:
     policies: Sequence[Scheduler]
     requirements: Sequence[Requirement]
     traffic: PlanTraffic
-    _drawn: dict[tuple[tuple[int, ...], int], Traffic] = field(default_factory=dict, compare=False, repr=False)
-    _decided: dict[tuple[Any, ...], Traffic] = field(default_factory=dict, compare=False, repr=False)
+    _drawn: dict[tuple[tuple[int, ...], int], JointTraffic] = field(default_factory=dict, compare=False, repr=False)
+    _decided: dict[tuple[Any, ...], JointTraffic] = field(default_factory=dict, compare=False, repr=False)
     idle_trials: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)  # that no thread has
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -113,7 +112,7 @@ class PlanProblem:
             if (fate.early or not setting.waits if source.drops else setting.keeps_all(self.network))
         ]
 
-    def drawn(self, setting: ExitSetting, seed: int) -> Traffic:
+    def drawn(self, setting: ExitSetting, seed: int) -> JointTraffic:
         """The requests of a run with a setting; all that keep the same exits share what is drawn."""
         kept, thresholds = setting.kept, setting.thresholds
         drawn = self._drawn.get((kept, seed))
@@ -131,7 +130,7 @@ class PlanProblem:
     @property
     def networks(self) -> Sequence[Network]:
         """The networks, where one stands behind the other in :attr:`network`; or that one."""
-        return self.traffic.networks or [self.network]
+        return self.traffic.networks_in(self.network)
 
     @cached_property
     def first_alike(self) -> list[int]:
@@ -181,7 +180,7 @@ class PlanProblem:
         shares = np.full((len(self.traffic.samples_of), len(self.settings)), np.nan)
         for tree in branches_of(self.settings, range(len(self.settings))):
             numbers = list(tree.numbers)
-            parts = device_traffic(self.drawn(tree.earliest, self.traffic.seed)).parts
+            parts = self.drawn(tree.earliest, self.traffic.seed).device.parts
             of_each = zip(*(self.settings[number].of_each for number in numbers), strict=True)
             for network, (part, samples, settings) in enumerate(
                 zip(parts, self.traffic.samples_of, of_each, strict=True)
@@ -189,7 +188,7 @@ class PlanProblem:
                 if part.trace.correct is None:
                     continue
                 if samples is None:
-                    shares[network, numbers] = right_share(part)
+                    shares[network, numbers] = right_share_of(part)
                     continue
                 assert part.trace.confidences is not None
                 levels = np.array([setting.levels for setting in settings]).reshape(len(numbers), -1)
@@ -355,14 +354,14 @@ def _right_enough(problem: PlanProblem, pairing: Pairing) -> bool:
         if requirement.name not in ("accuracy", "accuracy_of_all") or (len(names) > 1 and requirement.network is None):
             continue  # of all requests of several networks, only a run knows the share
         network = 0 if requirement.network is None else names.index(requirement.network)
-        part = device_traffic(problem.drawn(problem.settings[0], problem.traffic.seed)).parts[network]
+        part = problem.drawn(problem.settings[0], problem.traffic.seed).device.parts[network]
         known_right = part.trace.correct is not None or None
         check_stated([requirement], accuracy=known_right, accuracy_of_all=known_right)
         if _bounded(requirement, pairing.fate):
             share = problem.right_shares[network, pairing.setting]
             if pairing.fate.early:
-                traffic = device_traffic(problem.drawn(setting, problem.traffic.seed)).parts[network]
-                share = right_share(traffic, early=True)
+                traffic = problem.drawn(setting, problem.traffic.seed).device.parts[network]
+                share = right_share_of(traffic, early=True)
             known.append((requirement, float(share)))
     known += [
         (requirement, source.accuracy)

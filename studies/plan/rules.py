@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from ...dse.npu.evaluation import MARGIN
 from ...serving.metrics import QUANTILES
 from ...serving.requirements import Requirement
-from ...traffic.traffic import Traffic
 from .exits import ExitSetting
 from .least import LeastTimes
-from .plan_traffic import begins_of, of_network, surely_sent
+from .plan_traffic import JointTraffic, of_network, surely_sent
 from .problem import Fate
 from .sources import Source
 
@@ -32,7 +31,7 @@ class Limit(NamedTuple):
     allowed: int
 
 
-def limits_of(requirements: Sequence[Requirement], traffic: Traffic) -> list[Limit]:
+def limits_of(requirements: Sequence[Requirement], traffic: JointTraffic) -> list[Limit]:
     """The requirements that bound how many requests of a run are late."""
     limits = []
     for requirement in requirements:
@@ -54,7 +53,7 @@ def limits_of(requirements: Sequence[Requirement], traffic: Traffic) -> list[Lim
     return limits
 
 
-def joint_limits(requirements: Sequence[Requirement], traffic: Traffic) -> list[Limit]:
+def joint_limits(requirements: Sequence[Requirement], traffic: JointTraffic) -> list[Limit]:
     """The same, and one more where they bound several networks: so many of all their requests may be late together."""
     limits = limits_of(requirements, traffic)
     of_each = {limit.requirement.network: limit for limit in limits if limit.requirement.network is not None}
@@ -75,7 +74,11 @@ def least_work(least: LeastTimes, setting: ExitSetting) -> NDArray[np.float64]:
 
 
 def least_energy(
-    source: Source, setting: ExitSetting, traffic: Traffic, fate: Fate, rows: NDArray[np.int64] | slice = slice(None)
+    source: Source,
+    setting: ExitSetting,
+    traffic: JointTraffic,
+    fate: Fate,
+    rows: NDArray[np.int64] | slice = slice(None),
 ) -> NDArray[np.float64]:
     """Energy that a request with an answer takes at least on rows of a source, on average. Shapes: returns (N,)."""
     shares = _shares(source.least.stages, setting, surely_run(traffic, fate))
@@ -87,12 +90,12 @@ def least_energy(
     return energy_j
 
 
-def surely_run(traffic: Traffic, fate: Fate) -> Traffic:
+def surely_run(traffic: JointTraffic, fate: Fate) -> JointTraffic:
     """The requests with the exit up to which each surely runs if it gets an answer."""
-    return replace(traffic, exits=np.ones_like(traffic.exits) + begins_of(traffic)) if fate.early else traffic
+    return replace(traffic, exits=1 + traffic.begins[traffic.device.network]) if fate.early else traffic
 
 
-def _shares(stages: int, setting: ExitSetting, traffic: Traffic) -> NDArray[np.float64]:
+def _shares(stages: int, setting: ExitSetting, traffic: JointTraffic) -> NDArray[np.float64]:
     """Share of the requests that leaves at each exit of the whole network. Shapes: returns (E,)."""
     left = np.array([*setting.kept, stages])[traffic.exits - 1] - 1
     return np.bincount(left, minlength=stages) / len(traffic)
@@ -118,7 +121,7 @@ class LateBound(NamedTuple):
     room_s: float  # from the first arrival until the last request is late; infinite if arrivals are not known
 
     @classmethod
-    def of(cls, limit: Limit, traffic: Traffic, counts: NDArray[np.int64]) -> LateBound:
+    def of(cls, limit: Limit, traffic: JointTraffic, counts: NDArray[np.int64]) -> LateBound:
         """A limit on the requests of a run, with how many of them leave at each exit."""
         arrival_s, longer_than_s = traffic.trace.arrival_s, limit.longer_than_s
         ends, among, bounded = range(1, len(counts) + 1), np.ones(len(counts), np.bool_), longer_than_s < np.inf
@@ -146,7 +149,7 @@ class Load(NamedTuple):
     rising: bool  # whether each exit takes longer than the one before it, as in one network
 
     @classmethod
-    def of(cls, stages: int, setting: ExitSetting, traffic: Traffic, requirements: Sequence[Requirement]) -> Load:
+    def of(cls, stages: int, setting: ExitSetting, traffic: JointTraffic, requirements: Sequence[Requirement]) -> Load:
         """Of the traffic of a network with a number of stages."""
         ends = np.array([*setting.kept, stages]) - 1
         counts = np.bincount(traffic.exits - 1, minlength=len(ends))

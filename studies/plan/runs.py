@@ -15,10 +15,9 @@ from ...serving.replay import simulate
 from ...serving.requirements import Requirement, figure_text, judge_all
 from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
-from ...traffic.traffic import Traffic
 from ..estimates import Estimate
 from .hope import Hope, RaceTask, required_of
-from .plan_traffic import device_traffic, right_share
+from .plan_traffic import JointTraffic, right_share
 from .problem import Fate, PlanNumbers, PlanProblem
 from .rules import limits_of
 from .trials import Trials, trials_of
@@ -78,7 +77,7 @@ def _race(problem: PlanProblem, task: RaceTask, trials: Trials) -> RaceResult:
                 ended += 1
                 continue
             run += 1
-            figures = figures_of(simulate(served, device_traffic(traffic), scheduler_on(served, problem.policies[at])))
+            figures = figures_of(simulate(served, traffic.device, scheduler_on(served, problem.policies[at])))
             if all(verdict.holds for verdict in judge_all((_as_stated(one, fate) for one in required), figures)):
                 p99_s = figures.whole.percentile("p99").latency_s
                 kept.append(Finisher(plan, cost, figures.whole.energy_j, _accuracy(problem, plan, figures), p99_s))
@@ -111,8 +110,7 @@ def _accuracy(problem: PlanProblem, plan: PlanNumbers, figures: Figures) -> floa
     if served is not None:
         gone = 0.0 if ends is None else ends.dropped_rate + (0.0 if admission is None else admission.refused_rate)
         return (1 - gone) * served
-    parts = list(figures.networks.values()) or [summary]
-    of_each = [part.deadlines.accuracy_of_all for part in parts if part.deadlines is not None]
+    of_each = [part.deadlines.accuracy_of_all for part in figures.parts.values() if part.deadlines is not None]
     known = [right for right in of_each if right is not None]
     if not known or problem.settings[plan.setting].accuracy is None:
         return most
@@ -144,11 +142,11 @@ class FreshFigures:
 
 
 def fresh_runs(
-    problem: PlanProblem, served: Sequence[ServedNetwork], policy: Scheduler, traffics: Mapping[int, Traffic]
+    problem: PlanProblem, served: Sequence[ServedNetwork], policy: Scheduler, traffics: Mapping[int, JointTraffic]
 ) -> FreshFigures:
     """The figures of networks on hardware, and policy, on traffic by seed."""
     scheduler = scheduler_on(served, policy)
-    runs = [figures_of(simulate(served, device_traffic(traffic), scheduler)) for traffic in traffics.values()]
+    runs = [figures_of(simulate(served, traffic.device, scheduler)) for traffic in traffics.values()]
     figures: dict[str, Estimate] = {}
     for name, network in _shown(problem):
         summaries = [run.of(network) for run in runs]

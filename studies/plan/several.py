@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, product
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from ...formats import AnyPath, InputError, is_folder, is_input, parse_toml, rea
 from ...models import NETWORKS, Network
 from ...platforms import Board, Device, Platform, load_platform
 from ...serving.designs import NamedTable, check_one_npu
+from ...serving.device_traffic import answers_per_s, prepare_requests
 from ...serving.inputs import Requests
-from ...serving.networks import NetworkKeys, NetworksFile, ServedNetwork, answers_per_s, prepare_requests, read_networks
+from ...serving.networks import NetworkKeys, NetworksFile, ServedNetwork, read_networks
 from ...serving.requirements import Requirement
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ...traffic.exits import chosen_thresholds
@@ -51,9 +53,9 @@ class SeveralTraffic(PlanTraffic):
         """The names of the networks."""
         return [network.name for network in self.given]
 
-    @property
-    def networks(self) -> Sequence[Network]:
+    def networks_in(self, network: Network) -> Sequence[Network]:
         """The networks, which are one behind the other in the network of the problem."""
+        del network
         return self.models
 
     @property
@@ -61,7 +63,7 @@ class SeveralTraffic(PlanTraffic):
         """The networks as their file states them."""
         return self.given
 
-    @property
+    @cached_property
     def samples_of(self) -> list[Samples | None]:
         """The samples of each network."""
         return [None if network.samples is None else as_samples(network.samples) for network in self.given]
@@ -161,9 +163,9 @@ def networks_asked(path: AnyPath) -> list[AskedNetwork]:
         found = None
         if keys.network is not None:
             samples = None if keys.samples is None else read_samples(folder / keys.samples)
-            several = find_networks(beside(folder, keys.network, NETWORKS), samples)
-            found = several[0]
-            if len(several) > 1:
+            members = find_networks(beside(folder, keys.network, NETWORKS), samples)
+            found = members[0]
+            if len(members) > 1:
                 raise InputError(
                     f'{path}: networks[{index}] ("{keys.name}"): network: expected a network, found the SuperNet '
                     f"{keys.network}; state SUPERNET:SUBNET"
@@ -235,8 +237,8 @@ def several_problem(
     stated = [name for name in ("rate_per_s", "trace", "clients") if getattr(traffic, name) is not None]
     if len(stated) != (given[0].traffic is None):
         what = "a trace or a rate" if given[0].traffic is None else "neither trace nor rate beside traffic of their own"
-        named = " and ".join(name.removesuffix("_per_s") for name in stated)
-        raise InputError(f"networks: expected {what}, found {named or 'none'}")
+        keys = " and ".join(name.removesuffix("_per_s") for name in stated)
+        raise InputError(f"networks: expected {what}, found {keys or 'none'}")
     policies = find_policies(texts or between_networks(given), sources)
     several = SeveralTraffic(**vars(traffic), given=tuple(given), models=tuple(models))
     tried = Tried(thresholds, MOST_SETTINGS ** (1 / len(given)), may_wait(sources, policies))

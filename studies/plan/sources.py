@@ -117,8 +117,7 @@ class Source(ABC):
 
     def tables(self, row: int, *, causes: bool = True) -> list[LatencyTable]:
         """The latency table of each network on a row."""
-        whole = self.table(row, causes=causes)
-        return cut_apart(whole, self.networks) if self.networks else [whole]
+        return cut_apart(self.table(row, causes=causes), self.networks)
 
     @abstractmethod
     def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -300,7 +299,9 @@ class TableSource(Source):
 
 
 def cut_apart(whole: LatencyTable, networks: Sequence[Network]) -> list[LatencyTable]:
-    """The latency tables of networks that are one behind the other in a table."""
+    """The latency tables of networks that are one behind the other in a table; the table, if it is of one."""
+    if not networks:
+        return [whole]
     ends = list(accumulate(len(network.exits) for network in networks))
     tables = []
     for network, begin, end in zip(networks, (0, *ends), ends, strict=False):

@@ -65,6 +65,6 @@ def _smaller(source: object, row: int) -> Iterator[tuple[str, list[LatencyTable]
             continue
         try:
             whole = source.labelled(tabulate_latency(*design_of(source.network, on, source.options, smaller)))
-            yield change, cut_apart(whole, source.networks) if source.networks else [whole]
+            yield change, cut_apart(whole, source.networks)
         except InputError:  # so few rows hold no tile
             continue

@@ -13,8 +13,7 @@ from ...serving.lateness import LateLimits
 from ...serving.networks import AnyServed, ServedNetwork, as_served, scheduler_on
 from ...serving.play import Loop
 from ...serving.scheduler import Scheduler
-from ...traffic.traffic import Traffic
-from .plan_traffic import depths_of, device_traffic
+from .plan_traffic import JointTraffic, depths_of
 from .problem import PlanNumbers, PlanProblem
 from .rules import Limit
 
@@ -28,10 +27,10 @@ OF_HARDWARE = "time_s", "latency_s", "gather_s", "load"
 class TrialRun:
     """Runs with the same exits and policy; they may differ in where each request leaves, and in the hardware."""
 
-    def __init__(self, given: AnyServed, traffic: Traffic, policy: Scheduler, requests: Any = None) -> None:
+    def __init__(self, given: AnyServed, traffic: JointTraffic, policy: Scheduler, requests: Any = None) -> None:
         networks = as_served(given)
         self._scheduler = scheduler_on(networks, policy)
-        case = case_of(networks, device_traffic(traffic), self._scheduler)
+        case = case_of(networks, traffic.device, self._scheduler)
         self._lasts, self._steps = zip(
             *((len(network.latency.exits), network.latency.exits[-1].steps) for network in networks), strict=True
         )
@@ -57,7 +56,7 @@ class TrialRun:
         for name in OF_HARDWARE:
             getattr(self._shared, name)[:] = np.concatenate([getattr(device, name).ravel() for device in devices])
 
-    def fails(self, traffic: Traffic, limits: Sequence[Limit]) -> bool:
+    def fails(self, traffic: JointTraffic, limits: Sequence[Limit]) -> bool:
         """Whether more requests of a run, which leave where this traffic says, are late than may be."""
         exits = self._exits if self._decides else depths_of(traffic, traffic.exits, self._lasts, self._steps)
         self._work.exit_of[:] = exits

@@ -14,7 +14,7 @@ from fluidb.machine.runner import TableRunner
 from fluidb.machine.server.record import Recorder
 from fluidb.serving import Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.case import case_of
-from fluidb.serving.networks import prepare_requests
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.traffic import Samples, Trace, poisson
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the loop is tested as plain Python elsewhere")
@@ -195,14 +195,19 @@ def test_the_samples_of_a_request_give_their_places_together():
 
 
 def test_a_record_of_what_the_simulator_says_is_the_simulators(tmp_path):
-    """Served with the times of the table, samples are recorded as the simulator of the record serves them."""
+    """Served with the times of the table, samples are recorded as the simulator of the record serves them.
+
+    Up to three samples are of one request, which is admitted as a whole.
+    """
     table, rng = table_of([[1.0, 1.5, 2.0], [0.5, 0.75, 1.0]]), np.random.default_rng(4)
-    trace = poisson(1.2, COUNT, 3)
+    sizes = rng.integers(1, 4, COUNT)
+    rows = np.concatenate([np.arange(size) for size in sizes])[:COUNT].tolist()
+    trace = Trace(np.arange(COUNT), np.repeat(poisson(0.6, COUNT, 3).arrival_s, sizes)[:COUNT])
     spec = "adaptb:timeout=S,on_deadline=drop,admit=queue:6"
     network, scheduler, confidences = ServedNetwork(table=table), find_policy(spec), rng.random((COUNT, 2))
     traffic = prepare_requests([network], Requests(trace=trace, slo_s=5.0), trace)
     arrivals, slos = trace.arrival_s.tolist(), rng.uniform(2.0, 8.0, COUNT).tolist()
-    sent = [Sample(0, {"x": np.array(n)}, slos[n], arrivals[n]) for n in range(COUNT)]
+    sent = [Sample(0, {"x": np.array(n)}, slos[n], arrivals[n], rows[n]) for n in range(COUNT)]
     left: list[Sample] = []
     clock, recorder = VirtualOpenClock(2 * MOST, sent), Recorder(tmp_path / "kept", [network], [5.0], scheduler)
     recorder.arrived(sent)

@@ -25,7 +25,7 @@ from fluidb.machine.serve import serve_real
 from fluidb.machine.validation import (
     Trial,
     TrialFigures,
-    TrialPlan,
+    TrialGrid,
     half_width,
     judge_point,
     slower,
@@ -35,8 +35,9 @@ from fluidb.platforms import load_platform
 from fluidb.platforms.measured import MeasuredDevice
 from fluidb.serving import POLICIES, ServedNetwork, find_policy, parse_requirement
 from fluidb.serving.case import case_of
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.serving.inputs import Requests
-from fluidb.serving.networks import as_served, prepare_requests
+from fluidb.serving.networks import as_served
 from fluidb.tables.latency import read_latency
 from fluidb.traffic import offline, poisson, read_samples
 from fluidb.traffic.clients import Clients
@@ -180,7 +181,7 @@ def test_clients_send_when_they_have_their_answers(made, more):
 
 def test_the_simulator_is_held_against_clients_too(made):
     """With the times that the runs took on the machine it is the machine."""
-    plan = TrialPlan(policies=("fluid",), loads=(3,), repeats=1, count=60, clients=Clients(1, 1e-4))
+    plan = TrialGrid(policies=("fluid",), loads=(3,), repeats=1, count=60, clients=Clients(1, 1e-4))
     found = validate_simulator([made[0]], plan, b_max=4)
     (trial,) = found.trials
     assert (trial.load, found.rates_per_s, found.answers_wrong) == (3, [], 0)
@@ -189,9 +190,9 @@ def test_the_simulator_is_held_against_clients_too(made):
     assert trial.simulated.mean_s != trial.real.mean_s
     for policy in ("fluid:on_deadline=drop", "fluid:admit=queue:1"):
         with pytest.raises(InputError, match="expected on_deadline=serve and no admit"):
-            TrialPlan(policies=(policy,))
+            TrialGrid(policies=(policy,))
     with pytest.raises(InputError, match=r"clients: expected different whole numbers >= 1, found 0\.5"):
-        TrialPlan(loads=(0.5,), clients=Clients(1))
+        TrialGrid(loads=(0.5,), clients=Clients(1))
 
 
 def test_the_simulator_is_held_against_networks_that_are_served_together(made):
@@ -201,7 +202,7 @@ def test_the_simulator_is_held_against_networks_that_are_served_together(made):
         ServedNetwork(name="quick", table=found.table, threshold=0.5, share=2),
         ServedNetwork(name="sure", table=found.table, threshold=0.9, slo_s=0.05),
     ]
-    plan = TrialPlan(policies=("fluid:between=edf", "serial"), loads=(0.5,), repeats=1, count=80)
+    plan = TrialGrid(policies=("fluid:between=edf", "serial"), loads=(0.5,), repeats=1, count=80)
     result = validate_simulator([network, network], plan, networks=networks, b_max=4)
     assert (len(result.trials), result.answers_wrong, result.slo_s) == (2, 0, None)
     for trial in result.trials:

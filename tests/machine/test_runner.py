@@ -15,7 +15,8 @@ from fluidb.machine.maps import MapRunner
 from fluidb.machine.runner import TableRunner, as_measured, serve_in_steps
 from fluidb.serving import POLICIES, Requests, ServedNetwork, find_policy, simulate
 from fluidb.serving.case import case_of
-from fluidb.serving.networks import DeviceTraffic, as_served, prepare_requests
+from fluidb.serving.device_traffic import DeviceTraffic, prepare_requests
+from fluidb.serving.networks import as_served
 from fluidb.serving.policies import Decision, sleep
 from fluidb.traffic import Samples, offline, poisson, prepare
 from fluidb.traffic.clients import Clients

@@ -308,6 +308,20 @@ def test_requests_behind_one_another_are_answered_in_their_order(running, networ
     assert b"HTTP/1.1 400" in answers
 
 
+def test_an_answer_comes_in_one_piece(running):
+    """Its head does not wake a client before its body; what has no body, or comes before an answer, waits for none."""
+    with running.sent(b"HEAD /v2 HTTP/1.1\r\nHost: a\r\n\r\n") as client:
+        assert client.recv(2**16).endswith(b"\r\n\r\n")
+        client.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.recv(2**16).endswith(b'{"live":true}')
+        client.sendall(CHUNKS + b"Expect: 100-continue\r\n\r\n")
+        assert client.recv(2**16) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"2\r\n{}\r\n0\r\n\r\n")
+        status, _, body = client.recv(2**16).partition(b"\r\n\r\n")
+        assert status.startswith(b"HTTP/1.1 400 ")
+        assert b"inputs" in body
+
+
 def test_clients_that_wait_leave_or_are_killed_hold_nothing(running, monkeypatch, network):
     """A head and a body that never end, and answers that nobody takes; the others are answered meanwhile."""
     monkeypatch.setattr(app, "BODY_S", 0.2)
@@ -363,13 +377,13 @@ def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
     A request of two samples is refused as a whole.
     """
     networks = [served(network, name=name, slo_s=slo_s) for name, slo_s in (("a", 0.03), ("b", 5.0))]
-    found: Counter[str] = Counter()
     row = network.inputs["x"][:1].tolist()
     with serving(networks, [network, network], "fluid:on_deadline=drop,admit=queue:3,between=edf", None,
                  record=tmp_path / "kept") as running:  # fmt: skip
         slowly(network, monkeypatch)
 
         def client(name):
+            own: Counter[str] = Counter()
             for number in range(15):
                 timeout, rows = ({"timeout": 1_000}, row) if number % 5 == 0 else ({}, row * (1 + (name == "b")))
                 status, answer, whole = running.infer(rows, name, timeout)
@@ -379,10 +393,11 @@ def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
                     outcome = "in_time" if answer["parameters"]["in_time"] else "late"
                 elif outcome == "refused":
                     assert int(whole.headers["Retry-After"]) >= 1
-                found[outcome] += len(rows)
+                own[outcome] += len(rows)
+            return own
 
         with ThreadPoolExecutor(12) as pool:
-            list(pool.map(client, "ab" * 6))
+            found = sum(pool.map(client, "ab" * 6), Counter())
         status, answer, _ = running.infer(row * 2, "b", {"priority": 1})
         assert (status, "priority" in answer["error"]) == (400, True)
         page = running.ask("GET", "/metrics")[1].decode()
@@ -482,11 +497,13 @@ def test_faults(network):
             run.listen("127.0.0.1", port)
     with pytest.raises(InputError, match=r"^host: expected a name or an address of this machine, found no\.such"):
         run.listen("no.such.invalid", 0)
+    with pytest.raises(InputError, match="^host: expected a name or an address of this machine, found 192.0.2.1 "):
+        run.listen("192.0.2.1", 0)  # of nobody's machine
     other = served(network).latency.model_copy(update={"network": "another"})
     with pytest.raises(InputError, match="found the table of another with e1, e2, e3; measure this network"):
         run.make_server([network], [ServedNetwork(table=other)], "fluid", 0.05)
     with pytest.raises(InputError, match="^slo: expected one objective for all requests of a network"):
         run.make_server([network], [served(network)], "fluid", parse_slo("uniform:10ms,40ms"))
-    with pytest.raises(InputError, match="slo: expected a latency objective"):
+    with pytest.raises(InputError, match="^slo: expected an objective for requests that state no timeout, found none"):
         run.make_server([network], [served(network)], "fluid", None)
     assert gc.isenabled()

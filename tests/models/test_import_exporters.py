@@ -5,6 +5,7 @@ They come with ``pip install --group exporters``.
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from builders import COMPILED, library
 from fluidb.formats import InputError
 from fluidb.models import Network, load_network
 from fluidb.models.importers import Placement, import_network
+from fluidb.models.importers.onnx.trained import read_trained
 from fluidb.models.loader import build_network
 from fluidb.models.schema import NetworkFile
 from hypothesis import assume, given, settings
@@ -381,3 +383,19 @@ def test_a_dynamically_quantised_network_is_its_float_twin(tmp_path, dynamo, act
     words = [sum(layer.memory_words for layer in network.layers if layer.stage == stage and layer.role == "backbone")
              for stage in (1, 2, 3)]  # fmt: skip
     assert words == [(512 + 8) + (512 + 8 + 512) + (3 * 512)] * 3
+
+
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_bounds_of_pytorch(tmp_path, dynamo):
+    """Equal weights, as of two normalisations, are written once; a pool may be a mean over two axes."""
+    nn, torch = library("torch.nn"), library("torch")
+    path, layers = tmp_path / "net.onnx", []
+    for activation in (nn.ReLU6(), nn.Hardtanh(-1, 2), nn.ReLU()):
+        layers += [nn.Conv2d(4, 4, 3, groups=4, bias=False), nn.BatchNorm2d(4), activation]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    dynamic = ({0: torch.export.Dim("n")},) if dynamo else {"x": {0: "n"}}
+    export(path, model, torch.randn(2, 4, 8, 8), dynamo=dynamo, dynamic=dynamic)
+    bounds = [(layer.op, layer.low, layer.high) for layer in read_trained(path).layers]
+    none = -math.inf, math.inf
+    assert bounds[:3] == [("product", 0, 6), ("product", -1, 2), ("product", 0, math.inf)]
+    assert bounds[3:] == [("avgpool", *none), ("product", *none)]

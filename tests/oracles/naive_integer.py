@@ -8,11 +8,11 @@ from typing import Any
 Maps = Any  # [channel][row][column]
 
 
-def scaled(total: int, shift: int, relu: bool = False) -> int:
-    """Divided, rounded to the nearest, halves up; kept within 16 bits."""
+def scaled(total: int, shift: int, low: int = -(2**15), high: int = 2**15 - 1) -> int:
+    """Divided, rounded to the nearest, halves up; kept within 16 bits, and then within bounds."""
     halved = total if shift == 0 else (total + 2 ** (shift - 1)) // 2**shift
     kept = min(max(halved, -(2**15)), 2**15 - 1)
-    return max(kept, 0) if relu else kept
+    return low if kept < low else min(kept, high)
 
 
 def seen(maps: Maps, channel: int, y: int, x: int, beyond: int = 0) -> int:
@@ -40,7 +40,7 @@ def convolved(maps: Maps, weights: Any, constant: int, layer: Any) -> Maps:
                 else:
                     value = constant if 0 <= y < len(maps[0]) and 0 <= x < len(maps[0][0]) else 0
                 total += value * int(weights[group][(channel * kernel[0] + ky) * kernel[1] + kx][column])
-            plane.append(scaled(total, layer.shift, layer.relu))
+            plane.append(scaled(total, layer.shift, layer.low, layer.high))
         found.append([plane[i * width : (i + 1) * width] for i in range(lines)])
     return found
 
@@ -64,4 +64,4 @@ def pooled(maps: Maps, layer: Any) -> Maps:
 
 def added(one: int, other: int, layer: Any) -> int:
     """A value of a sum."""
-    return scaled(one * 2 ** layer.left[0] + other * 2 ** layer.left[1], layer.shift, layer.relu)
+    return scaled(one * 2 ** layer.left[0] + other * 2 ** layer.left[1], layer.shift, layer.low, layer.high)

@@ -51,11 +51,11 @@ def test_the_reason_against_a_second_exit_is_what_became_of_the_candidates():
     for item in all_seeds(QNLI, lab, ExitGoal(batch=16)):
         first, setting = item.choice.exits[0], item.choice.settings[0]
         log, stage_s = item.chosen_by, QNLI.stage_s
-        alive = log.confidences[:, first - 1, 0] < setting.confidence
+        alive = log.sureness[:, first - 1, 0] < setting.threshold
         reach = moving_on(alive, 16)
         for verdict in item.choice.steps[1].verdicts:
             place = verdict.candidate
-            moves = moving_on(alive & (log.confidences[:, place - 1, 0] < verdict.setting.confidence), 16)
+            moves = moving_on(alive & (log.sureness[:, place - 1, 0] < verdict.setting.threshold), 16)
             with_it = stage_s[first, place, reach] + stage_s[place, -1, moves]
             slow.append(100 * np.mean(with_it > stage_s[first, -1, reach]))
     assert len(slow) == 10

@@ -167,7 +167,11 @@ def test_times_by_stage_worked_out_by_hand(tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (("widths = [4, 16]\n", ""), "widths: expected if a slope_s_per_sample has terms of the width, and only"),
+        (("widths = [4, 16]\n", ""), "widths: expected the widths that batches run at"),
+        (
+            ("[{ seconds = 1e-3, power = 1 }, { seconds = 2e-3, power = 0.5 }]", "1e-3"),
+            "widths: expected a slope_s_per_sample with a power of the width beside it",
+        ),
         (("[4, 16]", "[16, 4]"), "widths: expected every width once, in ascending order"),
         (("[4, 16]", "[0, 4]"), "widths[0]: expected more than 0, found 0"),
         (("check_s = ", "chek_s = "), "groups[0].chek_s: unknown key; did you mean check_s?"),

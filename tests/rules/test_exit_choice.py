@@ -71,7 +71,7 @@ def problems(draw):
         gain=draw(st.sampled_from([0.0, 0.03125])),
         posterior=draw(st.sampled_from(["observed", "literal"])),
         guard=draw(st.sampled_from([None, None, 1.0])),
-        confidences=GRID,
+        thresholds=GRID,
     )
     return Samples(confidences, scores), times, goal
 
@@ -98,7 +98,7 @@ def test_choice_and_replay_are_those_of_plain_loops(problem) -> None:
     )  # fmt: skip
     assert found.ended == ended
     mine = [
-        (place, item.confidence, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)
+        (place, item.threshold, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)
     ]
     assert mine == chain
     assert [(step.after, step.batch) for step in found.steps] == [(a, n_in) for a, n_in, _ in steps]
@@ -145,7 +145,7 @@ def test_a_choice_by_batches_of_any_size_is_that_of_plain_loops(problem, data) -
     )  # fmt: skip
     assert found.ended == ended
     assert [
-        (place, item.confidence, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)
+        (place, item.threshold, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)
     ] == chain
     for step, (_, _, expected) in zip(found.steps, steps, strict=True):
         for item in step.verdicts:
@@ -170,13 +170,13 @@ def keeps(samples: list[dict[str, list[Any]]], place: int, confidence: float, co
 
 
 def chain_of(choice: ExitChoice) -> list[tuple[int, float, int]]:
-    return [(place, item.confidence, item.column) for place, item in zip(choice.exits, choice.settings, strict=True)]
+    return [(place, item.threshold, item.column) for place, item in zip(choice.exits, choice.settings, strict=True)]
 
 
 @given(problems())
 def test_the_guard_of_95_percent_is_that_of_plain_loops(problem) -> None:
     samples, _, goal = problem
-    log, bound = log_of(samples), ExitGoal(goal.batch, goal.precision, guard="bound", confidences=GRID)
+    log, bound = log_of(samples), ExitGoal(goal.batch, goal.precision, guard="bound", thresholds=GRID)
     alive, settled = np.ones(len(samples), dtype=bool), log.scores[:, -1].copy()
     setting, kept = find_setting(log, 1, levels_of(log, GRID), alive, bound, settled)
     expected = naive.find_thresholds(
@@ -214,10 +214,10 @@ def test_of_equal_exit_rates_the_higher_precision_wins() -> None:
     """The first sample leaves if one value reaches 0.75, the second if both reach 0.25; both together lose too much."""
     confidences = np.array([[[0.75, 0.125]], [[0.25, 0.25]], [[0.0, 0.0]], [[0.0, 0.0]]])
     log = log_of(Samples(confidences, np.array([[0.5, 1.0], [0.75, 1.0], [0.0, 1.0], [0.0, 1.0]])))
-    goal, settled = ExitGoal(1, precision=0.8125, confidences=GRID), log.scores[:, -1].copy()
+    goal, settled = ExitGoal(1, precision=0.8125, thresholds=GRID), log.scores[:, -1].copy()
     found, kept = find_setting(log, 1, levels_of(log, GRID), np.ones(4, dtype=bool), goal, settled)
     assert kept
-    assert (found.confidence, log.counts[found.column], found.exits, found.precision) == (0.25, 2, 1, 3.75 / 4)
+    assert (found.threshold, log.counts[found.column], found.exits, found.precision) == (0.25, 2, 1, 3.75 / 4)
 
 
 def test_a_batch_that_takes_just_as_long_is_not_slow() -> None:
@@ -225,7 +225,7 @@ def test_a_batch_that_takes_just_as_long_is_not_slow() -> None:
     log = log_of(Samples(np.array([[0.75], [0.0]] * 2), np.ones((4, 2))))
     times = np.zeros((3, 3, 3))
     times[0, 1, 1:], times[0, 2, 1:], times[1, 2, 1:] = (1, 2), (3, 4), (2, 3)
-    found = choose_exits(log, times, ExitGoal(2, posterior="literal", confidences=GRID))
+    found = choose_exits(log, times, ExitGoal(2, posterior="literal", thresholds=GRID))
     assert found.exits == (1,)
     assert [step.batch for step in found.steps] == [2, 1]
 
@@ -241,7 +241,7 @@ def test_a_higher_precision_never_exits_more(problem, seed) -> None:
     candidate = 1 + seed % log.candidates
     exits = []
     for precision in (0.5, 0.75, 0.875, 1.0):
-        setting, kept = find_setting(log, candidate, levels, alive, ExitGoal(1, precision, confidences=GRID), settled)
+        setting, kept = find_setting(log, candidate, levels, alive, ExitGoal(1, precision, thresholds=GRID), settled)
         exits.append(setting.exits if kept else 0)
     assert exits == sorted(exits, reverse=True)
 
@@ -281,7 +281,7 @@ def test_more_samples_shrink_the_spread() -> None:
             drawn = draw_answers(PRESETS["imagenet"], 11, 2 * count, seed)
             log = log_of(drawn[slice(0, count)])
             alive, settled = np.ones(count, bool), log.scores[:, -1].copy()
-            levels, goal = levels_of(log, ExitGoal(32).confidences), ExitGoal(32)
+            levels, goal = levels_of(log, ExitGoal(32).thresholds), ExitGoal(32)
             setting, _ = find_setting(log, 5, levels, alive, goal, settled)
             rest = log_of(drawn[slice(count, None)])
             precise.append(replay_exits(rest, np.zeros((13, 13, 33)), 32, [5], [setting]).precision)

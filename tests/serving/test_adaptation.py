@@ -54,7 +54,7 @@ def served(log: Log, exits: Exits = FOUND, spec: str = "pame:timeout=0", **optio
 @pytest.mark.parametrize("exits", [FOUND, Exits((4, 6, 10), (0.5, 0.6, 0.9), (0, 0, 0)), Exits((), (), ())])
 def test_without_a_window_every_batch_is_as_estimated(exits):
     log, choice = drawn(1, 60), choose_exits(PAST, STAGE_S, GOAL)
-    settings = [choice.settings[0]._replace(confidence=sure, column=at) for _, sure, at in zip(*exits, strict=True)]
+    settings = [choice.settings[0]._replace(threshold=sure, column=at) for _, sure, at in zip(*exits, strict=True)]
     expected = replay_exits(log, STAGE_S, BATCH, exits.places, settings)
     found = served(log, exits, window=0)
     ((end, whole),) = found.blocks(log, 60)
@@ -72,8 +72,8 @@ def plain_figures(log: Log, found: AdaptiveRun, change: Change, exits: Exits) ->
     starts = [int(start) for start in found.starts() if change.judged_from <= start <= change.judged_to]
     assert (starts[0], starts[-1]) == (change.judged_from, change.judged_to)
     return naive.figures(
-        log.confidences[:, :, 0].tolist(), log.scores.tolist(), starts,
-        list(zip(exits.places, exits.confidences, strict=True)), lambda a, b, n: STAGE_S[a, b, n], len(STAGE_S) - 1,
+        log.sureness[:, :, 0].tolist(), log.scores.tolist(), starts,
+        list(zip(exits.places, exits.thresholds, strict=True)), lambda a, b, n: STAGE_S[a, b, n], len(STAGE_S) - 1,
     )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def test_answers_that_are_surer_than_right_need_a_stricter_threshold():
     first = found.changes[0]
     assert first.cause == "load"
     assert first.precision < GOAL.precision
-    assert first.exits.confidences[0] > FOUND.confidences[0]
+    assert first.exits.thresholds[0] > FOUND.thresholds[0]
     assert first.judged_from < 60 * BATCH
     later, fixed = (run.observe(log, run.starts()[-401:]) for run in (found, served(log, window=0)))
     assert later.precision > GOAL.precision > fixed.precision
@@ -98,11 +98,11 @@ def test_evidence_and_first_choice_are_those_of_plain_loops(spec, surer):
     change, starts = found.changes[0], found.starts().tolist()
     assert change.cause == "load"
     starts = starts[: starts.index(change.judged_to) + 1]
-    chain = list(zip(FOUND.places, FOUND.confidences, strict=True))
-    left = [naive.leaves_at(row, chain, len(STAGE_S) - 1) for row in PAST.confidences[:, :, 0].tolist()]
+    chain = list(zip(FOUND.places, FOUND.thresholds, strict=True))
+    left = [naive.leaves_at(row, chain, len(STAGE_S) - 1) for row in PAST.sureness[:, :, 0].tolist()]
     shares = [(sum(place <= at for place in left) + 0.5) / (len(left) + 1) for at, _ in chain]
     evidence = naive.evidence(
-        log.confidences[:, :, 0].tolist(), log.scores.tolist(), starts, chain, lambda a, b, n: STAGE_S[a, b, n],
+        log.sureness[:, :, 0].tolist(), log.scores.tolist(), starts, chain, lambda a, b, n: STAGE_S[a, b, n],
         len(STAGE_S) - 1, GOAL.precision, found.allowed[starts[:-1]].tolist(), shares,
     )  # fmt: skip
     bets = sum(map(len, evidence.values()))
@@ -119,7 +119,7 @@ def choose_new(found: AdaptiveRun, log: Log, change: Change) -> Exits:
     starts = starts[(starts >= change.judged_from) & (starts <= change.judged_to)]
     rows = log.part(slice(change.judged_from, change.judged_to))
     left = np.argmax(
-        np.column_stack([*(rows.confidences[:, p - 1, 0] >= c for p, c in zip(*FOUND[:2], strict=True)),
+        np.column_stack([*(rows.sureness[:, p - 1, 0] >= c for p, c in zip(*FOUND[:2], strict=True)),
                          np.ones(len(rows.scores), bool)]), axis=1
     )  # fmt: skip
     kept = rows.scores[np.arange(len(left)), np.array([*FOUND.places, len(STAGE_S) - 1])[left] - 1]
@@ -138,17 +138,17 @@ def test_precision_is_found_where_as_many_leave_as_before():
     wrong[: 16 * 300] = False
     scores = log.scores.copy()
     scores[wrong, place] = 0.0
-    worse = Log(log.confidences, scores, log.counts)
+    worse = Log(log.sureness, scores, log.counts)
     first = served(worse).changes[0]
     assert first.cause == "precision"
     assert first.judged_from >= 16 * 250
-    assert first.exits.places[:1] != FOUND.places or first.exits.confidences > FOUND.confidences
+    assert first.exits.places[:1] != FOUND.places or first.exits.thresholds > FOUND.thresholds
 
 
 def test_slow_batches_are_found_where_as_many_leave_as_before():
     """The same samples in another order: in a third of the batches nobody leaves, in the others more do."""
     log = drawn(3, 900)
-    leaves = log.confidences[:, FOUND.places[0] - 1, 0] >= FOUND.confidences[0]
+    leaves = log.sureness[:, FOUND.places[0] - 1, 0] >= FOUND.thresholds[0]
     stay, rest = np.flatnonzero(~leaves), np.flatnonzero(leaves)
     number = len(stay) // (2 * BATCH)
     hard, easy = stay[: number * BATCH].reshape(-1, BATCH), np.concatenate([stay[number * BATCH :], rest])
@@ -369,7 +369,7 @@ def test_batches_in_flight_keep_what_they_began_with(lanes):
         rows = np.arange(first, last)
         expected = np.full(len(rows), len(STAGE_S) - 1)
         for place, confidence, column in reversed(list(zip(*exits, strict=True))):
-            expected[log.confidences[rows, place - 1, column] >= confidence] = place
+            expected[log.sureness[rows, place - 1, column] >= confidence] = place
         assert found.exit[rows].tolist() == expected.tolist()
     assert np.all(np.isfinite(found.finish_s))
 

@@ -15,9 +15,10 @@ from fluidb.formats import InputError
 from fluidb.jit import as_python
 from fluidb.serving import POLICIES, find_policy, play, simulate
 from fluidb.serving.case import case_of
+from fluidb.serving.device_traffic import DeviceTraffic
 from fluidb.serving.event_loop import run_events
 from fluidb.serving.lateness import LateLimits
-from fluidb.serving.networks import DeviceTraffic, as_served
+from fluidb.serving.networks import as_served
 from fluidb.serving.policies import Decision, go_on, launch, sleep
 from hypothesis import given, settings
 from hypothesis import strategies as st

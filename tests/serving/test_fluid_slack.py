@@ -48,6 +48,7 @@ from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import PLATFORMS, Board, Device, Platform, load_platform
 from fluidb.serving import find_policy, simulate
+from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.statistics import mean_interval
 from fluidb.studies import load_scenario
 from fluidb.studies.capacity import saturation_rate
@@ -266,7 +267,7 @@ def test_the_page_has_the_table_of_the_grid_and_nobody_is_worse():
 def test_no_worse_on_a_device_on_which_a_small_batch_wastes_its_time(network, load, slo_x, least):
     """With exits as FluidB, on several lanes too; without them a launch keeps most of the throughput of FluidB's."""
     table = tabulate_device(load_network(network), load_platform("rtx-2080-ti", kind=Device))
-    slo_s, rate_per_s = slo_x * table.array()[0, -1, 1], load * saturation_rate(table)
+    slo_s, rate_per_s = slo_x * table.array()[0, -1, 1], load * saturation_rate(ServedNetwork(table=table))
     for seed in range(3):
         traffic = prepare(poisson(rate_per_s, 5_000, seed), [row.rate for row in table.exits], slo_s=slo_s, seed=seed)
         fluid, slack = (simulate(table, traffic, find_policy(name)) for name in ("fluid", "fluid-slack"))

@@ -16,13 +16,15 @@ from fluidb.models.loader import read_network_file
 from fluidb.platforms import Device, load_platform
 from fluidb.platforms.host import Host
 from fluidb.serving import find_policy, parse_requirement, serve, simulate
+from fluidb.serving.device_traffic import (
+    DeviceTraffic,
+    prepare_requests,
+)
 from fluidb.serving.inputs import Requests
 from fluidb.serving.metrics import figures_of
 from fluidb.serving.networks import (
-    DeviceTraffic,
     NetworkKeys,
     ServedNetwork,
-    prepare_requests,
 )
 from fluidb.serving.state import BETWEEN
 from fluidb.tables.latency import LatencyTable

@@ -11,8 +11,9 @@ from builders import COMPILED, SEEDS, Run, assert_mean, table_of, trace_of
 from fluidb.formats import InputError, write_table
 from fluidb.serving import Requests, ServedNetwork, prepare_requests, serve, simulate
 from fluidb.serving.networks import read_networks
-from fluidb.traffic import Clients
+from fluidb.traffic import Clients, Trace, superpose
 from fluidb.traffic.own import OwnTraffic
+from fluidb.traffic.transforms import for_network
 
 REAL_TIME_S, BEST_EFFORT_S = 0.00277, 0.00424
 """Times of the two networks of DISB's workload A."""
@@ -257,6 +258,25 @@ def test_other_commands_say_what_to_do_with_such_a_file(fluidb: Run, folder: Pat
         done = fluidb(*asked)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert said in done.stderr
+
+
+def test_own_traces_say_what_is_admitted_together():
+    """As one trace of both says: of each network, the second request of two that come together is not let in alone."""
+    table, both = table_of([[1.0]]), np.array([0, 1, 1])
+    own = Trace(np.arange(3), np.array([0.0, 1.0, 1.0]), admitted_with=both)
+    networks = [
+        ServedNetwork(name=name, table=table, slo_s=9.0, traffic=OwnTraffic(trace=own, lasts_s=9.0)) for name in "ab"
+    ]
+    spec, merged = "serial:admit=queue:1", superpose([for_network(own, name) for name in "ab"])
+    plain = [replace(network, traffic=None) for network in networks]
+    alone = [replace(own, admitted_with=None) for _ in "ab"]
+    apart = superpose([for_network(trace, name) for trace, name in zip(alone, "ab", strict=True)])
+    refused = [
+        simulate(of, prepare_requests(of, Requests(), trace), spec).refused
+        for of, trace in ((networks, None), (plain, merged), (plain, apart))
+    ]
+    assert refused[0].tolist() == refused[1].tolist() == [False, False, True, True, True, True]
+    assert refused[2].tolist() == [False, False, False, True, True, True]
 
 
 def test_own_traffic_stands_beside_no_other():

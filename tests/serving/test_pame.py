@@ -132,7 +132,7 @@ def test_an_estimate_is_within_two_percent_of_what_is_served(device, network):
     table = tabulate_device(load_with_exits(network, [names[verdict.candidate - 1]]), hardware)
     fresh = samples[slice(half, 2 * half)].at_exits([verdict.candidate], [1])
     trace = Trace(np.arange(half), np.zeros(half), confidences=fresh.confidences, correct=fresh.correct)
-    traffic = prepare(trace, [0.0, 1.0], slo_s=1.0, threshold=verdict.setting.confidence)
+    traffic = prepare(trace, [0.0, 1.0], slo_s=1.0, threshold=verdict.setting.threshold)
     replay = simulate(table, traffic, find_policy(f"pame:timeout=0,b_max={batch}"))
     took_s = (replay.finish_s - replay.start_s).reshape(-1, batch)
     assert took_s.mean() == pytest.approx(average_s, rel=0.02)

@@ -38,7 +38,7 @@ Random = np.random.Generator
 
 def joined(*logs: Log) -> Log:
     return Log(
-        np.concatenate([log.confidences for log in logs]), np.concatenate([log.scores for log in logs]), logs[0].counts
+        np.concatenate([log.sureness for log in logs]), np.concatenate([log.scores for log in logs]), logs[0].counts
     )
 
 
@@ -112,7 +112,7 @@ def test_exits_follow_the_load_and_nothing_else(seed: int) -> None:
         assert len(judged) > 100, about
         assert found.finish_s[judged[0] : judged[-1]].max() == change.time_s, about
         expected = naive.figures(
-            case.log.confidences[:, :, 0], case.log.scores, judged,
+            case.log.sureness[:, :, 0], case.log.scores, judged,
             list(zip(chain.places, chain.confidences, strict=True)),
             lambda a, b, n: case.stage_s[a, b, n], len(case.stage_s) - 1,
         )  # fmt: skip
@@ -139,6 +139,6 @@ def expected_exits(case: Case, found: AdaptiveRun) -> np.ndarray:
     for (begin, exits), end in zip(known, ends, strict=True):
         left = np.full(end - begin, len(case.stage_s) - 1)
         for place, sure, column in reversed(list(zip(*exits, strict=True))):
-            left[case.log.confidences[begin:end, place - 1, column] >= sure] = place
+            left[case.log.sureness[begin:end, place - 1, column] >= sure] = place
         parts.append(left)
     return np.concatenate(parts)

@@ -43,6 +43,8 @@ def test_every_field_but_the_table_is_part_of_the_key(tmp_path: Path) -> None:
     assert others.keys() == {field.name for field in fields(ServedNetwork)} - {"table"}
     keys = [replace(first, **{name: value}).key for name, values in others.items() for value in values]
     before = first.key
-    trace.write_text("request_id,arrival_s\n1,0.6\n")
-    keys += [before, first.key]
+    for more, value in (("", ""), (",width", ",2"), (",slo_s", ",2")):
+        trace.write_text(f"request_id,arrival_s{more}\n1,0.6{value}\n")
+        keys.append(first.key)
+    keys.append(before)
     assert len({str(key) for key in keys}) == len(keys)

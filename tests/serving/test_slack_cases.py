@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from builders import COMPILED, table_of
 from fluidb.serving import find_policy, simulate
+from fluidb.serving.networks import ServedNetwork
 from fluidb.studies.capacity import saturation_rate
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import Trace, Traffic, prepare
@@ -65,7 +66,7 @@ def gaps_s(random: Random, kind: str, rate_per_s: float) -> np.ndarray:
 def traffic(
     random: Random, table: LatencyTable, load: float, slo_x: float, kind: str, mixed: bool, seed: int
 ) -> Traffic:
-    arrival_s = np.cumsum(gaps_s(random, kind, load * saturation_rate(table)))
+    arrival_s = np.cumsum(gaps_s(random, kind, load * saturation_rate(ServedNetwork(table=table))))
     slo_s = slo_x * table.array()[0, -1, 1] * (random.choice([1.0, 2.0, 5.0], REQUESTS) if mixed else np.ones(REQUESTS))
     trace = Trace(np.arange(REQUESTS), arrival_s - arrival_s[0], slo_s=slo_s)
     return prepare(trace, [row.rate for row in table.exits], slo_s=None, seed=seed)

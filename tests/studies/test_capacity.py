@@ -24,8 +24,9 @@ from builders import (
 )
 from fluidb.formats import InputError, write_table
 from fluidb.serving import DeviceTraffic, find_policy, parse_requirement, simulate
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.serving.inputs import Requests
-from fluidb.serving.networks import ServedNetwork, prepare_requests
+from fluidb.serving.networks import ServedNetwork
 from fluidb.studies import CapacityOptions, find_capacity
 from fluidb.studies.capacity import at_rate, saturation_rate
 from fluidb.traffic import poisson
@@ -172,9 +173,9 @@ def test_a_trace_at_another_rate_is_the_same_trace_rescaled():
 @pytest.mark.parametrize("policy", ["serial", "lazy", "fluid"])
 def test_nobody_is_faster_than_saturation(policy):
     table = table_of([[0.02, 0.03, 0.05], [0.03, 0.04, 0.06]], [0.4, 0.6])
-    rate = saturation_rate(table)
+    rate = saturation_rate(ServedNetwork(table=table))
     assert rate == pytest.approx(1 / (0.03 / 2 + 0.6 * 0.04 / 2))
-    assert saturation_rate(table, 1) == pytest.approx(1 / (0.02 + 0.6 * 0.03))
+    assert saturation_rate(ServedNetwork(table=table), 1) == pytest.approx(1 / (0.02 + 0.6 * 0.03))
     count = 2000
     trace, exits = poisson(1e6, count, 0), draw([0.4, 0.6], count, 0)
     replay = simulate(table, traffic_of(trace, exits, 1), find_policy(policy))
@@ -187,8 +188,8 @@ def test_nobody_is_faster_than_saturation_at_widths_and_steps_of_their_own(polic
     table = with_variants(stage_s, widths=[9.0, 6.0, 3.0], exits=repeating_exits(stage_s, rates, 5))
     columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,absolute=1,high=5")
     trace = add_columns(poisson(1e6, count, 0), 0, columns)
-    rate = saturation_rate(table, columns=columns)
-    assert rate > 1.5 * saturation_rate(table)
+    rate = saturation_rate(ServedNetwork(table=table), columns=columns)
+    assert rate > 1.5 * saturation_rate(ServedNetwork(table=table))
     replay = simulate(table, prepare(trace, rates, slo_s=1.0), find_policy(policy))
     assert count / replay.end_s < 1.05 * rate
 
@@ -205,7 +206,7 @@ def test_saturation_is_that_of_each_request_by_itself():
         wide = [variant for variant, limit in enumerate(widths) if limit >= width]
         least_s = [min(table.array(v)[stage, stage + 1, b] / b for v in wide for b in (1, 2)) for stage in range(2)]
         mean_s += share * (least_s[0] + 0.6 * steps_of[width] * least_s[1])
-    assert saturation_rate(table, columns=columns) == pytest.approx(1 / mean_s, rel=0.01)
+    assert saturation_rate(ServedNetwork(table=table), columns=columns) == pytest.approx(1 / mean_s, rel=0.01)
 
 
 def test_saturation_knows_where_samples_leave_and_how_wide_they_are():
@@ -226,8 +227,9 @@ def test_saturation_knows_where_samples_leave_and_how_wide_they_are():
 def test_saturation_counts_steps_and_the_largest_width():
     """Requests without columns state neither."""
     stage_s = [[0.02, 0.03], [0.03, 0.04]]
-    assert saturation_rate(repeating(stage_s, 5)) == pytest.approx(1 / (0.03 / 2 + 5 * 0.04 / 2))
-    assert saturation_rate(with_variants(stage_s, widths=[8.0, 4.0])) == saturation_rate(table_of(stage_s))
+    assert saturation_rate(ServedNetwork(table=repeating(stage_s, 5))) == pytest.approx(1 / (0.03 / 2 + 5 * 0.04 / 2))
+    wide = ServedNetwork(table=with_variants(stage_s, widths=[8.0, 4.0]))
+    assert saturation_rate(wide) == saturation_rate(ServedNetwork(table=table_of(stage_s)))
 
 
 def repeating_exits(stage_s, rates, steps):

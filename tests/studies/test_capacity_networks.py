@@ -55,7 +55,7 @@ def test_a_probe_has_the_figures_of_serve_networks() -> None:
     found = find_capacity(
         networks, "fluid:between=edf", asked, CapacityOptions(seeds=2, count=800, max_requests=800, low_per_s=2.0)
     )
-    shares = np.array([0.75, 0.25]) / [saturation_rate(table) for table in tables]
+    shares = np.array([0.75, 0.25]) / [saturation_rate(ServedNetwork(table=table)) for table in tables]
     assert found.saturation_per_s == pytest.approx(1 / shares.sum())
     probe = found.probes[0]
     values = []

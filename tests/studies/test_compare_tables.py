@@ -15,7 +15,8 @@ from fluidb.models import Exit
 from fluidb.serving import Requests, prepare_requests
 from fluidb.studies import load_scenario
 from fluidb.studies.comparison import compare
-from fluidb.studies.scenario import DRAWN, Served
+from fluidb.studies.scenario import Served
+from fluidb.studies.scenario_file import DRAWN
 from fluidb.studies.store import traffic
 from fluidb.tables import LatencyTable
 from fluidb.traffic import write_trace

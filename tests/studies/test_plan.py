@@ -38,6 +38,7 @@ from fluidb.platforms import ENERGY_KEYS, Accelerator, Device, load_platform
 from fluidb.platforms.host import Host
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.bound import least_late
+from fluidb.serving.device_traffic import DeviceTraffic
 from fluidb.serving.metrics import Summary
 from fluidb.serving.networks import as_served
 from fluidb.serving.policies import Decision, Policy
@@ -58,7 +59,7 @@ from fluidb.studies.plan.field import Cost, PlanSpace
 from fluidb.studies.plan.hope import Entrant, Hope, NearTask, RaceTask, leave_out_hopeless, required_of
 from fluidb.studies.plan.kept import kept_races
 from fluidb.studies.plan.least import LeastTimes
-from fluidb.studies.plan.plan_traffic import PlanTraffic
+from fluidb.studies.plan.plan_traffic import JointTraffic, PlanTraffic
 from fluidb.studies.plan.problem import Fate, PlanNumbers, PlanProblem, fate_of, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
@@ -568,12 +569,13 @@ def test_a_full_disk_is_a_fault_of_the_file_of_simulations(tmp_path: Path) -> No
         find_plans(random_problem(2), kept=kept)
 
 
-def at_times(arrival_s: list[float], slo_s: float) -> Traffic:
+def at_times(arrival_s: list[float], slo_s: float) -> JointTraffic:
     """Requests that arrive at these times."""
-    return prepare(replace(offline(len(arrival_s)), arrival_s=np.array(arrival_s)), [1.0], slo_s=slo_s)
+    trace = replace(offline(len(arrival_s)), arrival_s=np.array(arrival_s))
+    return JointTraffic.of(DeviceTraffic.of(prepare(trace, [1.0], slo_s=slo_s)))
 
 
-def excluded(traffic: Traffic, text: str) -> list[bool]:
+def excluded(traffic: JointTraffic, text: str) -> list[bool]:
     """Whether rules exclude a table on which each request takes a second: by latency, and by utilisation."""
     source, (setting,) = TableSource("one", table_of([[1.0]])), as_stated([Exit(name="end", rate=1.0)])
     load = Load.of(1, setting, traffic, [parse_requirement(text)])
@@ -604,7 +606,7 @@ def test_the_least_percentile_is_that_of_requests_alone(late: int) -> None:
     traffic = prepare(trace, [0.5, 0.5], slo_s=5.0)
     (setting,) = as_stated(table.exits)
     until = Until.of(TableSource("one", table).least, setting)
-    (least_s,) = Load.of(2, setting, traffic, []).least_p99(until)
+    (least_s,) = Load.of(2, setting, JointTraffic.of(DeviceTraffic.of(traffic)), []).least_p99(until)
     found_s = summarise(simulate(table, traffic, "serial")).percentile("p99").latency_s
     assert found_s * (1 - 1e-6) <= least_s <= found_s
 
@@ -1082,7 +1084,8 @@ def test_requests_that_are_refused_take_no_energy() -> None:
     replay = simulate(source.table(0), traffic, "serial:admit=queue:0")
     energy_j = summarise(replay).energy_j
     assert energy_j is not None
-    served, refused = (least_energy(source, setting, traffic, Fate(drops, early=False))[0] for drops in (False, True))
+    joint = JointTraffic.of(DeviceTraffic.of(traffic))
+    served, refused = (least_energy(source, setting, joint, Fate(drops, early=False))[0] for drops in (False, True))
     assert refused <= energy_j < served
 
 

@@ -18,9 +18,10 @@ from fluidb.dse.npu.tiles import Tile
 from fluidb.formats import InputError, write_table
 from fluidb.models import load_network
 from fluidb.serving import Requests, parse_requirement, serve
+from fluidb.serving.device_traffic import prepare_requests
 from fluidb.serving.figures import FIGURES
 from fluidb.serving.metrics import Figures, figures_of
-from fluidb.serving.networks import ServedNetwork, prepare_requests, read_networks
+from fluidb.serving.networks import ServedNetwork, read_networks
 from fluidb.serving.replay import simulate
 from fluidb.serving.requirements import Requirement, judge_all
 from fluidb.serving.statistics import mean_interval
@@ -29,7 +30,7 @@ from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.clairvoyant import Clairvoyant
 from fluidb.studies.plan.kept import _content
-from fluidb.studies.plan.plan_traffic import PlanTraffic, device_traffic
+from fluidb.studies.plan.plan_traffic import PlanTraffic
 from fluidb.studies.plan.problem import PlanProblem
 from fluidb.studies.plan.rates import PlanAnswer
 from fluidb.studies.plan.rules import joint_limits
@@ -170,8 +171,8 @@ def test_no_run_is_better_than_the_bounds_of_all_networks_together(tmp_path: Pat
     for number, setting in enumerate(problem.settings):
         traffic, served = problem.drawn(setting, 5), networks_on(problem, 0, 0)(number)
         for policy in problem.policies:
-            run = simulate(served, device_traffic(traffic), policy)
-            late = {name: run.violated[device_traffic(traffic).whole.trace.network == name] for name in NAMES}
+            run = simulate(served, traffic.device, policy)
+            late = {name: run.violated[traffic.device.whole.trace.network == name] for name in NAMES}
             required = [Requirement("", "violation_rate", "<=", float(late[name].mean()), name) for name in NAMES]
             *each, together = joint_limits(required, traffic)
             assert [limit.allowed for limit in each] == [int(late[name].sum()) for name in NAMES]

@@ -40,7 +40,7 @@ import numpy as np
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, simulate
 from fluidb.studies.comparison import PointResult
-from fluidb.studies.scenario import CaseKeys
+from fluidb.studies.scenario_file import CaseKeys
 from fluidb.traffic import prepare, read_trace
 
 from builders import table_of

@@ -123,6 +123,18 @@ FAULTS = {
     "column twice": (f"{HEADER},arrival_s\n1,2,3\n", 'header: column "arrival_s" stands twice'),
     "confidence gap": (f"{HEADER},confidence_2\n1,2,0.5\n", "confidence_1 to confidence_1 without a gap"),
     "unsorted": (f"{HEADER}\n1,2\n2,1.5\n", r'row 2 \(line 3\): arrival_s: expected no earlier arrival.*"1.5"'),
+    "admitted with a later one": (
+        f"{HEADER},admitted_with\n1,1,1\n2,1,1\n3,2,1\n",
+        r'row 3 \(line 4\): admitted_with: expected a new number, or the one of the row before.*"1"',
+    ),
+    "admitted with one further up": (
+        f"{HEADER},admitted_with\n1,1,1\n2,1,2\n3,1,1\n",
+        r'row 3 \(line 4\): admitted_with: expected a new number.*"1"',
+    ),
+    "admitted with another network's": (
+        f"{HEADER},admitted_with,network\n1,1,1,a\n2,1,1,b\n",
+        r'row 2 \(line 3\): admitted_with: expected a new number.*"1"',
+    ),
     "negative": (f"{HEADER}\n1,-2\n", r'row 1 \(line 2\): arrival_s: expected seconds >= 0.*"-2"'),
     "nan": (f"{HEADER}\n1,1\n2,nan\n", r'row 2 \(line 3\): arrival_s: expected seconds >= 0.*"nan"'),
     "infinite": (f"{HEADER}\n1,inf\n", r"row 1 .*arrival_s: expected seconds"),

@@ -56,6 +56,19 @@ def test_superpose_is_a_merge(lists, names):
             assert getattr(found, name) is None
 
 
+def test_what_is_admitted_together_stays_together_in_a_merge():
+    one = Trace(np.arange(3), np.array([0.0, 1.0, 1.0]), admitted_with=np.array([0, 1, 1]))
+    other = Trace(np.array([5, 7, 9]), np.array([1.0, 1.0, 2.0]), admitted_with=np.array([5, 5, 9]))
+    merged = superpose([one, other])
+    assert merged.arrival_s.tolist() == [0, 1, 1, 1, 1, 2]
+    assert (merged.admitted_with, merged.firsts) == (
+        pytest.approx([0, 1, 1, 3, 3, 5]),
+        pytest.approx(merged.admitted_with),
+    )
+    assert other.firsts.tolist() == [0, 0, 2]
+    assert other.at(slice(1, None)).firsts.tolist() == [0, 1]
+
+
 def test_superposed_poisson_traces_are_poisson():
     """Mean and variance of counts, and gaps, are those of one Poisson process of the rates' sum."""
     rates = (2.0, 5.0, 8.0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -19,73 +18,10 @@ from ...lowering import windows
 from ..names import LayerNames
 from .cut import read_stages
 from .labels import brief, label
+from .layers import Map, TrainedExit, TrainedLayer, TrainedNetwork
 
 SAME = {"Dropout", "Identity"}
 """Operators that hand their input on."""
-
-Map = tuple[int, int, int]
-"""Channels, height and width: the order of values in memory."""
-
-
-@dataclass(slots=True)
-class TrainedLayer:
-    """A layer with its weights; pairs are of rows and columns.
-
-    Attributes
-    ----------
-    name : str
-        Unique, as a network file allows it.
-    op : str
-        A product (convolution or fully connected), an addition, a pool, a rectifier, or values
-        in another form.
-    inputs : list of str
-        Layers that it reads, or ``input``.
-    stage : int
-        From 1: the first exit that needs it.
-    shape : tuple of int
-        Channels, height and width of its output.
-    groups : int
-        Of a product.
-    kernel, stride, pad, dilation : tuple of int
-        The window of a product or pool; ``pad`` is above and to the left.
-    weights : ndarray, shape (groups, P, C)
-        Of a product; P in the order channel, row, column of the window.
-    bias : ndarray, shape (groups, C)
-        Of a product.
-    relu : bool
-        Whether negative outputs become 0.
-    """
-
-    name: str
-    op: Literal["product", "add", "maxpool", "avgpool", "relu", "flatten"]
-    inputs: list[str]
-    stage: int
-    shape: Map
-    groups: int = 1
-    kernel: tuple[int, int] = (1, 1)
-    stride: tuple[int, int] = (1, 1)
-    pad: tuple[int, int] = (0, 0)
-    dilation: tuple[int, int] = (1, 1)
-    weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 0, 0)))
-    bias: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 0)))
-    relu: bool = False
-
-
-class TrainedExit(NamedTuple):
-    """An answer: the output's name, the layer with its scores, and whether a Softmax makes probabilities of them."""
-
-    name: str
-    layer: str
-    softmax: bool
-
-
-class TrainedNetwork(NamedTuple):
-    """Layers in execution order, for one input."""
-
-    input: str
-    shape: Map
-    layers: list[TrainedLayer]
-    exits: list[TrainedExit]
 
 
 class _Held(NamedTuple):
@@ -112,7 +48,7 @@ def read_trained(path: Path, exits: Sequence[str] | None = None) -> TrainedNetwo
     Returns
     -------
     TrainedNetwork
-        Its layers; a rectifier behind a product or an addition is part of it.
+        Its layers; bounds behind a product or an addition, as of a rectifier, are part of it.
 
     Raises
     ------
@@ -191,6 +127,8 @@ class _WeightReader:
         """Note what the output of a node holds, if that depends on the input."""
         if node.op_type == "Constant":
             self.constants[node.output[0]] = _value(node)
+        if node.op_type == "Identity" and node.input[0] in self.constants:  # equal weights, as PyTorch writes them once
+            self.constants[node.output[0]] = self.constants[node.input[0]]
         if node.op_type == "Shape" or node.output[0] not in self.stage_of:
             return  # the arithmetic of sizes
         active = [name for name in node.input if name in self.held]
@@ -218,9 +156,9 @@ class _WeightReader:
         if node.op_type == "Add" and len(active) == 1:
             return self.biased(node, held)
         makers = {
-            "Conv": self.conv, "Gemm": self.linear, "MatMul": self.linear, "Relu": self.relu, "Add": self.add,
-            "MaxPool": self.pool, "AveragePool": self.pool, "GlobalAveragePool": self.pool, "Flatten": self.flat,
-            "Reshape": self.flat, "BatchNormalization": self.normalised,
+            "Conv": self.conv, "Gemm": self.linear, "MatMul": self.linear, "Relu": self.relu, "Clip": self.clip,
+            "Add": self.add, "MaxPool": self.pool, "AveragePool": self.pool, "GlobalAveragePool": self.pool,
+            "ReduceMean": self.mean, "Flatten": self.flat, "Reshape": self.flat, "BatchNormalization": self.normalised,
         }  # fmt: skip
         if len(active) > 1 and node.op_type not in ("Add", "Conv", "Gemm", "MatMul"):  # these say what they expect
             raise ValueError(f"expected one map as its input, found {len(active)}")
@@ -318,7 +256,7 @@ class _WeightReader:
         """The layer that a node reads, if it is of these and nothing else reads it."""
         layer = self.layers.get(held.layer)
         alone = all(self.uses[name] == 1 for name in node.input if name in self.held)
-        return layer if layer and layer.op in ops and not layer.relu and alone else None
+        return layer if layer and layer.op in ops and not layer.bounded and alone else None
 
     def biased(self, node: onnx.NodeProto, held: _Held) -> _Held:
         """An addition of constants: a bias of the product before it."""
@@ -343,12 +281,26 @@ class _WeightReader:
         return sources[0]
 
     def relu(self, node: onnx.NodeProto, _: dict[str, Any], sources: list[_Held]) -> _Held:
-        """A rectifier, part of the layer before it if nothing else reads that."""
-        layer = self.sole(node, sources[0], "product", "add")
-        if layer is not None:
-            layer.relu = True
-            return sources[0]
-        return sources[0]._replace(layer=self.put(node, "relu", sources, self.shapes[sources[0].layer]))
+        """A rectifier."""
+        return self.within(node, sources[0], 0.0, math.inf)
+
+    def clip(self, node: onnx.NodeProto, attributes: dict[str, Any], sources: list[_Held]) -> _Held:
+        """Values within bounds, which are attributes or, since version 11 of ONNX's operators, inputs."""
+        bounds = [attributes.get(name, unbound) for name, unbound in (("min", -math.inf), ("max", math.inf))]
+        for place, name in enumerate(node.input[1:]):
+            if name:
+                bounds[place] = self.constant(node, 1 + place).item()
+        if not bounds[0] < bounds[1]:
+            raise ValueError(f"expected a lower bound below the upper one, found {bounds[0]:g} and {bounds[1]:g}")
+        return self.within(node, sources[0], *bounds)
+
+    def within(self, node: onnx.NodeProto, held: _Held, low: float, high: float) -> _Held:
+        """Bounds, part of the layer before them if nothing else reads that."""
+        layer = self.sole(node, held, "product", "add")
+        if layer is None:
+            return held._replace(layer=self.put(node, "clip", [held], self.shapes[held.layer], low=low, high=high))
+        layer.low, layer.high = low, high
+        return held
 
     def add(self, node: onnx.NodeProto, _: dict[str, Any], sources: list[_Held]) -> _Held:
         """The sum of two maps."""
@@ -374,6 +326,14 @@ class _WeightReader:
             if beyond or (any(pads) and not attributes.get("count_include_pad")):
                 raise ValueError("expected windows that all average the same number of values")
         return _Held(self.put(node, op, sources, (source[0], size[0], size[1]), **more))
+
+    def mean(self, node: onnx.NodeProto, attributes: dict[str, Any], sources: list[_Held]) -> _Held:
+        """A mean over the whole map, as newer exporters write its pool."""
+        axes = self.constant(node, 1).tolist() if len(node.input) > 1 else attributes.get("axes", [])
+        if sorted(axis % 4 for axis in axes) != [2, 3]:
+            raise ValueError("expected a mean over the rows and columns of a map")
+        source = self.shapes[sources[0].layer]
+        return _Held(self.put(node, "avgpool", sources, (source[0], 1, 1), kernel=source[1:]))
 
     def flat(self, node: onnx.NodeProto, attributes: dict[str, Any], sources: list[_Held]) -> _Held:
         """All values of a sample in a row."""

@@ -179,14 +179,14 @@ def test_no_choice_is_better_than_the_best_of_all_choices(seed: int) -> None:
     times = np.zeros((5, 5, 4))
     for a, b in itertools.combinations(range(5), 2):
         times[a, b, 1:] = (8 * (b - a) + random.integers(0, 3) + np.arange(3)) / 64
-    goal = ExitGoal(3, precision=0.75, slow=0.25, confidences=(0.25, 0.5, 0.75))
+    goal = ExitGoal(3, precision=0.75, slow=0.25, thresholds=(0.25, 0.5, 0.75))
     log = log_of(Samples(confidences, scores))
     plain = [{"values": c.tolist(), "scores": s.tolist()} for c, s in zip(confidences, scores, strict=True)]
 
     def T(a: int, b: int, B: int) -> float:
         return float(times[a, b, B])
 
-    best = naive.best_chain(lambda chain: naive.replay(plain, T, 3, 3, chain), 3, goal.confidences, 0.75, 0.25)
+    best = naive.best_chain(lambda chain: naive.replay(plain, T, 3, 3, chain), 3, goal.thresholds, 0.75, 0.25)
     greedy = choose_exits(log, times, goal)
     done = replay_exits(log, times, 3, greedy.exits, greedy.settings)
     if 1 <= len(greedy.exits) <= 2 and done.slow_share <= 0.25:
@@ -204,7 +204,7 @@ def test_the_choice_is_near_the_best_of_one_or_two_exits() -> None:
         found = replay_exits(log, times, goal.batch, [place for place, _, _ in chain], settings)
         return found.average_s, found.tail_s, found.slow_share, found.precision
 
-    best = naive.best_chain(replayed, log.candidates, goal.confidences, goal.precision, goal.slow)
+    best = naive.best_chain(replayed, log.candidates, goal.thresholds, goal.precision, goal.slow)
     greedy = choose_exits(log, times, goal)
     done = replay_exits(log, times, goal.batch, greedy.exits, greedy.settings)
     assert best is not None
@@ -228,7 +228,7 @@ def changed(samples: Samples, **parts: Any) -> Samples:
         (ExitGoal(16, guard=0.98), "guard: expected at least the precision, 99 %, found 98 %"),
         (ExitGoal(16, slow=1.0), "slow: expected 0 % to less than 100 %, found 100 %"),
         (ExitGoal(16, width=17), "width: expected 1 to the batch size, 16, found 17"),
-        (ExitGoal(16, confidences=(0.9, 1.5)), "thresholds: expected confidences from 0 to 1, found 1.5"),
+        (ExitGoal(16, thresholds=(0.9, 1.5)), "thresholds: expected confidences from 0 to 1, found 1.5"),
     ],
 )
 def test_a_goal_out_of_range_is_one_clear_line(goal: ExitGoal, fault: str) -> None:
@@ -314,7 +314,7 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     confidences = (0.6, 0.7, 0.8, 0.9, 0.99)
     entropies = [float(-(p * np.log(p) + (1 - p) * np.log(1 - p))) for p in confidences]
     by = [
-        plan_of(samples, ExitGoal(16, confidences=tuple(levels)))
+        plan_of(samples, ExitGoal(16, thresholds=tuple(levels)))
         for samples, levels in ((drawn(), confidences), (as_measured(drawn(), ENTROPY, 2), entropies))
     ]
     first, second = (planned.plan for planned in by)
@@ -324,10 +324,10 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     without = {"inputs": True, "measure": True, "confidences": True, "exits": {"__all__": {"confidence"}},
                "steps": {"__all__": {"candidates": {"__all__": {"confidence"}}}}}  # fmt: skip
     assert first.model_dump(exclude=without) == second.model_dump(exclude=without)
-    turned = plan_of(as_measured(drawn(), ENTROPY, 2), ExitGoal(16, confidences=tuple(reversed(entropies))))
+    turned = plan_of(as_measured(drawn(), ENTROPY, 2), ExitGoal(16, thresholds=tuple(reversed(entropies))))
     assert turned.plan.confidences == entropies
     with pytest.raises(InputError, match="thresholds: expected entropies from 0 to 25 nats, found 26$"):
-        plan_of(as_measured(drawn(), ENTROPY, 2), ExitGoal(16, confidences=(0.1, 26.0)))
+        plan_of(as_measured(drawn(), ENTROPY, 2), ExitGoal(16, thresholds=(0.1, 26.0)))
     for name, planned, samples in zip("ce", by, (drawn(), as_measured(drawn(), ENTROPY, 2)), strict=True):
         write_plan(planned, tmp_path / name)
         write_samples(samples, tmp_path / f"{name}.npz")

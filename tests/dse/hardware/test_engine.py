@@ -29,6 +29,8 @@ from fluidb.platforms import load_platform
 BENCH = Path(__file__).parent / "engine_tb.cpp"
 K_CODES = {1: 0, 2: 1, 0.5: 2}
 LIMIT = 2_000_000
+MOST = 2**15 - 1
+"""The largest word."""
 
 
 class Design(NamedTuple):
@@ -123,8 +125,9 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
             rows = int(rng.integers(1, rows + 1)) if rng.random() < 0.5 else math.ceil(B_R * R / blocks)
         num, den = [(1, 1), (8, 9), (1, 2), (3, 7), (1, 5)][rng.integers(5)]
         latency = int(rng.choice([1, 2, 7, 40, 100]))
-        shift, relu = int(rng.integers(0, 24)), bool(rng.random() < 0.3)
-        run = jobs.Job(window, C, groups, layout, K_CODES[k], tile, rows, shift, relu)
+        shift, high = int(rng.integers(0, 24)), int(rng.choice([1, 900, MOST]))
+        low = int(rng.choice([-MOST - 1, 0, -high]))
+        run = jobs.Job(window, C, groups, layout, K_CODES[k], tile, rows, shift, low, high)
         return Job(run, num, den, latency, int(rng.integers(2**31)))
 
 
@@ -140,7 +143,7 @@ def outputs(maps: Any, weights: Any, run: jobs.Job) -> Any:
             if 0 <= iy < high and 0 <= ix < wide:
                 sums[..., y, x] += maps[:, :, channel, iy, ix, None] * weights[:, p]
     found = np.clip((sums + (1 << run.shift >> 1)) >> run.shift, -(2**15), 2**15 - 1)
-    return np.maximum(found, 0) if run.relu else found
+    return np.minimum(np.maximum(found, run.low), run.high)
 
 
 def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
@@ -230,11 +233,11 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     rng = np.random.default_rng(sum(design))
     found = [random_job(design, rng) for _ in range(JOBS)]
     tile = design.stacked(1)
-    rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, False)
+    rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, -MOST - 1, MOST)
     found.append(Job(rounds_up, 1, 1, 2, 0))
     if design is DEEP:  # samples end up to 7 * 9,370 columns beyond a tile: more than 16 bits
         halved = design.stacked(0.5)
-        beyond = jobs.Job(Window.of_product(1, 1), 9_370, 1, (1, 1, 1, 1), K_CODES[0.5], halved, 1, 0, False)
+        beyond = jobs.Job(Window.of_product(1, 1), 9_370, 1, (1, 1, 1, 1), K_CODES[0.5], halved, 1, 0, -MOST - 1, MOST)
         found.append(Job(beyond, 1, 1, 2, 1))
     assert simulate(program, design, found, tmp_path) == []
     if design is DEEP:  # the port stalls where the model asks for more beats than may be in flight
@@ -275,7 +278,7 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
         assert network.layers[places[index]].gemm == (window.R, window.P, channels, 1)
         tile, layout = Tile(*map(int, chosen.tile[:, index, b - 1])), tuple(chosen.layouts[index, b - 1].tolist())
         rows, code = int(costs.block_rows[places[index], b - 1]), int(codes[index, b - 1])
-        run = jobs.Job(window, channels, 1, layout, code, tile, rows, 12, True)
+        run = jobs.Job(window, channels, 1, layout, code, tile, rows, 12, 0, MOST)
         found.append(Job(run, ready, cycles, latency, index))
         expected = round(costs.time_s[places[index], b - 1] * board.clock_hz)
         port, drain = (words, ready, cycles, latency), naive_engine.drain_of(sizes.T_P)
@@ -302,7 +305,7 @@ def test_verilator_finds_nothing_to_warn_of(design: Design, tmp_path: Path) -> N
     ],
 )
 def test_a_job_that_the_engine_cannot_count_is_refused(change: dict[str, Any], fault: str) -> None:
-    job = jobs.Job(Window.of_product(5, 3), 2, 1, (1, 1, 1, 1), 0, Tile(8, 2, 2), 5, 1, False)
+    job = jobs.Job(Window.of_product(5, 3), 2, 1, (1, 1, 1, 1), 0, Tile(8, 2, 2), 5, 1, 0, MOST)
     assert len(jobs.descriptor(job, 4, 0, 0, 0)) == len(jobs.FIELDS)
     with pytest.raises(InputError, match=fault):
         jobs.descriptor(job._replace(**change), 4, 0, 0, 0)

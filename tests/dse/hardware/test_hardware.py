@@ -22,6 +22,7 @@ from fluidb.tables import read_latency
 SOURCES = ["fbe_pkg.sv", "fbcb.sv", "fbe.sv"]
 FBE = ["README.md", "fbcb.mem", "fbcb.sv", "fbe.sv", "fbe_pkg.sv", "fbe_tb.sv"]
 PARTS = [
+    "bounds",
     "element",
     "inputs",
     "load_beats",

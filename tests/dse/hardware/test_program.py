@@ -25,6 +25,7 @@ from fluidb.dse import (
     write_latency,
 )
 from fluidb.dse.engine import RESET_CYCLES
+from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycles_between, preemption
 from fluidb.dse.hardware.memory import memory_of
 from fluidb.dse.hardware.program import jobs_of
@@ -41,7 +42,7 @@ from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.traffic import poisson
 from test_engine import verilate
-from trained import alexnet_cifar10
+from trained import blocks
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
 
@@ -60,11 +61,16 @@ def designed(found: Quantised, options: SearchOptions = BUILT):
     return tabulate_design(network, BOARD, options, search(network, BOARD, options))
 
 
-def photographs(folder: Path) -> tuple[Quantised, Any]:
-    """A network of CIFAR-10's size, with an eighth of the channels and random weights; and samples."""
-    samples = np.random.default_rng(3).normal(size=(7, 3, 32, 32)).astype(np.float32)
+def of_blocks(folder: Path) -> tuple[Quantised, Any]:
+    """A network of blocks of others, and samples, with which their bounds are reached."""
+    samples = np.random.default_rng(3).normal(size=(7, 3, 10, 9), scale=3).astype(np.float32)
     np.savez(folder / "x.npz", input=samples)
-    return quantise(alexnet_cifar10(folder, narrower=8), folder / "x.npz"), samples
+    quantised = quantise(blocks(folder), folder / "x.npz")
+    maps = integer.run(quantised.network, integer.encode(quantised.network, samples))
+    for layer in quantised.network.layers:
+        if getattr(layer, "high", integer.HIGH) < integer.HIGH:
+            assert (maps[layer.name] == layer.high).any()
+    return quantised, samples
 
 
 def written(found: Quantised, folder: Path, options: SearchOptions = BUILT) -> Path:
@@ -148,13 +154,13 @@ def counted(digits: Quantised, npu: tuple[Path, list[str]]) -> dict[str, list[in
     return found
 
 
-@pytest.mark.parametrize("which", ["digits", "photographs"])
+@pytest.mark.parametrize("which", ["digits", "blocks"])
 def test_samples_leave_and_join_on_the_npu(
     digits: Quantised, npu: tuple[Path, list[str]], tmp_path: Path, which: str
 ) -> None:
     """Five samples, some of which leave at the first exit; then two more overtake the others and join them there.
 
-    The convolutions of photographs run a batch one sample after the other, on two pixels side by side.
+    The convolutions of blocks run a batch one sample after the other, on two pixels side by side.
     """
     options = BUILT
     if which == "digits":
@@ -162,7 +168,7 @@ def test_samples_leave_and_join_on_the_npu(
         with np.load(INPUTS) as held:
             inputs = held["input"][:7]
     else:
-        quantised, inputs = photographs(tmp_path)
+        quantised, inputs = of_blocks(tmp_path)
         options = BUILT.model_copy(update={"batching": Batching.FC, "tile": Tile(64, 2, 3, 2)})
         rtl = written(quantised, tmp_path, options)
         command = built(rtl)
@@ -222,7 +228,7 @@ def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Pa
     assert len(ran(rtl, command, script)) == 4
     for bit in (0, 16, 24):  # B_R, the code of the blocks of rows, that of k
         memory = np.frombuffer((rtl / "memory.bin").read_bytes(), "<u4").copy()
-        memory[56] ^= 1 << bit
+        memory[len(jobs.FIELDS) - len(jobs.LAYOUT_FIELDS) + 2] ^= 1 << bit  # behind two addresses
         (rtl / "changed.bin").write_bytes(memory.tobytes())
         done = subprocess.run(
             [command[0], "changed.bin", "other.bin"], cwd=rtl, capture_output=True, text=True, check=False

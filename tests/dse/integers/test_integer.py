@@ -40,6 +40,16 @@ def random_window(rng: np.random.Generator) -> tuple[tuple[int, int], dict[str, 
     return tuple(size.tolist()), {name: tuple(map(int, pair)) for name, pair in keys}, tuple(outputs.tolist())
 
 
+UNBOUNDED = {"low": integer.LOW, "high": integer.HIGH}
+
+
+def random_bounds(rng: np.random.Generator) -> dict[str, int]:
+    """None, of a rectifier, of ReLU6, or on both sides."""
+    high = int(rng.integers(1, 2**14))
+    ways: Any = UNBOUNDED, UNBOUNDED | {"low": 0}, {"low": 0, "high": high}, {"low": -high, "high": high}
+    return ways[rng.integers(4)]
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_product_is_its_plain_loops(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -51,7 +61,7 @@ def test_a_product_is_its_plain_loops(seed: int) -> None:
     weights = rng.integers(-high, high, (groups, channels * window["kernel"][0] * window["kernel"][1], columns))
     layer = ProductLayer(
         name="l", inputs=["input"], stage=1, shape=(groups * columns, *outputs), exponent=0, groups=groups,
-        channels=channels, constant=constant, shift=int(rng.integers(0, 20)), relu=bool(rng.integers(2)), **window,
+        channels=channels, constant=constant, shift=int(rng.integers(0, 20)), **window, **random_bounds(rng),
     )  # fmt: skip
     maps = rng.integers(-high, high, (3, groups * own, *size)).astype(np.int16)
     found = integer.run_layer(alone(layer, (groups * own, *size), weights.astype(np.int16)), layer, maps)
@@ -72,7 +82,7 @@ def test_pools_and_sums_are_their_plain_loops(seed: int) -> None:
         assert found.tolist() == [naive_integer.pooled(sample, pool) for sample in maps.tolist()]
     left, shift = tuple(map(int, rng.integers(0, 4, 2))), int(rng.integers(0, 5))
     base |= {"inputs": ["input", "input"], "shape": maps.shape[1:]}
-    layer = AddLayer(**base, left=left, shift=shift, relu=bool(rng.integers(2)))
+    layer = AddLayer(**base, left=left, shift=shift, **random_bounds(rng))
     other = rng.integers(-(2**15), 2**15, maps.shape).astype(np.int16)
     found = integer.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
     pairs = zip(maps.ravel().tolist(), other.ravel().tolist(), strict=True)
@@ -84,7 +94,7 @@ def test_sums_are_exact_up_to_their_48_bits() -> None:
     weights = np.full((1, 65_000, 1), -(2**15), np.int16)
     layer = ProductLayer(
         name="l", inputs=["input"], stage=1, shape=(1, 1, 1), exponent=0, groups=1, channels=65_000, constant=0,
-        shift=32, relu=False, kernel=(1, 1), stride=(1, 1), pad=(0, 0), dilation=(1, 1),
+        shift=32, kernel=(1, 1), stride=(1, 1), pad=(0, 0), dilation=(1, 1), **UNBOUNDED,
     )  # fmt: skip
     maps = np.full((1, 65_000, 1, 1), -(2**15), np.int16)
     for last in (-(2**15), 0, 1):
@@ -166,6 +176,7 @@ SMALL = {
     "m": RNG.normal(size=(6, 5)), "a": RNG.normal(size=5), "s": RNG.uniform(0.5, 2, 4), "t": RNG.normal(size=4),
     "u": RNG.normal(size=4), "d": RNG.uniform(0.5, 2, 4), "blocks": np.array([1, 1, 3, 3]),
 }  # fmt: skip
+SMALL |= {"zero": np.array(0.0), "two": np.array(2.0)}
 SMALL = {name: values.astype(np.float32) for name, values in SMALL.items()}
 END = [node("GlobalAveragePool", ["z"], ["g"]), node("Flatten", ["g"], ["f"]), node("MatMul", ["f", "m"], ["y"])]
 BLOCKS = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
@@ -196,6 +207,14 @@ NETWORKS: dict[str, Any] = {
         node("Conv", ["l", "w", "b"], ["c"], dilations=[3, 3], pads=[3, 3, 3, 3]), node("Relu", ["c"], ["r"]),
         node("Conv", ["r", "v"], ["z"], group=2), *END, node("Add", ["y", "a"], ["e"]),
     ],
+    "bounds on one side and on both": [
+        node("Conv", ["x", "w", "b"], ["c"]), node("Clip", ["c", "zero", "two"], ["r"]),
+        node("Constant", [], ["one"], value_float=1.0),
+        node("Clip", ["x", "", "one"], ["l"]), node("Conv", ["l", "w"], ["j"]), node("Clip", ["j", "zero"], ["h"]),
+        node("Add", ["r", "h"], ["q"]), node("Clip", ["q", "one", "two"], ["o"]), node("Clip", ["q", "one"], ["k"]),
+        node("Add", ["k", "o"], ["n"]),
+        node("Conv", ["n", "v"], ["z"], group=2), *END, node("Identity", ["y"], ["e"]),
+    ],
 }  # fmt: skip
 
 
@@ -215,8 +234,19 @@ def test_operators_of_other_exporters(tmp_path, nodes) -> None:
     assert build_network(found.file, "net.toml").gemms
 
 
+def test_bounds_of_older_files_are_attributes(tmp_path) -> None:
+    nodes = [node("Conv", ["x", "w"], ["c"]), node("Clip", ["c"], ["z"], min=0.0, max=6.0)]
+    (layer, *_) = read_trained(
+        saved(tmp_path, [*nodes, *END], ["y"], (3, 9, 8), SMALL | {"m": SMALL["m"][:4]}, 9)
+    ).layers
+    assert (layer.op, layer.low, layer.high) == ("product", 0, 6)
+
+
 REFUSED: dict[str, Any] = {
     "Sigmoid": ([node("Sigmoid", ["x"], ["z"])], "no such operator, only Conv, Gemm"),
+    "bounds in the wrong order": (
+        [node("Clip", ["x", "two", "zero"], ["z"])], "a lower bound below the upper one, found 2 and 0",
+    ),
     "half-pixel": ([node("Resize", ["x", "", "blocks"], ["z"], mode="nearest")], "to enlarge in whole blocks"),
     "rounded": (
         [node("Resize", ["x", "", "blocks"], ["z"], **BLOCKS | {"nearest_mode": "round_prefer_floor"})],
@@ -319,8 +349,9 @@ def changed(key: str, value: Any, layer: int | None = None):
 DAMAGED: dict[str, Any] = {
     "no header": (lambda arrays: arrays.pop("network"), "found no array network"),
     "no JSON": (lambda arrays: arrays.update(network=np.arange(9, dtype=np.uint8)), "expected JSON"),
-    "another schema": (changed("schema", "fluidb.integer/9"), "schema: expected fluidb.integer/1, found"),
+    "another schema": (changed("schema", "fluidb.integer/9"), "schema: expected fluidb.integer/2, found"),
     "an unknown key": (changed("more", 1), "more: "),
+    "bounds in the wrong order": (changed("high", -1, 0), "expected low up to high, found 0 and -1"),
     "a negative shift": (changed("shift", -1, 0), r"layers\[0\].*shift"),
     "a later layer": (changed("inputs", ["sum4"], 1), 'expected earlier layers as inputs, found "sum4"'),
     "a new size": (changed("shape", [32, 8, 9], 3), "does not fit its inputs"),
@@ -350,7 +381,7 @@ def test_a_file_with_sums_of_more_than_48_bits_is_refused(tmp_path) -> None:
     many = 2**16 - 1
     layer = ProductLayer(
         name="l", inputs=["input"], stage=1, shape=(1, 1, 1), exponent=0, groups=1, channels=many, constant=0,
-        shift=32, relu=False, kernel=(2, 1), stride=(1, 1), pad=(0, 0), dilation=(1, 1),
+        shift=32, kernel=(2, 1), stride=(1, 1), pad=(0, 0), dilation=(1, 1), **UNBOUNDED,
     )  # fmt: skip
     exits = [integer.IntegerExit(name="e", layer="l", softmax=False)]
     path = tmp_path / "integer.npz"

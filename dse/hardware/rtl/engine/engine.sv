@@ -273,7 +273,6 @@ module engine (
           .clk,
           .k        (of.k[K_BITS-1:0]),
           .shift    (of.shift[SHIFT_BITS-1:0]),
-          .relu     (of.relu[0]),
           .valid    (row_at[LATENCY-1]),
           .first    (first_at[LATENCY-1]),
           .next_row (NUMBER'(number_at[(LATENCY-2)*SIZE+:SIZE])),
@@ -324,18 +323,27 @@ module engine (
 
   // Words of a beat are of rows in turn; of one row, if they are of columns.
   localparam int PLACE_BITS = (V > 1) ? $clog2(V) : 1;
-  logic [WRITE_DELAY*PLACE_BITS-1:0] places;  // of its first row among V
+  logic [(WRITE_DELAY-1)*PLACE_BITS-1:0] places;  // of its first row among V
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::number_t place;  // 0 if V is 1
   // verilator lint_on UNUSEDSIGNAL
+  engine_pkg::beat_t in_turn;
 
-  assign place = NUMBER'(places[(WRITE_DELAY-1)*PLACE_BITS+:PLACE_BITS]);
+  assign place = NUMBER'(places[(WRITE_DELAY-2)*PLACE_BITS+:PLACE_BITS]);
 
-  always_ff @(posedge clk) places <= {places[(WRITE_DELAY-1)*PLACE_BITS-1:0], store_beat.row[PLACE_BITS-1:0]};
+  always_ff @(posedge clk) places <= {places[(WRITE_DELAY-2)*PLACE_BITS-1:0], store_beat.row[PLACE_BITS-1:0]};
 
   for (genvar i = 0; i < W; i++) begin : gen_word
-    assign write_words[i*WORD+:WORD] = (of.R == 1) ? stored[(place%V*W+i)*WORD+:WORD] : stored[((place+i)%V*W+i/V)*WORD+:WORD];
+    assign in_turn[i*WORD+:WORD] = (of.R == 1) ? stored[(place%V*W+i)*WORD+:WORD] : stored[((place+i)%V*W+i/V)*WORD+:WORD];
   end
+
+  bounds of_layer (
+      .clk,
+      .low    (of.low[WORD-1:0]),
+      .high   (of.high[WORD-1:0]),
+      .words  (in_turn),
+      .bounded(write_words)
+  );
 
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.

@@ -16,7 +16,7 @@ module outputs #(
     input  wire engine_pkg::store_t   beat,   // part of a column, or of a row if `one`
     // verilator lint_on UNUSEDSIGNAL
     input  wire engine_pkg::outputs_t outs,
-    output      engine_pkg::beat_t    words   // of its own rows, or of columns, WRITE_DELAY cycles after the beat
+    output      engine_pkg::beat_t    words   // of its own rows, or of columns, a cycle before they leave
 );
 
   localparam int WORD = engine_pkg::WORD_BITS;
@@ -117,7 +117,7 @@ module outputs #(
 
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
-  localparam int STAGES = 4;
+  localparam int STAGES = 5;  // with that of `bounds`
   initial assert (engine_pkg::WRITE_DELAY == STAGES) else $fatal(1, "words follow a beat after as many stages");
   always @(posedge clk) begin
     if (write) assert (row < (two ? ROWS : 2 * ROWS)) else $fatal(1, "a row beyond the store buffer");

@@ -1,4 +1,4 @@
-// A sum divided by 2**shift, to the nearest (halves up), saturated to a word; then max(., 0) if `relu`.
+// A sum divided by 2**shift, to the nearest (halves up), saturated to a word.
 //
 // It shifts by multiples of FAR places, then of NEAR, then by 0 to NEAR - 1, each time keeping the bits that may still
 // reach the output and one below the binary point.  Where the bits above them are not all the sign, the output saturates.
@@ -8,7 +8,6 @@
 module scale (
     input  wire                     clk,
     input  wire engine_pkg::shift_t shift,
-    input  wire                     relu,
     input  wire engine_pkg::sum_t   sum,
     output      engine_pkg::word_t  out    // three cycles later
 );
@@ -79,8 +78,7 @@ module scale (
     near_now      <= near;
     near_over_now <= far_over_now || middle_over || near_over;
     sign_then     <= sign_now;
-    if (relu && (near_over_now ? sign_then : rounded[WORD])) out <= '0;
-    else if (near_over_now) out <= sign_then ? LOWEST : ~LOWEST;
+    if (near_over_now) out <= sign_then ? LOWEST : ~LOWEST;
     else if (rounded[WORD] != rounded[WORD-1]) out <= ~LOWEST;  // just below, rounded up
     else out <= rounded[WORD-1:0];
   end

@@ -8,7 +8,6 @@ module sums #(
     input  wire                        clk,
     input  wire engine_pkg::code_t     k,
     input  wire engine_pkg::shift_t    shift,
-    input  wire                        relu,
     input  wire                        valid,      // of the parts of a row, in this cycle
     input  wire                        first,      // they begin new sums
     // verilator lint_off UNUSEDSIGNAL
@@ -73,7 +72,6 @@ module sums #(
   scale scale_lower (
       .clk,
       .shift,
-      .relu,
       .sum(sum_lower),
       .out(out_lower)
   );
@@ -81,7 +79,6 @@ module sums #(
   scale scale_upper (
       .clk,
       .shift,
-      .relu,
       .sum(sum_upper),
       .out(out_upper)
   );
