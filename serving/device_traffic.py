@@ -81,8 +81,7 @@ class DeviceTraffic:
 
     def with_requests(self, whole: Traffic, parts: Callable[[], Iterable[Traffic]]) -> DeviceTraffic:
         """Other requests of the same networks; the whole is the part of a network that is alone."""
-        alone = self.parts[0] is self.whole
-        return replace(self, whole=whole, parts=(whole,) if alone else tuple(parts()))
+        return replace(self, whole=whole, parts=(whole,) if self.parts[0] is self.whole else tuple(parts()))
 
     def part(self, number: int) -> DeviceTraffic:
         """The requests of one network."""

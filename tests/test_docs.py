@@ -67,12 +67,12 @@ def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(main_job)
     page = " ".join((ROOT / "docs" / "policies.md").read_text().split())
     for rule in ("serve", "drop", "answer"):
         served = ("serve-sim", "r50-zc706", "--trace", "t.csv", "--slo", "200ms", "--on-deadline", rule, "--json")
-        found = json.loads(call_fluidb(*served, cwd=folder).stdout)
-        assert re.search(rf"{100 * found['violation_rate']:.2f} % (violate )?with `{rule}`", page)
-    assert f"({100 * found['deadlines']['early_rate']:.2f} % early)" in page
+        record = json.loads(call_fluidb(*served, cwd=folder).stdout)
+        assert re.search(rf"{100 * record['violation_rate']:.2f} % (violate )?with `{rule}`", page)
+    assert f"({100 * record['deadlines']['early_rate']:.2f} % early)" in page
     served = ("serve-sim", "r50-zc706", "--trace", "t.csv", "--slo", "200ms", "--admit", "queue:4", "--json")
-    found = json.loads(call_fluidb(*served, cwd=folder).stdout)
-    refused, violated = 100 * found["admission"]["refused_rate"], 100 * found["violation_rate"]
+    record = json.loads(call_fluidb(*served, cwd=folder).stdout)
+    refused, violated = 100 * record["admission"]["refused_rate"], 100 * record["violation_rate"]
     assert f"`queue:4` refuses {refused:.2f} %; with these, {violated:.2f} % violate" in page
 
 
@@ -84,11 +84,11 @@ def test_the_page_says_whom_each_rule_between_networks_serves(tmp_path):
     run_shell(blocks("docs/policies.md", "sh")[0], tmp_path)
     for rule in ("fcfs", "edf", "shares", "priority"):
         served = ("serve-sim", "two.toml", "--trace", "t11.csv", "--between", rule, "--json")
-        found = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
-        rates = [f"{100 * part['violation_rate']:.2f} %" for part in found["networks"]]
+        record = json.loads(call_fluidb(*served, cwd=tmp_path).stdout)
+        rates = [f"{100 * part['violation_rate']:.2f} %" for part in record["networks"]]
         assert re.search(rf"^\| `{rule}`.*\| {', '.join(rates)} \|$", page, re.MULTILINE), rates
-    found = json.loads(call_fluidb("serve-sim", "mix.toml", "--between", "priority", "--json", cwd=tmp_path).stdout)
-    people, goods = (f"{part['processing_rate_per_s']:.3g}" for part in found["networks"])
+    record = json.loads(call_fluidb("serve-sim", "mix.toml", "--between", "priority", "--json", cwd=tmp_path).stdout)
+    people, goods = (f"{part['processing_rate_per_s']:.3g}" for part in record["networks"])
     said = f"answers `people` {people} times a second, and `goods`, whose client asks again at once, {goods} times"
     assert said in " ".join(page.split())
 
@@ -389,7 +389,7 @@ def test_the_map_of_rooms_is_the_tree():
 def test_the_questions_are_answered_by_the_source():
     page = (ROOT / "docs" / "architecture.md").read_text()
     answers = page[page.index("## Questions of new readers") : page.index("## Where something new goes")]
-    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 25
+    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 26
     places = []
     for row in re.findall(r"^\| .+\? \| (.*) \|", answers, re.MULTILINE):
         file = ""

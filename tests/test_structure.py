@@ -33,7 +33,7 @@ MANY_EXPORTED: set[str] = set()
 NAMED_TWICE = 0
 """Names that several classes have, which a reader takes for one another."""
 
-ONE_OR_SEVERAL = 59
+ONE_OR_SEVERAL = 63
 """Branches on one or several networks; in those of the event loop, the compiler makes the loop of one from the other.
 
 The others ask whether networks have names, whether a file or a folder states them, and what one of them has alone.
@@ -46,6 +46,7 @@ ASKS = re.compile(
     | .*\bseveral\ is\ (not\ )?None$ | is_networks_file\( | .*\.parts\[0\]\ is\b
     | ((here\.)?network|networks\[0\]|keys)\.name$
     | isinstance\(.*\b(Several\w*|Joint\w*|DeviceTraffic|ServedNetwork)\b
+    | len\((row|values|parts)\)\ ==\ 1$
     | len\(([\w.]+\.)?(networks|models|several|uses|of_each|hosts|works|networks\.records)\)\ *[=!<>]+\ *[12]$""",
     re.VERBOSE,
 )

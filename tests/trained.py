@@ -56,7 +56,7 @@ def alexnet_cifar10(folder: Path, narrower: int = 1) -> Path:
 
 
 def blocks(folder: Path) -> Path:
-    """A block of MobileNetV2 (an exit behind it); weights are random, by a seed."""
+    """A block of MobileNetV2, an exit, a block as of Inception-v3; weights are random, by a seed."""
     rng, weights, nodes = np.random.default_rng(9), {"zero": np.float32(0), "six": np.float32(6)}, []
 
     def conv(name: str, source: str, shape: tuple[int, ...], act: str = "Clip", **more: object) -> str:
@@ -77,10 +77,24 @@ def blocks(folder: Path) -> Path:
         nodes.append(node("Flatten", [f"g{number}"], [f"flat{number}"]))
         nodes.append(node("MatMul", [f"flat{number}", f"m{number}"], [f"e{number}"]))
 
+    def joined(name: str, *sources: str) -> str:
+        nodes.append(node("Concat", list(sources), [name], name=name, axis=1))
+        return name
+
     stem = conv("stem", "x", (4, 3, 3, 3), strides=[2, 2])
     deep = conv("deep", conv("wide", stem, (8, 4, 1, 1)), (8, 1, 3, 3), group=8)
     nodes.append(node("Add", [stem, conv("thin", deep, (4, 8, 1, 1), "")], ["sum"]))
     head(1, "sum", 4)
-    last = conv("last", "sum", (6, 4, 1, 1))
-    head(2, last, 6)
+    # branches of which two part once more, and a pool before the last one
+    nodes.append(node("MaxPool", ["sum"], ["pool"], kernel_shape=[3, 3], pads=[1] * 4))
+    three = conv("three", conv("before", "sum", (3, 4, 1, 1), "Relu"), (2, 3, 3, 3), "Relu")
+    fork = joined("fork", conv("across", three, (2, 2, 1, 3), "Relu"), conv("down", three, (3, 2, 3, 1), "Relu"))
+    all_ = joined(
+        "all", conv("one", "sum", (3, 4, 1, 1), "Relu"), "pool", fork, conv("end", "pool", (2, 4, 1, 1), "Relu")
+    )
+    # the whole is read twice, a part of it alone
+    more = joined("more", conv("twice", all_, (3, 14, 3, 3), "Relu"), conv("again", all_, (2, 14, 1, 1), "Relu"))
+    nodes.append(node("Conv", [fork, "alone.w"], ["alone"], name="alone"))
+    weights["alone.w"] = rng.normal(0, 0.5, (2, 5, 1, 1)).astype(np.float32)
+    head(2, joined("most", more, "alone"), 7)
     return saved(folder, nodes, ["e1", "e2"], (3, 10, 9), weights)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..engine import LAYER_START, PREPARE, RECORD_WORDS, Port
 from ..integers import network as integer
 from ..integers.network import IntegerNetwork, Integers, ProductLayer
-from .memory import PARTS, End, Image, written_by_host
+from .memory import PARTS, End, Image, Part, parts_of, stages_of
 from .program import TimedJob
 
 Rows = NDArray[np.int64]
@@ -77,6 +77,7 @@ class Script:
         self.network, self.timed, self.places = network, timed, memory.places
         self.maps, self.samples = integer.run(network, samples), len(samples)
         self.products: list[Any] = [network.layer(name) for name in timed]
+        self.stages = stages_of(network)
         self.numbers = {name: number for number, name in enumerate(timed)}
         head = [port.ready, port.cycles, port.latency, 0, cycles_between(port, memory.b_max)]
         self.parts = [np.array(head, "<u4")]
@@ -85,28 +86,37 @@ class Script:
         """A command by its number and what follows it."""
         self.parts.append(np.array(words, "<u4"))
 
-    def _words(self, command: int, address: int, values: Integers) -> None:
-        words = values.astype("<i2").ravel()
-        self.add(command, address, len(words))
-        self.parts.append(np.append(words, np.zeros(len(words) % 2, "<i2")).view("<u4"))
+    def _words(self, command: int, address: int, stride: int, values: Integers) -> None:
+        """A map of each sample, ``stride`` words from one to the next."""
+        samples = values.astype("<i2").reshape(len(values), -1)
+        if stride == samples.shape[1]:
+            samples = samples.reshape(1, -1)
+        for sample, words in enumerate(samples):
+            self.add(command, address + sample * stride, len(words))
+            self.parts.append(np.append(words, np.zeros(len(words) % 2, "<i2")).view("<u4"))
 
     def enter(self, number: int, entry: str) -> None:
         """Write an entry of the control block; its record is the memory's."""
         self.add(Command.ENTRY, number, int(entry, 2))
 
-    def supply(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
-        """Write the inputs of a product for samples; `slot` is the place of the first in the maps."""
+    def supply(self, layer: ProductLayer, part: Part, rows: Rows, slot: int) -> None:
+        """Write a part of the inputs of a product for samples; `slot` is the place of the first in the maps."""
         place, (source,) = self.places[layer.name], layer.inputs
-        self._words(
-            Command.WRITE, place.x + slot * place.x_sample, integer.with_constant(layer, self.maps[source][rows])
-        )
+        address, values = place.x + slot * place.x_sample, self.maps[source][rows]
+        if part.channels == len(values[0]):
+            values = integer.with_constant(layer, values)
+        else:
+            address += part.first * values[0, 0].size
+            values = values[:, part.first : part.first + part.channels]
+        self._words(Command.WRITE, address, place.x_sample, values)
 
     def hand_over(self, stage: int, rows: Rows, slot: int) -> None:
         """Write what products after a stage read of it and before it, 0 being the input, where they expect it."""
-        kept = self.network.kept(stage)
         for layer in self.products:
-            if layer.stage > stage and layer.inputs[0] in kept:
-                self.supply(layer, rows, slot)
+            place, (source,) = self.places[layer.name], layer.inputs
+            for part in parts_of(self.network, source) if place.joined else place.host:
+                if layer.stage > stage >= self.stages[part.name]:
+                    self.supply(layer, part, rows, slot)
 
     def stage(self, stage: int, rows: Rows, slot: int, strobes: int, b_exit: int, b_incr: int) -> None:
         """Run a stage for samples, the first at place `slot` of the maps; the host does its part."""
@@ -115,8 +125,9 @@ class Script:
             if layer.stage != stage:
                 continue
             place = self.places[layer.name]
-            if written_by_host(self.network, layer, place):
-                self.supply(layer, rows, slot)
+            for part in place.host:
+                if self.stages[part.name] == stage:
+                    self.supply(layer, part, rows, slot)
             running.append(layer)
             if place.end is End.NEXT:
                 continue
@@ -129,10 +140,17 @@ class Script:
             give, running = (Strobe.ADVANCE | Strobe.START, 0, 0, slot), []
 
     def expect(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
-        """Expect the outputs of a product, and behind each sample's what was there before."""
-        place, values = self.places[layer.name], self.maps[layer.name][rows].reshape(len(rows), -1)
-        behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, integer.WORD_TYPE)
-        self._words(Command.EXPECT, place.y + slot * place.y_sample, np.concatenate([values, behind], axis=1))
+        """Expect the outputs of a product, the constants behind them, and its inputs as they were."""
+        place, maps = self.places[layer.name], self.maps[layer.name][rows]
+        values = maps.reshape(*maps.shape[:2], -1)
+        between = np.full((*values.shape[:2], place.y_channel - values.shape[2]), place.filling, integer.WORD_TYPE)
+        values = np.concatenate([values, between], axis=2).reshape(len(rows), -1)
+        if place.filling:
+            behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, integer.WORD_TYPE)
+            values = np.concatenate([values, behind], axis=1)
+        self._words(Command.EXPECT, place.y + slot * place.y_sample, place.y_sample, values)
+        inputs = integer.with_constant(layer, self.maps[layer.inputs[0]][rows])
+        self._words(Command.EXPECT, place.x + slot * place.x_sample, place.x_sample, inputs)
 
     def leave(self, stage: int, rows: Rows, slot: int) -> Rows:
         """The less sure half stays; the host moves what later stages read of them together."""

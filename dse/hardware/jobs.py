@@ -25,7 +25,7 @@ OF_LAYER = (
     ("steps", "tiles along P"),
     ("share", "beats of a store between two loads, at most"),
     ("rows rows_quotient rows_remainder", "of a block; divided by R"),
-    ("tile_quotient tile_remainder tile_words", "T_C divided by C; R * remainder"),
+    ("tile_quotient tile_remainder tile_words", "T_C divided by C; words of the remainder's outputs"),
     ("x_sample x_group x_tile x_block x_step", ""),
     ("", "Inputs of a line of rows are `stride_x` words apart: of a line of the map, or of a whole sample if all are."),
     ("along_P", "the inputs of the only row follow one another along P"),
@@ -37,7 +37,7 @@ OF_LAYER = (
     ("dilation_x dilation_y kernel_x kernel_y step_x step_y x_window x_channel", ""),
     ("pad_x pad_y width height", ""),
     ("w_base w_group w_step", ""),
-    ("y_sample y_group y_tile y_block", ""),
+    ("y_sample y_channel y_group y_tile y_block", ""),
 )
 """Words of a job that are in memory for each layer and batch size: sizes of the layer, and quotients of sizes."""
 
@@ -68,8 +68,9 @@ class Job(NamedTuple):
         Outputs are sums divided by 2**shift, rounded to the nearest, halves up.
     low, high : int
         Bounds of outputs, of 16 bits.
-    gap : int
-        Words left free behind the outputs of a sample, as for a further channel of the next layer's map.
+    x_sample, y_sample, y_channel : int
+        Words from a sample of the inputs, a sample or a channel of the outputs to the next, if others lie between
+        them; 0 if none do.
     """
 
     window: Window
@@ -82,7 +83,9 @@ class Job(NamedTuple):
     shift: int
     low: int
     high: int
-    gap: int = 0
+    x_sample: int = 0
+    y_sample: int = 0
+    y_channel: int = 0
 
     @property
     def gemm(self) -> tuple[int, int, int, int]:
@@ -101,7 +104,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         Words of a beat of the port.
     x, weights, y : int
         Addresses in words: of inputs [sample][group][channel][height][width], of weights
-        [group][P][C] and of outputs [sample][group][C][R], with the job's gap behind each sample.
+        [group][P][C] and of outputs [sample][group][C][R].
 
     Returns
     -------
@@ -122,7 +125,8 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         if size > most:
             raise InputError(f"job: {what}: expected at most {most:,}, found {size:,}; the engine counts no further")
     _, T_P, T_C, V, _ = job.tile
-    x_sample, y_sample, samples = groups * window.words, groups * C * R + job.gap, b // passes
+    samples, y_channel = b // passes, job.y_channel or R
+    x_sample, y_sample = job.x_sample or groups * window.words, job.y_sample or groups * C * y_channel
     of_beat = max(words // stride_x, 1)
     kernel_y, kernel_x = (n * d for n, d in zip(window.kernel, window.dilation, strict=True))
     # T_P inner rows further: channels, rows and columns of the window
@@ -140,7 +144,8 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         "T_P": T_P, "T_C": T_C, "steps": math.ceil(P / T_P), "share": share,
         "B_P": B_P, "columns": B_P * C, "down": B_R * R, "filled": (samples - B_R * (B_P - 1)) * R,
         "rows": job.rows, "rows_quotient": down, "rows_remainder": rest,
-        "tile_quotient": turn, "tile_remainder": left, "tile_words": left * R, "slot_rows": (-(-job.rows // V) | 1) * V,
+        "tile_quotient": turn, "tile_remainder": left, "tile_words": left * y_channel,
+        "slot_rows": (-(-job.rows // V) | 1) * V,
         "x_base": x if window.along_P else x - window.pad[0] * width - window.pad[1],
         "x_sample": x_sample, "x_column": B_R * x_sample, "x_group": window.words, "x_run": samples * x_sample,
         "x_tile": turn * B_R * x_sample, "x_block": down * x_sample,
@@ -153,8 +158,8 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         "x_window": window.dilation[0] * width - kernel_x, "x_channel": (height - kernel_y) * width,
         "pad_x": window.pad[1], "pad_y": window.pad[0], "width": width, "height": height,
         "w_base": weights, "w_group": P * C, "w_step": T_P * C,
-        "y_base": y, "y_sample": y_sample, "y_column": B_R * y_sample, "y_group": C * R, "y_run": samples * y_sample,
-        "y_tile": turn * B_R * y_sample, "y_block": down * y_sample,
+        "y_base": y, "y_sample": y_sample, "y_column": B_R * y_sample, "y_run": samples * y_sample,
+        "y_channel": y_channel, "y_group": C * y_channel, "y_tile": turn * B_R * y_sample, "y_block": down * y_sample,
     }  # fmt: skip
     if window.joined:  # the whole sample is one line
         values |= {"line": R, "line_words": R, "x_line": 0, "x_wrap": 0}

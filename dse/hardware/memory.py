@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import IntEnum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...formats import InputError
 from ..engine import BLOCKS_BITS, NUMBER_BITS, RECORD_WORDS, ROWS_BITS, WORD_BITS
-from ..integers.network import WORD_TYPE, IntegerNetwork, Integers, ProductLayer
+from ..integers.network import WORD_TYPE, ConcatLayer, IntegerNetwork, Integers, ProductLayer
 from ..npu.fbcb import K_BITS, FbcbTable
 from . import jobs
 from .program import TimedJob
@@ -34,6 +34,14 @@ class End(IntEnum):
     EXIT = 2  # the scheduler: the last layer of a stage
 
 
+class Part(NamedTuple):
+    """Channels of a product's inputs that the host writes: a map, or the whole map that the product reads."""
+
+    name: str
+    first: int
+    channels: int
+
+
 class Location(NamedTuple):
     """A product in the memory; addresses in words of 16 bits.
 
@@ -43,10 +51,15 @@ class Location(NamedTuple):
         Of the first sample's inputs, of the weights, of the first sample's outputs.
     x_sample, y_sample : int
         Words from a sample to the next.
+    y_channel : int
+        Words from a channel of the outputs to the next.
     joined : bool
-        Whether its inputs lie where another product writes them.
+        Whether its inputs lie where products write them, or where the host does for all that read them.
+    host : tuple of Part
+        What the host writes of its inputs, if it did not for a product before it.
     filling : int
-        The constant behind the outputs of each sample, for the product that reads them there; 0 if there is none.
+        The constant behind the outputs of each sample, or of each channel if others follow at twice their words, for
+        the products that read it there; 0 if there is none.
     end : End
         What follows it.
     """
@@ -56,7 +69,9 @@ class Location(NamedTuple):
     y: int
     x_sample: int
     y_sample: int
+    y_channel: int
     joined: bool
+    host: tuple[Part, ...]
     filling: int
     end: End
 
@@ -84,35 +99,147 @@ def record(job: jobs.Job, words: int, place: Location, entry: str, block_bits: i
     return numbers + [0] * (RECORD_WORDS - len(numbers))
 
 
+def stages_of(network: IntegerNetwork) -> dict[str, int]:
+    """The stage that makes each map; 0 if it is there before the first."""
+    return {"input": 0} | {layer.name: layer.stage for layer in network.layers}
+
+
+def begins(network: IntegerNetwork, layer: ConcatLayer) -> list[int]:
+    """The first channel of each input of a concatenation."""
+    counts = [network.size(name).channels for name in layer.inputs]
+    return list(accumulate(counts[:-1], initial=0))
+
+
+def parts_of(network: IntegerNetwork, name: str, first: int = 0) -> list[Part]:
+    """The maps that a map has, in the order of its channels, in concatenations of concatenations too."""
+    layer = None if name == "input" else network.layer(name)
+    if not isinstance(layer, ConcatLayer):
+        return [Part(name, first, network.size(name).channels)]
+    inputs = zip(layer.inputs, begins(network, layer), strict=True)
+    return [part for source, begin in inputs for part in parts_of(network, source, first + begin)]
+
+
+class _Home(NamedTuple):
+    """Where a map lies, that may be a part of another."""
+
+    name: str  # of the largest map that has it
+    first: int  # its first channel there
+
+
+class _Store(NamedTuple):
+    """A map that is part of no other: its address, words to the next sample and channel, and the constant behind."""
+
+    at: int
+    sample: int
+    channel: int
+    filling: int
+
+
+class _Places:
+    """Places of maps, from an address on, as products need them."""
+
+    def __init__(self, network: IntegerNetwork, products: list[ProductLayer], first: int, b_max: int) -> None:
+        self.network, self.at, self.b_max = network, first, b_max
+        self.products = {layer.name: layer for layer in products}
+        self.parents: dict[str, _Home] = {}  # the concatenation that has a map, the first of several
+        for layer in network.layers:
+            if isinstance(layer, ConcatLayer):
+                for name, begin, shift in zip(layer.inputs, begins(network, layer), layer.shifts, strict=True):
+                    if shift == 0:
+                        self.parents.setdefault(name, _Home(layer.name, begin))
+        self.stored: dict[str, _Store] = {}
+        self.written: set[_Home] = set()  # by the host
+
+    def take(self, words: int) -> int:
+        """The address of so many words."""
+        self.at += words
+        return self.at - words
+
+    def home(self, name: str) -> _Home:
+        """Where a map lies."""
+        first = 0
+        while name in self.parents:
+            name, begin = self.parents[name]
+            first += begin
+        return _Home(name, first)
+
+    def store(self, name: str) -> _Store:
+        """The store of a map that is part of no other; the constants behind it are of the products that read it."""
+        if name not in self.stored:
+            channels, height, width = self.network.size(name)
+            plane, readers = height * width, [layer for layer in self.products.values() if layer.inputs[0] == name]
+            constants = {layer.constant for layer in readers}
+            filling, channel = max([0, *(layer.constant for layer in readers if layer.groups == 1)]), plane
+            whole = plane > 1 and len(parts_of(self.network, name)) == 1
+            if whole and len(constants) == 1 and all(map(_by_channel, readers)):
+                (filling,), channel = constants, 2 * plane
+            sample = channels * channel + (plane if filling and channel == plane else 0)
+            self.stored[name] = _Store(self.take(self.b_max * sample), sample, channel, filling)
+        return self.stored[name]
+
+    def fits(self, layer: ProductLayer) -> bool:
+        """Whether a product can read its inputs where they are written, without a copy of its own."""
+        (source,) = layer.inputs
+        home = self.home(source)
+        if home.name == source and len(parts_of(self.network, source)) == 1:
+            self.store(source)
+        if home.name not in self.stored:
+            return False
+        store, (channels, height, width) = self.stored[home.name], self.network.size(source)
+        if not layer.constant:
+            return store.channel == height * width
+        if store.filling != layer.constant:
+            return False
+        if store.channel > height * width:
+            return _by_channel(layer)
+        return layer.groups == 1 and home.first + channels == self.network.size(home.name).channels
+
+    def by_host(self, layer: ProductLayer, joined: bool) -> tuple[Part, ...]:
+        """What the host writes of the inputs of a product: what neither a product nor it wrote there before."""
+        (source,) = layer.inputs
+        if not joined:
+            return (Part(source, 0, self.network.size(source).channels),)
+        home, parts = self.home(source), []
+        for part in parts_of(self.network, source):
+            place = _Home(home.name, home.first + part.first)
+            if place not in self.written and (part.name not in self.products or self.home(part.name) != place):
+                self.written.add(place)
+                parts.append(part)
+        return tuple(parts)
+
+    def place(self, layer: ProductLayer) -> Location:
+        """The place of the next product."""
+        weights, joined = self.take(self.network.weights[layer.name].size), self.fits(layer)
+        if joined:
+            home = self.home(layer.inputs[0])
+            x_sample, before = self.stored[home.name].sample, self.stored[home.name]
+            x = before.at + home.first * before.channel
+        else:
+            x_sample = layer.groups * self.network.window(layer).words
+            x = self.take(self.b_max * x_sample)
+        home = self.home(layer.name)
+        store = self.store(home.name)
+        filling, y = store.filling if home.name == layer.name else 0, store.at + home.first * store.channel
+        host = self.by_host(layer, joined)
+        return Location(x, weights, y, x_sample, store.sample, store.channel, joined, host, filling, End.EXIT)
+
+
+def _by_channel(layer: ProductLayer) -> bool:
+    """Whether each channel of a product's inputs is a group, with a constant behind it."""
+    return layer.groups > 1 and layer.channels == 1 + bool(layer.constant) > 1
+
+
 def places_of(network: IntegerNetwork, order: list[str], first: int, b_max: int) -> tuple[dict[str, Location], int]:
     """Where products, in the order in which they run, are from an address on; and the first address behind them."""
     products: list[Any] = [network.layer(name) for name in order]
-    # a product reads what another wrote where it lies, if both agree on what is behind the channels of a sample
-    readers = {layer.inputs[0]: layer.constant for layer in reversed(products) if layer.groups == 1}
-    places: dict[str, Location] = {}
-    at = first
-    for layer in products:
-        (source,), weights = layer.inputs, at
-        at += network.weights[layer.name].size
-        x_sample, before = layer.groups * network.window(layer).words, places.get(source)
-        joined = before is not None and (before.y_sample, before.filling) == (x_sample, layer.constant)
-        x = before.y if before and joined else at
-        at += 0 if joined else b_max * x_sample
-        filling = readers.get(layer.name, 0)
-        y, y_sample = at, (layer.shape[0] + bool(filling)) * layer.shape[1] * layer.shape[2]
-        at += b_max * y_sample
-        places[layer.name] = Location(x, weights, y, x_sample, y_sample, joined, filling, End.EXIT)
+    stages = stages_of(network)
+    maps = _Places(network, products, first, b_max)
+    places = {layer.name: maps.place(layer) for layer in products}
     for layer, after in pairwise(products):
         if after.stage == layer.stage:
-            end = End.HOST if written_by_host(network, after, places[after.name]) else End.NEXT
-            places[layer.name] = places[layer.name]._replace(end=end)
-    return places, at
-
-
-def written_by_host(network: IntegerNetwork, layer: ProductLayer, place: Location) -> bool:
-    """Whether the host writes a product's inputs within its stage: inputs from earlier stages are there already."""
-    stages = {earlier.name: earlier.stage for earlier in network.layers}
-    return not place.joined and stages.get(layer.inputs[0]) == layer.stage
+            by_host = any(stages[part.name] == layer.stage for part in places[after.name].host)
+            places[layer.name] = places[layer.name]._replace(end=End.HOST if by_host else End.NEXT)
+    return places, maps.at
 
 
 def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb: FbcbTable, words: int) -> Image:
@@ -142,23 +269,33 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
             f"{network.name}: expected at most {MAX_WORDS:,} words of records, weights and maps, found {end:,}"
         )
     memory = np.zeros(end, WORD_TYPE)
+    products: dict[str, Any] = {name: network.layer(name) for name in timed}
     records = memory[:first].reshape(len(timed), fbcb.b_max, size)
     for layer, (name, row), entries in zip(records, timed.items(), fbcb.rows, strict=True):
-        place, shape, weights = places[name], network.layer(name).shape, network.weights[name].ravel()
-        gap = place.y_sample - shape[0] * shape[1] * shape[2]
+        place, product, weights = places[name], products[name], network.weights[name].ravel()
+        strides = {key: getattr(place, key) for key in ("x_sample", "y_sample", "y_channel")}
         for words_, one, entry in zip(layer, row, entries.entries, strict=True):
-            numbers = record(one.job._replace(gap=gap), words, place, entry, fbcb.block_bits)
+            numbers = record(one.job._replace(**strides), words, place, entry, fbcb.block_bits)
             words_[: PARTS * RECORD_WORDS] = np.array(numbers, "<u4").view("<i2")
         memory[place.weights : place.weights + len(weights)] = weights
-        maps = memory[place.y : place.y + fbcb.b_max * place.y_sample].reshape(fbcb.b_max, -1)
-        maps[:, place.y_sample - gap :] = place.filling
+        if product.constant:
+            groups, channels = product.groups, product.channels
+            for sample in range(fbcb.b_max):
+                inputs = memory[place.x + sample * place.x_sample :][: product.groups * network.window(product).words]
+                inputs.reshape(groups, channels, -1)[:, -1] = product.constant
     return Image(memory, places, fbcb.b_max)
 
 
 def map_text(network: IntegerNetwork, memory: Image) -> str:
     """Where software finds what, ``fluidb.memory/1`` (docs/file-formats.md)."""
     rows = [
-        {"name": name, "stage": network.layer(name).stage, **place._asdict(), "end": place.end.name.lower()}
+        {
+            "name": name,
+            "stage": network.layer(name).stage,
+            **place._asdict(),
+            "host": [part._asdict() for part in place.host],
+            "end": place.end.name.lower(),
+        }
         for name, place in memory.places.items()
     ]
     products = ",\n  ".join(json.dumps(row) for row in rows)

@@ -132,6 +132,13 @@ class ClipLayer(_Bounded):
     op: Literal["clip"] = "clip"
 
 
+class ConcatLayer(_Layer):
+    """Maps behind one another by channels, each divided first so that all have one scale."""
+
+    op: Literal["concat"] = "concat"
+    shifts: Annotated[list[Shift], Field(min_length=1)]
+
+
 class FlattenLayer(_Layer):
     """All values of a sample in a row."""
 
@@ -139,7 +146,7 @@ class FlattenLayer(_Layer):
 
 
 IntegerLayer = Annotated[
-    ProductLayer | AddLayer | AveragePool | MaxPool | ClipLayer | FlattenLayer,
+    ProductLayer | AddLayer | AveragePool | MaxPool | ClipLayer | ConcatLayer | FlattenLayer,
     Field(discriminator="op"),
 ]
 
@@ -169,8 +176,9 @@ class _Header(Strict):
             for name in layer.inputs:
                 if name not in shapes:
                     raise ValueError(f'layers ("{layer.name}"): expected earlier layers as inputs, found "{name}"')
-            if len(layer.inputs) != 1 + isinstance(layer, AddLayer):
-                raise ValueError(f'layers ("{layer.name}"): expected {1 + isinstance(layer, AddLayer)} inputs')
+            many = len(layer.shifts) if isinstance(layer, ConcatLayer) else 1 + isinstance(layer, AddLayer)
+            if len(layer.inputs) != many:
+                raise ValueError(f'layers ("{layer.name}"): expected {many} inputs')
             if layer.name in shapes:
                 raise ValueError(f'layers ("{layer.name}"): expected a new name')
             if not stage <= layer.stage <= len(self.exits):
@@ -197,6 +205,9 @@ def _misfit(layer: IntegerLayer, sources: list[Map]) -> str:
         fits = channels == wanted and shape[0] % layer.groups == 0
     elif isinstance(layer, _Windowed):
         fits = channels == shape[0]
+    elif isinstance(layer, ConcatLayer):
+        fits = all(source == (source[0], *shape[1:]) for source in sources)
+        fits = fits and shape[0] == sum(source[0] for source in sources)
     elif layer.op == "flatten":
         fits = tuple(shape) == (math.prod(sources[0]), 1, 1)
     else:
@@ -357,6 +368,11 @@ def _add(layer: AddLayer, *maps: Integers) -> Integers:
     return scaled(moved[0] + moved[1], layer.shift, layer.low, layer.high)
 
 
+def _concat(layer: ConcatLayer, *maps: Integers) -> Integers:
+    parts = [scaled(values.astype(np.int64), shift) for values, shift in zip(maps, layer.shifts, strict=True)]
+    return np.concatenate(parts, axis=1)
+
+
 def _pool(network: IntegerNetwork, layer: AveragePool | MaxPool, maps: Integers) -> Integers:
     size = network.size(layer.inputs[0])[1:]
     window = Window(maps.shape[1], size, layer.kernel, layer.shape[1:], layer.stride, layer.pad, layer.dilation)
@@ -391,6 +407,8 @@ def run_layer(network: IntegerNetwork, layer: IntegerLayer, *maps: Integers) -> 
         return _add(layer, *maps)
     if isinstance(layer, AveragePool | MaxPool):
         return _pool(network, layer, *maps)
+    if isinstance(layer, ConcatLayer):
+        return _concat(layer, *maps)
     (values,) = maps
     if isinstance(layer, ClipLayer):
         return np.clip(values, layer.low, layer.high)

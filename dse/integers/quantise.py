@@ -26,6 +26,7 @@ from .network import (
     AddLayer,
     AveragePool,
     ClipLayer,
+    ConcatLayer,
     FlattenLayer,
     IntegerExit,
     IntegerLayer,
@@ -211,6 +212,8 @@ def _run_float(trained: Any, samples: Values) -> dict[str, Values]:
         maps = [outputs[name] for name in layer.inputs]
         if layer.op == "add":
             made = maps[0] + maps[1]
+        elif layer.op == "concat":
+            made = np.concatenate(maps, axis=1)
         elif layer.op in ("product", "maxpool", "avgpool"):
             size = maps[0].shape[2:]
             grouped = maps[0].reshape(len(samples), layer.groups, -1, *size)
@@ -252,15 +255,31 @@ class _Maker:
 
     def __init__(self, name: str, trained: Any, largest: Mapping[str, float], path: Path) -> None:
         self.name, self.trained, self.largest, self.path = name, trained, largest, path
+        self.limits: dict[str, int] = {}  # of maps that lie behind others: the exponent that all of these allow
+        for layer in reversed(trained.layers):
+            keeps = layer.op in ("maxpool", "clip", "flatten") and layer.name in self.limits
+            for source in layer.inputs if layer.op == "concat" or keeps else []:
+                limit = self.own(layer.name) if layer.op == "concat" else self.limits[layer.name]
+                self.limits[source] = min(limit, self.own(source))
         self.exponents = {"input": self.own("input")}
+        self.constants: dict[str, int] = {}  # of the products that read a map, so that one channel serves all
         self.weights: dict[str, integer.Integers] = {}
 
     def own(self, name: str) -> int:
-        """The exponent that the values of a map allow."""
-        return exponent_of(self.largest[name], 2.0 ** (BITS - HEADROOM))
+        """The exponent that the values of a map allow, and those of the maps beside it."""
+        own = exponent_of(self.largest[name], 2.0 ** (BITS - HEADROOM))
+        return min(own, self.limits.get(name, own))
 
     def make(self) -> IntegerNetwork:
-        """The network."""
+        """The network; once more when the constants of all are known."""
+        self.layers()
+        layers, exits = self.layers(), [IntegerExit(**exit_._asdict()) for exit_ in self.trained.exits]
+        return IntegerNetwork(
+            self.name, integer.Map(*self.trained.shape), self.exponents["input"], layers, exits, self.weights
+        )
+
+    def layers(self) -> list[IntegerLayer]:
+        """The layers in execution order."""
         layers: list[IntegerLayer] = []
         for layer in sorted(self.trained.layers, key=lambda layer: layer.stage):
             try:
@@ -271,10 +290,7 @@ class _Maker:
                 why = f"no scale holds its inputs, weights and outputs ({error.faults[0]})"  # its record knows no layer
                 raise InputError(f'{self.path}: layer "{layer.name}": {why}') from None
             self.exponents[layer.name] = layers[-1].exponent
-        exits = [IntegerExit(**exit_._asdict()) for exit_ in self.trained.exits]
-        return IntegerNetwork(
-            self.name, integer.Map(*self.trained.shape), self.exponents["input"], layers, exits, self.weights
-        )
+        return layers
 
     def layer(self, layer: Any) -> IntegerLayer:
         """A layer with its scales."""
@@ -283,11 +299,8 @@ class _Maker:
         sources = [self.exponents[name] for name in layer.inputs]
         if layer.op == "product":
             return self.product(layer, base | window, sources[0])
-        if layer.op == "add":
-            finest = max(sources)
-            exponent = min(self.own(layer.name), finest)
-            left = finest - sources[0], finest - sources[1]
-            return AddLayer(**base, exponent=exponent, left=left, shift=finest - exponent, **bounds_of(layer, exponent))
+        if layer.op in ("add", "concat"):
+            return self.of_several(layer, base, sources)
         if layer.op == "avgpool":
             count = math.prod(layer.kernel)
             bits = BITS - 1 + (count - 1).bit_length()  # so that the factor has 15 bits
@@ -299,6 +312,16 @@ class _Maker:
         if layer.op == "clip":
             return ClipLayer(**base, exponent=sources[0], **bounds_of(layer, sources[0]))
         return FlattenLayer(**base, exponent=sources[0])
+
+    def of_several(self, layer: Any, base: dict[str, Any], sources: list[int]) -> AddLayer | ConcatLayer:
+        """A sum of maps, or maps behind one another."""
+        if layer.op == "concat":
+            exponent = min(sources)
+            return ConcatLayer(**base, exponent=exponent, shifts=[source - exponent for source in sources])
+        finest = max(sources)
+        exponent = min(self.own(layer.name), finest)
+        left = finest - sources[0], finest - sources[1]
+        return AddLayer(**base, exponent=exponent, left=left, shift=finest - exponent, **bounds_of(layer, exponent))
 
     def product(self, layer: Any, base: dict[str, Any], source: int) -> ProductLayer:
         """A product: the finest weights whose sums have 48 bits and whose bias fits."""
@@ -312,6 +335,7 @@ class _Maker:
             if place is not None:
                 bias = layer.bias * 2.0 ** (source + scale)
                 constant = 2 ** max(0, math.ceil(math.log2(np.abs(bias).max() / HIGH)))
+                constant = max(constant, self.constants.get(layer.inputs[0], 0))
                 rows = np.zeros((layer.groups, taps, weights.shape[2]))
                 rows[:, place] = np.rint(bias / constant)
                 weights = np.concatenate([weights, rows], axis=1)
@@ -323,6 +347,7 @@ class _Maker:
         else:
             raise InputError(f'{self.path}: layer "{layer.name}": no scale holds its weights, bias and outputs')
         self.weights[layer.name] = words
+        self.constants[layer.inputs[0]] = max(constant, self.constants.get(layer.inputs[0], 0))
         return ProductLayer(
             **base, exponent=exponent, groups=layer.groups, channels=words.shape[1] // taps, constant=constant,
             shift=shift, **bounds_of(layer, exponent),
@@ -349,10 +374,8 @@ class _Maker:
 def _as_ops(network: IntegerNetwork, layer: IntegerLayer, names: LayerNames) -> list[dict[str, Any]]:
     """A layer in a network file, with the map of the constant that it reads beside its inputs."""
     base: dict[str, Any] = {"name": layer.name, "from": layer.inputs}
-    if isinstance(layer, AddLayer):
-        return [base | {"op": "add"}]
-    if isinstance(layer, FlattenLayer):
-        return [base | {"op": "flatten"}]
+    if isinstance(layer, AddLayer | ConcatLayer | FlattenLayer):
+        return [base | {"op": layer.op}]
     if isinstance(layer, ClipLayer):  # the host moves its map
         return [base | {"op": "memory"}]
     size = network.size(layer.inputs[0])

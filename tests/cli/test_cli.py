@@ -530,9 +530,9 @@ def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, tiny_design: P
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     before = sorted(tmp_path.rglob("*"))
     arguments, expected = BAD[case]
-    found = lines(fluidb(*[tiny_design if item == "DESIGN" else item for item in arguments]))
-    assert len(found) == 1
-    assert all(part in found[0] for part in expected), found
+    shown = lines(fluidb(*[tiny_design if item == "DESIGN" else item for item in arguments]))
+    assert len(shown) == 1
+    assert all(part in shown[0] for part in expected), shown
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -550,8 +550,8 @@ def test_wrong_usage_is_told_without_a_traceback(fluidb: Run, arguments: list[st
 def test_every_fault_of_a_file_has_its_line(fluidb: Run, tmp_path: Path) -> None:
     text = Path(POCKET).read_text().replace("dsps = 24", "dsps = -24").replace("word_bits = 16", 'word_bits = "16"')
     (tmp_path / "b.toml").write_text(text)
-    found = lines(fluidb("dse", TINY, "b.toml"))
-    assert found == [
+    shown = lines(fluidb("dse", TINY, "b.toml"))
+    assert shown == [
         "fluidb: b.toml: dsps: expected at least 1, found -24",
         'fluidb: b.toml: word_bits: expected a whole number, found "16"',
     ]
@@ -723,8 +723,8 @@ def test_forged_tables_are_one_clear_line(
 def test_a_layer_too_large_to_be_exact_is_refused(fluidb: Run, tmp_path: Path) -> None:
     text = Path(TINY).read_text()
     (tmp_path / "n.toml").write_text(text.replace("height = 12, width = 12", "height = 16000000, width = 16000000"))
-    found = lines(fluidb("dse", "n.toml", POCKET))
-    assert any("expected at most 8.8e+12 MACs or words" in line for line in found)
+    shown = lines(fluidb("dse", "n.toml", POCKET))
+    assert any("expected at most 8.8e+12 MACs or words" in line for line in shown)
 
 
 def test_names_from_files_cannot_drive_the_terminal(fluidb: Run, tmp_path: Path) -> None:

@@ -67,11 +67,11 @@ def test_what_cannot_be_compared_is_refused(
 def test_the_table_by_layer_is_written_as_csv(fluidb: Run, tiny_design: Path, tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to(tiny_design)
     assert fluidb("explain", "one", "-o", "layers.csv").returncode == 0
-    found = explain(*read_design(tiny_design))
+    explanation = explain(*read_design(tiny_design))
     with (tmp_path / "layers.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == found.time_s.size
-    columns = found.columns()
+    assert len(rows) == explanation.time_s.size
+    columns = explanation.columns()
     for i, row in enumerate(rows):
         assert list(row) == list(columns)
         assert row["layer"] == columns["layer"][i]

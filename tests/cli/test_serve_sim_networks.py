@@ -31,36 +31,36 @@ def folder(tmp_path: Path, tiny_design: Path) -> Path:
 
 def test_figures_of_all_are_those_of_the_networks(fluidb: Run, folder: Path) -> None:
     done = fluidb(*SERVE, "--json", "--requests", "r.csv")
-    found = json.loads(done.stdout)
-    people, goods = found["networks"]
+    record = json.loads(done.stdout)
+    people, goods = record["networks"]
     for figure in ("requests", "violations", "preemptions", "scheduler_calls", "unavoidable_violations", "unfinished"):
-        assert found[figure] == people[figure] + goods[figure]
+        assert record[figure] == people[figure] + goods[figure]
     for figure in ("busy_share", "processing_rate_per_s", "goodput_per_s"):
-        assert found[figure] == pytest.approx(people[figure] + goods[figure])
+        assert record[figure] == pytest.approx(people[figure] + goods[figure])
     for figure in ("mean_latency_s", "mean_wait_s", "stalled_s", "violation_rate"):
         mean = sum(part[figure] * part["requests"] for part in (people, goods)) / 2000
-        assert found[figure] == pytest.approx(mean)
-    made = [part["utilisation"]["mac_share"] for part in (found, people, goods)]
+        assert record[figure] == pytest.approx(mean)
+    made = [part["utilisation"]["mac_share"] for part in (record, people, goods)]
     assert made[0] == pytest.approx(made[1] + made[2])
     assert people["requests"] / 2000 == pytest.approx(0.75, abs=0.03)
     one, other = (1 - part["violation_rate"] for part in (people, goods))
-    assert found["fairness"] == pytest.approx((one + other) ** 2 / (2 * (one**2 + other**2)))
+    assert record["fairness"] == pytest.approx((one + other) ** 2 / (2 * (one**2 + other**2)))
     rows = list(csv.DictReader((folder / "r.csv").read_text().splitlines()))
     assert sum(row["network"] == "people" for row in rows) == people["requests"]
     late = [float(row["latency_s"]) > {"people": 4e-4, "goods": 1e-3}[row["network"]] for row in rows]
-    assert sum(late) == found["violations"]
+    assert sum(late) == record["violations"]
 
 
 def test_one_network_is_served_as_its_table_alone(tiny_design: Path, tmp_path: Path) -> None:
     """The figures of all, those of the network, and those of ``serve``, with the seed that is printed."""
     write_trace(poisson(8000, 2000, 5), tmp_path / "t.csv")
     requests = Requests(trace=tmp_path / "t.csv", slo_s=4e-4, seed=3)
-    found = serve([ServedNetwork(name="only", table=tiny_design)], requests, "fluid:between=shares")
-    seed = int(found.replay.traffic.origin.rpartition(" ")[2])
+    served = serve([ServedNetwork(name="only", table=tiny_design)], requests, "fluid:between=shares")
+    seed = int(served.replay.traffic.origin.rpartition(" ")[2])
     alone = serve(tiny_design, Requests(trace=tmp_path / "t.csv", slo_s=4e-4, seed=seed), "fluid")
-    assert found.networks[0].summary == alone.summary
-    assert found.unavoidable_violations == alone.unavoidable_violations
-    assert found.summary.record() | {"stages": [], "exits": []} == {
+    assert served.networks[0].summary == alone.summary
+    assert served.unavoidable_violations == alone.unavoidable_violations
+    assert served.summary.record() | {"stages": [], "exits": []} == {
         **alone.summary.record(), "stages": [], "exits": [], "fairness": 1.0
     }  # fmt: skip
 
@@ -68,8 +68,8 @@ def test_one_network_is_served_as_its_table_alone(tiny_design: Path, tmp_path: P
 def test_a_trace_names_the_network_of_each_request(fluidb: Run, folder: Path) -> None:
     rows = ["request_id,arrival_s,network", "7,0.0,goods", "8,0.5,people", "9,1.0,goods"]
     (folder / "named.csv").write_text("\n".join(rows) + "\n")
-    found = json.loads(fluidb(*SERVE[:2], "--trace", "named.csv", "--json").stdout)
-    assert [part["requests"] for part in found["networks"]] == [1, 2]
+    record = json.loads(fluidb(*SERVE[:2], "--trace", "named.csv", "--json").stdout)
+    assert [part["requests"] for part in record["networks"]] == [1, 2]
     trace = read_trace(folder / "named.csv")
     assert trace.network is not None
     assert trace.network.tolist() == ["goods", "people", "goods"]
@@ -80,8 +80,8 @@ def test_a_trace_names_the_network_of_each_request(fluidb: Run, folder: Path) ->
 
 
 def test_requirements_are_those_of_a_network_or_of_all(fluidb: Run, folder: Path) -> None:
-    found = json.loads(fluidb(*SERVE, "--json").stdout)
-    rates = [part["violation_rate"] for part in found["networks"]]
+    record = json.loads(fluidb(*SERVE, "--json").stdout)
+    rates = [part["violation_rate"] for part in record["networks"]]
     asked = [f"violation_rate[people] <= {100 * rates[0] + 1e-6} %", f"violation_rate[goods] < {100 * rates[1]} %"]
     done = fluidb(*SERVE, "--json", "--require", asked[0], "--require", asked[1], "--require", "fairness >= 1 %")
     assert done.returncode == 1
@@ -104,23 +104,23 @@ def test_clients_and_deadlines_serve_several_networks_too(fluidb: Run, folder: P
         "--between",
         "edf",
     ]
-    found = json.loads(fluidb("serve-sim", "networks.toml", *more, "--json").stdout)
-    assert (found["requests"], found["unfinished"], found["unavoidable_violations"]) == (900, 0, None)
-    assert found["deadlines"]["dropped"] == sum(part["deadlines"]["dropped"] for part in found["networks"])
-    assert found["deadlines"]["early"] > 0
+    record = json.loads(fluidb("serve-sim", "networks.toml", *more, "--json").stdout)
+    assert (record["requests"], record["unfinished"], record["unavoidable_violations"]) == (900, 0, None)
+    assert record["deadlines"]["dropped"] == sum(part["deadlines"]["dropped"] for part in record["networks"])
+    assert record["deadlines"]["early"] > 0
 
 
 def test_each_network_refuses_by_its_own_rule_or_the_option(fluidb: Run, folder: Path) -> None:
     text = (folder / "networks.toml").read_text()
     (folder / "networks.toml").write_text(text.replace('switch = "10us"', 'switch = "10us"\nadmit = "queue:0"'))
-    found = json.loads(fluidb(*SERVE, "--json").stdout)
-    people, goods = (part["admission"]["refused"] for part in found["networks"])
+    record = json.loads(fluidb(*SERVE, "--json").stdout)
+    people, goods = (part["admission"]["refused"] for part in record["networks"])
     assert (people, goods > 0) == (0, True)
-    assert found["admission"]["refused"] == goods
+    assert record["admission"]["refused"] == goods
     asked = ["--require", "refused[goods] <= 1 %", "--admit", "queue:0", "--json"]
-    found = json.loads(fluidb(*SERVE, *asked).stdout)
-    assert found["networks"][0]["admission"]["refused"] > 0
-    assert not found["requirements"][0]["holds"]
+    record = json.loads(fluidb(*SERVE, *asked).stdout)
+    assert record["networks"][0]["admission"]["refused"] > 0
+    assert not record["requirements"][0]["holds"]
     assert "refused" in fluidb(*SERVE).stdout
 
 
@@ -265,11 +265,11 @@ def test_a_network_without_a_request_is_served_and_has_no_figures(fluidb: Run, f
     """All others fare as if it were not there, but for the draws of several."""
     (folder / "people.csv").write_text("request_id,arrival_s,network\n0,1.0,people\n1,2.0,people\n")
     serve = [*SERVE[:2], "--trace", "people.csv"]
-    found = json.loads(fluidb(*serve, "--json", "--policy", "fluid:on_deadline=drop").stdout)
-    people, goods = found["networks"]
+    record = json.loads(fluidb(*serve, "--json", "--policy", "fluid:on_deadline=drop").stdout)
+    people, goods = record["networks"]
     assert goods == {"name": "goods", "network": "tiny", "requests": 0}
-    assert (found["requests"], people["requests"], found["fairness"]) == (2, 2, 1.0)
-    assert people["mean_latency_s"] == found["mean_latency_s"] > 0
+    assert (record["requests"], people["requests"], record["fairness"]) == (2, 2, 1.0)
+    assert people["mean_latency_s"] == record["mean_latency_s"] > 0
     rows = [line.split() for line in fluidb(*serve).stdout.splitlines()]
     assert ["goods", "0"] in rows
     stopped = json.loads(fluidb(*serve, "--until", "1.5s", "--json").stdout)

@@ -46,10 +46,10 @@ REGIONS = [["a", "b"], ["c", "d"]]
     ],
 )
 def test_the_bridge_is_the_first_block_of_every_later_region(network, after, bridge_blocks) -> None:
-    found = find_candidates(*read_network_file(network))
-    assert [item.block for item in found] == after
-    assert [item.name for item in found] == [f"H{block}" for block in after]
-    ends = [sum(op.op == "add" for op in item.layers) for item in found]  # a bottleneck ends with an addition
+    candidates = find_candidates(*read_network_file(network))
+    assert [item.block for item in candidates] == after
+    assert [item.name for item in candidates] == [f"H{block}" for block in after]
+    ends = [sum(op.op == "add" for op in item.layers) for item in candidates]  # a bottleneck ends with an addition
     assert ends == bridge_blocks
 
 
@@ -88,8 +88,8 @@ def test_a_subset_keeps_the_order_of_the_network_and_its_rates() -> None:
 
 def test_a_named_head_takes_any_map_and_has_no_bridge() -> None:
     file = file_of({"regions": REGIONS, "head": "msdnet", "classes": 7})
-    found = find_candidates(file, PLACE)
-    assert [[op.name for op in item.layers] for item in found] == [["conv1", "conv2", "pool", "linear"]] * 3
+    candidates = find_candidates(file, PLACE)
+    assert [[op.name for op in item.layers] for item in candidates] == [["conv1", "conv2", "pool", "linear"]] * 3
     net = build_network(with_exits(file, PLACE), PLACE)
     assert [layer.shape.channels for layer in net.layers if layer.name.endswith("/conv2")] == [8, 8, 16]
     assert {layer.role for layer in net.layers} == {"backbone", "head"}

@@ -102,8 +102,8 @@ def test_a_scan_takes_its_inputs_step_by_step(tmp_path: Path, backward: int):
         weights,
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "net.onnx")
-    found = macs(tmp_path / "net.onnx")
-    assert found == [SIZE * HIDDEN, HIDDEN * HIDDEN] * STEPS + [STEPS * HIDDEN * 3]
+    count = macs(tmp_path / "net.onnx")
+    assert count == [SIZE * HIDDEN, HIDDEN * HIDDEN] * STEPS + [STEPS * HIDDEN * 3]
 
 
 def test_an_if_inside_of_a_loop_is_its_branch(tmp_path: Path):

@@ -71,10 +71,10 @@ def test_operations_are_those_of_equation_2():
 )
 def test_exits_stand_at_half_and_at_three_quarters_of_the_work(name: str, units: int, exits: list[str]):
     file, path = read_network_file(name)
-    found = cut_into_rows(with_branches(file, path), path)
-    assert (len(found.trunk.units), [item.name for item in found.exits]) == (units, exits)
-    assert [item.rate for item in found.exits] == pytest.approx([0.4, 0.4, 0.2])
-    for branch in found.branches:
+    rows = cut_into_rows(with_branches(file, path), path)
+    assert (len(rows.trunk.units), [item.name for item in rows.exits]) == (units, exits)
+    assert [item.rate for item in rows.exits] == pytest.approx([0.4, 0.4, 0.2])
+    for branch in rows.branches:
         (unit,), (flatten, linear) = branch.units, branch.tail
         assert (unit.shape.channels, unit.layers[0].stride, flatten.flops) == (32, 2, 0)
         assert linear.flops == 2 * (unit.shape.words + 1) * (1000 if "cifar" not in name else 10)

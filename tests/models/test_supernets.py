@@ -113,8 +113,8 @@ def boxes_of(layers: Any) -> np.ndarray:
 @given(seed=st.integers(0, 10**6))
 def test_extents_are_those_of_the_oracle(seed):
     (subnet,) = draw(RESNET.file, 1, seed)
-    found = extents_of(subnet_file(RESNET.file, subnet, HERE), slots_of(RESNET.file, HERE))
-    assert np.array_equal(np.array(found), boxes_of(naive.ofa_resnet50(subnet.d, subnet.e, subnet.w)))
+    extents = extents_of(subnet_file(RESNET.file, subnet, HERE), slots_of(RESNET.file, HERE))
+    assert np.array_equal(np.array(extents), boxes_of(naive.ofa_resnet50(subnet.d, subnet.e, subnet.w)))
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -122,9 +122,9 @@ def test_extents_are_those_of_the_oracle(seed):
 def test_extents_of_mobilenet_are_those_of_the_oracle(name, side, counted):
     file, subnet = MOBILENET.file, MOBILENET.subnet(name)
     slots = slots_of(file, HERE, leave_out=file.uncounted if counted else ())
-    found = extents_of(subnet_file(file, subnet.model_copy(update={"r": side}), HERE), slots)
+    extents = extents_of(subnet_file(file, subnet.model_copy(update={"r": side}), HERE), slots)
     layers = naive.ofa_mobilenet_v3(subnet.d[0], subnet.e[0], subnet.k[0], side, counted)
-    assert np.array_equal(np.array(found), boxes_of(layers))
+    assert np.array_equal(np.array(extents), boxes_of(layers))
     assert [slot.depthwise for slot in slots] == [bool(one and one["depthwise"]) for one in _largest(counted)]
 
 

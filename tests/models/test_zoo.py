@@ -389,8 +389,8 @@ def test_macs_equal_torch_s_count_of_tokens():
 @full_size
 @pytest.mark.parametrize("name", NETWORKS.names())
 def test_every_network_finds_a_design(name):
-    found = search(load_network(name), load_platform(POCKET), SearchOptions(b_max=1))
-    assert 0 < found.best.objective < 2 * 24 * 0.1  # of 24 DSPs at 100 MHz
+    result = search(load_network(name), load_platform(POCKET), SearchOptions(b_max=1))
+    assert 0 < result.best.objective < 2 * 24 * 0.1  # of 24 DSPs at 100 MHz
 
 
 def test_a_network_of_one_exit_runs_from_search_to_simulation(tmp_path):

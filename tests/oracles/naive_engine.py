@@ -58,8 +58,8 @@ def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
 def words_of(gemm, tile, layout, rows):
     """Words that a layer moves, counted address by address."""
     _, _, _, groups = gemm
-    found = passes_of(gemm, tile, layout, rows, 1)
-    return groups * layout[3] * sum(sum(words for _, words in tiles) + stored for tiles, _, _, stored in found)
+    passes = passes_of(gemm, tile, layout, rows, 1)
+    return groups * layout[3] * sum(sum(words for _, words in tiles) + stored for tiles, _, _, stored in passes)
 
 
 def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):

@@ -104,11 +104,11 @@ def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", gua
         best = None
         reach = moving_by_batch(log, chain, sizes or n)
         for i in range(a + 1, K + 1):
-            found = find_thresholds(log, chain, i, grid, counts, searched, guard, N, allowed)
-            if found is None:
+            thresholds = find_thresholds(log, chain, i, grid, counts, searched, guard, N, allowed)
+            if thresholds is None:
                 step[i] = ("imprecise",)
                 continue
-            confidence, count, _, _ = found
+            confidence, count, _, _ = thresholds
             b = moving_by_batch(log, [*chain, (i, confidence, count)], sizes or n)
             C, t = [0] * (h + 1), []
             for size in b:
@@ -141,7 +141,7 @@ def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", gua
                 outcome = "no gain" if value >= (1 - g) * limit else "longer"
                 if posterior == "observed" and slow > tau + 1e-9:
                     outcome = "slow"
-            step[i] = (outcome, found, C, t, slow, value)
+            step[i] = (outcome, thresholds, C, t, slow, value)
             if outcome == "longer" and (best is None or value < step[best][5]):
                 best = i
         steps.append((a, n_in, step))

@@ -62,6 +62,15 @@ def pooled(maps: Maps, layer: Any) -> Maps:
     return found
 
 
+def behind(maps: list[Maps], layer: Any) -> Maps:
+    """Maps behind one another by channels, each divided first."""
+    return [
+        [[scaled(value, shift) for value in row] for row in plane]
+        for each, shift in zip(maps, layer.shifts, strict=True)
+        for plane in each
+    ]
+
+
 def added(one: int, other: int, layer: Any) -> int:
     """A value of a sum."""
     return scaled(one * 2 ** layer.left[0] + other * 2 ** layer.left[1], layer.shift, layer.low, layer.high)

@@ -25,12 +25,12 @@ def test_the_contention_that_ships_is_that_of_the_rows(name: str) -> None:
 
 def test_rows_held_out_are_within_the_aim() -> None:
     """Of boards with several cores 8.4 % on average, as docs/model.md says; one factor for all networks is nearer."""
-    found = hardware_cores(Lab())
-    assert len(found.rows) == 55
-    held = [abs(row.difference or 0.0) for row in found.rows if row.basis == "predicted" and row.at.endswith("cores")]
+    cores = hardware_cores(Lab())
+    assert len(cores.rows) == 55
+    held = [abs(row.difference or 0.0) for row in cores.rows if row.basis == "predicted" and row.at.endswith("cores")]
     assert (len(held), round(float(np.mean(held)), 1)) == (27, 8.4)
-    assert found.claims[0].holds
-    assert "the error is 4.8 %" in found.notes[-1]
+    assert cores.claims[0].holds
+    assert "the error is 4.8 %" in cores.notes[-1]
 
 
 def test_a_fit_finds_the_constants_of_made_up_rows() -> None:

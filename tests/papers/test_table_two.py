@@ -17,10 +17,10 @@ def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
     """Paper: 16.6 times FluidB's calls, 50 layers over 3 exits; ours has 63 with heads (docs/policies.md)."""
     network, board = load_network("resnet50"), load_platform("zc706")
     row = paper_options(batching=Batching.ROW, stacking=False)
-    found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
+    result = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
     calls = []
     for spec, options in (("lazy", row), ("fluid", paper_options())):
-        table = tabulate_latency(*tabulate_design(network, board, options, found))
+        table = tabulate_latency(*tabulate_design(network, board, options, result))
         rates = [item.rate for item in table.exits]
         traffic = prepare(poisson(15.0, 5_000, 1), rates, slo_s=0.2, seed=1)
         calls.append(simulate(table, traffic, find_policy(spec)).scheduler_calls)
@@ -29,8 +29,8 @@ def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
 
 def test_resnet50_on_zc706_at_15_requests_a_second():
     """Paper: 121 ms, 10.33 %; a careful model of it: 126 ms, 11.5 % (docs/model.md, Time of a layer)."""
-    found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
-    design, fbcb = tabulate_design(load_network("resnet50"), load_platform("zc706"), paper_options(), found)
+    result = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
+    design, fbcb = tabulate_design(load_network("resnet50"), load_platform("zc706"), paper_options(), result)
     table = tabulate_latency(design, fbcb)
     summaries = []
     for seed in range(3):

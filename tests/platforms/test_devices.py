@@ -66,9 +66,9 @@ def faults(path: Path) -> list[str]:
 
 
 def test_times_by_stage_and_batch(measured: Path):
-    found = load_platform(str(measured), kind=MeasuredDevice)
-    assert found.times_s[0] == [pytest.approx([1e-3 * (i + 1), 1e-3 * (i + 2)]) for i in (1, 2, 3)]
-    assert (found.b_max, found.form, found.unsourced) == (2, "measured", ["table"])
+    platform = load_platform(str(measured), kind=MeasuredDevice)
+    assert platform.times_s[0] == [pytest.approx([1e-3 * (i + 1), 1e-3 * (i + 2)]) for i in (1, 2, 3)]
+    assert (platform.b_max, platform.form, platform.unsourced) == (2, "measured", ["table"])
 
 
 def test_rows_in_any_order_beside_other_columns(measured: Path):
@@ -89,12 +89,12 @@ def test_times_by_width_and_gathers_by_stage(measured: Path):
     (measured.parent / "times.csv").write_text(WIDE)
     (measured.parent / "gathers.csv").write_text(GATHERS)
     measured.write_text(MEASURED + 'gather_table = "gathers.csv"\n')
-    found = load_platform(str(measured), kind=MeasuredDevice)
-    assert found.widest_first == [16.0, 8.0]
-    assert found.times_s == [
+    platform = load_platform(str(measured), kind=MeasuredDevice)
+    assert platform.widest_first == [16.0, 8.0]
+    assert platform.times_s == [
         [pytest.approx([1e-3 * (i + b + w) for b in (1, 2)]) for i in (1, 2, 3)] for w in (16, 8)
     ]  # fmt: skip
-    assert found.gathers_s(3) == [[0.0, 0.0, 0.0], [0.0, 0.1, 0.2], [0.0, 0.3, 0.4]]
+    assert platform.gathers_s(3) == [[0.0, 0.0, 0.0], [0.0, 0.1, 0.2], [0.0, 0.3, 0.4]]
     (measured.parent / "gathers.csv").write_text(GATHERS + "0,1,0.5\n0,2,0.6\n")
     at_input = load_platform(str(measured), kind=MeasuredDevice).gathers_s(3)
     assert at_input is not None
@@ -130,9 +130,9 @@ def test_a_fault_of_gathers_names_row_and_column(measured: Path, case: str):
     text, parts = BAD_GATHERS[case]
     (measured.parent / "gathers.csv").write_text(text)
     measured.write_text(MEASURED + 'gather_table = "gathers.csv"\n')
-    found = faults(measured)
-    assert len(found) == len(parts)
-    for line, part in zip(found, parts, strict=True):
+    lines = faults(measured)
+    assert len(lines) == len(parts)
+    for line, part in zip(lines, parts, strict=True):
         assert part in line
 
 
@@ -149,16 +149,16 @@ def test_gathers_are_stated_once(measured: Path):
 def test_times_by_stage_worked_out_by_hand(tmp_path: Path):
     """4 wide: 4 + 4 = 8 ms a sample, above the floor of 10 ms from two on; 16 wide: 16 + 8 = 24 ms a sample."""
     (tmp_path / "gpu.toml").write_text(BY_STAGE)
-    found = load_platform(str(tmp_path / "gpu.toml"), kind=StagedDevice)
+    platform = load_platform(str(tmp_path / "gpu.toml"), kind=StagedDevice)
     check = [0.6e-3, 0.7e-3, 0.8e-3, 0.9e-3]
     narrow, wide = [0.010, 0.016, 0.024, 0.032], [0.024, 0.048, 0.072, 0.096]
     first = [[layers + exit_ for layers, exit_ in zip(times, check, strict=True)] for times in (wide, narrow)]
     last = [0.002, 0.002, 0.003, 0.004]
-    assert found.widest_first == [16.0, 4.0]
-    assert found.times_s == [[pytest.approx(times)] * 2 + [pytest.approx(last)] for times in first]
+    assert platform.widest_first == [16.0, 4.0]
+    assert platform.times_s == [[pytest.approx(times)] * 2 + [pytest.approx(last)] for times in first]
     at_input, behind = [0.0, *[1e-3] * 4], [0.0, 1.01e-3, 1.02e-3, 1.03e-3, 1.04e-3]
-    assert np.array(found.gathers_s(3)) == pytest.approx(np.array([at_input, behind, behind]))
-    assert found.unsourced == [
+    assert np.array(platform.gathers_s(3)) == pytest.approx(np.array([at_input, behind, behind]))
+    assert platform.unsourced == [
         "gather_floor_s", "b_max", "widths", "floor_s", "slope_s_per_sample", "check_s", "check_s_per_sample",
         "gather_s_per_sample",
     ]  # fmt: skip
@@ -220,9 +220,9 @@ BAD_TIMES = {
 def test_a_fault_of_measured_times_names_row_and_column(measured: Path, case: str):
     text, parts = BAD_TIMES[case]
     (measured.parent / "times.csv").write_text(text)
-    found = faults(measured)
-    assert len(found) == len(parts)
-    for line, part in zip(found, parts, strict=True):
+    lines = faults(measured)
+    assert len(lines) == len(parts)
+    for line, part in zip(lines, parts, strict=True):
         assert part in line
 
 

@@ -165,8 +165,8 @@ def test_capacity_in_clients_has_their_number_on_its_axis():
         for rate, verdict, number in ((1.0, KEPT, 8), (1.1, NOT_KEPT, 9))
     ]
     clients = ClientCapacity(8, 9, 1, 64)
-    found = Capacity("fluid", 1.0, 1.1, "p99 <= 2s", 4.0, 1.0, 1.1, 1, 100, 300, probes, clients)
-    figure: Any = draw_capacity(found, [parse_requirement("p99 <= 2s")])
+    capacity = Capacity("fluid", 1.0, 1.1, "p99 <= 2s", 4.0, 1.0, 1.1, 1, 100, 300, probes, clients)
+    figure: Any = draw_capacity(capacity, [parse_requirement("p99 <= 2s")])
     (axes,) = figure.axes
     points = {bars.get_label(): bars.lines[0].get_data()[0].tolist() for bars in axes.containers}
     assert (points[KEPT], points[NOT_KEPT], axes.get_xlabel()) == ([8], [9], "clients")
@@ -181,8 +181,8 @@ def probe(rate: float, verdict: str, mean: float) -> Probe:
 
 def test_capacity_shows_each_verdict_its_interval_and_the_bound():
     probes = [probe(1.0, KEPT, 1.0), probe(2.0, UNDECIDED, 2.0), probe(3.0, NOT_KEPT, 9.0)]
-    found = Capacity("fluid", 1.0, 3.0, "p99 <= 2s", 4.0, 0.1, 4.0, 1, 100, 300, probes)
-    figure: Any = draw_capacity(found, [parse_requirement("p99 <= 2s")])
+    capacity = Capacity("fluid", 1.0, 3.0, "p99 <= 2s", 4.0, 0.1, 4.0, 1, 100, 300, probes)
+    figure: Any = draw_capacity(capacity, [parse_requirement("p99 <= 2s")])
     (axes,) = figure.axes
     points = {bars.get_label(): bars for bars in axes.containers}
     for item in probes:

@@ -867,8 +867,8 @@ def test_a_network_without_a_request_has_a_row_without_figures(fluidb: Run, tmp_
 def test_clients_send_other_requests_under_each_policy(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
     (tmp_path / "tiny").symlink_to(tiny_design)
     asked = ["report", "tiny", "--slo", "400us", "--clients", 5, "--think", "exponential:100us", "--count", 500]
-    found = json.loads(fluidb(*asked, "--policy", "fluid", "--policy", "serial", "-o", "r.html", "--json").stdout)
-    fluid, serial = found["designs"][0]["policies"]
+    record = json.loads(fluidb(*asked, "--policy", "fluid", "--policy", "serial", "-o", "r.html", "--json").stdout)
+    fluid, serial = record["designs"][0]["policies"]
     given = ["--slo", "400us", "--clients", 5, "--think", "exponential:100us", "--count", 500]
     alone = json.loads(fluidb("serve-sim", "tiny", *given, "--policy", "serial", "--json").stdout)
     assert serial["mean_latency_s"] == alone["mean_latency_s"]

@@ -90,19 +90,19 @@ def test_choice_and_replay_are_those_of_plain_loops(problem) -> None:
     samples, times, goal = problem
     log = log_of(samples)
     counts = log.counts.tolist()
-    found = choose_exits(log, times, goal)
+    choice = choose_exits(log, times, goal)
     K = log.candidates
     chain, steps, ended = naive.choose(
         plain(samples), lambda a, b, B: float(times[a, b, B]), K, goal.batch, goal.width, goal.precision, goal.slow,
         goal.gain, GRID, counts, goal.posterior, goal.guard,
     )  # fmt: skip
-    assert found.ended == ended
+    assert choice.ended == ended
     mine = [
-        (place, item.threshold, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)
+        (place, item.threshold, counts[item.column]) for place, item in zip(choice.exits, choice.settings, strict=True)
     ]
     assert mine == chain
-    assert [(step.after, step.batch) for step in found.steps] == [(a, n_in) for a, n_in, _ in steps]
-    for step, (_, _, expected) in zip(found.steps, steps, strict=True):
+    assert [(step.after, step.batch) for step in choice.steps] == [(a, n_in) for a, n_in, _ in steps]
+    for step, (_, _, expected) in zip(choice.steps, steps, strict=True):
         assert [item.candidate for item in step.verdicts] == list(expected)
         for item in step.verdicts:
             outcome, *rest = expected[item.candidate]
@@ -114,7 +114,7 @@ def test_choice_and_replay_are_those_of_plain_loops(problem) -> None:
             np.testing.assert_array_equal(item.pattern, batches)
             np.testing.assert_array_equal(item.time_s, row)
             assert (item.slow_share, item.value_s) == pytest.approx((slow, value))
-    done = replay_exits(log, times, goal.batch, found.exits, found.settings)
+    done = replay_exits(log, times, goal.batch, choice.exits, choice.settings)
     expected_replay = naive.replay(plain(samples), lambda a, b, B: float(times[a, b, B]), K, goal.batch, chain)
     assert (done.average_s, done.tail_s, done.slow_share, done.precision) == pytest.approx(expected_replay)
 
@@ -138,22 +138,22 @@ def test_a_choice_by_batches_of_any_size_is_that_of_plain_loops(problem, data) -
     assert allowed == {
         (int(at) + 1, GRID[level], counts[column]) for at, column, level in zip(*np.nonzero(kept), strict=True)
     }
-    found = choose_exits(log, times, goal, kept, np.array(sizes))
+    choice = choose_exits(log, times, goal, kept, np.array(sizes))
     chain, steps, ended = naive.choose(
         plain(samples), lambda a, b, B: float(times[a, b, B]), log.candidates, goal.batch, goal.width, goal.precision,
         goal.slow, goal.gain, GRID, counts, goal.posterior, goal.guard, sizes, allowed,
     )  # fmt: skip
-    assert found.ended == ended
+    assert choice.ended == ended
     assert [
-        (place, item.threshold, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)
+        (place, item.threshold, counts[item.column]) for place, item in zip(choice.exits, choice.settings, strict=True)
     ] == chain
-    for step, (_, _, expected) in zip(found.steps, steps, strict=True):
+    for step, (_, _, expected) in zip(choice.steps, steps, strict=True):
         for item in step.verdicts:
             outcome, *rest = expected[item.candidate]
             assert item.outcome == outcome
             if rest:
                 assert (item.slow_share, item.value_s) == pytest.approx(tuple(rest[-2:]))
-    done = run_exits(log, times, np.array(sizes), chain_of(found))
+    done = run_exits(log, times, np.array(sizes), chain_of(choice))
     average_s, tail_s, slow, precision = naive.replay(
         plain(samples), lambda a, b, B: float(times[a, b, B]), log.candidates, sizes, chain
     )
@@ -225,9 +225,9 @@ def test_a_batch_that_takes_just_as_long_is_not_slow() -> None:
     log = log_of(Samples(np.array([[0.75], [0.0]] * 2), np.ones((4, 2))))
     times = np.zeros((3, 3, 3))
     times[0, 1, 1:], times[0, 2, 1:], times[1, 2, 1:] = (1, 2), (3, 4), (2, 3)
-    found = choose_exits(log, times, ExitGoal(2, posterior="literal", thresholds=GRID))
-    assert found.exits == (1,)
-    assert [step.batch for step in found.steps] == [2, 1]
+    choice = choose_exits(log, times, ExitGoal(2, posterior="literal", thresholds=GRID))
+    assert choice.exits == (1,)
+    assert [step.batch for step in choice.steps] == [2, 1]
 
 
 # what must hold of any choice

@@ -56,14 +56,14 @@ def test_without_a_window_every_batch_is_as_estimated(exits):
     log, choice = drawn(1, 60), choose_exits(PAST, STAGE_S, GOAL)
     settings = [choice.settings[0]._replace(threshold=sure, column=at) for _, sure, at in zip(*exits, strict=True)]
     expected = replay_exits(log, STAGE_S, BATCH, exits.places, settings)
-    found = served(log, exits, window=0)
-    ((end, whole),) = found.blocks(log, 60)
+    run = served(log, exits, window=0)
+    ((end, whole),) = run.blocks(log, 60)
     assert end == len(log.scores)
-    assert found.changes == []
+    assert run.changes == []
     assert whole._replace(slow_allowed=0.0) == pytest.approx(
         (expected.precision, expected.slow_share, 0.0, expected.average_s, expected.tail_s)
     )
-    leaving = np.bincount(found.exit, minlength=len(STAGE_S))[[*exits.places, len(STAGE_S) - 1]] / len(log.scores)
+    leaving = np.bincount(run.exit, minlength=len(STAGE_S))[[*exits.places, len(STAGE_S) - 1]] / len(log.scores)
     assert leaving == pytest.approx(expected.exit_shares)
 
 
@@ -79,13 +79,13 @@ def plain_figures(log: Log, found: AdaptiveRun, change: Change, exits: Exits) ->
 
 def test_answers_that_are_surer_than_right_need_a_stricter_threshold():
     log = joined(drawn(1, 50), drawn(2, 800, overconfidence=0.6))
-    found = served(log)
-    first = found.changes[0]
+    result = served(log)
+    first = result.changes[0]
     assert first.cause == "load"
     assert first.precision < GOAL.precision
     assert first.exits.thresholds[0] > FOUND.thresholds[0]
     assert first.judged_from < 60 * BATCH
-    later, fixed = (run.observe(log, run.starts()[-401:]) for run in (found, served(log, window=0)))
+    later, fixed = (run.observe(log, run.starts()[-401:]) for run in (result, served(log, window=0)))
     assert later.precision > GOAL.precision > fixed.precision
 
 
@@ -94,8 +94,8 @@ def test_evidence_and_first_choice_are_those_of_plain_loops(spec, surer):
     """Batches are full, or as large as requests happened to arrive."""
     log = joined(drawn(1, 50), drawn(2, 300, overconfidence=surer))
     arrival_s = poisson(500, len(log.scores), 1).arrival_s if "ms" in spec else np.zeros(len(log.scores))
-    found = adapt(log, arrival_s, PLANNED, TIMES, find_policy(spec), window=WINDOW)
-    change, starts = found.changes[0], found.starts().tolist()
+    adapted = adapt(log, arrival_s, PLANNED, TIMES, find_policy(spec), window=WINDOW)
+    change, starts = adapted.changes[0], adapted.starts().tolist()
     assert change.cause == "load"
     starts = starts[: starts.index(change.judged_to) + 1]
     chain = list(zip(FOUND.places, FOUND.thresholds, strict=True))
@@ -103,13 +103,13 @@ def test_evidence_and_first_choice_are_those_of_plain_loops(spec, surer):
     shares = [(sum(place <= at for place in left) + 0.5) / (len(left) + 1) for at, _ in chain]
     evidence = naive.evidence(
         log.sureness[:, :, 0].tolist(), log.scores.tolist(), starts, chain, lambda a, b, n: STAGE_S[a, b, n],
-        len(STAGE_S) - 1, GOAL.precision, found.allowed[starts[:-1]].tolist(), shares,
+        len(STAGE_S) - 1, GOAL.precision, adapted.allowed[starts[:-1]].tolist(), shares,
     )  # fmt: skip
     bets = sum(map(len, evidence.values()))
     enough = [since for gain, since in evidence["load"] if gain >= np.log(bets / FALSE_ALARM)]
     assert change.judged_from in enough
-    assert (change.precision, change.slow_share) == pytest.approx(plain_figures(log, found, change, FOUND))
-    first = choose_new(found, log, change)
+    assert (change.precision, change.slow_share) == pytest.approx(plain_figures(log, adapted, change, FOUND))
+    first = choose_new(adapted, log, change)
     assert change.exits == first
 
 
@@ -162,12 +162,12 @@ def test_slow_batches_are_found_where_as_many_leave_as_before():
 
 @pytest.mark.parametrize("other", [{"difficulty": 2.0}, {"overconfidence": -1.0}, {"overconfidence": 0.6}])
 def test_the_plan_returns_with_its_load(other):
-    found = served(joined(drawn(1, 300), drawn(2, 500, **other), drawn(3, 1000)))
-    changes = [change for change in found.changes if change.request < 800 * BATCH]
+    run = served(joined(drawn(1, 300), drawn(2, 500, **other), drawn(3, 1000)))
+    changes = [change for change in run.changes if change.request < 800 * BATCH]
     assert changes
     assert changes[0].request > 300 * BATCH
-    assert found.changes[-1].exits == FOUND
-    assert found.changes[-1].request > 800 * BATCH
+    assert run.changes[-1].exits == FOUND
+    assert run.changes[-1].request > 800 * BATCH
 
 
 def test_another_load_is_found_again_after_the_plan_has_returned():
@@ -215,8 +215,8 @@ def test_the_plan_returns_with_its_hardware():
     hardware = [Hardware(0.5, quick), Hardware(1.5, STAGE_S)]
     log = drawn(4, 250)
     planned, times = PlannedExits(plan, goal, PAST), TIMES._replace(hardware=hardware)
-    found = adapt(log, np.zeros(len(log.scores)), planned, times, find_policy("pame:timeout=0"), window=20)
-    assert [change.exits == plan for change in found.changes] == [False, True]
+    adapted = adapt(log, np.zeros(len(log.scores)), planned, times, find_policy("pame:timeout=0"), window=20)
+    assert [change.exits == plan for change in adapted.changes] == [False, True]
 
 
 def test_more_of_a_load_is_judged_by_twice_as_many_batches():
@@ -237,9 +237,11 @@ def test_an_unchanged_load_changes_nothing_however_small_its_batches_are(rate, s
     safe = replace(GOAL, guard=0.995)
     exits = Exits.of(choose_exits(PAST, STAGE_S, safe))
     log = PAST.part(rows)
-    found = adapt(log, arrival_s, PlannedExits(exits, safe, PAST), DeviceTimes(STAGE_S, TABLE.load), find_policy(spec))
-    assert found.changes == []
-    whole = found.observe(log)
+    adapted = adapt(
+        log, arrival_s, PlannedExits(exits, safe, PAST), DeviceTimes(STAGE_S, TABLE.load), find_policy(spec)
+    )
+    assert adapted.changes == []
+    whole = adapted.observe(log)
     assert whole.slow_allowed >= GOAL.slow
     if rate == 50:
         assert whole.slow_share > 10 * GOAL.slow
@@ -315,9 +317,9 @@ def test_batches_of_which_all_may_be_slow_are_no_evidence():
     slow[:, 1:-1, 1] += slow[0, -1, 1]
     count = 60_000
     log = PAST.part(np.random.default_rng(0).integers(len(PAST.scores), size=count))
-    found = adapt(log, np.arange(count, dtype=np.float64), PLANNED, DeviceTimes(slow), find_policy("pame:timeout=0"))
-    assert found.changes == []
-    assert (found.observe(log).slow_share, found.observe(log).slow_allowed) == (1.0, 1.0)
+    adapted = adapt(log, np.arange(count, dtype=np.float64), PLANNED, DeviceTimes(slow), find_policy("pame:timeout=0"))
+    assert adapted.changes == []
+    assert (adapted.observe(log).slow_share, adapted.observe(log).slow_allowed) == (1.0, 1.0)
 
 
 def test_without_an_exit_no_load_is_another_one():
@@ -331,10 +333,10 @@ def test_other_hardware_is_chosen_for_by_the_log_of_the_plan():
     expected = Exits.of(choose_exits(PAST, quick, GOAL))
     assert expected != FOUND
     log = drawn(4, 250)
-    found = served(log, hardware=[Hardware(0.5, quick), Hardware(1.5, STAGE_S)], window=20)
-    assert [(change.cause, change.exits) for change in found.changes] == [("hardware", expected), ("hardware", FOUND)]
-    assert 0.5 < found.changes[0].time_s < 1.5 < found.changes[1].time_s
-    before, after = (found.finish_s - found.start_s)[[0, found.changes[1].request - BATCH]]
+    run = served(log, hardware=[Hardware(0.5, quick), Hardware(1.5, STAGE_S)], window=20)
+    assert [(change.cause, change.exits) for change in run.changes] == [("hardware", expected), ("hardware", FOUND)]
+    assert 0.5 < run.changes[0].time_s < 1.5 < run.changes[1].time_s
+    before, after = (run.finish_s - run.start_s)[[0, run.changes[1].request - BATCH]]
     assert after < before
 
 
@@ -362,16 +364,16 @@ def test_batches_are_slow_by_the_times_of_the_hardware_on_which_they_ran():
 def test_batches_in_flight_keep_what_they_began_with(lanes):
     """Each request leaves where the exits that held when its batch began let it leave, and nowhere else."""
     log = joined(drawn(1, 100), drawn(2, 300, difficulty=2.0), drawn(3, 300))
-    found = served(log, spec=f"pame:timeout=0,tau_b=8,lanes={lanes}", window=20, load=TABLE.load)
-    assert len(found.changes) > 1
-    known = [(0, FOUND), *((change.request, change.exits) for change in found.changes), (len(log.scores), FOUND)]
+    run = served(log, spec=f"pame:timeout=0,tau_b=8,lanes={lanes}", window=20, load=TABLE.load)
+    assert len(run.changes) > 1
+    known = [(0, FOUND), *((change.request, change.exits) for change in run.changes), (len(log.scores), FOUND)]
     for (first, exits), (last, _) in itertools.pairwise(known):
         rows = np.arange(first, last)
         expected = np.full(len(rows), len(STAGE_S) - 1)
         for place, confidence, column in reversed(list(zip(*exits, strict=True))):
             expected[log.sureness[rows, place - 1, column] >= confidence] = place
-        assert found.exit[rows].tolist() == expected.tolist()
-    assert np.all(np.isfinite(found.finish_s))
+        assert run.exit[rows].tolist() == expected.tolist()
+    assert np.all(np.isfinite(run.finish_s))
 
 
 def test_adaptation_does_not_depend_on_what_comes_later():

@@ -162,15 +162,15 @@ def test_fluid_lets_alike_requests_in_together(workload, data, more, patience):
     predicted = data.draw(st.lists(st.integers(0, 4), min_size=len(trace), max_size=len(trace)))
     traffic = traffic_of(replace(trace, predicted_depth=np.array(predicted, dtype=float)), exits)
     spec = f"fluid:similar=depth,window={table.b_max + more},patience={patience}"
-    found = simulate(table, traffic, find_policy(spec))
+    replay = simulate(table, traffic, find_policy(spec))
     options = naive.Options(predicted, table.b_max + more, patience)
     plain = naive.fluid(
         trace.arrival_s.tolist(), exits.tolist(), trace.slo_s.tolist(), table.array().tolist(), table.b_max, options
     )
-    assert found.start_s.tolist() == plain.start_s
-    assert found.finish_s.tolist() == plain.finish_s
-    assert found.preempted.tolist() == plain.preempted
-    assert found.preemptions == plain.preemptions
+    assert replay.start_s.tolist() == plain.start_s
+    assert replay.finish_s.tolist() == plain.finish_s
+    assert replay.preempted.tolist() == plain.preempted
+    assert replay.preemptions == plain.preemptions
 
 
 def test_a_batch_of_several_widths_is_cut_where_that_is_faster():
@@ -185,11 +185,11 @@ def test_a_batch_of_several_widths_is_cut_where_that_is_faster():
         axes = {"widths": [8.0, 4.0, 2.0], "gather_s": [[0.0, *[gather_s] * 4]]}
         table = with_variants([[8.0, 16.0, 24.0, 32.0]], **axes)
         trace = replace(trace_of([0.0] * 4), width=np.array([8.0, 2.0, 5.0, 1.0]))
-        found = simulate(
+        replay = simulate(
             table, traffic_of(trace, np.ones(4, int), 100.0), find_policy(f"batchcond:reorganise={reorganise}")
         )
-        assert found.finish_s.tolist() == finish_s
-        assert found.overhead_s == (2 * gather_s if finish_s[0] < 32 else 0)
+        assert replay.finish_s.tolist() == finish_s
+        assert replay.overhead_s == (2 * gather_s if finish_s[0] < 32 else 0)
 
 
 # what is predicted changes times, and nothing else
@@ -203,10 +203,10 @@ def test_predictions_that_lie_change_times_only(case, sign):
     words = {**words, "similar": "depth", "patience": 1}
     lying = replace(traffic, trace=replace(traffic.trace, predicted_depth=sign * traffic.trace.predicted_depth))
     for told in (traffic, lying):
-        found = simulate(table, told, find_policy(spec_of(words)), record=True)
-        assert np.all(np.isfinite(found.finish_s))
-        assert found.runs is not None
-        served = np.bincount(found.runs.members, minlength=len(told))
+        replay = simulate(table, told, find_policy(spec_of(words)), record=True)
+        assert np.all(np.isfinite(replay.finish_s))
+        assert replay.runs is not None
+        served = np.bincount(replay.runs.members, minlength=len(told))
         last = len(table.exits)
         assert served.tolist() == np.where(told.exits == last, last - 1 + told.trace.steps, told.exits).tolist()
 
@@ -217,10 +217,10 @@ def test_fewer_requests_than_a_batch_and_batches_that_do_not_divide_them(count, 
     """Everybody waits: batches of four, and one of those that are left."""
     table = table_of([[1.0, 1.25, 1.5, 1.75]])
     trace = replace(trace_of([0.0] * count), predicted_depth=np.arange(count)[::-1], predicted_width=np.arange(count))
-    found = simulate(table, traffic_of(trace, np.ones(count, int), 100.0), find_policy(f"batchcond:similar={similar}"))
+    replay = simulate(table, traffic_of(trace, np.ones(count, int), 100.0), find_policy(f"batchcond:similar={similar}"))
     full, rest = divmod(count, 4)
-    assert found.launches[0, 0, 1:].tolist() == [full * (size == 4) + (size == rest) for size in range(1, 5)]
-    order = np.argsort(found.finish_s, kind="stable")
+    assert replay.launches[0, 0, 1:].tolist() == [full * (size == 4) + (size == rest) for size in range(1, 5)]
+    order = np.argsort(replay.finish_s, kind="stable")
     assert {*order[:4]} == ({*range(count)[-4:]} if similar == "depth" else {*range(count)[:4]})
 
 
@@ -244,10 +244,10 @@ def test_nobody_waits_longer_than_the_bound(gaps, patience, b_max, more, timeout
     trace = replace(trace_of(arrival_s), predicted_depth=predicted.astype(float))
     traffic = traffic_of(trace, np.ones(len(gaps), int), 100.0)
     words = f"similar=depth,window={window},patience={patience}" + (f",timeout={timeout_s}s" if timeout_s else "")
-    found = simulate(table, traffic, find_policy(f"batchcond:{words}"))
-    begins = np.unique(found.start_s)
-    for request, (arrived_s, start_s) in enumerate(zip(arrival_s, found.start_s, strict=True)):
-        ahead = int((found.start_s[:request] >= arrived_s).sum())
+    replay = simulate(table, traffic, find_policy(f"batchcond:{words}"))
+    begins = np.unique(replay.start_s)
+    for request, (arrived_s, start_s) in enumerate(zip(arrival_s, replay.start_s, strict=True)):
+        ahead = int((replay.start_s[:request] >= arrived_s).sum())
         before = int(((begins >= arrived_s) & (begins < start_s)).sum())
         batches = 2 * (ahead // b_max) + (patience + 1) * (window // b_max) + 1
         assert before <= batches
@@ -278,11 +278,11 @@ def test_without_noise_and_gathers_the_time_is_that_of_the_needed_work():
     for floor in (0, 4):
         stage = [float(max(floor, b)) for b in range(1, b_max + 1)]
         spec = "batchcond:similar=depth,reorganise=depth,window=inf"
-        found = simulate(table_of([stage] * stages), traffic_of(trace, exits, 1e6), find_policy(spec))
+        replay = simulate(table_of([stage] * stages), traffic_of(trace, exits, 1e6), find_policy(spec))
         batches = np.split(np.sort(exits), range(b_max, 100, b_max))
         staying = [int((batch > stage).sum()) for batch in batches for stage in range(stages)]
-        assert found.end_s == sum(max(floor, count) if count else 0 for count in staying)
-        assert floor or found.end_s == exits.sum()
+        assert replay.end_s == sum(max(floor, count) if count else 0 for count in staying)
+        assert floor or replay.end_s == exits.sum()
 
 
 def test_a_window_of_one_batch_gains_nothing():
@@ -341,18 +341,18 @@ def test_every_policy_serves_requests_of_several_widths_with_steps_of_their_own(
     steps, width = rng.integers(1, 7, count), rng.integers(1, 9, count).astype(float)
     trace = trace_of(np.cumsum(rng.exponential(1.0, count)), 60.0)
     trace = replace(trace, steps=steps, width=width, predicted_depth=steps.astype(float))
-    found = simulate(
+    replay = simulate(
         table,
         traffic_of(trace, np.full(count, 2)),
         scheduler_named(policy),
         record=True,
     )
-    assert found.runs is not None
-    assert np.bincount(found.runs.members).tolist() == (1 + steps).tolist()
-    ran = np.array(table.widths)[found.variant]
+    assert replay.runs is not None
+    assert np.bincount(replay.runs.members).tolist() == (1 + steps).tolist()
+    ran = np.array(table.widths)[replay.variant]
     assert np.all(width <= ran)
     assert policy != "serial" or np.all((width > ran / 2) | (ran == 2))
-    assert summarise(found).unfinished == 0
+    assert summarise(replay).unfinished == 0
 
 
 def test_fluid_and_lazy_expect_the_predicted_steps_and_else_the_longest_rest():
@@ -361,8 +361,8 @@ def test_fluid_and_lazy_expect_the_predicted_steps_and_else_the_longest_rest():
     for policy in ("fluid", "lazy"):
         for predicted, together in ((2.0, True), (0.0, False)):
             trace = replace(trace_of([0.0, 0.5], [9.0, 9.0]), steps=steps, predicted_depth=np.full(2, predicted))
-            found = simulate(table, traffic_of(trace, np.array([2, 2])), find_policy(policy))
-            assert (found.preemptions > 0) == together
+            replay = simulate(table, traffic_of(trace, np.array([2, 2])), find_policy(policy))
+            assert (replay.preemptions > 0) == together
 
 
 # what is refused
@@ -421,5 +421,5 @@ def test_the_oldest_of_a_window_ends_the_timeout_though_it_is_not_the_first():
     arrivals, depths = [0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 5.0, 4.0, 1.0, 1.0, 1.0]
     trace = replace(trace_of(arrivals), predicted_depth=np.array(depths))
     traffic = traffic_of(trace, np.ones(8, dtype=int), 100.0)
-    found = simulate(table_of([[4.0] * 3]), traffic, find_policy("batchcond:similar=depth,window=8,timeout=9s"))
-    assert found.start_s.tolist() == [0.0, 0.0, 0.0, 10.0, 10.0, 4.0, 4.0, 4.0]
+    replay = simulate(table_of([[4.0] * 3]), traffic, find_policy("batchcond:similar=depth,window=8,timeout=9s"))
+    assert replay.start_s.tolist() == [0.0, 0.0, 0.0, 10.0, 10.0, 4.0, 4.0, 4.0]

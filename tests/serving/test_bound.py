@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_no_policy_does_better(workload, policy):
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy))
-    assert least_violations(found) <= found.violated.sum()
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy))
+    assert least_violations(replay) <= replay.violated.sum()
 
 
 @settings(max_examples=60)
@@ -29,8 +29,8 @@ def test_no_policy_does_better(workload, policy):
 def test_no_policy_does_better_until_it_is_stopped(workload, policy, until):
     table, trace, exits = workload
     until_s = trace.arrival_s[0] + until
-    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy), until_s=until_s)
-    assert least_violations(found) <= found.violated.sum()
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy), until_s=until_s)
+    assert least_violations(replay) <= replay.violated.sum()
 
 
 def best_possible(table, arrival_s, exits, slo_s) -> int:
@@ -63,26 +63,26 @@ def best_possible(table, arrival_s, exits, slo_s) -> int:
 
 def test_an_urgent_request_may_go_before_a_patient_one():
     """In order of arrival the second would be late; whoever serves it first has both in time."""
-    found = simulate(
+    replay = simulate(
         table_of([[5.0]]), traffic_of(trace_of([0.0, 0.0], [10.0, 5.0]), np.ones(2, int)), scheduler_named("serial")
     )
-    assert found.violated.tolist() == [False, True]
-    assert least_violations(found) == 0
+    assert replay.violated.tolist() == [False, True]
+    assert least_violations(replay) == 0
 
 
 def test_sums_that_are_rounded_differently_cost_no_violation():
     """A request takes 0.1 s and 0.2 s: more than 0.3 s as a sum, but not on a clock that begins at 1 s."""
     traffic = traffic_of(trace_of([1.0, 9.0], 0.3), np.full(2, 2))
-    found = simulate(table_of([[0.1], [0.2]]), traffic, scheduler_named("serial"))
+    replay = simulate(table_of([[0.1], [0.2]]), traffic, scheduler_named("serial"))
     assert 0.1 + 0.2 > 0.3
-    assert not found.violated.any()
-    assert least_violations(found) == 0
+    assert not replay.violated.any()
+    assert least_violations(replay) == 0
 
 
 def test_lanes_do_as_much_more_work_as_they_run_side_by_side():
     table = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.5]})
-    found = simulate(table, traffic_of(trace_of([0.0] * 4, 1.0), np.ones(4, dtype=int)), find_policy("serial:lanes=2"))
-    assert found.violated.sum() == least_violations(found) == 2
+    replay = simulate(table, traffic_of(trace_of([0.0] * 4, 1.0), np.ones(4, dtype=int)), find_policy("serial:lanes=2"))
+    assert replay.violated.sum() == least_violations(replay) == 2
 
 
 @st.composite
@@ -100,11 +100,11 @@ def tiny_workloads(draw):
 @given(tiny_workloads())
 def test_no_schedule_at_all_does_better(workload):
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), scheduler_named("serial"))
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named("serial"))
     best = best_possible(
-        table, tuple(trace.arrival_s.tolist()), tuple(exits.tolist()), tuple(found.traffic.slo_s.tolist())
+        table, tuple(trace.arrival_s.tolist()), tuple(exits.tolist()), tuple(replay.traffic.slo_s.tolist())
     )
-    assert least_violations(found) <= best
+    assert least_violations(replay) <= best
 
 
 def test_the_bound_meets_the_best_schedule_where_batches_bring_nothing():
@@ -112,9 +112,9 @@ def test_the_bound_meets_the_best_schedule_where_batches_bring_nothing():
     table = table_of([[1.0, 2.0, 3.0]])
     trace = trace_of([0.0, 0.0, 0.25, 0.5], 1.75)
     exits = np.ones(4, dtype=int)
-    found = simulate(table, traffic_of(trace, exits), scheduler_named("serial"))
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named("serial"))
     best = best_possible(table, tuple(trace.arrival_s.tolist()), (1,) * 4, (1.75,) * 4)
-    assert least_violations(found) == best == 2
+    assert least_violations(replay) == best == 2
 
 
 def feasible(jobs: tuple[tuple[float, float, float], ...]) -> bool:
@@ -188,12 +188,12 @@ def test_a_trace_that_floods_the_npu_has_a_bound_near_what_it_can_do():
     table = table_of([[1.0, 1.5, 2.0, 2.5]])
     count = 20_000 if COMPILED else 4_000
     trace = poisson(10 * 4 / 2.5, count, 1)
-    found = simulate(table, traffic_of(trace, np.ones(count, dtype=int), 4.0), scheduler_named("serial"))
-    assert least_violations(found) / count == pytest.approx(0.9, abs=0.02)
+    replay = simulate(table, traffic_of(trace, np.ones(count, dtype=int), 4.0), scheduler_named("serial"))
+    assert least_violations(replay) / count == pytest.approx(0.9, abs=0.02)
 
 
 def test_the_bound_of_a_trace_in_which_all_wait_counts_from_their_arrival():
     """Nine requests of 2 s each, all at 5 s, with 7 s of time: three are in time."""
     table, trace = table_of([[1.0], [1.0]]), trace_of([5.0] * 9)
-    found = simulate(table, traffic_of(trace, np.full(9, 2), 7.0), scheduler_named("serial"))
-    assert least_violations(found) == 6 == int(found.violated.sum())
+    replay = simulate(table, traffic_of(trace, np.full(9, 2), 7.0), scheduler_named("serial"))
+    assert least_violations(replay) == 6 == int(replay.violated.sum())

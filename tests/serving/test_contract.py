@@ -61,10 +61,10 @@ def staggered(view, data):
 def test_what_is_left_of_a_batch_is_stretched_and_shortened():
     """1 s of work each at twice the time while both run: half alone, then 1 s for the other half, and so on."""
     table = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 1.0]})
-    found = simulate(table, everybody(2, 1), scheduler_of(staggered, lanes=2), record=True)
-    assert found.start_s.tolist() == [0.0, 0.5]
-    assert found.finish_s.tolist() == [1.5, 2.0]  # the second: 1 s beside the first for half of it, then 0.5 s alone
-    assert found.overhead_s == pytest.approx(1.0)
+    replay = simulate(table, everybody(2, 1), scheduler_of(staggered, lanes=2), record=True)
+    assert replay.start_s.tolist() == [0.0, 0.5]
+    assert replay.finish_s.tolist() == [1.5, 2.0]  # the second: 1 s beside the first for half of it, then 0.5 s alone
+    assert replay.overhead_s == pytest.approx(1.0)
 
 
 def the_rest_beside(view, data):
@@ -81,9 +81,9 @@ def test_batches_slow_each_other_by_their_sizes():
     """
     table = table_of([[1.0, 1.0, 1.0]] * 2).model_copy(update={"lanes": 2, "load": [0.0, 0.25, 0.5, 1.0]})
     traffic = traffic_of(trace_of([0.0] * 4), np.array([1, 1, 2, 2]), 100.0)
-    found = simulate(table, traffic, scheduler_of(the_rest_beside, lanes=2), record=True)
-    assert found.finish_s.tolist() == [1.25, 1.25, 2.25, 2.25]
-    assert found.overhead_s == 0.5
+    replay = simulate(table, traffic, scheduler_of(the_rest_beside, lanes=2), record=True)
+    assert replay.finish_s.tolist() == [1.25, 1.25, 2.25, 2.25]
+    assert replay.overhead_s == 0.5
     alone = simulate(table.model_copy(update={"load": [0.0, 1.0, 2.0, 3.0]}), everybody(3, 2), find_policy("fluid"))
     assert alone.finish_s.tolist() == [2.0, 2.0, 2.0]  # a batch alone is never slowed
 
@@ -99,10 +99,10 @@ def test_places_are_padded_until_a_policy_compacts_them():
     """Of four samples one leaves at each exit; only at the second exit the two that stay are gathered, in 0.25 s."""
     table = table_of([[1.0, 2.0, 3.0, 4.0]] * 3).model_copy(update={"gather_s": [[0.0, 0.125, 0.25, 0.5, 0.5]] * 3})
     traffic = traffic_of(trace_of([0.0] * 4), np.array([1, 2, 3, 3]), 100.0)
-    found = simulate(table, traffic, scheduler_of(compact_at_the_second_exit))
-    assert found.finish_s.tolist() == [4.0, 8.0, 10.25, 10.25]
-    assert found.launches[0].tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0]]
-    assert found.overhead_s == 0.25
+    replay = simulate(table, traffic, scheduler_of(compact_at_the_second_exit))
+    assert replay.finish_s.tolist() == [4.0, 8.0, 10.25, 10.25]
+    assert replay.launches[0].tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0]]
+    assert replay.overhead_s == 0.25
     compacted = simulate(table, traffic, find_policy("fluid"))  # gathers at every exit
     assert compacted.finish_s.tolist() == [4.0, 7.5, 9.75, 9.75]
 
@@ -118,9 +118,9 @@ def test_a_batch_is_compacted_for_a_run_and_the_policy_asked_again_where_that_en
     """Of four samples three are gathered in 0.5 s; the place of the one that leaves after them stays."""
     table = table_of([[1.0, 2.0, 3.0, 4.0]] * 3).model_copy(update={"gather_s": [[0.0, 0.125, 0.25, 0.5, 0.5]] * 3})
     traffic = traffic_of(trace_of([0.0] * 4), np.array([1, 2, 3, 3]), 100.0)
-    found = simulate(table, traffic, scheduler_of(compact_at_the_first_exit))
-    assert found.finish_s.tolist() == [4.0, 7.5, 10.5, 10.5]
-    assert found.overhead_s == 0.5
+    replay = simulate(table, traffic, scheduler_of(compact_at_the_first_exit))
+    assert replay.finish_s.tolist() == [4.0, 7.5, 10.5, 10.5]
+    assert replay.overhead_s == 0.5
 
 
 def stricter(view, data):
@@ -135,9 +135,9 @@ def test_thresholds_may_change_while_the_policy_runs():
     """The same confidence of 0.6 is enough at thresholds 0.25 and 0.5, and no longer at 0.75."""
     trace = Trace(np.arange(3), np.zeros(3), confidences=np.full((3, 1), 0.6))
     traffic = Traffic(trace, np.full(3, 2), np.full(3, 100.0), 100.0, "confidences")
-    found = simulate(table_of([[1.0], [1.0]]), traffic, scheduler_of(stricter, thresholds=True))
-    assert found.finish_s.tolist() == [1.0, 2.0, 4.0]
-    assert found.traffic.exits.tolist() == [1, 1, 2]
+    replay = simulate(table_of([[1.0], [1.0]]), traffic, scheduler_of(stricter, thresholds=True))
+    assert replay.finish_s.tolist() == [1.0, 2.0, 4.0]
+    assert replay.traffic.exits.tolist() == [1, 1, 2]
     with pytest.raises(InputError, match="expected traffic with confidences"):
         simulate(table_of([[1.0], [1.0]]), everybody(1, 2), scheduler_of(stricter, thresholds=True))
 
@@ -211,7 +211,7 @@ def taken_last_but_one(waiting: list[int]) -> list[int]:
     ("decide", "take"), [(behind_the_first, taken_behind_the_first), (last_but_one, taken_last_but_one)]
 )
 def test_the_queue_closes_behind_those_who_pass_others(decide, take, count):
-    found = simulate(table_of([[1.0, 1.0]]), everybody(count, 1), scheduler_of(decide))
+    replay = simulate(table_of([[1.0, 1.0]]), everybody(count, 1), scheduler_of(decide))
     waiting, at = list(range(count)), 0.0
     expected: dict[int, float] = {}
     while waiting:
@@ -219,7 +219,7 @@ def test_the_queue_closes_behind_those_who_pass_others(decide, take, count):
         at += 1.0
         waiting = [request for request in waiting if request not in taken]
         expected |= dict.fromkeys(taken, at)
-    assert found.finish_s.tolist() == [expected[request] for request in range(count)]
+    assert replay.finish_s.tolist() == [expected[request] for request in range(count)]
 
 
 def everybody_in_the_second(view, data):
@@ -232,9 +232,9 @@ def test_a_batch_runs_at_the_narrowest_width_that_holds_all_its_samples():
     table = with_variants([[4.0, 8.0]], widths=[8.0, 4.0, 2.0], states=["empty", "full"])
     for widths, variant in (([1.0, 8.0], 0), ([4.0, 2.0], 1), ([1.0, 2.0], 2)):
         traffic = traffic_of(replace(trace_of([0.0, 0.0]), width=np.array(widths)), np.ones(2, int), 100.0)
-        found = simulate(table, traffic, find_policy("adaptb"))
-        assert found.variant.tolist() == [variant] * 2
-        assert found.finish_s.tolist() == [8.0 * 0.5**variant] * 2
+        replay = simulate(table, traffic, find_policy("adaptb"))
+        assert replay.variant.tolist() == [variant] * 2
+        assert replay.finish_s.tolist() == [8.0 * 0.5**variant] * 2
         if variant > 0:
             second = simulate(table, traffic, scheduler_of(everybody_in_the_second))
             assert second.variant.tolist() == [variant] * 2
@@ -248,10 +248,10 @@ def test_batches_merge_at_the_wider_of_two_widths():
     table = with_variants([[4.0, 6.0], [4.0, 6.0]], widths=[8.0, 4.0])
     for widths, launches in (([3.0, 8.0], [[1, 0], [0, 1]]), ([8.0, 3.0], [[1, 0], [0, 1]])):
         trace = replace(trace_of([0.0, 1.0]), width=np.array(widths))
-        found = simulate(table, traffic_of(trace, np.full(2, 2), 100.0), find_policy("fluid:criterion=off"))
-        assert found.finish_s.tolist() == [12.0, 12.0]  # 4 s and 2 s, one after the other, and 6 s together
-        assert found.launches[0, :, 1:].tolist() == launches
-        assert found.launches[1, :, 1:].tolist() == [[1, 0], [0, 0]]
+        replay = simulate(table, traffic_of(trace, np.full(2, 2), 100.0), find_policy("fluid:criterion=off"))
+        assert replay.finish_s.tolist() == [12.0, 12.0]  # 4 s and 2 s, one after the other, and 6 s together
+        assert replay.launches[0, :, 1:].tolist() == launches
+        assert replay.launches[1, :, 1:].tolist() == [[1, 0], [0, 0]]
 
 
 # SUSHI: one of several variants for a request, a table for each state of a cache, memory between requests
@@ -306,13 +306,13 @@ def test_a_batch_of_one_is_enough_for_every_policy(policy):
     rng = np.random.default_rng(5)
     traffic = traffic_of(trace_of(np.cumsum(rng.exponential(1.0, 200))), rng.integers(1, 4, 200), 1000.0)
     table = table_of([[0.25], [0.25], [0.25]])
-    found = simulate(table, traffic, find_policy(policy))
+    replay = simulate(table, traffic, find_policy(policy))
     begin_s = 0.0
-    for arrival_s, leaves, finish_s in zip(traffic.trace.arrival_s, traffic.exits, found.finish_s, strict=True):
+    for arrival_s, leaves, finish_s in zip(traffic.trace.arrival_s, traffic.exits, replay.finish_s, strict=True):
         if policy not in ("adaptb", "pame"):  # these wait for their timeout first
             begin_s = max(begin_s, arrival_s) + 0.25 * leaves
             assert finish_s == pytest.approx(begin_s)
-    assert np.all(np.diff(found.start_s) > 0)
+    assert np.all(np.diff(replay.start_s) > 0)
 
 
 # no policy sees the future
@@ -344,9 +344,9 @@ def test_batches_whose_places_exceed_the_largest_batch_are_gathered_where_they_m
     """Of three samples two exit; two others catch up with the third: five places, where three are the most."""
     table = table_of([[1.0] * 3] * 3).model_copy(update={"gather_s": [[0.0, 0.25, 0.25, 0.25]] * 3})
     traffic = traffic_of(trace_of([0.0] * 3 + [0.5] * 2), np.array([1, 1, 3, 3, 3]), 100.0)
-    found = simulate(table, traffic, scheduler_of(fill_and_pad))
-    assert found.finish_s.tolist() == [1.0, 1.0, 4.25, 4.25, 4.25]
-    assert found.launches[0].sum(axis=0).tolist() == [0, 0, 1, 3]
+    replay = simulate(table, traffic, scheduler_of(fill_and_pad))
+    assert replay.finish_s.tolist() == [1.0, 1.0, 4.25, 4.25, 4.25]
+    assert replay.launches[0].sum(axis=0).tolist() == [0, 0, 1, 3]
 
 
 def variant_as_predicted(view, data):
@@ -363,5 +363,5 @@ def test_batches_of_other_subnets_or_states_do_not_merge(variant):
     axes = {"subnets": [SubNetEntry(name="a"), SubNetEntry(name="b")], "states": ["x", "y"]}
     trace = replace(trace_of([0.0, 0.5]), predicted_depth=np.array([0.0, variant]))
     traffic = traffic_of(trace, np.array([2, 2]), 100.0)
-    found = simulate(with_variants([[1.0, 1.0]] * 2, **axes), traffic, scheduler_of(variant_as_predicted))
-    assert found.finish_s.tolist() == [2.0 + 2 * FASTER**variant, 1.0 + 2 * FASTER**variant]
+    replay = simulate(with_variants([[1.0, 1.0]] * 2, **axes), traffic, scheduler_of(variant_as_predicted))
+    assert replay.finish_s.tolist() == [2.0 + 2 * FASTER**variant, 1.0 + 2 * FASTER**variant]

@@ -30,14 +30,14 @@ def test_contract_of_every_policy(workload, policy, call_s):
     """Nothing lost or twice, never over b_max, time never runs back, no idling where it claims so, deterministic."""
     table, trace, exits = workload
     scheduler = scheduler_named(policy, call_s)
-    found = simulate(table, traffic_of(trace, exits), scheduler, record=True)
-    assert np.all(np.isfinite(found.finish_s))
-    assert np.all(found.start_s >= trace.arrival_s)
+    replay = simulate(table, traffic_of(trace, exits), scheduler, record=True)
+    assert np.all(np.isfinite(replay.finish_s))
+    assert np.all(replay.start_s >= trace.arrival_s)
     if not policy.startswith("fluid-slack"):
-        assert np.all(np.diff(found.start_s) >= 0)  # first come, first started
+        assert np.all(np.diff(replay.start_s) >= 0)  # first come, first started
     alone = table.array()[0, exits, 1]
-    assert np.all(found.finish_s - found.start_s >= alone)
-    runs, stage = found.runs, found.use.segments.stage
+    assert np.all(replay.finish_s - replay.start_s >= alone)
+    runs, stage = replay.runs, replay.use.segments.stage
     assert runs is not None
     assert runs.batch.max() <= table.b_max
     assert np.all(runs.begin_s[1:] >= runs.end_s[:-1])
@@ -50,14 +50,14 @@ def test_contract_of_every_policy(workload, policy, call_s):
         assert segments == list(range(int((stage <= exits[request]).sum())))
     if scheduler.policy.work_conserving:
         # whenever a request is in the system, the NPU runs or the scheduler thinks
-        busy_s = (found.launches * found.use.segments.time_s).sum() + found.use.scheduler_s
+        busy_s = (replay.launches * replay.use.segments.time_s).sum() + replay.use.scheduler_s
         idle_s, free_at = 0.0, trace.arrival_s[0]
-        for start, finish in zip(trace.arrival_s, found.finish_s, strict=True):
+        for start, finish in zip(trace.arrival_s, replay.finish_s, strict=True):
             idle_s += max(0.0, start - free_at)
             free_at = max(free_at, finish)
-        assert busy_s + idle_s == found.finish_s.max() - trace.arrival_s[0]
+        assert busy_s + idle_s == replay.finish_s.max() - trace.arrival_s[0]
     again = simulate(table, traffic_of(trace, exits), scheduler)
-    assert np.array_equal(again.finish_s, found.finish_s)
+    assert np.array_equal(again.finish_s, replay.finish_s)
 
 
 @settings(max_examples=60)
@@ -122,10 +122,10 @@ def test_a_lane_alone_is_one_of_several(workload, policy):
 
 
 def test_an_arrival_at_the_instant_of_a_decision_is_seen():
-    found = simulate(
+    replay = simulate(
         table_of([[1.0, 1.0]]), traffic_of(trace_of([0.0, 1.0, 1.0]), np.array([1] * 3), 9), find_policy("fluid")
     )
-    assert found.finish_s.tolist() == [1.0, 2.0, 2.0]
+    assert replay.finish_s.tolist() == [1.0, 2.0, 2.0]
 
 
 def test_arrivals_so_late_that_stages_vanish_beside_them_are_refused():
@@ -136,9 +136,9 @@ def test_arrivals_so_late_that_stages_vanish_beside_them_are_refused():
 def test_a_burst_is_served_in_order():
     count = 20_000
     table = table_of([[1.0, 1.5, 2.0], [1.0, 1.5, 2.0]])
-    found = simulate(table, traffic_of(trace_of(np.zeros(count)), np.full(count, 2), 1.0), find_policy("fluid"))
-    assert np.all(np.diff(found.finish_s) >= 0)
-    assert found.finish_s[-1] == pytest.approx((count // 3) * 4.0 + 3.0)
+    replay = simulate(table, traffic_of(trace_of(np.zeros(count)), np.full(count, 2), 1.0), find_policy("fluid"))
+    assert np.all(np.diff(replay.finish_s) >= 0)
+    assert replay.finish_s[-1] == pytest.approx((count // 3) * 4.0 + 3.0)
 
 
 def _greedy(view, data):
@@ -188,10 +188,10 @@ def _patient(view, data):
 
 def test_a_policy_may_wait():
     table = table_of([[1.0, 1.0, 1.0]])
-    found = simulate(
+    replay = simulate(
         table, traffic_of(trace_of([0.0, 0.5, 5.0, 5.1, 5.2]), np.ones(5, dtype=int), 9), scheduler_of(_patient)
     )
-    assert found.start_s.tolist() == [2.0, 2.0, 5.2, 5.2, 5.2]
+    assert replay.start_s.tolist() == [2.0, 2.0, 5.2, 5.2, 5.2]
 
 
 def _divides(view, data):

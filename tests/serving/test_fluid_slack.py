@@ -96,20 +96,20 @@ def crowded(draw):
 @given(st.one_of(workloads(), crowded()))
 def test_nobody_waits_longer_than_the_bound(workload):
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), find_policy("fluid-slack:patience=1"))
-    assert np.all(over_the_bound(found, table, 1.0) <= 1e-9)
+    replay = simulate(table, traffic_of(trace, exits), find_policy("fluid-slack:patience=1"))
+    assert np.all(over_the_bound(replay, table, 1.0) <= 1e-9)
 
 
 @settings(max_examples=80)
 @given(crowded(), st.sampled_from([1, 2, 6]))
 def test_every_request_as_in_an_independent_simulator_when_many_are_late(workload, patience):
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), find_policy(f"fluid-slack:patience={patience}"))
+    replay = simulate(table, traffic_of(trace, exits), find_policy(f"fluid-slack:patience={patience}"))
     arguments = (trace.arrival_s.tolist(), exits.tolist(), trace.slo_s.tolist(), table.array().tolist(), table.b_max)
     expected = naive_slack.fluid_slack(*arguments, patience=patience)
-    assert found.finish_s.tolist() == expected.finish_s
-    assert found.start_s.tolist() == expected.start_s
-    assert found.preempted.tolist() == expected.preempted
+    assert replay.finish_s.tolist() == expected.finish_s
+    assert replay.start_s.tolist() == expected.start_s
+    assert replay.preempted.tolist() == expected.preempted
 
 
 @settings(max_examples=60)
@@ -148,8 +148,8 @@ def test_more_late_requests_than_a_batch_have_turns_more_often():
     table = table_of([[1.0, 2.0]])
     slo_s, flooded = 2.5, 60
     trace = trace_of([0.0] * flooded + [2.0 * (k // 2) for k in range(2, 3000)], slo_s)
-    found = simulate(table, traffic_of(trace, np.ones(len(trace), dtype=int)), find_policy("fluid-slack:patience=40"))
-    last = found.finish_s[:flooded].max()
+    replay = simulate(table, traffic_of(trace, np.ones(len(trace), dtype=int)), find_policy("fluid-slack:patience=40"))
+    last = replay.finish_s[:flooded].max()
     turns = flooded // 2
     assert last <= longest_s(flooded, slo_s, 40.0, 2.0, 2)
     assert last < turns * 40 * slo_s / 4  # had each turn taken the whole patience: 30 of 100 s
@@ -165,9 +165,9 @@ def test_late_requests_have_the_places_left_over():
     """At 1.0 two are late. Those that can be in time have two of three places, and the oldest has the third."""
     table, exits = table_of([[1.0, 1.25, 1.5]]), np.ones(5, dtype=int)
     trace = trace_of([0.0, 0.1, 0.2, 0.9, 0.9], [9.0, 1.0, 1.0, 2.0, 2.0])
-    found = simulate(table, traffic_of(trace, exits), find_policy("fluid-slack"))
-    assert found.start_s.tolist() == [0.0, 1.0, 2.5, 1.0, 1.0]
-    assert found.violated.tolist() == [False, True, True, False, False]
+    replay = simulate(table, traffic_of(trace, exits), find_policy("fluid-slack"))
+    assert replay.start_s.tolist() == [0.0, 1.0, 2.5, 1.0, 1.0]
+    assert replay.violated.tolist() == [False, True, True, False, False]
 
 
 def test_a_launch_is_no_larger_than_saves_the_oldest():
@@ -184,9 +184,9 @@ def test_when_a_full_batch_of_late_requests_waits_a_launch_is_as_large_as_fluidb
     """The last request is in time only if it is launched alone; B_max is 2."""
     trace = trace_of([0.0] + [0.1] * late + [0.9], [9.0] + [1.0] * late + [1.2])
     exits = np.ones(len(trace), dtype=int)
-    found = simulate(table_of([[1.0, 1.5]]), traffic_of(trace, exits), find_policy("fluid-slack"))
-    assert found.violated[-1] != saved
-    assert found.start_s[-1] == (1.0 if saved else 2.5)
+    replay = simulate(table_of([[1.0, 1.5]]), traffic_of(trace, exits), find_policy("fluid-slack"))
+    assert replay.violated[-1] != saved
+    assert replay.start_s[-1] == (1.0 if saved else 2.5)
 
 
 @pytest.mark.skipif(not COMPILED, reason="searches a board: minutes as plain Python")
@@ -293,8 +293,8 @@ def test_with_large_batches_a_launch_keeps_the_throughput_of_fluidb_s(b_max, tog
     """The oldest of four is in time only alone: with 0.8 of the throughput of four, too little if B_max is above 8."""
     table = table_of([[1.0, 1.75, 2.5, 3.25, *[40.0] * (b_max - 4)]])
     trace = trace_of([0.0, 0.5, 0.5, 0.5, 0.5], [9.0, 1.5, 9.0, 9.0, 9.0])
-    found = simulate(table, traffic_of(trace, np.ones(5, dtype=int)), find_policy("fluid-slack"))
-    assert (found.start_s == 1.0).sum() == together
+    replay = simulate(table, traffic_of(trace, np.ones(5, dtype=int)), find_policy("fluid-slack"))
+    assert (replay.start_s == 1.0).sum() == together
 
 
 @pytest.mark.parametrize("name", ["fluid-slack", "fluid-slack-parts"])

@@ -30,10 +30,10 @@ def hosted(stage_s: list[list[float]], before_s: float, after_s: float, *, overl
 def by_clients(table: LatencyTable, clients: int, count: int = 400) -> tuple[float, float]:
     """Answers a second, and latency, of clients that do not think, once they are in step."""
     traffic = Clients(clients).send(traffic_of(offline(count), np.ones(count, int), 100.0), 0)
-    found = simulate(table, traffic, "serial")
-    finish_s, half = np.sort(found.finish_s), count // 2
+    replay = simulate(table, traffic, "serial")
+    finish_s, half = np.sort(replay.finish_s), count // 2
     steady = slice(half, half + 24 * (half // 48))  # whole turns of up to 8 clients
-    return (steady.stop - half) / (finish_s[steady.stop] - finish_s[half]), float(found.latency_s[steady].mean())
+    return (steady.stop - half) / (finish_s[steady.stop] - finish_s[half]), float(replay.latency_s[steady].mean())
 
 
 @pytest.mark.parametrize("clients", [1, 2, 3, 4, 6, 8])
@@ -70,14 +70,14 @@ def test_two_constants_give_a_table_by_concurrency(measured, device_rate: float,
 
 def test_a_host_that_overlaps_is_passed_before_the_queue_and_behind_the_device():
     traffic = traffic_of(trace_of([0.0, 0.25]), np.array([1, 2]), 3.0)
-    found = simulate(hosted([[1.0], [1.0]], 0.5, 0.25), traffic, "serial", record=True)
-    assert found.start_s.tolist() == [0.5, 1.5]
-    assert found.finish_s.tolist() == [1.75, 3.75]
-    assert found.latency_s.tolist() == [1.75, 3.5]
-    assert found.violated.tolist() == [False, True]
-    assert found.runs is not None
-    assert found.runs.end_s.tolist() == [1.5, 2.5, 3.5]
-    summary = summarise(found)
+    replay = simulate(hosted([[1.0], [1.0]], 0.5, 0.25), traffic, "serial", record=True)
+    assert replay.start_s.tolist() == [0.5, 1.5]
+    assert replay.finish_s.tolist() == [1.75, 3.75]
+    assert replay.latency_s.tolist() == [1.75, 3.5]
+    assert replay.violated.tolist() == [False, True]
+    assert replay.runs is not None
+    assert replay.runs.end_s.tolist() == [1.5, 2.5, 3.5]
+    summary = summarise(replay)
     assert summary.host is not None
     assert (summary.host.time_s, summary.host.latency_share, summary.host.overlaps) == (0.75, 0.75 / 2.625, True)
     assert summary.mean_wait_s == 0.375  # for the device, not for the host
@@ -87,10 +87,10 @@ def test_a_host_that_overlaps_is_passed_before_the_queue_and_behind_the_device()
 def test_a_host_that_does_not_overlap_keeps_the_device():
     """Two inputs before the batch, one output behind the first stage, and one behind the second."""
     table = hosted([[1.0, 1.0], [1.0, 1.0]], 0.5, 0.25, overlaps=False)
-    found = simulate(table, everybody(2, 2), "fluid", record=True)
-    assert found.runs is not None
-    assert found.runs.begin_s.tolist() == [1.0, 2.0]
-    assert found.finish_s.tolist() == [3.5, 3.5]
+    replay = simulate(table, everybody(2, 2), "fluid", record=True)
+    assert replay.runs is not None
+    assert replay.runs.begin_s.tolist() == [1.0, 2.0]
+    assert replay.finish_s.tolist() == [3.5, 3.5]
     apart = simulate(table, traffic_of(offline(2), np.array([1, 2]), 9.0), "fluid", record=True)
     assert apart.finish_s.tolist() == [2.25, 3.5]
     assert apart.runs is not None
@@ -105,10 +105,10 @@ def test_a_host_that_does_not_overlap_keeps_the_device():
 def test_who_could_not_be_answered_in_time_gives_up_on_the_host_the_queue_or_the_device():
     """Deadlines, of the device so much earlier that there is time for the output; the client knows its own."""
     table, three = hosted([[1.0], [1.0]], 0.5, 0.25), trace_of([0.0, 0.0, 0.0], np.array([0.5, 1.75, 2.5]))
-    found = simulate(table, traffic_of(three, np.array([2, 2, 2])), "serial:on_deadline=drop")
-    assert found.start_s.tolist() == [math.inf, 0.5, 1.5]  # the first gives up on the host
-    assert found.gone_s.tolist() == [0.5, 1.75, 2.5]
-    assert found.finish_s.tolist() == [math.inf] * 3
+    replay = simulate(table, traffic_of(three, np.array([2, 2, 2])), "serial:on_deadline=drop")
+    assert replay.start_s.tolist() == [math.inf, 0.5, 1.5]  # the first gives up on the host
+    assert replay.gone_s.tolist() == [0.5, 1.75, 2.5]
+    assert replay.finish_s.tolist() == [math.inf] * 3
     answered = simulate(table, traffic_of(trace_of([0.0], np.array([2.0])), np.array([2])), "serial:on_deadline=answer")
     assert (answered.finish_s.tolist(), answered.early.tolist(), answered.violated.tolist()) == ([2.0], [True], [False])
     refused = simulate(table, traffic_of(offline(3), np.full(3, 2), 4.75), "serial:admit=in_time")
@@ -124,8 +124,8 @@ def test_who_could_not_be_answered_in_time_gives_up_on_the_host_the_queue_or_the
 def test_no_policy_does_better_than_the_bound(workload, policy: str, overlaps: bool):
     table, trace, exits = workload
     table = table.model_copy(update={"host": Host(before_s=0.25, after_s=0.5, overlaps=overlaps)})
-    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy))
-    assert least_violations(found) <= found.violated.sum()
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy))
+    assert least_violations(replay) <= replay.violated.sum()
 
 
 @pytest.mark.parametrize("overlaps", [True, False])
@@ -133,8 +133,8 @@ def test_the_bound_knows_the_host(overlaps: bool):
     """Each is in time alone; without overlap the second of two is not."""
     table = hosted([[1.0]], 0.5, 0.5, overlaps=overlaps)
     for slo_s, late in ((1.5, [2, 2]), (2.0, [1, 1]), (3.0, [0, 1])):
-        found = simulate(table, traffic_of(offline(2), np.ones(2, int), slo_s), "serial")
-        assert least_violations(found) == found.violated.sum() == late[not overlaps]
+        replay = simulate(table, traffic_of(offline(2), np.ones(2, int), slo_s), "serial")
+        assert least_violations(replay) == replay.violated.sum() == late[not overlaps]
 
 
 def test_each_network_has_its_own_host_and_all_overlap_or_none():
@@ -142,11 +142,11 @@ def test_each_network_has_its_own_host_and_all_overlap_or_none():
     networks = [ServedNetwork(name="fast", table=fast), ServedNetwork(name="slow", table=slow)]
     trace = trace_of([0.0, 0.25], np.array([9.0, 9.0]))
     trace = type(trace)(trace.request_id, trace.arrival_s, slo_s=trace.slo_s, network=np.array(["slow", "fast"]))
-    found = serve(networks, Requests(trace=trace), "serial")
-    assert found.replay.latency_s.tolist() == [1.25, 0.5]
-    assert [own.summary.host and own.summary.host.time_s for own in found.networks] == [0.25, 1.0]
-    assert found.summary.host is not None
-    assert found.summary.host.latency_share == 1.25 / 1.75
+    served = serve(networks, Requests(trace=trace), "serial")
+    assert served.replay.latency_s.tolist() == [1.25, 0.5]
+    assert [own.summary.host and own.summary.host.time_s for own in served.networks] == [0.25, 1.0]
+    assert served.summary.host is not None
+    assert served.summary.host.latency_share == 1.25 / 1.75
     other = [networks[0], ServedNetwork(name="slow", table=hosted([[1.0]], 0.5, 0.0, overlaps=False))]
     with pytest.raises(InputError, match='^network "slow": host: overlaps: expected true as for the other networks'):
         simulate(other, trace, "serial")

@@ -34,15 +34,15 @@ def engine(fluidb: Run, tmp_path: Path) -> Path:
 def test_the_ends_are_replays_of_slower_tables(engine: Path) -> None:
     table, served = read_latency(engine), Requests(trace=engine.parent / "t.csv", slo_s=0.02)
     assert table.measured == ENDS
-    found = serve(table, served, "serial")
-    assert [end.factor for end in found.ends] == table.measured
-    for end in found.ends:
+    result = serve(table, served, "serial")
+    assert [end.factor for end in result.ends] == table.measured
+    for end in result.ends:
         slower = table.slower(end.factor)
         assert slower.measured is None
         assert np.allclose(slower.stage_array(), end.factor * table.stage_array())
         assert serve(slower, served, "serial").summary == end.summary
-    latencies = [end.summary.mean_latency_s for end in found.ends]
-    assert latencies[0] < found.summary.mean_latency_s < latencies[1]
+    latencies = [end.summary.mean_latency_s for end in result.ends]
+    assert latencies[0] < result.summary.mean_latency_s < latencies[1]
 
 
 def test_a_requirement_that_holds_at_the_good_end_alone_is_undecided(fluidb: Run, engine: Path) -> None:
@@ -52,12 +52,12 @@ def test_a_requirement_that_holds_at_the_good_end_alone_is_undecided(fluidb: Run
     low, high = (end["mean_latency_s"] for end in printed["ends"])
     between = (low + printed["mean_latency_s"]) / 2, (high + printed["mean_latency_s"]) / 2
     wanted = [f"mean <= {1e3 * value:.6f}ms" for value in (*between, 2 * high)]
-    found = serve(
+    served = serve(
         engine, Requests(trace=engine.parent / "t.csv", slo_s=0.02), "serial",
         requirements=[parse_requirement(text) for text in wanted],
     )  # fmt: skip
-    assert found.undecided == [True, True, False]
-    for text, undecided in zip(wanted, found.undecided, strict=True):
+    assert served.undecided == [True, True, False]
+    for text, undecided in zip(wanted, served.undecided, strict=True):
         done = fluidb("serve-sim", "lat", "--trace", "t.csv", "--policy", "serial", "--slo", "20ms", "--require", text)
         assert done.returncode == int(undecided)
         assert (f"undecided  {text}: fails at one end" in done.stdout) == undecided

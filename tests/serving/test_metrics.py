@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(1, 600))
 def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy, call_s):
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s))
-    summary = summarise(found)
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s))
+    summary = summarise(replay)
     assert summary.utilisation
     shares = asdict(summary.utilisation)
     assert sum(shares.values()) == pytest.approx(1.0)
@@ -38,8 +38,8 @@ def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy
     else:
         assert shares["mac_share"] == pytest.approx(needed)
     # Little: requests in the system, averaged over the span, are arrival rate times mean latency
-    events = np.sort(np.concatenate([trace.arrival_s, found.finish_s]))
-    present = [((trace.arrival_s <= t) & (found.finish_s > t)).sum() for t in events[:-1]]
+    events = np.sort(np.concatenate([trace.arrival_s, replay.finish_s]))
+    present = [((trace.arrival_s <= t) & (replay.finish_s > t)).sum() for t in events[:-1]]
     mean_present = float(np.dot(present, np.diff(events))) / summary.span_s
     assert mean_present == pytest.approx(len(trace) / summary.span_s * summary.mean_latency_s)
 
@@ -51,22 +51,22 @@ def test_a_simulation_that_is_stopped_counts_what_was_done_by_then(workload, pol
     table, trace, exits = workload
     until_s = trace.arrival_s[0] + until
     served = traffic_of(trace, exits)
-    found = simulate(table, served, scheduler_named(policy, call_s), until_s=until_s, record=True)
-    summary, runs = summarise(found), found.runs
+    replay = simulate(table, served, scheduler_named(policy, call_s), until_s=until_s, record=True)
+    summary, runs = summarise(replay), replay.runs
     assert summary.utilisation
     assert runs
     shares = asdict(summary.utilisation)
     assert sum(shares.values()) == pytest.approx(1.0)
     assert all(share >= 0 for share in shares.values())
-    done_s = np.clip(np.minimum(runs.end_s, found.end_s) - runs.begin_s, 0.0, None).sum()
+    done_s = np.clip(np.minimum(runs.end_s, replay.end_s) - runs.begin_s, 0.0, None).sum()
     assert summary.busy_share * summary.span_s == pytest.approx(done_s)
     assert sum(item.requests for item in summary.exits) == summary.requests - summary.unfinished
 
 
 def test_a_preempted_request_has_stood_still_until_the_stop():
     table, traffic = table_of([[4.0, 4.0]] * 2), traffic_of(trace_of([0.0, 1.0]), np.array([2, 2]), 100.0)
-    found = simulate(table, traffic, find_policy("lazy"), until_s=1.5)
-    assert found.stalled_s.tolist() == [0.5, 0.0]  # lazy is asked after the first layer, at 1 s
+    replay = simulate(table, traffic, find_policy("lazy"), until_s=1.5)
+    assert replay.stalled_s.tolist() == [0.5, 0.0]  # lazy is asked after the first layer, at 1 s
 
 
 def test_an_answer_that_was_not_given_is_neither_right_nor_wrong():
@@ -82,8 +82,8 @@ def test_an_answer_that_was_not_given_is_neither_right_nor_wrong():
 
 def test_summary_by_hand():
     table = table_of([[1.0, 1.0], [2.0, 2.0]])
-    found = simulate(table, traffic_of(trace_of([1.0, 1.0, 10.0]), np.array([1, 2, 2]), 2.5), find_policy("fluid"))
-    summary = summarise(found)
+    replay = simulate(table, traffic_of(trace_of([1.0, 1.0, 10.0]), np.array([1, 2, 2]), 2.5), find_policy("fluid"))
+    summary = summarise(replay)
     # two run to exit 1 in 1 s, one goes on for 2 s; the third, alone, takes 3 s from 10 s
     assert summary.mean_latency_s == pytest.approx((1 + 3 + 3) / 3)
     assert [item.latency_s for item in summary.percentiles] == [3.0] * 5
@@ -118,17 +118,17 @@ def test_energy_by_hand(policy):
     ]
     counted = LatencyTable.model_validate(dict(table) | {"layers": layers, "static_w": 0.5})
     traffic = traffic_of(trace_of([1.0, 1.0, 10.0]), np.array([1, 2, 2]), 9.0)
-    found = summarise(simulate(counted, traffic, find_policy(policy)))
+    summary = summarise(simulate(counted, traffic, find_policy(policy)))
     batches = [
         (stage, b)
-        for stage, row in enumerate(found.stages, 1)
+        for stage, row in enumerate(summary.stages, 1)
         for b, n in enumerate(row.runs_by_batch, 1)
         for _ in range(n)
     ]
-    segments = found.stages[0].segments
-    expected = sum(2 + 4 * b for _, b in batches) / segments + 0.5 * found.span_s
-    assert found.energy_j == pytest.approx(expected / 3)
-    assert judge(parse_requirement("energy <= 100J"), found).holds
+    segments = summary.stages[0].segments
+    expected = sum(2 + 4 * b for _, b in batches) / segments + 0.5 * summary.span_s
+    assert summary.energy_j == pytest.approx(expected / 3)
+    assert judge(parse_requirement("energy <= 100J"), summary).holds
     without = summarise(simulate(table, traffic, find_policy(policy)))
     assert without.energy_j is None
     assert "energy_j" not in without.record()
@@ -147,8 +147,8 @@ def test_a_table_states_energies_of_all_layers_or_none():
 def test_percentiles_are_over_all_requests_by_nearest_rank():
     table = table_of([[1.0]])
     arrivals = np.arange(100) * 0.5  # ever later: latencies 1, 1.5, 2, ...
-    found = simulate(table, traffic_of(trace_of(arrivals), np.ones(100, dtype=int), 1), find_policy("serial"))
-    summary = summarise(found)
+    replay = simulate(table, traffic_of(trace_of(arrivals), np.ones(100, dtype=int), 1), find_policy("serial"))
+    summary = summarise(replay)
     assert [item.latency_s for item in summary.percentiles] == [25.5, 45.5, 48.0, 50.0, 50.5]
 
 
@@ -167,22 +167,22 @@ def test_shares_of_a_device_that_is_never_idle_are_none_and_all_of_it():
 
 def test_who_finds_the_system_empty():
     table = table_of([[1.0, 1.5], [1.0, 1.5]])
-    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 3.5, 6.0, 6.0]), np.full(5, 2), 9), find_policy("serial"))
+    replay = simulate(table, traffic_of(trace_of([0.0, 0.5, 3.5, 6.0, 6.0]), np.full(5, 2), 9), find_policy("serial"))
     # the third waits for the second until 4 s; the fourth and the fifth come together, when the third leaves
-    assert found.finish_s.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
-    assert found.fresh.tolist() == [True, False, False, True, False]
+    assert replay.finish_s.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
+    assert replay.fresh.tolist() == [True, False, False, True, False]
     # the second preempts the first and leaves before it, which the third therefore meets
-    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 2.5]), np.array([2, 1, 1]), 9), find_policy("fluid"))
-    assert found.finish_s.tolist() == [3.0, 2.0, 4.0]
-    assert found.fresh.tolist() == [True, False, False]
+    replay = simulate(table, traffic_of(trace_of([0.0, 0.5, 2.5]), np.array([2, 1, 1]), 9), find_policy("fluid"))
+    assert replay.finish_s.tolist() == [3.0, 2.0, 4.0]
+    assert replay.fresh.tolist() == [True, False, False]
 
 
 def test_a_variant_tells_subnet_and_state():
     """Of three axes, of which the width varies first."""
     axes = {"widths": [8.0, 4.0], "subnets": [SubNetEntry(name=name) for name in "abc"], "states": ["empty", "full"]}
-    found = simulate(with_variants([[1.0]], **axes), everybody(12, 1), find_policy("serial"))
-    assert found.table.variants == 12
-    numbered, known = replace(found, variant=np.arange(12)), variants_of(found.table)
+    replay = simulate(with_variants([[1.0]], **axes), everybody(12, 1), find_policy("serial"))
+    assert replay.table.variants == 12
+    numbered, known = replace(replay, variant=np.arange(12)), variants_of(replay.table)
     assert numbered.subnet.tolist() == known["subnet"].tolist() == [0, 0, 1, 1, 2, 2] * 2
     assert numbered.state.tolist() == known["state"].tolist() == [0] * 6 + [1] * 6
 
@@ -190,28 +190,28 @@ def test_a_variant_tells_subnet_and_state():
 def test_a_summary_has_the_intervals_of_its_latencies():
     draws = np.random.default_rng(4)
     arrivals, exits = np.cumsum(draws.exponential(0.1, 2000)), draws.integers(1, 3, 2000)
-    found = simulate(table_of([[0.02], [0.04]]), traffic_of(trace_of(arrivals), exits, 0.08), find_policy("serial"))
-    summary, run = summarise(found), OneRun(found.latency_s, found.fresh)
+    replay = simulate(table_of([[0.02], [0.04]]), traffic_of(trace_of(arrivals), exits, 0.08), find_policy("serial"))
+    summary, run = summarise(replay), OneRun(replay.latency_s, replay.fresh)
     assert summary.independent_requests == run.independent < 2000
     assert summary.mean_interval_s == run.mean().interval
     assert summary.mean_interval_s
     assert summary.mean_interval_s.low < summary.mean_latency_s < summary.mean_interval_s.high
-    assert summary.violation_interval == run.share(found.violated).interval
+    assert summary.violation_interval == run.share(replay.violated).interval
     assert summary.violation_interval
     assert summary.violation_interval.low < summary.violation_rate < summary.violation_interval.high
     assert summary.percentile("p90").interval_s == run.quantile(0.9).interval
     assert summary.percentile("p99.9").interval_s is None
     assert summary.percentile("p99.9").more_requests_needed == run.quantile(0.999).more_requests_needed > 8000
-    few = summarise(simulate(found.table, found.traffic.first(300), find_policy("serial")))
+    few = summarise(simulate(replay.table, replay.traffic.first(300), find_policy("serial")))
     assert (few.mean_interval_s, few.violation_interval, few.more_requests_needed) == (None, None, 100)
 
 
 def test_requests_unfinished_at_the_end_are_late_and_stay():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
     arrivals = [0.0, 0.5, 1.5, 2.5, 9.0]
-    found = simulate(table, traffic_of(trace_of(arrivals), np.full(5, 2), 3.0), find_policy("serial"), until_s=5.0)
-    summary = summarise(found)
-    assert found.finish_s.tolist() == [2.0, 4.0, math.inf, math.inf]  # the fifth has not arrived by then
+    replay = simulate(table, traffic_of(trace_of(arrivals), np.full(5, 2), 3.0), find_policy("serial"), until_s=5.0)
+    summary = summarise(replay)
+    assert replay.finish_s.tolist() == [2.0, 4.0, math.inf, math.inf]  # the fifth has not arrived by then
     assert (summary.requests, summary.unfinished, summary.violations) == (4, 2, 3)
     assert summary.span_s == 5.0
     assert summary.mean_wait_s == (0.0 + 1.5 + 2.5 + 2.5) / 4  # the fourth has waited until the stop
@@ -223,8 +223,8 @@ def test_requests_unfinished_at_the_end_are_late_and_stay():
 
 def test_objectives_of_the_trace_are_each_request_s_own():
     table, exits = table_of([[1.0, 1.5]]), np.array([1, 1])
-    found = simulate(table, traffic_of(trace_of([0.0, 5.0], [0.5, 2.0]), exits), find_policy("fluid"))
-    assert found.violated.tolist() == [True, False]
+    replay = simulate(table, traffic_of(trace_of([0.0, 5.0], [0.5, 2.0]), exits), find_policy("fluid"))
+    assert replay.violated.tolist() == [True, False]
     with pytest.raises(InputError, match=r"slo: expected a latency objective \(SLO\), or a trace with a column slo_s"):
         simulate(table, traffic_of(trace_of([0.0, 5.0]), exits), find_policy("fluid"))
     with pytest.raises(InputError, match="slo: expected no column slo_s in the trace beside an objective"):
@@ -235,8 +235,8 @@ def test_a_latency_of_exactly_the_objective_is_no_violation():
     """Whatever the arrival adds to rounding: the policy and the metrics see the same deadline."""
     table = table_of([[0.05]])
     arrivals = np.arange(1000) * 0.37
-    found = simulate(table, traffic_of(trace_of(arrivals), np.ones(1000, dtype=int), 0.05), find_policy("serial"))
-    assert summarise(found).violations == 0
+    replay = simulate(table, traffic_of(trace_of(arrivals), np.ones(1000, dtype=int), 0.05), find_policy("serial"))
+    assert summarise(replay).violations == 0
 
 
 def test_the_table_of_requests_is_what_is_written(tmp_path):
@@ -269,13 +269,13 @@ def test_variance_within_batches_is_the_mean_of_their_variances(pairs):
 def test_a_batch_is_what_entered_together(workload, policy):
     """Who entered at one time, on one lane, is one batch; batches count up in order of time."""
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy))
-    assert set(found.batch) == set(range(1, int(found.batch.max()) + 1))
-    for number in range(1, int(found.batch.max()) + 1):
-        assert len(set(found.start_s[found.batch == number])) == 1
-    order = np.argsort(found.batch, kind="stable")
-    assert np.all(np.diff(found.start_s[order]) >= 0)
-    assert summarise(found).depth_variance == variance_within(found.batch, exits)
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy))
+    assert set(replay.batch) == set(range(1, int(replay.batch.max()) + 1))
+    for number in range(1, int(replay.batch.max()) + 1):
+        assert len(set(replay.start_s[replay.batch == number])) == 1
+    order = np.argsort(replay.batch, kind="stable")
+    assert np.all(np.diff(replay.start_s[order]) >= 0)
+    assert summarise(replay).depth_variance == variance_within(replay.batch, exits)
 
 
 def test_all_at_once_is_one_observation():
@@ -283,9 +283,9 @@ def test_all_at_once_is_one_observation():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
     exits = np.array([1, 2, 2, 2, 1])
     trace = replace(offline(5), width=np.array([8.0, 24.0, 8.0, 8.0, 16.0]))
-    found = simulate(table, traffic_of(trace, exits, 4.0), find_policy("adaptb:timeout=0"))
-    summary = summarise(found)
-    assert found.batch.tolist() == [1, 1, 2, 2, 3]
+    replay = simulate(table, traffic_of(trace, exits, 4.0), find_policy("adaptb:timeout=0"))
+    summary = summarise(replay)
+    assert replay.batch.tolist() == [1, 1, 2, 2, 3]
     assert (summary.makespan_s, summary.span_s, summary.arrival_rate_per_s) == (5.0, 5.0, 0.0)
     assert summary.processing_rate_per_s == 1.0
     assert summary.depth_variance == pytest.approx(0.25 / 3)

@@ -199,19 +199,19 @@ def test_networks_equal_a_plain_loop_to_the_bit(between: str, policy: str, rule:
             with pytest.raises(InputError, match="count: expected more than"):
                 simulate(networks, asked.traffic, spec)
             continue
-        found = simulate(networks, asked.traffic, spec)
+        replay = simulate(networks, asked.traffic, spec)
         owned += bool(asked.clients)
         if asked.clients:  # of equal times in the order of networks
             device.sent.sort(key=lambda request: (request.arrival_s, request.client[0]))
-        whole = found.traffic.trace
+        whole = replay.traffic.trace
         assert whole.arrival_s.tolist() == [request.arrival_s for request in device.sent], about
-        assert found.start_s.tolist() == [request.start_s for request in device.sent], about
-        assert found.finish_s.tolist() == [request.finish_s for request in device.sent], about
-        answered = np.where(np.isfinite(found.finish_s), found.traffic.exits, 0)
+        assert replay.start_s.tolist() == [request.start_s for request in device.sent], about
+        assert replay.finish_s.tolist() == [request.finish_s for request in device.sent], about
+        answered = np.where(np.isfinite(replay.finish_s), replay.traffic.exits, 0)
         assert answered.tolist() == [request.answered for request in device.sent], about
-        if found.refused is not None:
-            assert found.refused.tolist() == [request.refused for request in device.sent], about
-            refused += int(kinds > 1 and found.refused.any())
+        if replay.refused is not None:
+            assert replay.refused.tolist() == [request.refused for request in device.sent], about
+            refused += int(kinds > 1 and replay.refused.any())
         several += kinds > 1
     assert min(hosts) > CASES / 3
     assert several > CASES / 2
@@ -229,7 +229,7 @@ def test_first_come_first_served_on_two_lanes_is_one_queue_for_two_servers():
     exits = np.array([random.integers(1, len(stage_s[k]) + 1) for k in network])
     networks = [ServedNetwork(name=f"n{k}", table=table) for k, table in enumerate(tables)]
     traffic = traffic_with(exits, np.ones(500), network, arrival_s, None)
-    found = simulate(networks, traffic, "serial:lanes=2")
+    replay = simulate(networks, traffic, "serial:lanes=2")
     free_s, expected = [0.0, 0.0], []
     for k, at_s, last in zip(network, arrival_s.tolist(), exits.tolist(), strict=True):
         end_s = max(at_s, min(free_s))
@@ -237,7 +237,7 @@ def test_first_come_first_served_on_two_lanes_is_one_queue_for_two_servers():
             end_s += time_s
         free_s[free_s.index(min(free_s))] = end_s
         expected.append(end_s)
-    assert found.finish_s.tolist() == expected
+    assert replay.finish_s.tolist() == expected
 
 
 TABLES = {
@@ -277,8 +277,8 @@ def test_networks_that_never_meet_are_served_as_if_alone(policy: str, between: s
     )
     traffic = replace(traffic, parts=parts)
     joined = "," if ":" in policy else ":"
-    found = simulate(networks, traffic, f"{policy}{joined}between={between}")
-    for table, part, own in zip(tables, traffic.parts, found.by_network, strict=True):
+    replay = simulate(networks, traffic, f"{policy}{joined}between={between}")
+    for table, part, own in zip(tables, traffic.parts, replay.by_network, strict=True):
         alone = simulate(table, part, find_policy(policy))
         assert own.start_s.tolist() == alone.start_s.tolist()
         assert own.finish_s.tolist() == alone.finish_s.tolist()
@@ -317,8 +317,8 @@ def test_shares_divide_a_busy_device_by_weight():
     ]
     network = np.arange(8000) % 2
     traffic = traffic_with(np.ones(8000, int), np.ones(8000), network, np.zeros(8000), None)
-    found = simulate(networks, traffic, "serial:between=shares", until_s=100.0)
-    busy_s = [float((use.ran * use.segments.time_s).sum()) for use in found.uses]
+    replay = simulate(networks, traffic, "serial:between=shares", until_s=100.0)
+    busy_s = [float((use.ran * use.segments.time_s).sum()) for use in replay.uses]
     assert sum(busy_s) == 100.0
     assert busy_s[0] == pytest.approx(25.0, abs=0.5)  # a segment of the longer one
 
@@ -329,16 +329,16 @@ def test_an_idle_network_gets_no_credit():
     network = np.repeat([0, 1], [120, 20])
     arrival_s = np.repeat([0.0, 50.25], [120, 20])
     traffic = traffic_with(np.ones(140, int), np.ones(140), network, arrival_s, None)
-    found = simulate(networks, traffic, "serial:between=shares")
-    assert np.diff(found.by_network[1].start_s).tolist() == [1.0] * 19
+    replay = simulate(networks, traffic, "serial:between=shares")
+    assert np.diff(replay.by_network[1].start_s).tolist() == [1.0] * 19
 
 
 def test_the_earliest_deadline_goes_first_and_ties_to_the_first_network():
     networks = [ServedNetwork(name=name, table=table_of([[1.0]])) for name in ("a", "b")]
     slo_s = np.array([9.0, 9.0, 2.0, 1.0])
     traffic = traffic_with(np.ones(4, int), slo_s, np.array([1, 0, 0, 1]), np.zeros(4), None)
-    found = simulate(networks, traffic, "serial:between=edf")
-    assert found.start_s.tolist() == [2.0, 0.0, 1.0, 3.0]
+    replay = simulate(networks, traffic, "serial:between=edf")
+    assert replay.start_s.tolist() == [2.0, 0.0, 1.0, 3.0]
 
 
 def test_a_requests_fate_is_that_of_its_networks_rule_or_the_policys():
@@ -349,10 +349,10 @@ def test_a_requests_fate_is_that_of_its_networks_rule_or_the_policys():
     ]
     network = np.array([0, 0, 0, 0, 1, 1, 1, 1])
     traffic = traffic_with(np.ones(8, int), np.full(8, 99.0), network, 0.25 * np.arange(8), None)
-    found = simulate(networks, traffic, "serial:admit=queue:3")
-    assert found.refused is not None
-    assert np.flatnonzero(found.refused).tolist() == [2, 3, 7]
-    summary, networks_of = figures_of(found)
+    replay = simulate(networks, traffic, "serial:admit=queue:3")
+    assert replay.refused is not None
+    assert np.flatnonzero(replay.refused).tolist() == [2, 3, 7]
+    summary, networks_of = figures_of(replay)
     rates = [item.admission and item.admission.refused_rate for item in (summary, *networks_of.values())]
     assert rates == [3 / 8, 2 / 4, 1 / 4]
 
@@ -372,8 +372,8 @@ def test_a_network_without_places_loses_as_erlang_says():
         )
         networks = [ServedNetwork(name=name, table=table, slo_s=1.0, admit="queue:0") for name in ("a", "b")]
         requests = Requests(trace=trace, seed=seed)
-        found = simulate(networks, prepare_requests(networks, requests, trace), f"serial:lanes={servers}")
-        lost.append([np.isinf(part.finish_s).mean() for part in found.by_network])
+        replay = simulate(networks, prepare_requests(networks, requests, trace), f"serial:lanes={servers}")
+        lost.append([np.isinf(part.finish_s).mean() for part in replay.by_network])
     weights = np.cumprod([1.0, *(load / number for number in range(1, servers + 1))])
     for own in np.array(lost).T:
         assert_mean(own, weights[-1] / weights.sum())
@@ -384,12 +384,12 @@ def test_ends_of_a_calibrated_engine_are_those_of_all_its_networks():
     both = [ServedNetwork(name=name, table=engine, slo_s=1.0) for name in ("a", "b")]
     requests = Requests(trace=poisson(9, 500, 0))
     asked = [parse_requirement(text, networks=["a", "b"]) for text in ("mean[a] <= 1 s", "p99 <= 1 s")]
-    found = serve(both, requests, "fluid", requirements=asked)
-    for end, factor in zip(found.ends, engine.ends, strict=True):
+    served = serve(both, requests, "fluid", requirements=asked)
+    for end, factor in zip(served.ends, engine.ends, strict=True):
         table = engine.slower(factor)
         again = serve([replace(item, table=table) for item in both], requests, "fluid", requirements=asked)
         assert (end.factor, end.summary, end.requirements) == (factor, again.summary, again.requirements)
-    assert found.undecided == [False, False]
+    assert served.undecided == [False, False]
 
 
 def test_a_threshold_in_a_file_may_be_a_number():

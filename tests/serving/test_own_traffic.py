@@ -32,16 +32,16 @@ def disb(clients: int, lasts_s: float = 20.0) -> list[ServedNetwork]:
 def test_best_effort_gets_what_the_real_time_network_leaves():
     """It has the rest of the time, and with priority the other one waits for at most one of its requests."""
     for clients in (1, 3):
-        found = serve(disb(clients), Requests(seed=1), "serial:between=priority")
-        best, real = (own.summary for own in found.networks)
+        served = serve(disb(clients), Requests(seed=1), "serial:between=priority")
+        best, real = (own.summary for own in served.networks)
         assert real.processing_rate_per_s == pytest.approx(100, rel=1e-3)
         assert best.processing_rate_per_s == pytest.approx((1 - 100 * REAL_TIME_S) / BEST_EFFORT_S, rel=1e-3)
         assert REAL_TIME_S < real.max_latency_s <= REAL_TIME_S + BEST_EFFORT_S
-        assert found.summary.requests == best.requests + real.requests
-        assert found.unavoidable_violations is None
-        assert [own.unavoidable_violations for own in found.networks] == [None, 0]
-    found = serve(disb(3), Requests(seed=1), "serial:between=fcfs")
-    assert found.networks[1].summary.max_latency_s > REAL_TIME_S + 2 * BEST_EFFORT_S
+        assert served.summary.requests == best.requests + real.requests
+        assert served.unavoidable_violations is None
+        assert [own.unavoidable_violations for own in served.networks] == [None, 0]
+    served = serve(disb(3), Requests(seed=1), "serial:between=fcfs")
+    assert served.networks[1].summary.max_latency_s > REAL_TIME_S + 2 * BEST_EFFORT_S
 
 
 @pytest.mark.parametrize("load", [0.5, 0.75])
@@ -196,8 +196,8 @@ def test_a_duration_ends_something(folder: Path):
 def test_clients_may_send_a_number_of_requests_without_an_end():
     own = OwnTraffic(clients=Clients(2), count=50)
     networks = [ServedNetwork(name="n", table=table_of([[0.5]]), slo_s=1.0, traffic=own)]
-    found = serve(networks, Requests(), "serial")
-    assert (found.summary.requests, found.replay.finish_s.max()) == (50, 25.0)
+    served = serve(networks, Requests(), "serial")
+    assert (served.summary.requests, served.replay.finish_s.max()) == (50, 25.0)
 
 
 def test_of_equal_times_the_sources_come_in_the_order_of_their_networks():
@@ -206,14 +206,14 @@ def test_of_equal_times_the_sources_come_in_the_order_of_their_networks():
     closed = OwnTraffic(clients=Clients(1, 0.25), count=2)
     kinds = {"client": closed, "first": own, "other": own, "late": replace(closed, clients=Clients(1))}
     networks = [ServedNetwork(name=name, table=table, slo_s=9.0, traffic=kind) for name, kind in kinds.items()]
-    found = simulate(networks, prepare_requests(networks, Requests(), None), "serial")
-    names = [found.names[k] for k in found.network]
+    replay = simulate(networks, prepare_requests(networks, Requests(), None), "serial")
+    names = [replay.names[k] for k in replay.network]
     # at 0.75 s the last client sends again as its answer is there; at 1 s both traces do, before it begins
-    assert list(zip(found.traffic.trace.arrival_s.tolist(), names, strict=True)) == [
+    assert list(zip(replay.traffic.trace.arrival_s.tolist(), names, strict=True)) == [
         (0.0, "first"), (0.0, "other"), (0.0, "late"), (0.25, "client"), (0.75, "late"), (1.0, "first"),
         (1.0, "other"), (1.25, "client"),
     ]  # fmt: skip
-    order = [found.names[k] for k in found.network[np.argsort(found.start_s, kind="stable")]]
+    order = [replay.names[k] for k in replay.network[np.argsort(replay.start_s, kind="stable")]]
     assert order == ["first", "other", "late", "client", "late", "first", "other", "client"]
     by_place = replace(own, trace=trace_of([0.0, 0.0]))
     pair = [ServedNetwork(name=name, table=table, slo_s=9.0, traffic=by_place) for name in ("a", "b")]

@@ -43,13 +43,13 @@ any_table = st.tuples(workloads(), st.sampled_from([2, 3]), st.integers(0, 4), s
 def test_every_request_as_in_an_independent_simulator(case, timeout_s, tau_b):
     (table, trace, exits), lanes, small, load = case
     table = side_by_side(table, lanes, small, load)
-    found = simulate(table, traffic_of(trace, exits), pame(timeout_s, tau_b, lanes))
+    replay = simulate(table, traffic_of(trace, exits), pame(timeout_s, tau_b, lanes))
     expected = naive_pame.pame(
         trace.arrival_s.tolist(), exits.tolist(), table.array().tolist(), table.b_max, timeout_s, tau_b,
         table.load or [], lanes,
     )  # fmt: skip
-    assert found.finish_s.tolist() == expected.finish_s
-    assert found.start_s.tolist() == expected.start_s
+    assert replay.finish_s.tolist() == expected.finish_s
+    assert replay.start_s.tolist() == expected.start_s
 
 
 def batches_of(replay: Replay) -> list[tuple[float, float]]:
@@ -90,8 +90,8 @@ def test_the_next_batch_begins_beside_a_second_stage_that_is_small():
 def test_a_batch_waits_for_company_no_longer_than_the_timeout(lanes):
     table = table_of([[1.0, 1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.5, 0.5]})
     traffic = traffic_of(trace_of([0.0, 5.0, 5.25]), np.ones(3, dtype=int), 100.0)
-    found = simulate(table, traffic, pame(0.5, 4, lanes))
-    assert found.start_s.tolist() == [0.5, 5.25, 5.25]
+    replay = simulate(table, traffic, pame(0.5, 4, lanes))
+    assert replay.start_s.tolist() == [0.5, 5.25, 5.25]
 
 
 SHIPPED = {"v100-tensorrt": "resnet101", "v100-tensorrt-bert": "bert_base", "rtx-2080-ti": "resnet50"}

@@ -64,13 +64,13 @@ too seldom."""
 def test_every_request_as_in_an_independent_simulator(workload, policy, call_s, timeout_s):
     table, trace, exits = workload
     call_s = call_s if policy == "lazy" else 0.0  # the simulators of the others know of no such cost
-    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s, timeout_s))
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s, timeout_s))
     expected, calls = expected_outcome(policy, table, trace, exits, call_s, timeout_s)
-    assert found.finish_s.tolist() == expected.finish_s
-    assert found.start_s.tolist() == expected.start_s
-    assert found.preempted.tolist() == expected.preempted
-    assert found.preemptions == expected.preemptions
-    assert calls is None or found.scheduler_calls == calls
+    assert replay.finish_s.tolist() == expected.finish_s
+    assert replay.start_s.tolist() == expected.start_s
+    assert replay.preempted.tolist() == expected.preempted
+    assert replay.preemptions == expected.preemptions
+    assert calls is None or replay.scheduler_calls == calls
 
 
 def test_the_timeline_of_figure_6():
@@ -83,15 +83,15 @@ def test_the_timeline_of_figure_6():
     table = table_of([[1.0] * 8, [1.0] * 8])
     arrivals = [0.0, 0.0, 0.2, 0.3, 0.5, 0.9, 1.5, 1.6]
     exits = np.array([2, 1, 2, 2, 2, 1, 2, 2])
-    found = simulate(table, traffic_of(trace_of(arrivals), exits, 3.5), find_policy("fluid"))
-    assert found.finish_s.tolist() == [3.0, 1.0, 3.0, 3.0, 3.0, 2.0, 5.0, 5.0]
-    assert found.start_s.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 3.0, 3.0]
-    assert found.preempted.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
-    assert found.preemptions == 1
-    assert found.launches[0, 0].tolist() == [0, 0, 2, 0, 1, 0, 0, 0, 0]
-    assert found.launches[0, 1].tolist() == [0, 0, 1, 0, 1, 0, 0, 0, 0]
+    replay = simulate(table, traffic_of(trace_of(arrivals), exits, 3.5), find_policy("fluid"))
+    assert replay.finish_s.tolist() == [3.0, 1.0, 3.0, 3.0, 3.0, 2.0, 5.0, 5.0]
+    assert replay.start_s.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 3.0, 3.0]
+    assert replay.preempted.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    assert replay.preemptions == 1
+    assert replay.launches[0, 0].tolist() == [0, 0, 2, 0, 1, 0, 0, 0, 0]
+    assert replay.launches[0, 1].tolist() == [0, 0, 1, 0, 1, 0, 0, 0, 0]
     # asked at E1 with sample 1, after the merge, and at E1 with samples 7 and 8
-    assert found.scheduler_calls == 3
+    assert replay.scheduler_calls == 3
 
 
 def test_the_criterion_is_strict_and_uses_the_batched_times():
@@ -100,8 +100,8 @@ def test_the_criterion_is_strict_and_uses_the_batched_times():
     exits = np.array([2, 2])
     overhead = 1.0 + 2.5  # the new one to exit 1, then both to the end
     for slack, preemptions in ((overhead, 0), (overhead + 1e-9, 1)):
-        found = simulate(table, traffic_of(trace_of([0.0, 0.5]), exits, 1.0 + slack), find_policy("fluid"))
-        assert found.preemptions == preemptions
+        replay = simulate(table, traffic_of(trace_of([0.0, 0.5]), exits, 1.0 + slack), find_policy("fluid"))
+        assert replay.preemptions == preemptions
 
 
 def test_the_criterion_knows_that_a_merged_batch_runs_at_the_larger_width():
@@ -110,8 +110,8 @@ def test_the_criterion_knows_that_a_merged_batch_runs_at_the_larger_width():
     trace = replace(trace_of([0.0, 0.5]), width=np.array([8.0, 4.0]))
     overhead = 0.5 + 3.0
     for slack, finish_s in ((overhead, [3.0, 4.5]), (overhead + 0.25, [4.5, 4.5])):
-        found = simulate(table, traffic_of(trace, np.array([2, 2]), 1.0 + slack), find_policy("fluid"))
-        assert found.finish_s.tolist() == finish_s
+        replay = simulate(table, traffic_of(trace, np.array([2, 2]), 1.0 + slack), find_policy("fluid"))
+        assert replay.finish_s.tolist() == finish_s
 
 
 def test_fluid_with_batches_of_one_is_serial():
@@ -127,23 +127,23 @@ def test_lazy_keeps_the_slack_of_batches_below_the_preempted_one(second, third, 
     """Layers take 1 s and 3 s.  The first has slack for the second, who preempts it, but not for the third."""
     table, exits = table_of([[4.0] * 3] * 2), np.array([2, 2, 2])
     traffic = traffic_of(trace_of([0.0, second, third], [25.0, 100.0, 100.0]), exits)
-    found = simulate(table, traffic, find_policy("lazy"))
-    assert found.finish_s.tolist() == [end_s, end_s, end_s + 8.0]
-    assert found.preempted.tolist() == [1, 0, 0]
+    replay = simulate(table, traffic, find_policy("lazy"))
+    assert replay.finish_s.tolist() == [end_s, end_s, end_s + 8.0]
+    assert replay.preempted.tolist() == [1, 0, 0]
 
 
 def test_a_request_is_preempted_once_however_many_come_above():
     """The third preempts the second at its second layer; both meet the first, which stands still, at its third."""
     table, exits = table_of([[4.0] * 3] * 2), np.array([2, 2, 2])
-    found = simulate(table, traffic_of(trace_of([0.0, 3.5, 4.5], 100.0), exits), find_policy("lazy"))
-    assert found.finish_s.tolist() == [13.0] * 3
-    assert found.preempted.tolist() == [1, 1, 0]
-    assert found.stalled_s.tolist() == [5.0, 1.0, 0.0]
+    replay = simulate(table, traffic_of(trace_of([0.0, 3.5, 4.5], 100.0), exits), find_policy("lazy"))
+    assert replay.finish_s.tolist() == [13.0] * 3
+    assert replay.preempted.tolist() == [1, 1, 0]
+    assert replay.stalled_s.tolist() == [5.0, 1.0, 0.0]
 
 
 def test_lazy_admits_nobody_who_would_have_no_slack_itself():
     """By its estimate both would be on the NPU for 4 s: the one that runs has so long, the one that came has not."""
     table, exits = table_of([[2.0, 2.5]]), np.array([1, 1])
     for slo_s, start_s in ((4.5, 0.5), (4.25, 2.0)):  # asked after the first layer, at 0.5
-        found = simulate(table, traffic_of(trace_of([0.0, 0.25], [9.0, slo_s]), exits), find_policy("lazy"))
-        assert found.start_s.tolist() == [0.0, start_s]
+        replay = simulate(table, traffic_of(trace_of([0.0, 0.25], [9.0, slo_s]), exits), find_policy("lazy"))
+        assert replay.start_s.tolist() == [0.0, start_s]

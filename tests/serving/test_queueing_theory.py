@@ -55,8 +55,8 @@ def test_utilisation_law():
     """Busy share is arrival rate times mean service time, below saturation."""
     table = table_of([[0.02], [0.04]])
     traffic = prepare(poisson(12.0, COUNT, 1), [0.5, 0.5], slo_s=1, seed=1)
-    found = summarise(simulate(table, traffic, find_policy("serial")))
-    assert found.busy_share == pytest.approx(12.0 * (0.5 * 0.02 + 0.5 * 0.06), rel=5 / np.sqrt(COUNT))
+    summary = summarise(simulate(table, traffic, find_policy("serial")))
+    assert summary.busy_share == pytest.approx(12.0 * (0.5 * 0.02 + 0.5 * 0.06), rel=5 / np.sqrt(COUNT))
 
 
 @pytest.mark.parametrize("load", [0.5, 2.0, 5.0])

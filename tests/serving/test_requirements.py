@@ -54,11 +54,11 @@ def test_which_figures_get_better_as_they_grow():
     ],
 )
 def test_what_a_requirement_says(text, name, comparator, bound):
-    found = parse_requirement(text)
-    assert (found.text, found.name, found.comparator) == (text.strip(), name, comparator)
-    assert found.bound == bound or math.isclose(found.bound, bound, rel_tol=1e-15)
-    if found.unit == "share":
-        assert found.bound == bound
+    requirement = parse_requirement(text)
+    assert (requirement.text, requirement.name, requirement.comparator) == (text.strip(), name, comparator)
+    assert requirement.bound == bound or math.isclose(requirement.bound, bound, rel_tol=1e-15)
+    if requirement.unit == "share":
+        assert requirement.bound == bound
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ def test_every_metric_is_the_summary_s():
     }  # fmt: skip
     assert list(expected) == list(METRICS)
     for name, value in expected.items():
-        found = judge(parse_requirement(f"{name} <= {BOUND[METRICS[name]]}"), summary)
-        assert found.value == pytest.approx(value), name
-        assert found.unit == METRICS[name]
-        assert found.margin == pytest.approx(found.bound - value)
-        assert found.holds == (value <= found.bound)
+        verdict = judge(parse_requirement(f"{name} <= {BOUND[METRICS[name]]}"), summary)
+        assert verdict.value == pytest.approx(value), name
+        assert verdict.unit == METRICS[name]
+        assert verdict.margin == pytest.approx(verdict.bound - value)
+        assert verdict.holds == (value <= verdict.bound)
 
 
 def test_growth_has_its_interval_and_a_short_run_no_saturation():
-    found = Saturation("stable", 0.5, 0.03, Interval(0.01, 0.05), 10)
-    summary = replace(summary_of(), saturation=found)
+    saturation = Saturation("stable", 0.5, 0.03, Interval(0.01, 0.05), 10)
+    summary = replace(summary_of(), saturation=saturation)
     assert judge(parse_requirement("backlog_growth <= 6 %"), summary).certain is True
     assert judge(parse_requirement("backlog_growth <= 4 %"), summary).certain is False
     with pytest.raises(InputError, match="expected at least 400 requests that do not all arrive at once"):
@@ -161,8 +161,8 @@ def test_certainty_is_what_the_interval_says():
     )
 
     def certain(text: str) -> tuple[bool, bool | None]:
-        found = judge(parse_requirement(text), summary)
-        return found.holds, found.certain
+        verdict = judge(parse_requirement(text), summary)
+        return verdict.holds, verdict.certain
 
     assert certain("violation_rate <= 8 %") == (True, True)
     assert certain("violation_rate <= 7 %") == (True, True)
@@ -190,10 +190,10 @@ def test_a_bound_may_be_a_share_of_any_figure_that_was_printed(tmp_path):
     known = [name for name in METRICS if FIGURES[name].of(summary) is not None]
     assert {"p50", "p99.9", "mean", "mac_share", "violation_rate", "unfinished"} <= set(known)
     for name in known:
-        found = parse_requirement(f"{name} <= 105 % of {base}")
+        requirement = parse_requirement(f"{name} <= 105 % of {base}")
         printed = FIGURES[name].of(summary)
         assert printed is not None
-        assert found.bound == pytest.approx(1.05 * printed)
+        assert requirement.bound == pytest.approx(1.05 * printed)
     own = stored_in(tmp_path / "two.json", networks=[{"name": "goods", "mean_latency_s": 2.0}])
     assert parse_requirement(f"mean[goods] < 50% of {own}", networks=["goods"]).bound == 1.0
 
@@ -224,8 +224,8 @@ def test_requests_that_never_return_fail_any_latency():
     trace = trace_of(np.zeros(10))
     replay = simulate(table, traffic_of(trace, np.ones(10, dtype=int), 9), find_policy("serial"), until_s=5.0)
     summary = summarise(replay)
-    found = judge(parse_requirement("max <= 100s"), summary)
-    assert (found.holds, found.margin) == (False, -math.inf)
+    verdict = judge(parse_requirement("max <= 100s"), summary)
+    assert (verdict.holds, verdict.margin) == (False, -math.inf)
     assert judge(parse_requirement("unfinished <= 5"), summary).holds
     assert not judge(parse_requirement("unfinished < 5"), summary).holds
 

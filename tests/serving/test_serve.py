@@ -56,16 +56,16 @@ def test_files_and_objects_are_the_same_to_every_study(named: Requests, tiny_des
 def test_serve_is_simulate_and_its_figures(named: Requests, tiny_design: Path):
     table, held = read_latency(tiny_design), in_memory(named)
     required = [parse_requirement("accuracy >= 99 %"), parse_requirement("p99 <= 1s")]
-    found = serve(tiny_design, named, "lazy", threshold=[0.5, 0.7], requirements=required, until_s=0.01, record=True)
+    served = serve(tiny_design, named, "lazy", threshold=[0.5, 0.7], requirements=required, until_s=0.01, record=True)
     assert isinstance(held.trace, Trace)
     traffic = prepare(held.trace, [row.rate for row in table.exits], slo_s=SLO_S, threshold=[0.5, 0.7])
     replay = simulate(table, traffic, find_policy("lazy"), until_s=0.01, record=True)
-    assert found.summary == summarise(replay)
-    assert [item.holds for item in found.requirements] == [False, True]
-    assert found.replay.runs is not None
+    assert served.summary == summarise(replay)
+    assert [item.holds for item in served.requirements] == [False, True]
+    assert served.replay.runs is not None
     assert replay.runs is not None
     for name, column in asdict(replay.runs).items():
-        assert getattr(found.replay.runs, name).tolist() == column.tolist()
+        assert getattr(served.replay.runs, name).tolist() == column.tolist()
 
 
 def test_a_fault_names_the_file_it_comes_from(named: Requests, tiny_design: Path):

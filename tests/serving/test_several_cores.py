@@ -94,15 +94,15 @@ def random_case(seed: int, policy: str) -> None:
         with pytest.raises(InputError, match="count: expected more than"):
             simulate(networks, asked.traffic, f"{spec},between={between}")
         return
-    found = simulate(networks, asked.traffic, f"{spec},between={between}")
+    replay = simulate(networks, asked.traffic, f"{spec},between={between}")
     if asked.clients:  # of equal times in the order of networks
         device.sent.sort(key=lambda request: (request.arrival_s, request.client[0]))
-    assert found.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in device.sent], about
-    assert found.start_s.tolist() == [request.start_s for request in device.sent], about
-    assert found.finish_s.tolist() == [request.finish_s for request in device.sent], about
-    answered = np.where(np.isfinite(found.finish_s), found.traffic.exits, 0)
+    assert replay.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in device.sent], about
+    assert replay.start_s.tolist() == [request.start_s for request in device.sent], about
+    assert replay.finish_s.tolist() == [request.finish_s for request in device.sent], about
+    answered = np.where(np.isfinite(replay.finish_s), replay.traffic.exits, 0)
     assert answered.tolist() == [request.answered for request in device.sent], about
-    refused = np.zeros(len(answered)) if found.refused is None else found.refused
+    refused = np.zeros(len(answered)) if replay.refused is None else replay.refused
     assert refused.tolist() == [request.refused for request in device.sent], about
 
 
@@ -208,18 +208,18 @@ def test_the_work_left_on_a_core_is_that_of_all_its_batches():
         kinds = [[[1.0] * 4] * 3, [[whole_s / 3] * 4] * 3]
         traffic = traffic_of(trace_of([0.0, 1.5, 2.5, 3.5]), np.full(4, 3), 100.0)
         scheduler = replace(scheduler_of(pile_up), dispatch=DISPATCH.index("least_work"))
-        found = simulate(cores_of(kinds, [0, 1]), traffic, scheduler, record=True)
-        assert found.runs is not None
-        lane = np.repeat(found.runs.lane, found.runs.batch)
-        assert sorted(set(lane[found.runs.members == 3].tolist())) == [core]
-        assert set(lane[found.runs.members < 3].tolist()) == {0}
+        replay = simulate(cores_of(kinds, [0, 1]), traffic, scheduler, record=True)
+        assert replay.runs is not None
+        lane = np.repeat(replay.runs.lane, replay.runs.batch)
+        assert sorted(set(lane[replay.runs.members == 3].tolist())) == [core]
+        assert set(lane[replay.runs.members < 3].tolist()) == {0}
 
 
 def test_cores_that_move_words_all_the_time_share_the_bandwidth():
     """N of them take N times as long; what moves no words is not slowed, and half of the words wait half as long."""
     for cores in (2, 3, 4):
-        found = simulate(cores_of([[[1.0]]], [0] * cores, 1.0), everybody(cores, 1), find_policy("serial"))
-        assert found.finish_s == pytest.approx([float(cores)] * cores)
+        replay = simulate(cores_of([[[1.0]]], [0] * cores, 1.0), everybody(cores, 1), find_policy("serial"))
+        assert replay.finish_s == pytest.approx([float(cores)] * cores)
     apart = cores_of([[[1.0]], [[1.0]]], [0, 1], [[[1.0]], [[0.0]]])
     assert simulate(apart, everybody(2, 1), find_policy("serial")).finish_s.tolist() == [1.0, 1.0]
     half = simulate(cores_of([[[1.0]]], [0, 0], 1.0, 0.5), everybody(2, 1), find_policy("serial"))
@@ -232,9 +232,9 @@ def test_the_memory_never_moves_more_words_than_it_can(seed: int):
     random = np.random.default_rng(seed)
     count, moving = int(random.integers(2, 9)), float(random.uniform(0.01, 1))
     contention = float(random.choice([0.25, 1.0]))
-    found = simulate(cores_of([[[1.0]]], [0] * count, moving, contention), everybody(count, 1), find_policy("serial"))
-    assert found.finish_s == pytest.approx([slowdown(moving, contention, count)] * count, rel=1e-9)
-    assert count * moving / found.finish_s[0] <= (1 + 1e-9) / contention
+    replay = simulate(cores_of([[[1.0]]], [0] * count, moving, contention), everybody(count, 1), find_policy("serial"))
+    assert replay.finish_s == pytest.approx([slowdown(moving, contention, count)] * count, rel=1e-9)
+    assert count * moving / replay.finish_s[0] <= (1 + 1e-9) / contention
     shares = random.uniform(0, 1, count)
     table = cores_of([[[1.0]]] * count, list(range(count)), [[[share]] for share in shares.tolist()], contention)
     first_s = simulate(table, everybody(count, 1), find_policy("serial"), record=True)
@@ -254,30 +254,30 @@ def test_a_core_with_its_queue_serves_as_if_alone(policy: str):
     traffic = traffic_of(trace, random.integers(1, 3, count), 2.0)
     joined = "," if ":" in policy else ":"
     both = cores_of(kinds, [0, 1], rates=[0.5, 0.5])
-    found = simulate(both, traffic, find_policy(f"{policy}{joined}dispatch=shortest"), record=True)
-    assert found.runs is not None
+    replay = simulate(both, traffic, find_policy(f"{policy}{joined}dispatch=shortest"), record=True)
+    assert replay.runs is not None
     lane = np.empty(count, int)
-    lane[found.runs.members] = np.repeat(found.runs.lane, found.runs.batch)
+    lane[replay.runs.members] = np.repeat(replay.runs.lane, replay.runs.batch)
     assert 50 < lane.sum() < 250
     for number, stage_s in enumerate(kinds):
         here = np.flatnonzero(lane == number)
         one = LatencyTable(network="t", platform="t", exits=both.exits, b_max=3, stage_s=[stage_s])
         own = replace(traffic, trace=trace.at(here), exits=traffic.exits[here], slo_s=traffic.slo_s[here])
         alone = simulate(one, own, find_policy(policy))
-        assert found.start_s[here].tolist() == alone.start_s.tolist()
-        assert found.finish_s[here].tolist() == alone.finish_s.tolist()
-        assert found.launches[number].tolist() == alone.launches[0].tolist()
+        assert replay.start_s[here].tolist() == alone.start_s.tolist()
+        assert replay.finish_s[here].tolist() == alone.finish_s.tolist()
+        assert replay.launches[number].tolist() == alone.launches[0].tolist()
 
 
 def test_every_core_serves_and_shows_in_the_summary():
     """Two cores of 1 s and 3 s: of four requests at once the fast one serves three."""
     table = cores_of([[[1.0]], [[3.0]]], [0, 1])
-    found = simulate(table, everybody(4, 1), find_policy("serial"), record=True)
-    assert found.finish_s.tolist() == [1.0, 3.0, 2.0, 3.0]
-    assert found.launches[:, 0, 1].tolist() == [3, 1]
-    assert found.runs is not None
-    assert sorted(found.runs.lane.tolist()) == [0, 0, 0, 1]
-    assert summarise(found).busy_share == 1.0
+    replay = simulate(table, everybody(4, 1), find_policy("serial"), record=True)
+    assert replay.finish_s.tolist() == [1.0, 3.0, 2.0, 3.0]
+    assert replay.launches[:, 0, 1].tolist() == [3, 1]
+    assert replay.runs is not None
+    assert sorted(replay.runs.lane.tolist()) == [0, 0, 0, 1]
+    assert summarise(replay).busy_share == 1.0
     cut = simulate(table, everybody(4, 1), find_policy("serial"), until_s=1.5)
     assert summarise(cut).busy_share == 1.0
     assert cut.use.ran[:, 0, 1].tolist() == [1.5, 0.5]
@@ -287,9 +287,9 @@ def test_every_core_serves_and_shows_in_the_summary():
 def test_a_limit_of_the_queue_counts_what_waits_at_all_cores(dispatch: str):
     """Of twelve requests at once four may wait, whether they share a queue or each core has its own."""
     table = cores_of([[[1.0]]], [0, 0])
-    found = simulate(table, everybody(12, 1), find_policy(f"serial:dispatch={dispatch},admit=queue:4"))
-    assert found.refused is not None
-    assert found.refused.tolist() == [False] * 4 + [True] * 8
+    replay = simulate(table, everybody(12, 1), find_policy(f"serial:dispatch={dispatch},admit=queue:4"))
+    assert replay.refused is not None
+    assert replay.refused.tolist() == [False] * 4 + [True] * 8
 
 
 def test_where_the_macs_of_cores_went_sums_over_all_cores():
@@ -297,9 +297,9 @@ def test_where_the_macs_of_cores_went_sums_over_all_cores():
     one = table_of([[1.0]])
     cores = Cores(names=["k"], of=[0, 0], contention=1.0, moving=[[[1.0]]])
     table = LatencyTable(**dict(one) | {"lanes": 2, "cores": cores})
-    found = summarise(simulate(table, everybody(3, 1), find_policy("serial")))
-    assert found.busy_share == pytest.approx(5 / 6)
-    use = found.utilisation
+    summary = summarise(simulate(table, everybody(3, 1), find_policy("serial")))
+    assert summary.busy_share == pytest.approx(5 / 6)
+    use = summary.utilisation
     assert use is not None
     assert use.mac_share == pytest.approx(3 * 0.01 / 6)
     assert use.memory_bound_share == pytest.approx(2 / 6)

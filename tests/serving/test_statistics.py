@@ -39,10 +39,10 @@ def test_welch_interval_against_a_published_example() -> None:
     """Wikipedia, Welch's t-test, example 1: t = -2.46 with 25.0 degrees of freedom, t_975 = 2.06."""
     a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4]
     b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4]
-    found = welch_interval(np.array(a), np.array(b))
-    assert found is not None
-    difference, half = np.mean(a) - np.mean(b), (found.high - found.low) / 2
-    assert (found.low + found.high) / 2 == pytest.approx(difference)
+    interval = welch_interval(np.array(a), np.array(b))
+    assert interval is not None
+    difference, half = np.mean(a) - np.mean(b), (interval.high - interval.low) / 2
+    assert (interval.low + interval.high) / 2 == pytest.approx(difference)
     assert difference / half * 2.062 == pytest.approx(-2.46, abs=0.01)
     assert welch_interval(np.array([1.0]), np.array(b)) is None
     assert welch_interval(np.array([1.0, 1.0]), np.array([0.5, 0.5])) == (0.5, 0.5)
@@ -62,9 +62,9 @@ def test_welch_interval_covers_as_often_as_it_says() -> None:
     draws = np.random.default_rng(5)
     inside = 0
     for _ in range(4000):
-        found = welch_interval(draws.normal(0, 1, 5), draws.normal(0, 4, 12))
-        assert found is not None
-        inside += found.low <= 0 <= found.high
+        interval = welch_interval(draws.normal(0, 1, 5), draws.normal(0, 4, 12))
+        assert interval is not None
+        inside += interval.low <= 0 <= interval.high
     assert 0.94 < inside / 4000 < 0.97
 
 

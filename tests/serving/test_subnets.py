@@ -85,10 +85,10 @@ def test_what_a_table_does_not_state_has_no_figure():
 
 
 def test_requests_name_subnet_and_state(tmp_path):
-    found = served("sushi:mode=accuracy,q=2")
-    assert found.columns()["subnet"].tolist() == [0, 0, 1, 1, 1, 1]
-    assert found.columns()["state"].tolist() == [0, 0, 1, 1, 2, 2]
-    write_requests(found, tmp_path / "r.csv")
+    run = served("sushi:mode=accuracy,q=2")
+    assert run.columns()["subnet"].tolist() == [0, 0, 1, 1, 1, 1]
+    assert run.columns()["state"].tolist() == [0, 0, 1, 1, 2, 2]
+    write_requests(run, tmp_path / "r.csv")
     assert (tmp_path / "r.csv").read_text().splitlines()[0].endswith("stalled_s,subnet,state,min_accuracy")
 
 

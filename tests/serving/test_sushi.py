@@ -63,11 +63,11 @@ def test_every_request_as_in_an_independent_simulator(net, traffic, mode, q, by,
     only = len(net.subnets) - 1 if one else None
     spec = f"sushi:mode={mode},q={q},distance={by},refill={'charged' if charged else 'free'},graph={fixed}"
     table = supernet_table(net.latency_s, list(net.accuracy), net.subnets, net.subgraphs)
-    found = simulate(table, traffic, find_policy(spec if only is None else f"{spec},subnet={only}"))
+    replay = simulate(table, traffic, find_policy(spec if only is None else f"{spec},subnet={only}"))
     expected = naive.serve(net, as_queries(traffic), mode, q, by=by, charged=charged, graph=fixed, only=only)
-    assert found.start_s.tolist() == [item.start_s for item in expected]
-    assert found.finish_s.tolist() == [item.finish_s for item in expected]
-    assert found.variant.tolist() == [item.subgraph * len(net.subnets) + item.subnet for item in expected]
+    assert replay.start_s.tolist() == [item.start_s for item in expected]
+    assert replay.finish_s.tolist() == [item.finish_s for item in expected]
+    assert replay.variant.tolist() == [item.subgraph * len(net.subnets) + item.subnet for item in expected]
 
 
 @settings(max_examples=40)
@@ -79,13 +79,13 @@ def test_no_constraint_is_missed_that_can_be_met(net, traffic, q):
     asked, due_s = traffic.trace.min_accuracy, traffic.trace.arrival_s + traffic.slo_s
     assert asked is not None
     for mode in MODES:
-        found = simulate(table, traffic, find_policy(f"sushi:mode={mode},q={q}"))
-        subnet, state = found.variant % len(accuracy), found.variant // len(accuracy)
+        replay = simulate(table, traffic, find_policy(f"sushi:mode={mode},q={q}"))
+        subnet, state = replay.variant % len(accuracy), replay.variant // len(accuracy)
         if mode == "accuracy":
             assert np.all((accuracy[subnet] >= asked) | (asked > accuracy.max()))
         if mode == "slack":
-            could = np.any(found.start_s + every[:, state] <= due_s, axis=0)
-            assert np.array_equal(found.finish_s <= due_s, could)
+            could = np.any(replay.start_s + every[:, state] <= due_s, axis=0)
+            assert np.array_equal(replay.finish_s <= due_s, could)
 
 
 def test_clairvoyance_over_all_requests_is_the_best_state_in_hindsight():
@@ -96,8 +96,8 @@ def test_clairvoyance_over_all_requests_is_the_best_state_in_hindsight():
     traffic = traffic_with(*((rng.integers(low, high, 60) / 64).tolist() for low, high in ((0, 20), (4, 30), (0, 60))))
 
     def worth(spec: str) -> tuple[int, float]:
-        found = simulate(table, traffic, find_policy(spec))
-        return int(found.violated.sum()), -float(np.array([0.5, 0.75, 1.0])[found.variant % 3].sum())
+        replay = simulate(table, traffic, find_policy(spec))
+        return int(replay.violated.sum()), -float(np.array([0.5, 0.75, 1.0])[replay.variant % 3].sum())
 
     alone = [worth(f"sushi:graph={state}") for state in range(5)]
     assert len(set(alone)) > 1
@@ -206,5 +206,5 @@ def test_what_the_states_keep_must_fit_the_table(change, expected):
 )
 def test_of_equally_fast_subnets_the_more_accurate_and_of_equally_accurate_ones_the_faster(mode, times_s, accuracies):
     table = supernet_table([[time_s] for time_s in times_s], list(accuracies), [[1], [1]], [[0]])
-    found = simulate(table, traffic_with([0.0], [9.0], [0.25]), find_policy(f"sushi:mode={mode}"))
-    assert found.subnet.tolist() == [1]
+    replay = simulate(table, traffic_with([0.0], [9.0], [0.25]), find_policy(f"sushi:mode={mode}"))
+    assert replay.subnet.tolist() == [1]

@@ -75,7 +75,7 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
         hosted = np.random.default_rng([seed, 1])
         host, slow_host = random_host(hosted, bool(hosted.integers(2)), grain)
         table = table.model_copy(update={"host": host})
-        found = simulate(table, traffic, find_policy(f"{policy}:b_max={b_max},on_deadline={rule}{more}"))
+        replay = simulate(table, traffic, find_policy(f"{policy}:b_max={b_max},on_deadline={rule}{more}"))
         latency = table.arrays()[0].tolist()
         world = naive.World(
             exits.tolist(), slo_s.tolist(), rule, None if arrival_s is None else arrival_s.tolist(),
@@ -84,21 +84,21 @@ def test_clients_deadlines_and_admission_equal_a_plain_loop_to_the_bit(policy: s
         world.together, world.host = together, slow_host
         naive.POLICIES[policy](world, latency, b_max, timeout_s)
         about = f"seed {seed}"
-        assert found.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in world.sent], about
-        assert found.start_s.tolist() == [request.start_s for request in world.sent], about
-        assert found.finish_s.tolist() == [request.finish_s for request in world.sent], about
-        answered = np.where(np.isfinite(found.finish_s), found.traffic.exits, 0)
+        assert replay.traffic.trace.arrival_s.tolist() == [request.arrival_s for request in world.sent], about
+        assert replay.start_s.tolist() == [request.start_s for request in world.sent], about
+        assert replay.finish_s.tolist() == [request.finish_s for request in world.sent], about
+        answered = np.where(np.isfinite(replay.finish_s), replay.traffic.exits, 0)
         assert answered.tolist() == [request.answered for request in world.sent], about
         form = str(admit).partition(":")[0]
-        refused = np.zeros(len(found.dropped), dtype=bool) if found.refused is None else found.refused
-        assert (found.refused is None) == (form in ("None", "newest")), about
+        refused = np.zeros(len(replay.dropped), dtype=bool) if replay.refused is None else replay.refused
+        assert (replay.refused is None) == (form in ("None", "newest")), about
         assert refused.tolist() == [request.refused for request in world.sent], about
         if admit is not None:
-            displaced = found.dropped & (found.gone_s < found.traffic.trace.arrival_s + slo_s[: len(found.dropped)])
+            displaced = replay.dropped & (replay.gone_s < replay.traffic.trace.arrival_s + slo_s[: len(replay.dropped)])
             drawn[form] += 1
             lost[form] += displaced.sum() if form == "newest" else refused.sum()
-        if found.left_s is not None:
-            outcomes += [found.dropped.sum(), found.early.sum(), (~found.violated).sum()]
+        if replay.left_s is not None:
+            outcomes += [replay.dropped.sum(), replay.early.sum(), (~replay.violated).sum()]
     assert len(drawn) == 4
     assert all(lost[form] > 3 * count for form, count in drawn.items())
     assert rule == "serve" or outcomes[0] > CASES
@@ -150,12 +150,12 @@ def test_a_limit_of_the_queue_blocks_as_erlang_says(servers: int, places: int, l
 def test_a_token_bucket_lets_in_its_burst_and_then_its_rate() -> None:
     """Two tokens at first, one a second: of requests every half second every other one enters, refused ones at once."""
     traffic = traffic_of(trace_of(0.5 * np.arange(9)), np.ones(9, int), 10.0)
-    found = simulate(table_of([[0.25]]), traffic, "serial:admit=bucket:1:2")
-    assert found.refused is not None
-    assert np.flatnonzero(found.refused).tolist() == [3, 5, 7]
-    assert found.gone_s[found.refused].tolist() == [1.5, 2.5, 3.5]
-    assert np.array_equal(found.refused, found.violated)
-    assert not found.dropped.any()
+    replay = simulate(table_of([[0.25]]), traffic, "serial:admit=bucket:1:2")
+    assert replay.refused is not None
+    assert np.flatnonzero(replay.refused).tolist() == [3, 5, 7]
+    assert replay.gone_s[replay.refused].tolist() == [1.5, 2.5, 3.5]
+    assert np.array_equal(replay.refused, replay.violated)
+    assert not replay.dropped.any()
     closed = Clients(1).send(traffic_of(offline(5), np.ones(5, int), 10.0), 0)
     storm = simulate(table_of([[0.25]]), closed, "serial:admit=bucket:1:1")
     # a client that does not think asks again when a sample alone would be done, and gets the next token
@@ -188,10 +188,10 @@ RULES = "newest:1", "queue:1"
 def test_only_requests_that_have_not_begun_make_way() -> None:
     """Three arrive while one runs, and two may wait; on an idle lane nobody makes way, and a client asks later."""
     traffic = traffic_of(trace_of([0.0, 0.25, 0.5, 0.75]), np.ones(4, int), 9.0)
-    found = simulate(table_of([[1.0]]), traffic, "serial:admit=newest:2")
-    assert found.finish_s.tolist() == [1.0, math.inf, 2.0, 3.0]
-    assert found.gone_s.tolist() == [1.0, 0.75, 2.0, 3.0]
-    assert found.dropped.tolist() == found.columns()["dropped"].tolist() == [False, True, False, False]
+    replay = simulate(table_of([[1.0]]), traffic, "serial:admit=newest:2")
+    assert replay.finish_s.tolist() == [1.0, math.inf, 2.0, 3.0]
+    assert replay.gone_s.tolist() == [1.0, 0.75, 2.0, 3.0]
+    assert replay.dropped.tolist() == replay.columns()["dropped"].tolist() == [False, True, False, False]
     pair = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.0]})
     at_once = simulate(pair, everybody(3, 1), "serial:lanes=2,admit=newest:1")
     assert at_once.finish_s.tolist() == [math.inf, 1.0, 1.0]  # two lanes are idle, so that two may wait
@@ -217,11 +217,11 @@ def test_who_cannot_be_in_time_is_refused_as_alpaserve_does() -> None:
     tables = [table_of([[time_s / 2], [time_s / 2]], [0.0, 1.0]) for time_s in service_s]
     networks = [ServedNetwork(name=f"n{k}", table=table) for k, table in enumerate(tables)]
     traffic = traffic_with(np.full(count, 2), slo_s, network, arrival_s, None)
-    found = simulate(networks, traffic, "serial:admit=in_time")
-    assert found.refused is not None
-    assert 100 < found.refused.sum() < 500
-    assert found.finish_s.tolist() == ends_s
-    assert not found.violated[~found.refused].any()
+    replay = simulate(networks, traffic, "serial:admit=in_time")
+    assert replay.refused is not None
+    assert 100 < replay.refused.sum() < 500
+    assert replay.finish_s.tolist() == ends_s
+    assert not replay.violated[~replay.refused].any()
     alone = simulate(table_of([[1.0, 1.5]]), everybody(5, 1), "fluid:admit=in_time:2")  # whose SLO is 100 s
     assert alone.finish_s.tolist() == [1.5, 1.5, 3.0, 3.0, 4.0]
     short = traffic_of(offline(5), np.ones(5, int), 3.0)  # batches of two are in time where two alone are not
@@ -234,9 +234,9 @@ def test_every_batch_on_a_stack_counts_before_a_request(slo_s: float, refused: b
     """One runs until 4 s and then has two stages left, as one below has; the lowest has one: 9 s, and 3 more."""
     trace = trace_of([0.0, 1.5, 2.5, 3.5], [100.0, 100.0, 100.0, slo_s])
     stacking = replace(scheduler_of(newest_first), admit=parse_admission("in_time"))
-    found = simulate(table_of([[1.0, 1.5, 2.0, 2.5]] * 3), traffic_of(trace, np.full(4, 3)), stacking)
-    assert found.refused is not None
-    assert found.refused.tolist() == [False, False, False, refused]
+    replay = simulate(table_of([[1.0, 1.5, 2.0, 2.5]] * 3), traffic_of(trace, np.full(4, 3)), stacking)
+    assert replay.refused is not None
+    assert replay.refused.tolist() == [False, False, False, refused]
 
 
 @pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
@@ -287,14 +287,14 @@ def test_figures_of_admission_count_every_request() -> None:
     columns = replay.columns()
     assert columns["refused"].tolist() == [False, False, True, True, False]
     assert "dropped" not in columns
-    found = summarise(replay)
-    assert (found.violations, found.unfinished, found.accuracy, found.mean_latency_s) == (3, 0, 1.0, math.inf)
-    assert found.admission is not None
-    assert found.deadlines is not None
-    assert (found.admission.refused, found.admission.refused_rate) == (2, 0.4)
-    assert (found.deadlines.dropped, found.deadlines.accuracy_of_all) == (0, 0.6)
-    assert found.deadlines.answered_latency_s == pytest.approx(4 / 3)
-    assert found.record()["admission"] == {"refused": 2, "refused_rate": 0.4}
+    summary = summarise(replay)
+    assert (summary.violations, summary.unfinished, summary.accuracy, summary.mean_latency_s) == (3, 0, 1.0, math.inf)
+    assert summary.admission is not None
+    assert summary.deadlines is not None
+    assert (summary.admission.refused, summary.admission.refused_rate) == (2, 0.4)
+    assert (summary.deadlines.dropped, summary.deadlines.accuracy_of_all) == (0, 0.6)
+    assert summary.deadlines.answered_latency_s == pytest.approx(4 / 3)
+    assert summary.record()["admission"] == {"refused": 2, "refused_rate": 0.4}
     assert "admission" not in summarise(simulate(table_of([[1.0]]), replay.offered, "serial")).record()
     queue = [
         event
@@ -312,17 +312,17 @@ def test_fixed_times_of_clients_have_a_closed_form(clients: int) -> None:
     """N clients, service S, think time Z, all fixed: each waits so long that N services and Z take turns."""
     table, count, service_s, think_s = table_of([[0.25]]), 400, 0.25, 1.0
     traffic = Clients(clients, think_s).send(traffic_of(offline(count), np.ones(count, int), 1.0), 0)
-    found = simulate(table, traffic, find_policy("serial"))
-    steady = found.latency_s[clients : count - clients]
+    replay = simulate(table, traffic, find_policy("serial"))
+    steady = replay.latency_s[clients : count - clients]
     assert np.all(steady == max(service_s, clients * service_s - think_s))
 
 
 def test_one_client_without_think_time_is_a_single_stream() -> None:
     """MLPerf's SingleStream: the next request is sent when the last one has returned; no request ever waits."""
     table, exits = table_of([[0.25], [0.5]], [0.5, 0.5]), np.array([1, 2, 2, 1, 2])
-    found = simulate(table, Clients(1).send(traffic_of(offline(5), exits, 1.0), 0), find_policy("fluid"))
-    assert found.latency_s.tolist() == [0.25, 0.75, 0.75, 0.25, 0.75]
-    assert found.traffic.trace.arrival_s.tolist() == [0.0, *found.finish_s.tolist()[:-1]]
+    replay = simulate(table, Clients(1).send(traffic_of(offline(5), exits, 1.0), 0), find_policy("fluid"))
+    assert replay.latency_s.tolist() == [0.25, 0.75, 0.75, 0.25, 0.75]
+    assert replay.traffic.trace.arrival_s.tolist() == [0.0, *replay.finish_s.tolist()[:-1]]
 
 
 def test_recorded_think_times_are_drawn_with_replacement() -> None:
@@ -400,11 +400,11 @@ def test_requests_that_no_policy_takes_are_dropped_at_their_deadlines() -> None:
     """A deadline is an instant of its own on an idle device; without it nothing would happen any more."""
     asleep = replace(scheduler_of(lambda view, data: sleep(math.inf)), on_deadline=ON_DEADLINE.index("drop"))
     traffic = traffic_of(trace_of([0.0, 2.0]), np.array([1, 1]), 1.5)
-    found = simulate(table_of([[1.0]]), traffic, asleep)
-    assert found.dropped.all()
-    assert found.fresh.all()
-    assert found.gone_s.tolist() == [1.5, 3.5]
-    assert found.end_s == 3.5
+    replay = simulate(table_of([[1.0]]), traffic, asleep)
+    assert replay.dropped.all()
+    assert replay.fresh.all()
+    assert replay.gone_s.tolist() == [1.5, 3.5]
+    assert replay.end_s == 3.5
     assert not simulate(table_of([[1.0]]), traffic, asleep, until_s=1.5).dropped.any()  # it was stopped just before
 
 
@@ -417,9 +417,9 @@ def test_a_request_below_two_batches_has_the_answer_of_its_own_exit() -> None:
     table = table_of([[1.0] * 3] * 3, [0.2, 0.2, 0.6])
     trace = trace_of([0.0, 1.5, 2.5], [3.5, 100.0, 100.0])
     answering = replace(scheduler_of(newest_first), on_deadline=ON_DEADLINE.index("answer"))
-    found = simulate(table, traffic_of(trace, np.full(3, 3)), answering)
-    assert (found.traffic.exits[0], found.finish_s[0]) == (2, 3.5)
-    assert found.start_s.tolist() == [0.0, 2.0, 3.0]
+    replay = simulate(table, traffic_of(trace, np.full(3, 3)), answering)
+    assert (replay.traffic.exits[0], replay.finish_s[0]) == (2, 3.5)
+    assert replay.start_s.tolist() == [0.0, 2.0, 3.0]
 
 
 def test_figures_of_deadlines_count_every_request() -> None:
@@ -431,15 +431,15 @@ def test_figures_of_deadlines_count_every_request() -> None:
     replay = simulate(table, traffic, find_policy("serial:on_deadline=answer"))
     assert replay.finish_s.tolist() == [1.0, 1.5, math.inf]
     assert replay.traffic.exits.tolist() == [2, 1, 2]
-    found = summarise(replay)
-    assert (found.violations, found.unfinished, found.goodput_per_s) == (1, 0, 2 / 1.5)
-    assert found.mean_latency_s == found.max_latency_s == math.inf
-    assert found.percentile("p50").latency_s == 1.5
-    assert found.accuracy == 0.5
-    assert found.deadlines is not None
-    assert (found.deadlines.dropped, found.deadlines.early) == (1, 1)
-    assert found.deadlines.accuracy_of_all == 1 / 3
-    assert found.deadlines.answered_latency_s == 1.25
+    summary = summarise(replay)
+    assert (summary.violations, summary.unfinished, summary.goodput_per_s) == (1, 0, 2 / 1.5)
+    assert summary.mean_latency_s == summary.max_latency_s == math.inf
+    assert summary.percentile("p50").latency_s == 1.5
+    assert summary.accuracy == 0.5
+    assert summary.deadlines is not None
+    assert (summary.deadlines.dropped, summary.deadlines.early) == (1, 1)
+    assert summary.deadlines.accuracy_of_all == 1 / 3
+    assert summary.deadlines.answered_latency_s == 1.25
     assert least_violations(replay) == 0
     alone = traffic_of(trace_of([0.0]), np.array([2]), 0.75)
     bounds = [least_violations(simulate(table, alone, f"serial:on_deadline={rule}")) for rule in ON_DEADLINE]
@@ -520,8 +520,8 @@ def test_a_late_request_that_was_dropped_is_late_no_more() -> None:
     """Two late ones wait, of which one is dropped meanwhile: the next in time is still the oldest of these."""
     table = table_of([[5.0], [5.0]], [0.5, 0.5])
     trace = trace_of([0.0, 0.25, 0.5, 0.75, 1.0], [100.0, 5.75, 13.5, 39.25, 49.0])
-    found = simulate(table, traffic_of(trace, np.full(5, 2)), "fluid-slack:patience=inf,on_deadline=drop")
-    assert found.start_s.tolist() == [0.0, math.inf, math.inf, 10.0, 20.0]
+    replay = simulate(table, traffic_of(trace, np.full(5, 2)), "fluid-slack:patience=inf,on_deadline=drop")
+    assert replay.start_s.tolist() == [0.0, math.inf, math.inf, 10.0, 20.0]
 
 
 @pytest.mark.parametrize("gone", [[2], [2, 4]])
@@ -531,8 +531,8 @@ def test_a_window_does_not_count_requests_that_were_dropped(gone: list[int]) -> 
     slo_s = [5.0 if k in gone else 100.0 for k in range(8)]
     trace = replace(trace_of(arrival_s, slo_s), predicted_depth=np.array(depths))
     policy = "fluid:similar=depth,window=4,patience=0,on_deadline=drop"
-    found = simulate(table_of([[4.0, 4.0]]), traffic_of(trace, np.ones(8, int)), policy)
-    assert np.flatnonzero(found.dropped).tolist() == gone
+    replay = simulate(table_of([[4.0, 4.0]]), traffic_of(trace, np.ones(8, int)), policy)
+    assert np.flatnonzero(replay.dropped).tolist() == gone
     left = [k for k in (2, 4) if k not in gone]  # they end their window alone, and those behind are a new one
     launched = [[0], [1, 3], *([left] if left else []), [6, 7], [5]]
-    assert [[k for k in range(8) if found.batch[k] == batch + 1] for batch in range(len(launched))] == launched
+    assert [[k for k in range(8) if replay.batch[k] == batch + 1] for batch in range(len(launched))] == launched

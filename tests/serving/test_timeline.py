@@ -74,9 +74,9 @@ def test_figure_6_event_by_event():
 def test_a_replay_in_which_nothing_ran_has_a_timeline():
     """The policy still waits for a batch when the simulation stops."""
     traffic = traffic_of(trace_of([0.0]), np.array([2]), 20)
-    found = simulate(table_of([[1.0] * 2] * 2), traffic, find_policy("adaptb"), until_s=0.01, record=True)
-    assert found.launches.sum() == 0
-    assert {event["ph"] for event in timeline_events(found)} == {"M", "i", "C"}
+    replay = simulate(table_of([[1.0] * 2] * 2), traffic, find_policy("adaptb"), until_s=0.01, record=True)
+    assert replay.launches.sum() == 0
+    assert {event["ph"] for event in timeline_events(replay)} == {"M", "i", "C"}
 
 
 REQUIRED = {
@@ -143,8 +143,8 @@ def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s,
 
 def test_a_layerwise_policy_has_a_slice_for_each_layer_in_the_lane_of_its_stage():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
-    found = simulate(table, traffic_of(trace_of([0.0, 0.1]), np.array([2, 1]), 20), find_policy("lazy"), record=True)
-    events = list(timeline_events(found))
+    replay = simulate(table, traffic_of(trace_of([0.0, 0.1]), np.array([2, 1]), 20), find_policy("lazy"), record=True)
+    events = list(timeline_events(replay))
     ran = [
         (event["tid"], event["name"], event["ts"], event["dur"], event["args"]["requests"])
         for event in events
@@ -162,8 +162,8 @@ def test_a_layerwise_policy_has_a_slice_for_each_layer_in_the_lane_of_its_stage(
 
 def test_a_batch_that_preempts_may_take_several_runs_to_merge():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
-    found = simulate(table, traffic_of(trace_of([0.0, 0.3]), np.array([2, 2]), 20), find_policy("lazy"), record=True)
-    events = [event for event in timeline_events(found) if event["name"] in ("preemption", "merge")]
+    replay = simulate(table, traffic_of(trace_of([0.0, 0.3]), np.array([2, 2]), 20), find_policy("lazy"), record=True)
+    events = [event for event in timeline_events(replay) if event["name"] in ("preemption", "merge")]
     assert [(event["ts"], event["name"], event["args"]) for event in events] == [
         (1e6, "preemption", {"preempted": [0]}),
         (2e6, "merge", {"requests": [0, 1]}),
@@ -174,8 +174,8 @@ def test_each_lane_has_a_stack_and_tracks_of_its_own():
     """Two requests begin half a second apart, each on a lane of its own; each is preempted by a later one."""
     table = table_of([[1.0] * 2] * 3).model_copy(update={"lanes": 2})
     traffic = traffic_of(trace_of([0.0, 0.5, 0.75, 1.25]), np.array([3, 3, 1, 1]), 20)
-    found = simulate(table, traffic, find_policy("fluid:lanes=2"), record=True)
-    events = list(timeline_events(found))
+    replay = simulate(table, traffic, find_policy("fluid:lanes=2"), record=True)
+    events = list(timeline_events(replay))
     names = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
     assert names == ["queue", *(f"lane {lane}, stage {n}: e{n}" for lane in (1, 2) for n in (1, 2, 3))]
     ran = [(event["tid"], event["ts"], event["args"]["requests"]) for event in events if event["ph"] == "X"]
@@ -189,10 +189,10 @@ def test_each_lane_has_a_stack_and_tracks_of_its_own():
 
 def test_what_stops_early_is_cut_there():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
-    found = simulate(
+    replay = simulate(
         table, traffic_of(trace_of([0.0, 0.5]), np.array([2, 2]), 9), find_policy("serial"), until_s=2.5, record=True
     )
-    events = list(timeline_events(found))
+    events = list(timeline_events(replay))
     assert [(event["ts"], event["dur"]) for event in events if event["ph"] == "X"] == [(0, 1e6), (1e6, 1e6), (2e6, 5e5)]
     assert [event["args"]["request"] for event in events if event["name"] == "exit"] == [0]
     assert events[-1]["ts"] <= 2.5e6

@@ -52,14 +52,14 @@ def test_capacity_of_an_M_D_1_queue(mean_ms):
     """W = s + rho * s / (2 * (1 - rho)), solved for the rate rho / s."""
     queued = mean_ms / 1e3 - SERVICE_S
     exact = 2 * queued / (SERVICE_S + 2 * queued) / SERVICE_S
-    found = capacity_of(f"mean <= {mean_ms}ms")
-    assert found.kept_per_s < exact < found.not_kept_per_s
-    assert found.not_kept_per_s / found.kept_per_s < (1.15 if COMPILED else 1.5)  # else it would say nothing
-    assert found.saturation_per_s == pytest.approx(1 / SERVICE_S)
-    assert found.limited_by == f"mean <= {mean_ms}ms"
-    assert found.requests_simulated == sum(
+    capacity = capacity_of(f"mean <= {mean_ms}ms")
+    assert capacity.kept_per_s < exact < capacity.not_kept_per_s
+    assert capacity.not_kept_per_s / capacity.kept_per_s < (1.15 if COMPILED else 1.5)  # else it would say nothing
+    assert capacity.saturation_per_s == pytest.approx(1 / SERVICE_S)
+    assert capacity.limited_by == f"mean <= {mean_ms}ms"
+    assert capacity.requests_simulated == sum(
         5 * sum(min(COUNT * 2**i, 16 * COUNT) for i in range(int(np.log2(probe.requests / COUNT)) + 1))
-        for probe in found.probes
+        for probe in capacity.probes
     )
 
 
@@ -84,11 +84,11 @@ def test_capacity_of_an_M_G_1_queue(column):
     first, second = (sum(share * time**n for share, time in ((0.3, 0.08), (0.5, 0.04), (0.2, 0.02))) for n in (1, 2))
     queued = 0.1 - first
     exact = 2 * queued / (second + 2 * queued * first)
-    found = capacity_of("mean <= 100ms", table=table, policy=policy, columns=columns)
-    assert found.kept_per_s < exact < found.not_kept_per_s
-    assert found.not_kept_per_s / found.kept_per_s < (1.2 if COMPILED else 1.6)
+    capacity = capacity_of("mean <= 100ms", table=table, policy=policy, columns=columns)
+    assert capacity.kept_per_s < exact < capacity.not_kept_per_s
+    assert capacity.not_kept_per_s / capacity.kept_per_s < (1.2 if COMPILED else 1.6)
     fastest = 0.02 if column == "SubNet" else first  # no policy need keep to the accuracy that is asked for
-    assert found.saturation_per_s == pytest.approx(1 / fastest, rel=0.01)
+    assert capacity.saturation_per_s == pytest.approx(1 / fastest, rel=0.01)
 
 
 @pytest.mark.skipif(not COMPILED, reason="takes minutes as plain Python")
@@ -100,24 +100,24 @@ def test_capacity_in_clients_is_that_of_mean_value_analysis(clients: int, think_
     table = table_of([[SERVICE_S / steps]] * deepest, [*rates, 1 - sum(rates)])
     bound_s = sum(mean_value_analysis(clients + more, SERVICE_S, think_s) for more in (0, 1)) / 2
     waiting = Clients(1, think_s, exponential=True)
-    found = capacity_of(f"mean <= {1e3 * bound_s}ms", table=table, clients=waiting, most_clients=40)
-    assert found.clients is not None
-    assert found.clients.kept <= clients < found.clients.not_kept
-    assert found.clients.not_kept - found.clients.kept <= 2
-    assert [probe.clients for probe in found.probes] == sorted({probe.clients for probe in found.probes})
-    kept = next(probe for probe in found.probes if probe.clients == found.clients.kept)
+    capacity = capacity_of(f"mean <= {1e3 * bound_s}ms", table=table, clients=waiting, most_clients=40)
+    assert capacity.clients is not None
+    assert capacity.clients.kept <= clients < capacity.clients.not_kept
+    assert capacity.clients.not_kept - capacity.clients.kept <= 2
+    assert [probe.clients for probe in capacity.probes] == sorted({probe.clients for probe in capacity.probes})
+    kept = next(probe for probe in capacity.probes if probe.clients == capacity.clients.kept)
     # Little's law with the clients that think: N = X (R + Z)
     assert kept.rate_per_s * (kept.estimates[0].value + think_s) == pytest.approx(kept.clients, rel=0.05)
-    assert found.kept_per_s == kept.rate_per_s
+    assert capacity.kept_per_s == kept.rate_per_s
 
 
 @pytest.mark.parametrize("think_s", [0.0, 0.5])
 def test_clients_with_fixed_times_have_a_closed_form(think_s: float) -> None:
     """Each waits so long that N services and the think time take turns: N services - think time <= bound."""
     most = int((0.42 + think_s) / SERVICE_S)
-    found = capacity_of("p90 <= 420ms", clients=Clients(1, think_s))
-    assert (found.clients.kept, found.clients.not_kept, found.limited_by) == (most, most + 1, "p90 <= 420ms")
-    assert found.columns()["clients"] == [probe.clients for probe in found.probes]
+    capacity = capacity_of("p90 <= 420ms", clients=Clients(1, think_s))
+    assert (capacity.clients.kept, capacity.clients.not_kept, capacity.limited_by) == (most, most + 1, "p90 <= 420ms")
+    assert capacity.columns()["clients"] == [probe.clients for probe in capacity.probes]
     few = capacity_of("p90 <= 420ms", clients=Clients(2, think_s), most_clients=5)
     assert (few.clients.kept, few.clients.not_kept, few.limited_by) == (5, None, None)
     none = capacity_of("p90 <= 42ms", clients=Clients(2, think_s))
@@ -125,21 +125,21 @@ def test_clients_with_fixed_times_have_a_closed_form(think_s: float) -> None:
 
 
 def test_verdicts_follow_the_intervals_and_the_rate():
-    found = capacity_of("violation_rate <= 5 %", "mean <= 80ms")
+    capacity = capacity_of("violation_rate <= 5 %", "mean <= 80ms")
     order = {"kept": 0, "undecided": 1, "not kept": 2}
-    verdicts = [order[probe.verdict] for probe in found.probes]
+    verdicts = [order[probe.verdict] for probe in capacity.probes]
     assert verdicts == sorted(verdicts)
-    assert all(a.rate_per_s < b.rate_per_s for a, b in pairwise(found.probes))
-    for probe in found.probes:
+    assert all(a.rate_per_s < b.rate_per_s for a, b in pairwise(capacity.probes))
+    for probe in capacity.probes:
         pairs = list(zip(probe.estimates, (0.05, 0.08), strict=True))
         above = [item.interval.low > bound for item, bound in pairs]
         below = [item.interval.high <= bound for item, bound in pairs]
         expected = "not kept" if any(above) else "kept" if all(below) else "undecided"
         assert probe.verdict == expected
-        assert probe.requests == found.max_requests or expected != "undecided"
+        assert probe.requests == capacity.max_requests or expected != "undecided"
         assert (probe.broken is None) == (expected != "not kept")
-    kept = [probe for probe in found.probes if probe.verdict == "kept"]
-    assert found.kept_per_s == kept[-1].rate_per_s
+    kept = [probe for probe in capacity.probes if probe.verdict == "kept"]
+    assert capacity.kept_per_s == kept[-1].rate_per_s
 
 
 def test_a_stricter_requirement_never_bears_more():
@@ -243,30 +243,30 @@ def test_policies_that_need_predictions_have_them():
     search: dict[str, Any] = {"table": table, "policy": "batchcond:similar=depth", "count": 200}
     with pytest.raises(InputError, match="expected a trace with predicted_depth, found none"):
         capacity_of("p90 <= 150ms", **search)
-    found = capacity_of("p90 <= 150ms", predict_depth=0.7, **search)
-    assert found == capacity_of("p90 <= 150ms", predict_depth=0.7, threads=1, **search)
-    assert found.kept_per_s is not None
+    capacity = capacity_of("p90 <= 150ms", predict_depth=0.7, **search)
+    assert capacity == capacity_of("p90 <= 150ms", predict_depth=0.7, threads=1, **search)
+    assert capacity.kept_per_s is not None
 
 
 def test_no_rate_at_all():
-    found = capacity_of("mean <= 40ms")
-    assert (found.kept_per_s, found.limited_by) == (None, "mean <= 40ms")
-    assert found.not_kept_per_s == found.low_per_s == found.probes[0].rate_per_s == pytest.approx(20 / 1024)
+    capacity = capacity_of("mean <= 40ms")
+    assert (capacity.kept_per_s, capacity.limited_by) == (None, "mean <= 40ms")
+    assert capacity.not_kept_per_s == capacity.low_per_s == capacity.probes[0].rate_per_s == pytest.approx(20 / 1024)
 
 
 def test_every_rate_up_to_the_highest():
-    found = capacity_of("mean <= 40s", high_per_s=10.0)
-    assert (found.kept_per_s, found.not_kept_per_s, found.limited_by) == (10.0, None, None)
-    assert len(found.probes) == 1
+    capacity = capacity_of("mean <= 40s", high_per_s=10.0)
+    assert (capacity.kept_per_s, capacity.not_kept_per_s, capacity.limited_by) == (10.0, None, None)
+    assert len(capacity.probes) == 1
 
 
 def test_what_cannot_be_decided_stays_open():
-    found = capacity_of("mean <= 75ms", count=100, max_requests=100)
-    between = [probe for probe in found.probes if probe.verdict == "undecided"]
+    capacity = capacity_of("mean <= 75ms", count=100, max_requests=100)
+    between = [probe for probe in capacity.probes if probe.verdict == "undecided"]
     assert between
-    assert all(found.kept_per_s < probe.rate_per_s < found.not_kept_per_s for probe in between)
-    rates = [probe.rate_per_s for probe in found.probes]
-    for edge in (rates.index(found.kept_per_s), rates.index(found.not_kept_per_s) - 1):
+    assert all(capacity.kept_per_s < probe.rate_per_s < capacity.not_kept_per_s for probe in between)
+    rates = [probe.rate_per_s for probe in capacity.probes]
+    for edge in (rates.index(capacity.kept_per_s), rates.index(capacity.not_kept_per_s) - 1):
         assert rates[edge + 1] - rates[edge] <= 0.02 * rates[edge + 1]  # from both sides
     high = capacity_of("mean <= 75ms", count=100, max_requests=100, high_per_s=between[0].rate_per_s)
     assert high.not_kept_per_s is None
@@ -296,9 +296,9 @@ def test_a_latency_that_some_never_have_is_surely_too_long(policy: str) -> None:
     """One request without an answer makes the mean infinite; a percentile, if there are too many of them."""
     beyond: dict[str, Any] = {"low_per_s": 10.0, "high_per_s": 15.0, "count": 200, "max_requests": 200}
     for text in ("mean <= 1s", "p90 <= 1s"):
-        found = capacity_of(text, policy=policy, slo_s=0.06, **beyond)
-        assert [probe.verdict for probe in found.probes] == ["not kept"] * len(found.probes)
-        assert all(probe.estimates[0].value == np.inf for probe in found.probes)
+        capacity = capacity_of(text, policy=policy, slo_s=0.06, **beyond)
+        assert [probe.verdict for probe in capacity.probes] == ["not kept"] * len(capacity.probes)
+        assert all(probe.estimates[0].value == np.inf for probe in capacity.probes)
     # also where not every seed has one
     rare = capacity_of("mean <= 1s", policy=policy, slo_s=0.06, **beyond | {"low_per_s": 0.01})
     assert {probe.verdict for probe in rare.probes} == {"kept", "not kept"}
@@ -307,9 +307,9 @@ def test_a_latency_that_some_never_have_is_surely_too_long(policy: str) -> None:
 
 
 def test_intervals_of_shares_end_at_0_and_at_100_percent():
-    found = capacity_of("busy_share <= 99.9 %", "violation_rate <= 99.9 %", count=500, max_requests=500)
-    assert len(found.probes) > 1
-    for probe in found.probes:
+    capacity = capacity_of("busy_share <= 99.9 %", "violation_rate <= 99.9 %", count=500, max_requests=500)
+    assert len(capacity.probes) > 1
+    for probe in capacity.probes:
         for estimate in probe.estimates:
             assert 0 <= estimate.interval.low <= estimate.value <= estimate.interval.high <= 1
 

@@ -34,11 +34,11 @@ def test_one_network_has_the_capacity_of_its_table(clients: Clients | None) -> N
     texts = ["violation_rate <= 10 %", "mean <= 200 ms"]
     alone = find_capacity(TABLE, "fluid", [parse_requirement(text) for text in texts], CapacityOptions(**given))
     asked = [parse_requirement(text.replace(" ", "[a] ", 1), networks=["a"]) for text in texts]
-    found = find_capacity([ServedNetwork(name="a", table=TABLE)], "fluid", asked, CapacityOptions(**given))
-    assert found.saturation_per_s == pytest.approx(alone.saturation_per_s)
-    assert found.kept_per_s == pytest.approx(alone.kept_per_s)
-    assert found.clients == alone.clients
-    for probe, other in zip(found.probes, alone.probes, strict=True):
+    capacity = find_capacity([ServedNetwork(name="a", table=TABLE)], "fluid", asked, CapacityOptions(**given))
+    assert capacity.saturation_per_s == pytest.approx(alone.saturation_per_s)
+    assert capacity.kept_per_s == pytest.approx(alone.kept_per_s)
+    assert capacity.clients == alone.clients
+    for probe, other in zip(capacity.probes, alone.probes, strict=True):
         assert (probe.verdict, probe.requests) == (other.verdict, other.requests)
         for item, same in zip(probe.estimates, other.estimates, strict=True):
             assert (item.value, *item.interval) == pytest.approx((same.value, *same.interval))
@@ -52,12 +52,12 @@ def test_a_probe_has_the_figures_of_serve_networks() -> None:
     ]
     texts = ["violation_rate[a] <= 10 %", "mean[a] <= 200 ms", "p90[b] <= 400 ms", "busy_share <= 90 %"]
     asked = [parse_requirement(text, networks=NAMES) for text in texts]
-    found = find_capacity(
+    capacity = find_capacity(
         networks, "fluid:between=edf", asked, CapacityOptions(seeds=2, count=800, max_requests=800, low_per_s=2.0)
     )
     shares = np.array([0.75, 0.25]) / [saturation_rate(ServedNetwork(table=table)) for table in tables]
-    assert found.saturation_per_s == pytest.approx(1 / shares.sum())
-    probe = found.probes[0]
+    assert capacity.saturation_per_s == pytest.approx(1 / shares.sum())
+    probe = capacity.probes[0]
     values = []
     for seed in range(2):
         requests = Requests(trace=poisson(probe.rate_per_s, 800, seed), seed=seed)
@@ -96,9 +96,9 @@ def test_the_command_takes_a_file_of_networks(fluidb: Run, tmp_path: Path, tiny_
     text = (DATA / "networks.toml").read_text().replace('samples = "s.csv"\n', "")
     (tmp_path / "networks.toml").write_text(text)
     asked = ["capacity", "networks.toml", "--count", 400, "--seeds", 2, "--require", "violation_rate[people] <= 30 %"]
-    found = json.loads(fluidb(*asked, "--json").stdout)
-    assert found["kept_per_s"] > 0
-    assert found["requirements"] == ["violation_rate[people] <= 30 %"]
+    record = json.loads(fluidb(*asked, "--json").stdout)
+    assert record["kept_per_s"] > 0
+    assert record["requirements"] == ["violation_rate[people] <= 30 %"]
     assert "violation_rate[people]" in fluidb(*asked, "--clients", "1..4").stdout
     (line,) = lines(fluidb(*asked, "--width", "shares:1=1"))
     assert line.startswith("fluidb: --width: expected a table with widths, or steps that follow from them")
@@ -110,9 +110,9 @@ def test_a_network_without_a_share_has_no_request_and_the_others_their_capacity(
     networks = [
         ServedNetwork(name=name, table=TABLE, slo_s=0.3, share=share) for name, share in zip("ab", (1, 0), strict=True)
     ]
-    found = find_capacity(networks, "fluid", asked, given)
-    assert found.saturation_per_s == alone.saturation_per_s
-    assert len(found.probes) > 1
+    capacity = find_capacity(networks, "fluid", asked, given)
+    assert capacity.saturation_per_s == alone.saturation_per_s
+    assert len(capacity.probes) > 1
     required = [parse_requirement("busy_share[b] <= 90 %", networks=NAMES)]
     with pytest.raises(
         InputError, match='network: expected a request of "b", as one of its figures is required, found no'

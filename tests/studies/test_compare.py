@@ -574,8 +574,8 @@ def test_comparisons_that_do_not_match(
 def test_an_earlier_file_that_is_none(fluidb: Run, tmp_path: Path, text: str | None, expected: str) -> None:
     if text is not None:
         (tmp_path / "e.json").write_text(text)
-    found = lines(fluidb("compare", DUEL, "--against", "e.json"))
-    assert any(line.startswith("fluidb: e.json: ") and expected in line for line in found), found
+    shown = lines(fluidb("compare", DUEL, "--against", "e.json"))
+    assert any(line.startswith("fluidb: e.json: ") and expected in line for line in shown), shown
 
 
 def test_an_earlier_file_of_a_later_version_may_have_more_keys(tmp_path: Path, kept: Path) -> None:
@@ -681,8 +681,8 @@ def test_every_fault_of_a_scenario_names_its_key(tmp_path: Path, case: str) -> N
 
 def test_all_faults_are_told_at_once(fluidb: Run, tmp_path: Path) -> None:
     edited_scenario(tmp_path, ('"serial"', '"cereal"'), ('"tiny.toml"', '"resnet5"'), ('"duel.csv"', '"no.csv"'))
-    found = lines(fluidb("compare", "mine.toml"))
-    assert [line.split(": ")[2] for line in found] == [
+    shown = lines(fluidb("compare", "mine.toml"))
+    assert [line.split(": ")[2] for line in shown] == [
         'contenders[0] ("one by one").policy', 'cases[0] ("light and heavy").network',
         "cases[1].network", "cases[1].trace",
     ]  # fmt: skip

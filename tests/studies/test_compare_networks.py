@@ -62,8 +62,8 @@ def test_networks_with_traffic_of_their_own_are_compared(fluidb: Run, folder: Pa
     edit(folder / "networks.toml", 'networks/1"\n', 'networks/1"\nduration = "50ms"\n')
     done = fluidb("compare", "mine.toml")
     assert "of each network its own" in done.stdout
-    found = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
-    metrics = found["points"][0]["contenders"][1]["metrics"]
+    record = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
+    metrics = record["points"][0]["contenders"][1]["metrics"]
     serve = ["serve-sim", "networks.toml", "--seed", 2, "--between", "edf", "--json"]
     alone = json.loads(fluidb(*serve).stdout)
     for key in ("mean_latency_s", "violation_rate", "busy_share"):
@@ -78,8 +78,8 @@ def test_networks_with_traffic_of_their_own_are_compared(fluidb: Run, folder: Pa
 
 
 def test_every_figure_is_that_of_a_single_replay(fluidb: Run, folder: Path) -> None:
-    found = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
-    (point,) = found["points"]
+    record = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
+    (point,) = record["points"]
     assert (point["case"], point["network"], point["platform"]) == ("networks.toml", "tiny, tiny", "pocket")
     fluidb("trace", "poisson", "--rate", 8000, "--count", 400, "--seed", 2, "-o", "t.csv")
     serve = ["serve-sim", "networks.toml", "--trace", "t.csv", "--seed", 2, "--between", "edf", "--json"]

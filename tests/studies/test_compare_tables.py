@@ -70,11 +70,11 @@ def edited(scenario: Path, *edits: tuple[str, str]) -> Path:
 
 def test_every_figure_of_subnets_is_that_of_a_single_replay(fluidb: Run, scenario: Path):
     """Seed 1: the same arrivals, accuracies and figures as poisson, trace add and serve-sim."""
-    found = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
-    (point,) = found["points"]
+    record = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
+    (point,) = record["points"]
     assert [point[key] for key in ("case", "network", "platform", "bandwidth_gb_s")] == ["nets", "super", "chip", None]
     assert point["min_accuracy"] == "uniform:0.4,1.0"
-    assert [item["engine"] for item in found["contenders"]] == [None, None]
+    assert [item["engine"] for item in record["contenders"]] == [None, None]
     fluidb("trace", "poisson", "--rate", 0.3, "--count", 60, "--seed", 1, "-o", "p.csv")
     fluidb("trace", "add", "p.csv", "--min-accuracy", "uniform:0.4,1.0", "--seed", 1, "-o", "q.csv")
     command = ["serve-sim", "nets", "--trace", "q.csv", "--slo", "9s", "--policy", "sushi:mode=accuracy,q=2"]
@@ -100,8 +100,8 @@ def test_requests_have_the_columns_that_trace_add_draws(fluidb: Run, tmp_path: P
     for policy in ("sushi:mode=accuracy,graph=0", "sushi:mode=accuracy,q=2"):
         text = text.replace(f'"{policy}"', alike)
     (tmp_path / "mine.toml").write_text(text)
-    found = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
-    (point,) = found["points"]
+    record = json.loads(fluidb("compare", "mine.toml", "--json").stdout)
+    (point,) = record["points"]
     assert point["width"] == "shares:2=0.5,9=0.5"
     assert point["steps"] == "ratio=0.5,absolute=1,high=5"
     assert (point["predict_width"], point["predict_depth"]) == (0.6, 0.7)

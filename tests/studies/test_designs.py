@@ -162,8 +162,8 @@ def test_a_folder_of_many_is_read_by_the_other_commands(tmp_path: Path) -> None:
 
 
 def test_what_is_typed_wrong_is_said_before_any_search(fluidb: Run, tmp_path: Path, pair: list[str]) -> None:
-    found = lines(fluidb("dse", f"{TINY},resnet5,none.toml", f"{POCKET},zc7", "-o", "d"))
-    assert [line.split(";")[0] for line in found] == [
+    shown = lines(fluidb("dse", f"{TINY},resnet5,none.toml", f"{POCKET},zc7", "-o", "d"))
+    assert [line.split(";")[0] for line in shown] == [
         'fluidb: unknown platform "zc7"',
         'fluidb: unknown network "resnet5"',
         "fluidb: none.toml: expected the TOML file of a network, found no such file",

@@ -48,24 +48,24 @@ def test_frames_that_come_more_often_jitter_by_the_same_share_of_their_period():
 def test_a_bound_on_the_busy_share_is_reached_where_the_loads_say(grow: str | None, most: float):
     """The device is busy for the sum of rate times service; what does not grow keeps its part."""
     asked = [parse_requirement("busy_share <= 80 %")]
-    found = find_capacity(pair(), "serial:between=priority", asked, replace(FEW, grow=grow))
-    assert found.growth is not None
-    assert found.growth.kept is not None
-    assert found.growth.not_kept is not None
-    assert found.growth.kept <= most * 1.01
-    assert found.growth.kept == pytest.approx(most, rel=0.06)
-    assert found.growth.not_kept == pytest.approx(most, rel=0.06)
+    capacity = find_capacity(pair(), "serial:between=priority", asked, replace(FEW, grow=grow))
+    assert capacity.growth is not None
+    assert capacity.growth.kept is not None
+    assert capacity.growth.not_kept is not None
+    assert capacity.growth.kept <= most * 1.01
+    assert capacity.growth.kept == pytest.approx(most, rel=0.06)
+    assert capacity.growth.not_kept == pytest.approx(most, rel=0.06)
     rate = {None: 20.0, "camera": 10.0, "poisson": 10.0}[grow]
-    assert found.kept_per_s == pytest.approx(rate * found.growth.kept)
+    assert capacity.kept_per_s == pytest.approx(rate * capacity.growth.kept)
     saturated = {None: 1 / 0.4, "camera": 0.9 / 0.3, "poisson": 0.7 / 0.1}[grow]
-    assert found.saturation_per_s == pytest.approx(rate * saturated)
+    assert capacity.saturation_per_s == pytest.approx(rate * saturated)
 
 
 def test_each_probe_is_what_serve_says_and_the_answer_is_that_of_every_factor_in_turn():
     """By brute force over a ladder of factors, each judged by the same runs."""
     asked = [parse_requirement("p90[poisson] <= 45 ms", networks=NAMES)]
-    found = find_capacity(pair(), "serial:between=fcfs", asked, FEW)
-    assert found.growth is not None
+    capacity = find_capacity(pair(), "serial:between=fcfs", asked, FEW)
+    assert capacity.growth is not None
     held = []
     for factor in [0.2 * k for k in range(1, 12)]:
         runs = [
@@ -77,11 +77,11 @@ def test_each_probe_is_what_serve_says_and_the_answer_is_that_of_every_factor_in
     last = max(factor for factor, holds in held if holds)
     first = min(factor for factor, holds in held if not holds)
     assert last < first
-    assert found.growth.kept is not None
-    assert found.growth.not_kept is not None
-    assert found.growth.kept < first + 1e-9
-    assert found.growth.not_kept > last - 1e-9
-    for probe in found.probes:
+    assert capacity.growth.kept is not None
+    assert capacity.growth.not_kept is not None
+    assert capacity.growth.kept < first + 1e-9
+    assert capacity.growth.not_kept > last - 1e-9
+    for probe in capacity.probes:
         assert probe.factor is not None
         durations = {1: 1, 2: 2, 4: 4, 8: 8, 16: 16}
         served = [serve(grown(pair(), None, probe.factor, times), Requests(seed=0, slo_s=1.0), "serial:between=fcfs")
@@ -101,11 +101,11 @@ def test_clients_stay_as_many():
         OwnTraffic(rate_per_s=30.0, lasts_s=40.0), OwnTraffic(clients=Clients(2), lasts_s=40.0)
     ]  # fmt: skip
     asked = [parse_requirement("mean[poisson] <= 30 ms", networks=["poisson", "best"])]
-    found = find_capacity(networks, "serial:between=priority", asked, FEW)
-    assert found.growth is not None
+    capacity = find_capacity(networks, "serial:between=priority", asked, FEW)
+    assert capacity.growth is not None
     # M/D/1 beside a device that is never idle: half a service to its end, and the queue; Cobham's formula
     load = 1 - 0.005 / 0.02
-    assert found.growth.kept == pytest.approx(load / 0.1, rel=0.1)
+    assert capacity.growth.kept == pytest.approx(load / 0.1, rel=0.1)
 
 
 FAULTS: dict[str, tuple[list[ServedNetwork], dict[str, Any], str, str]] = {

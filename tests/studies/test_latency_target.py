@@ -26,29 +26,29 @@ def drawn(count: int = 4000) -> Samples:
 @pytest.mark.parametrize("by", ["latest", "accuracy"])
 @pytest.mark.parametrize("target_s", [0.5, 1.0, 2.2, 5.0, 9.0])
 def test_a_target_is_met_on_the_samples_that_chose(by, target_s):
-    found = meet_target(TABLE, drawn(), target_s, objective=by)
-    assert [item.time_s for item in found.exits] == [1.0, 3.0, 7.0]
-    assert found.feasible == (target_s >= 1)
-    assert found.measure == "entropy"
-    assert (found.chosen.samples, found.checked.samples) == (2000, 2000)
-    assert found.chosen.mean_s <= max(target_s, 1.0) + 1e-9
+    target = meet_target(TABLE, drawn(), target_s, objective=by)
+    assert [item.time_s for item in target.exits] == [1.0, 3.0, 7.0]
+    assert target.feasible == (target_s >= 1)
+    assert target.measure == "entropy"
+    assert (target.chosen.samples, target.checked.samples) == (2000, 2000)
+    assert target.chosen.mean_s <= max(target_s, 1.0) + 1e-9
     if 1 <= target_s <= 7 and by == "latest":
-        assert found.chosen.mean_s == pytest.approx(target_s, rel=2e-3)
-    for item in found.exits:
+        assert target.chosen.mean_s == pytest.approx(target_s, rel=2e-3)
+    for item in target.exits:
         assert item.chosen_share == pytest.approx(item.wanted_share, abs=1e-3)
         assert item.checked_share == pytest.approx(item.wanted_share, abs=0.05)
-    if not found.feasible:
-        assert [item.threshold for item in found.exits] == ["always", "always", None]
-        assert found.checked.mean_s == 1.0
+    if not target.feasible:
+        assert [item.threshold for item in target.exits] == ["always", "always", None]
+        assert target.checked.mean_s == 1.0
     if target_s == 9:
-        assert [item.threshold for item in found.exits] == ["never", "never", None]
+        assert [item.threshold for item in target.exits] == ["never", "never", None]
 
 
 def test_the_second_half_checks_and_does_not_choose():
     samples = drawn(200)
     wrong = np.concatenate([samples.correct[:100], np.zeros((100, 3), dtype=bool)])
-    found = meet_target(TABLE, replace(samples, correct=wrong), 3.0)
-    assert found == replace(meet_target(TABLE, samples, 3.0), checked=replace(found.checked, accuracy=0.0))
+    target = meet_target(TABLE, replace(samples, correct=wrong), 3.0)
+    assert target == replace(meet_target(TABLE, samples, 3.0), checked=replace(target.checked, accuracy=0.0))
 
 
 def test_a_table_with_several_times_for_an_exit_is_refused():
@@ -75,16 +75,16 @@ def test_the_printed_thresholds_serve_the_target(fluidb: Run, tmp_path, tiny_des
     time_s = read_latency(tiny_design).array()[0, 1:, 1]
     target = f"{1e6 * (0.6 * time_s[0] + 0.4 * time_s[2]):.4f}us"
     done = fluidb("thresholds", tiny_design, "--target", target, "--samples", "e.npz", "--json")
-    found = json.loads(done.stdout)
-    assert [item["wanted_share"] for item in found["exits"]] == pytest.approx([0.6, 0, 0.4], abs=1e-4)
+    record = json.loads(done.stdout)
+    assert [item["wanted_share"] for item in record["exits"]] == pytest.approx([0.6, 0, 0.4], abs=1e-4)
     text = fluidb("thresholds", tiny_design, "--target", target, "--samples", "e.npz").stdout
     (line,) = [line for line in text.splitlines() if line.startswith("thresholds")]
     threshold = line.split("--threshold ")[1].split()[0]
-    assert threshold == f"{found['exits'][0]['threshold']},never"
+    assert threshold == f"{record['exits'][0]['threshold']},never"
     fluidb("trace", "poisson", "--rate", 1, "--count", 3000, "-o", "t.csv")
     served = fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--samples", "e.npz",
                     "--threshold", threshold, "--policy", "serial:call=0", "--json")  # fmt: skip
-    assert json.loads(served.stdout)["mean_latency_s"] == pytest.approx(found["chosen"]["mean_s"], rel=0.06)
+    assert json.loads(served.stdout)["mean_latency_s"] == pytest.approx(record["chosen"]["mean_s"], rel=0.06)
     early = fluidb("thresholds", tiny_design, "--target", "1ns", "--samples", "e.npz", "--objective", "accuracy")
     assert early.returncode == 0
     assert "not feasible" in early.stdout

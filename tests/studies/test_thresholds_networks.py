@@ -84,10 +84,10 @@ def test_every_combination_is_that_of_a_plain_loop(policy: str, between: str, ru
         trace = answered(80, seed)
         networks = [ServedNetwork(name=n, table=table_of(s)) for n, s in zip(NAMES, STAGE_S, strict=True)]
         spec = f"{policy}:b_max=2,on_deadline={rule},between={between}"
-        found = sweep_thresholds(networks, Requests(trace=trace), spec, tried, requirements=asked)
-        assert (found.requests, len(found.points)) == (80, 9)
+        sweep = sweep_thresholds(networks, Requests(trace=trace), spec, tried, requirements=asked)
+        assert (sweep.requests, len(sweep.points)) == (80, 9)
         expected = [naive_point(trace, pair, policy, between, rule) for pair in product(tried, tried)]
-        for point, pair, plain in zip(found.points, product(tried, tried), expected, strict=True):
+        for point, pair, plain in zip(sweep.points, product(tried, tried), expected, strict=True):
             for name, item, threshold in zip(NAMES, point.networks, pair, strict=True):
                 assert (item.name, item.threshold) == (name, threshold)
                 assert item.exit_shares == plain[name]["exit_shares"]
@@ -104,12 +104,12 @@ def test_every_combination_is_that_of_a_plain_loop(policy: str, between: str, ru
             (-round(one["all"]["accuracy"], 9), round(one["all"]["mean_latency_s"], 9), one["all"]["violation_rate"])
             for one in expected
         ]
-        good = [cost for cost, point in zip(costs, found.points, strict=True) if point.kept]
-        for cost, point in zip(costs, found.points, strict=True):
+        good = [cost for cost, point in zip(costs, sweep.points, strict=True) if point.kept]
+        for cost, point in zip(costs, sweep.points, strict=True):
             beaten = any(all(a <= b for a, b in zip(o, cost, strict=True)) and o != cost for o in good)
             assert point.pareto == (bool(point.kept) and not beaten)
-        marks += sum(point.pareto for point in found.points)
-        kept += sum(bool(point.kept) for point in found.points)
+        marks += sum(point.pareto for point in sweep.points)
+        kept += sum(bool(point.kept) for point in sweep.points)
     assert 0 < marks < kept, "requirements and marks tell something here"
 
 
@@ -131,12 +131,12 @@ def test_samples_of_each_network_and_those_that_are_not_tried() -> None:
         Requests(trace=poisson(1.2, 400, 3), seed=7),
         Requests(trace=replace(poisson(1.2, 400, 3), arrival_s=np.zeros(400)), seed=7, clients=Clients(5, 1.0)),
     ):
-        found = sweep_thresholds(networks, requests, "fluid:between=edf", [0.4, 0.8])
-        assert [item.measure for item in found.networks] == ["confidence", None, None]
-        assert [[item.threshold for item in point.networks] for point in found.points] == [
+        sweep = sweep_thresholds(networks, requests, "fluid:between=edf", [0.4, 0.8])
+        assert [item.measure for item in sweep.networks] == ["confidence", None, None]
+        assert [[item.threshold for item in point.networks] for point in sweep.points] == [
             [0.4, None, None], [0.8, None, None],
         ]  # fmt: skip
-        for point in found.points:
+        for point in sweep.points:
             served = [replace(networks[0], threshold=point.networks[0].threshold), *networks[1:]]
             again = serve(served, requests, "fluid:between=edf")
             assert point.kept is None
@@ -162,13 +162,13 @@ def test_the_thresholds_that_are_tried_are_those_of_each_measure() -> None:
         ServedNetwork(name="b", table=table_of([[0.25], [0.5]]), samples=replace(samples, measure=ENTROPY), slo_s=1.0),
     ]
     requests, seen = Requests(trace=poisson(1.0, 20, 3)), []
-    found = sweep_thresholds(networks, requests, "serial", progress=lambda *done: seen.append(done))
-    assert len(found.points) == 10 * len(ENTROPY.usual)
-    assert (seen[0], seen[-1]) == ((1, len(found.points)), (len(found.points), len(found.points)))
-    assert {point.networks[1].threshold for point in found.points} == set(ENTROPY.usual)
-    columns = found.columns()
-    assert columns["threshold[a]"] == [point.networks[0].threshold for point in found.points]
-    assert columns["violation_rate"] == [point.violation_rate for point in found.points]
+    sweep = sweep_thresholds(networks, requests, "serial", progress=lambda *done: seen.append(done))
+    assert len(sweep.points) == 10 * len(ENTROPY.usual)
+    assert (seen[0], seen[-1]) == ((1, len(sweep.points)), (len(sweep.points), len(sweep.points)))
+    assert {point.networks[1].threshold for point in sweep.points} == set(ENTROPY.usual)
+    columns = sweep.columns()
+    assert columns["threshold[a]"] == [point.networks[0].threshold for point in sweep.points]
+    assert columns["violation_rate"] == [point.violation_rate for point in sweep.points]
 
 
 SAMPLES = "confidence_1,confidence_2,correct_1,correct_2,correct_3\n0.9,0.9,0,1,1\n0.6,0.9,0,1,1\n0.6,0.6,0,0,1\n"
@@ -273,10 +273,10 @@ def test_a_network_without_a_request_tries_no_threshold_and_has_no_figures(
     rows = "".join(f"{k},{k / 8000},people\n" for k in range(300))
     (tmp_path / "t.csv").write_text(f"request_id,arrival_s,network\n{rows}")
     sweep = ["thresholds", "networks.toml", "--trace", "t.csv"]
-    found = json.loads(fluidb(*sweep, "--json").stdout)
-    assert [own["measure"] for own in found["networks"]] == ["confidence", None]
-    assert len(found["points"]) == 10
-    for point in found["points"]:
+    record = json.loads(fluidb(*sweep, "--json").stdout)
+    assert [own["measure"] for own in record["networks"]] == ["confidence", None]
+    assert len(record["points"]) == 10
+    for point in record["points"]:
         people, goods = point["networks"]
         assert people["threshold"] is not None
         assert people["mean_latency_s"] == point["mean_latency_s"]

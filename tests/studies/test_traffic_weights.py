@@ -91,9 +91,9 @@ def first(results: str, tmp_path: Path) -> Path:
 
 def test_a_search_with_the_weights_of_results(first: Path, fluidb: Run):
     asked = ["dse", TINY, POCKET, "--b-max", 4, "--weights", "results.json", "--json"]
-    found = json.loads(fluidb(*asked).stdout)
-    assert found["options"]["objective"] == "traffic"
-    assert found["objective"] >= json.loads(fluidb(*asked, "--tile", "10,2,4").stdout)["objective"]
+    record = json.loads(fluidb(*asked).stdout)
+    assert record["options"]["objective"] == "traffic"
+    assert record["objective"] >= json.loads(fluidb(*asked, "--tile", "10,2,4").stdout)["objective"]
 
 
 OTHER = """

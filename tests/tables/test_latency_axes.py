@@ -64,16 +64,18 @@ def test_every_policy_runs_steps_to_each_request_s_own_number(policy):
     table, steps = repeating([[1.0], [2.0]], 4), np.array([3, 1, 4])
     trace = replace(trace_of([0.0, 0.0, 0.0]), steps=steps)
     traffic = traffic_of(trace, np.array([2, 2, 2]), 100.0)
-    found = simulate(table, traffic, find_policy(policy if policy not in ("adaptb", "pame") else f"{policy}:timeout=0"))
-    assert found.finish_s.tolist() == [7.0, 10.0, 19.0]
-    assert found.traffic.exits.tolist() == [2, 2, 2]
-    assert summarise(found).stages[1].runs == (8 if policy != "lazy" else 16)
-    assert least_violations(found) == 0
+    replay = simulate(
+        table, traffic, find_policy(policy if policy not in ("adaptb", "pame") else f"{policy}:timeout=0")
+    )
+    assert replay.finish_s.tolist() == [7.0, 10.0, 19.0]
+    assert replay.traffic.exits.tolist() == [2, 2, 2]
+    assert summarise(replay).stages[1].runs == (8 if policy != "lazy" else 16)
+    assert least_violations(replay) == 0
 
 
 def test_who_states_no_steps_runs_all_of_them():
-    found = simulate(repeating([[1.0], [2.0]], 4), everybody(1, 2), find_policy("serial"))
-    assert found.finish_s.tolist() == [9.0]
+    replay = simulate(repeating([[1.0], [2.0]], 4), everybody(1, 2), find_policy("serial"))
+    assert replay.finish_s.tolist() == [9.0]
 
 
 def by_width(view, data):
@@ -91,11 +93,11 @@ def by_width(view, data):
 def test_a_policy_finds_the_variant_of_a_width_and_the_time_to_gather():
     table = with_variants([[4.0, 4.0]], widths=[8.0, 4.0, 2.0], gather_s=[[0.0, 0.25, 0.5]])
     trace = replace(trace_of([0.0] * 4), width=np.array([3.0, 2.0, 8.0, 1.0]))
-    found = simulate(table, traffic_of(trace, np.ones(4, int), 100.0), scheduler_of(by_width))
-    assert found.variant.tolist() == [1, 2, 0, 2]
-    assert found.finish_s.tolist() == [2.25, 3.5, 7.75, 9.0]
-    assert found.launches[:, 0, 1].tolist() == [1, 1, 2]
-    assert summarise(found).busy_share == 1.0
+    replay = simulate(table, traffic_of(trace, np.ones(4, int), 100.0), scheduler_of(by_width))
+    assert replay.variant.tolist() == [1, 2, 0, 2]
+    assert replay.finish_s.tolist() == [2.25, 3.5, 7.75, 9.0]
+    assert replay.launches[:, 0, 1].tolist() == [1, 1, 2]
+    assert summarise(replay).busy_share == 1.0
     widest = simulate(table, everybody(1, 1), scheduler_of(by_width))  # who states no width may have the widest
     assert widest.variant.tolist() == [0]
 

@@ -74,9 +74,9 @@ def test_a_dense_answer_has_sorted_values_and_a_score(tmp_path: Path) -> None:
     assert (np.diff(dense.confidences, axis=2) <= 0).all()
     assert set(np.round(dense.correct.ravel() * 7, 9)) <= set(range(8))
     write_samples(dense, tmp_path / "d.npz")
-    found = read_samples(tmp_path / "d.npz")
-    np.testing.assert_array_equal(found.confidences, dense.confidences)
-    np.testing.assert_array_equal(found.correct, dense.correct)
+    samples = read_samples(tmp_path / "d.npz")
+    np.testing.assert_array_equal(samples.confidences, dense.confidences)
+    np.testing.assert_array_equal(samples.correct, dense.correct)
 
 
 def test_a_count_threshold_asks_the_count_th_largest_value() -> None:

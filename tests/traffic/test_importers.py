@@ -456,14 +456,14 @@ def test_every_format_has_a_start_a_page_and_a_line_of_help(fluidb: Run):
 def test_from_a_real_trace_to_a_simulation(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
     done = fluidb("trace", "import", "azure-llm-2023", AZURE, "-o", "t.csv", "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert found["schema"] == "fluidb.trace-import-output/1"
-    assert (found["requests"], found["rows_read"], found["rows_dropped"]) == (50, 50, {"blank": 0, "bad": 0})
+    record = json.loads(done.stdout)
+    assert record["schema"] == "fluidb.trace-import-output/1"
+    assert (record["requests"], record["rows_read"], record["rows_dropped"]) == (50, 50, {"blank": 0, "bad": 0})
     done = fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1ms", "--requests", "r.csv", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     summary = json.loads(done.stdout)
     assert summary["requests"] == 50
-    assert summary["arrival_rate_per_s"] == pytest.approx(found["arrival_rate_per_s"])
+    assert summary["arrival_rate_per_s"] == pytest.approx(record["arrival_rate_per_s"])
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["r.csv", "t.csv"]
 
 

@@ -39,11 +39,11 @@ def test_npz_and_csv_agree(tmp_path_factory, count, exits, all_scored, seed):
     rows = "\n".join(",".join(map(repr, row)) for row in zip(*columns.values(), strict=True))
     (folder / "s.csv").write_text(f"{','.join(columns)}\n{rows}\n")
     for name in ("s.npz", "s.csv"):
-        found = read_samples(folder / name)
-        assert len(found) == count
-        assert np.array_equal(found.confidences, given_samples.confidences)
-        assert np.array_equal(found.correct, given_samples.correct)
-        assert [str(found.confidences.dtype), str(found.correct.dtype)] == ["float64", "bool"]
+        samples = read_samples(folder / name)
+        assert len(samples) == count
+        assert np.array_equal(samples.confidences, given_samples.confidences)
+        assert np.array_equal(samples.correct, given_samples.correct)
+        assert [str(samples.confidences.dtype), str(samples.correct.dtype)] == ["float64", "bool"]
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -54,9 +54,9 @@ def test_any_kind_of_number_is_read(tmp_path, compressed, scores, answers):
     save = np.savez_compressed if compressed else np.savez
     save(tmp_path / "s.NPZ.npz", confidence=scored.astype(scores), correct=right.astype(answers))
     (tmp_path / "s.NPZ.npz").rename(tmp_path / "s.NPZ")
-    found = read_samples(tmp_path / "s.NPZ")
-    assert found.confidences.tolist() == scored.tolist()
-    assert found.correct.tolist() == [[False, True], [True, True]]
+    samples = read_samples(tmp_path / "s.NPZ")
+    assert samples.confidences.tolist() == scored.tolist()
+    assert samples.correct.tolist() == [[False, True], [True, True]]
 
 
 def requests(count: int) -> Trace:
@@ -321,12 +321,12 @@ def test_no_bytes_break_the_reader(tmp_path_factory, place, put, cut):
     path = tmp_path_factory.getbasetemp() / "s.npz"
     path.write_bytes(GOOD[:place] + put + GOOD[place + cut :])
     try:
-        found = read_samples(path)
+        samples = read_samples(path)
     except InputError as error:
         assert all(fault.startswith(f"{path}: ") and "\n" not in fault for fault in error.faults)
         return
-    assert found.confidences.tolist() == [[0.5, 0.5]] * 4
-    assert found.correct.all()
+    assert samples.confidences.tolist() == [[0.5, 0.5]] * 4
+    assert samples.correct.all()
 
 
 def test_what_else_is_known_of_a_sample_goes_with_it(tmp_path):
@@ -339,17 +339,17 @@ def test_what_else_is_known_of_a_sample_goes_with_it(tmp_path):
     text = "\n".join(",".join(map(str, row)) + ",1,1" for row in rows)
     (tmp_path / "s.csv").write_text(f"confidence_1,{','.join(more)},correct_1,correct_2\n{text}\n")
     for name in ("s.npz", "s.csv"):
-        found = read_samples(tmp_path / name)
-        assert {key: values.tolist() for key, values in found.more().items()} == more
-        second, at_exits = found[slice(1, 2)], found.at_exits([1], [1])
+        samples = read_samples(tmp_path / name)
+        assert {key: values.tolist() for key, values in samples.more().items()} == more
+        second, at_exits = samples[slice(1, 2)], samples.at_exits([1], [1])
         assert second.width is not None
         assert second.width.tolist() == [16.0]
         assert at_exits.predicted_depth is not None
         assert at_exits.predicted_depth.tolist() == more["predicted_depth"]
-        trace = draw_samples(requests(40), found, 2)
+        trace = draw_samples(requests(40), samples, 2)
         assert trace.confidences is not None
         which = np.searchsorted(confidences[:, 0], trace.confidences[:, 0])
         for key, values in arrays.items():
             assert np.array_equal(getattr(trace, key), values[which])
     with pytest.raises(InputError, match="expected a trace without width, which the samples give"):
-        draw_samples(replace(requests(2), width=np.ones(2)), found, 0)
+        draw_samples(replace(requests(2), width=np.ones(2)), samples, 0)

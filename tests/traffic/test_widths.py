@@ -72,8 +72,8 @@ def test_streams_are_independent_and_follow_their_seed():
 def test_a_prediction_removes_the_share_of_the_variance_that_the_paper_measured(rho, ratio):
     """Table IV: 2x for the early-exit network, 1.2x for the slimmable one; the rest of the formula is 1/(1 - rho^2)."""
     depth = np.clip(np.rint(np.random.default_rng(0).normal(9, 3.5, COUNT)), 1, 17)
-    found = predict(depth, rho, 0, 1, 17)
-    left = np.mean([part.var() for part in np.split(depth[np.argsort(found, kind="stable")], COUNT // 100)])
+    prediction = predict(depth, rho, 0, 1, 17)
+    left = np.mean([part.var() for part in np.split(depth[np.argsort(prediction, kind="stable")], COUNT // 100)])
     assert depth.var() / left == pytest.approx(ratio, rel=0.04)
 
 
@@ -85,13 +85,13 @@ def test_a_prediction_removes_the_share_of_the_variance_that_the_paper_measured(
 )
 def test_a_prediction_is_the_formula_and_stays_within_its_limits(depths, rho, seed):
     actual = np.array(depths)
-    found = predict(actual, rho, seed, 1, 9)
-    assert set(found) <= set(range(1, 10))
+    prediction = predict(actual, rho, seed, 1, 9)
+    assert set(prediction) <= set(range(1, 10))
     if rho == 0:
-        assert set(found) == {round(float(np.mean(depths)))}
+        assert set(prediction) == {round(float(np.mean(depths)))}
         return
     noise = stream(seed, PREDICTED_DEPTHS).standard_normal(len(depths)) * np.std(depths) * math.sqrt(1 / rho**2 - 1)
-    for depth, more, predicted in zip(depths, noise, found, strict=True):
+    for depth, more, predicted in zip(depths, noise, prediction, strict=True):
         assert predicted == min(9, max(1, round((depth if rho > 0 else 10 - depth) + more)))
 
 

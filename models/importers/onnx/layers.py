@@ -23,7 +23,7 @@ class TrainedLayer:
         Unique, as a network file allows it.
     op : str
         A product (convolution or fully connected), an addition, a pool, values kept within bounds,
-        or in another form.
+        in another form, or behind one another by channels.
     inputs : list of str
         Layers that it reads, or ``input``.
     stage : int
@@ -43,7 +43,7 @@ class TrainedLayer:
     """
 
     name: str
-    op: Literal["product", "add", "maxpool", "avgpool", "clip", "flatten"]
+    op: Literal["product", "add", "maxpool", "avgpool", "clip", "flatten", "concat"]
     inputs: list[str]
     stage: int
     shape: Map

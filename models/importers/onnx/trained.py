@@ -143,7 +143,7 @@ class _WeightReader:
         """What the output of a node holds."""
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         held = self.held[active[0]]
-        if held.softmax and node.op_type not in SAME:
+        if any(self.held[name].softmax for name in active) and node.op_type not in SAME:
             raise ValueError("expected a Softmax at the end of an exit only")
         if node.op_type in SAME:
             return held
@@ -158,9 +158,16 @@ class _WeightReader:
         makers = {
             "Conv": self.conv, "Gemm": self.linear, "MatMul": self.linear, "Relu": self.relu, "Clip": self.clip,
             "Add": self.add, "MaxPool": self.pool, "AveragePool": self.pool, "GlobalAveragePool": self.pool,
-            "ReduceMean": self.mean, "Flatten": self.flat, "Reshape": self.flat, "BatchNormalization": self.normalised,
+            "ReduceMean": self.mean, "Concat": self.concat, "Flatten": self.flat, "Reshape": self.flat,
+            "BatchNormalization": self.normalised,
         }  # fmt: skip
-        if len(active) > 1 and node.op_type not in ("Add", "Conv", "Gemm", "MatMul"):  # these say what they expect
+        if len(active) > 1 and node.op_type not in (
+            "Add",
+            "Concat",
+            "Conv",
+            "Gemm",
+            "MatMul",
+        ):  # these say what they expect
             raise ValueError(f"expected one map as its input, found {len(active)}")
         if node.op_type not in makers:
             raise ValueError(f"an integer network has no such operator, only {', '.join([*makers, 'Softmax', *SAME])}")
@@ -309,6 +316,25 @@ class _WeightReader:
             raise ValueError("expected two maps of one size")
         return sources[0]._replace(layer=self.put(node, "add", sources, self.shapes[sources[0].layer]))
 
+    def concat(self, node: onnx.NodeProto, attributes: dict[str, Any], sources: list[_Held]) -> _Held:
+        """Maps behind one another, by channels."""
+        rank, axis = self.rank(node), attributes["axis"]
+        sizes = {(*self.shapes[source.layer][1:], source.repeats) for source in sources}
+        if len(sources) != len(node.input) or len(sizes) != 1:
+            raise ValueError("expected maps of one height and width, and no constants")
+        if rank not in (2, 4) or axis % rank != 1:
+            raise ValueError(f"expected to put channels behind one another (axis 1), found axis {axis}")
+        if len(sources) == 1:
+            return sources[0]
+        channels = sum(self.shapes[source.layer][0] for source in sources)
+        shape = channels, *self.shapes[sources[0].layer][1:]
+        return sources[0]._replace(layer=self.put(node, "concat", sources, shape))
+
+    def rank(self, node: onnx.NodeProto) -> int:
+        """How many dimensions the output of a node has; 0 if that is not known."""
+        typed = next((i for i in [*self.graph.value_info, *self.graph.output] if i.name == node.output[0]), None)
+        return len(typed.type.tensor_type.shape.dim) if typed else 0
+
     def pool(self, node: onnx.NodeProto, attributes: dict[str, Any], sources: list[_Held]) -> _Held:
         """A pool; one over the whole map does not see how often its values are repeated."""
         source, op = self.shapes[sources[0].layer], "maxpool" if node.op_type == "MaxPool" else "avgpool"
@@ -339,9 +365,7 @@ class _WeightReader:
         """All values of a sample in a row."""
         (held,) = sources
         words = math.prod(self.shapes[held.layer])
-        typed = next((i for i in [*self.graph.value_info, *self.graph.output] if i.name == node.output[0]), None)
-        rank = len(typed.type.tensor_type.shape.dim) if typed else 0
-        if rank != 2 or attributes.get("axis", 1) != 1 or held.repeats > 1:
+        if self.rank(node) != 2 or attributes.get("axis", 1) != 1 or held.repeats > 1:
             raise ValueError("expected all values of a sample in a row")
         if self.shapes[held.layer] == (words, 1, 1):
             return held

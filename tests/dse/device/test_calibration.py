@@ -64,14 +64,14 @@ def test_the_constants_that_made_a_table_are_found(tmp_path: Path) -> None:
             lines += [f"vgg16,{use.name},{1e3 * use.time_s[0]!r}" for use in table.layers if use.name == "classifier.3"]
     (tmp_path / "m.csv").write_text("\n".join(lines))
     engine = kv260(effective_gb_s=None)
-    found = calibrate(engine, read_measurements(tmp_path / "m.csv", engine), ["alexnet"])
+    calibration = calibrate(engine, read_measurements(tmp_path / "m.csv", engine), ["alexnet"])
     for name, value in TRUE.items():
-        assert getattr(found.engine, name) == pytest.approx(value, rel=2e-3), name
-    assert found.alike == []
-    assert len(found.errors(held_out=True)) == 1
-    assert abs(np.append(found.errors(held_out=True), found.errors(held_out=False))).max() < 1e-3
-    assert (found.error, found.engine.measured) == (None, "not known")  # from one network
-    assert not found.engine.unsourced
+        assert getattr(calibration.engine, name) == pytest.approx(value, rel=2e-3), name
+    assert calibration.alike == []
+    assert len(calibration.errors(held_out=True)) == 1
+    assert abs(np.append(calibration.errors(held_out=True), calibration.errors(held_out=False))).max() < 1e-3
+    assert (calibration.error, calibration.engine.measured) == (None, "not known")  # from one network
+    assert not calibration.engine.unsourced
     every = calibrate(engine, read_measurements(tmp_path / "m.csv", engine), keep=["not_hidden"])
     assert every.error is not None
     assert (every.error.networks, every.engine.measured) == (len(NETWORKS), [every.error.low, every.error.high])
@@ -143,14 +143,14 @@ def test_causes_and_what_is_kept() -> None:
         row_of("d", 5.0, [3e6], [1.0]),
     ]  # fmt: skip
     stated = ONE.model_copy(update={"inference_s": 0.5})
-    found = calibrate(stated, rows, ["d"], ["inference_s"])
-    assert [row.bound for row in found.rows] == [Bound.COMPUTE, Bound.MEMORY, Bound.START_UP, Bound.COMPUTE]
-    assert [row.held_out for row in found.rows] == [False, False, False, True]
-    assert found.engine.inference_s == 0.5
-    assert found.earned.constants == []  # the peaks and the stated start say it all
-    assert abs(found.errors(held_out=False)).max() < 1e-3
-    assert found.errors(held_out=True, bound=Bound.MEMORY).size == 0
-    assert set(found.engine.sources) == {"measured_error"}
+    calibration = calibrate(stated, rows, ["d"], ["inference_s"])
+    assert [row.bound for row in calibration.rows] == [Bound.COMPUTE, Bound.MEMORY, Bound.START_UP, Bound.COMPUTE]
+    assert [row.held_out for row in calibration.rows] == [False, False, False, True]
+    assert calibration.engine.inference_s == 0.5
+    assert calibration.earned.constants == []  # the peaks and the stated start say it all
+    assert abs(calibration.errors(held_out=False)).max() < 1e-3
+    assert calibration.errors(held_out=True, bound=Bound.MEMORY).size == 0
+    assert set(calibration.engine.sources) == {"measured_error"}
 
 
 def test_constants_that_a_table_cannot_tell_apart() -> None:
@@ -239,12 +239,12 @@ def test_properties_that_a_table_shows_are_proposed_and_not_taken() -> None:
         for at, time_s in enumerate(batch_times(need, true) * np.exp(draw.normal(0, 0.03, len(need.works)))):
             rows.append(Measurement(network, need.works[at].name, float(time_s), other.of_layer(at)))
     held = ["resnet18", "mobilenet_v1"]
-    found = calibrate(stated, rows, held)
-    proposal = nearer(found, rows, held)
+    calibration = calibrate(stated, rows, held)
+    proposal = nearer(calibration, rows, held)
     assert proposal is not None
     assert proposal.changes == {"pixel_tiles": "line", "inner_tiles": "position"}
     assert abs(proposal.calibration.errors(held_out=True)).mean() < 0.04
-    assert (found.engine.pixel_tiles, found.engine.inner_tiles) == ("map", "window")
+    assert (calibration.engine.pixel_tiles, calibration.engine.inner_tiles) == ("map", "window")
     few = [row for row in rows if row.network == "alexnet"]
     assert nearer(calibrate(stated, few), few) is None
 
@@ -434,17 +434,17 @@ def rows_made_by(made: Engine, networks: list[str]) -> list[Measurement]:
 )
 def test_only_constants_that_earn_their_place_are_kept(true: dict[str, float], at_bounds: list[str]) -> None:
     """The constants that made the times, a slower clock among them, and no others; a bound that is reached is said."""
-    found = calibrate(kv260(), rows_made_by(kv260(**true), NETWORKS))
-    assert set(found.earned.constants) == true.keys()
-    assert [getattr(found.engine, name) for name in true] == pytest.approx([*true.values()], rel=2e-3)
-    assert found.at_bounds == at_bounds
-    assert found.earned.mean < 1e-3
-    assert found.every is not None
-    assert found.every.mean < 1e-2
+    calibration = calibrate(kv260(), rows_made_by(kv260(**true), NETWORKS))
+    assert set(calibration.earned.constants) == true.keys()
+    assert [getattr(calibration.engine, name) for name in true] == pytest.approx([*true.values()], rel=2e-3)
+    assert calibration.at_bounds == at_bounds
+    assert calibration.earned.mean < 1e-3
+    assert calibration.every is not None
+    assert calibration.every.mean < 1e-2
     peak = np.mean(
         [abs(row.error) for row in calibrate(kv260(), rows_made_by(kv260(**true), NETWORKS), keep=CONSTANTS).rows]
     )
-    assert found.without.mean == pytest.approx(peak)
+    assert calibration.without.mean == pytest.approx(peak)
 
 
 def test_constants_that_are_worse_than_none_are_not_written(fluidb: Run, tmp_path: Path) -> None:
@@ -517,5 +517,5 @@ def test_an_engine_is_checked_as_it_is(fluidb: Run, tmp_path: Path) -> None:
     assert load_platform(str(tmp_path / "new.toml"), kind=Engine).measured == pytest.approx([1.1, 1.1], rel=1e-3)
     assert "the engine as it is" in fluidb("calibrate", "e.toml", "m.csv", "--check").stdout
     layers = [row._replace(layer=f"l{at}") for at, row in enumerate(rows)]
-    found = calibrate(engine, layers, [f"{NETWORKS[1]}:l1"], CONSTANTS.keys() - {"effective_gb_s"})
-    assert [row.held_out for row in found.rows] == [False, True, False, False, False, False]
+    calibration = calibrate(engine, layers, [f"{NETWORKS[1]}:l1"], CONSTANTS.keys() - {"effective_gb_s"})
+    assert [row.held_out for row in calibration.rows] == [False, True, False, False, False, False]

@@ -67,10 +67,10 @@ times = st.lists(st.integers(1, 64).map(lambda n: n / 8), min_size=5, max_size=5
 def test_a_table_is_equation_1_at_every_exit_and_reads_back(tmp_path_factory, stage_s, gather):
     gathers = [[0.0, *gather]] * len(stage_s)
     table = table_of(stage_s).model_copy(update={"gather_s": gathers})
-    found = tabulate_decisions(table)
-    exits = [number for row in found.points for number in row.after_exits]
+    decisions = tabulate_decisions(table)
+    exits = [number for row in decisions.points for number in row.after_exits]
     assert exits == list(range(1, len(stage_s)))
-    for row in found.points:
+    for row in decisions.points:
         split = row.map()
         for number in row.after_exits:
             stage, moved = [0.0, *stage_s[number]], gathers[number]
@@ -79,8 +79,8 @@ def test_a_table_is_equation_1_at_every_exit_and_reads_back(tmp_path_factory, st
                 assert split[b, e] == (decided == "split")
         assert all(1 <= first <= last < b for b, ranges in enumerate(row.split, 1) for first, last in ranges)
     path = tmp_path_factory.mktemp("tables") / "decisions.json"
-    path.write_text(table_text(found))
-    assert read_table(DecisionTable, path) == found
+    path.write_text(table_text(decisions))
+    assert read_table(DecisionTable, path) == decisions
 
 
 @settings(max_examples=30)
@@ -104,20 +104,20 @@ def test_rules_are_judged_as_in_plain_loops(stage_s, gather):
     assert least == (min(e for _, e in pays), min(b for b, _ in pays))
     assert nearest is not None
     assert nearest.terminated >= 1, "where nobody has terminated there is no choice"
-    found = judge(nearest.map(6), split, time_s, gather_s)
+    verdict = judge(nearest.map(6), split, time_s, gather_s)
     if not pads:
-        assert (nearest, found) == (ALWAYS_SPLIT, (1.0, None, 0.0))
+        assert (nearest, verdict) == (ALWAYS_SPLIT, (1.0, None, 0.0))
         return
     best = max(balanced(SplitRule(e, b)) for b in range(2, 6) for e in range(1, 5))
-    assert found.balanced == pytest.approx(balanced(nearest)) == pytest.approx(best)
+    assert verdict.balanced == pytest.approx(balanced(nearest)) == pytest.approx(best)
     ours_s = best_s = 0.0
     for b, e in cells(5):
         both = time_s[b], time_s[b - e] + gather_s[b - e]
         best_s += min(both)
         ours_s += both[e >= nearest.terminated and b >= nearest.places]
-    assert found.lost == pytest.approx(ours_s / best_s - 1)
+    assert verdict.lost == pytest.approx(ours_s / best_s - 1)
     right = sum((e >= nearest.terminated and b >= nearest.places) == split[b, e] for b, e in cells(5))
-    assert found.right == pytest.approx(right / len([*cells(5)]))
+    assert verdict.right == pytest.approx(right / len([*cells(5)]))
 
 
 def test_a_map_that_splits_everywhere_has_no_balanced_accuracy():

@@ -199,8 +199,8 @@ def test_thresholds_capacity_and_report(folder: Path, tmp_path: Path):
     )  # fmt: skip
     assert len(json.loads(done.stdout)["points"]) == 3
     least = ["--require", "mean <= 1s", "--count", 200, "--seeds", 2, "--json"]
-    found = json.loads(call_fluidb("capacity", "d", "--slo", "2s", *least, cwd=folder).stdout)
-    assert 0 < found["kept_per_s"] <= found["saturation_per_s"]
+    record = json.loads(call_fluidb("capacity", "d", "--slo", "2s", *least, cwd=folder).stdout)
+    assert 0 < record["kept_per_s"] <= record["saturation_per_s"]
     page = tmp_path / "page.html"
     done = call_fluidb("report", "d", "-o", page, "--trace", "t.csv", "--slo", "2s", "--json", cwd=folder)
     (shown,) = json.loads(done.stdout)["designs"]

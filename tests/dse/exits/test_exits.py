@@ -201,8 +201,8 @@ def test_the_choice_is_near_the_best_of_one_or_two_exits() -> None:
 
     def replayed(chain: list[tuple[int, float, int]]) -> tuple[float, float, float, float]:
         settings = [Setting(level, 0, 0, 0.0) for _, level, _ in chain]
-        found = replay_exits(log, times, goal.batch, [place for place, _, _ in chain], settings)
-        return found.average_s, found.tail_s, found.slow_share, found.precision
+        replay = replay_exits(log, times, goal.batch, [place for place, _, _ in chain], settings)
+        return replay.average_s, replay.tail_s, replay.slow_share, replay.precision
 
     best = naive.best_chain(replayed, log.candidates, goal.thresholds, goal.precision, goal.slow)
     greedy = choose_exits(log, times, goal)

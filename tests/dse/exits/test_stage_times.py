@@ -92,20 +92,18 @@ def test_a_place_has_the_gathers_of_its_exit() -> None:
 def test_the_table_of_fewer_exits_is_that_of_the_network_with_fewer_exits(network, platform, names) -> None:
     every, some = load_with_exits(network), load_with_exits(network, names, [0.25] * len(names))
     places = [1 + [exit_.name for exit_ in every.exits].index(exit_.name) for exit_ in some.exits[:-1]]
-    found = keep_exits(
-        tabulate_device(every, device(platform)), some.name, places, [exit_.rate for exit_ in some.exits]
-    )
+    kept = keep_exits(tabulate_device(every, device(platform)), some.name, places, [exit_.rate for exit_ in some.exits])
     expected = tabulate_device(some, device(platform))
-    np.testing.assert_allclose(found.array(), expected.array(), rtol=1e-12)
-    assert (found.exits, found.layers, found.network) == (expected.exits, expected.layers, expected.network)
-    assert (found.gather_s, found.load, found.wake_up_s) == (expected.gather_s, expected.load, expected.wake_up_s)
+    np.testing.assert_allclose(kept.array(), expected.array(), rtol=1e-12)
+    assert (kept.exits, kept.layers, kept.network) == (expected.exits, expected.layers, expected.network)
+    assert (kept.gather_s, kept.load, kept.wake_up_s) == (expected.gather_s, expected.load, expected.wake_up_s)
 
 
 def test_fewer_exits_keep_the_gathers_of_their_places() -> None:
     table = tabulate_device(load_with_exits("resnet101"), device("v100-tensorrt"))
     rows = [[0.0, *(place + batch / 100 for batch in range(1, table.b_max + 1))] for place in range(12)]
-    found = keep_exits(table.model_copy(update={"gather_s": rows}), "resnet101", [4, 9], [0.25, 0.25, 0.5])
-    assert found.gather_s == [rows[0], rows[4], rows[9]]
+    kept = keep_exits(table.model_copy(update={"gather_s": rows}), "resnet101", [4, 9], [0.25, 0.25, 0.5])
+    assert kept.gather_s == [rows[0], rows[4], rows[9]]
 
 
 def test_times_of_whole_stages_need_a_network() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
 OPTIONS = json.loads(os.environ["AXI_OPTIONS"])
@@ -36,7 +36,7 @@ class FailingMemory:
 
     def __init__(self, content: bytes) -> None:
         self.bytes, self.broken = bytearray(content), range(0)
-        self.reads = self.writes = 0
+        self.reads = self.writes = self.slow_ns = 0
 
     def _range(self, address: int, length: int) -> slice:
         at = address - BASE
@@ -50,6 +50,8 @@ class FailingMemory:
 
     async def write(self, address: int, data: bytes) -> None:
         self.writes += 1
+        if self.slow_ns:
+            await Timer(self.slow_ns, "ns")
         self.bytes[self._range(address, len(data))] = data
 
 
@@ -350,4 +352,5 @@ async def a_network_runs(dut: Any) -> None:
     assert await board.read("STATUS") == CODES["IDLE"] | CODES["EMPTY"] << CODES["FAULT_SHIFT"]
     await board.write("EVENTS", 3)
     await board.reset()
+    board.target.slow_ns = 500  # the next layer would read what is not there yet
     await board.follow(commands)

@@ -128,6 +128,11 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
         shift, high = int(rng.integers(0, 24)), int(rng.choice([1, 900, MOST]))
         low = int(rng.choice([-MOST - 1, 0, -high]))
         run = jobs.Job(window, C, groups, layout, K_CODES[k], tile, rows, shift, low, high)
+        if rng.random() < 0.3:  # other maps lie between the samples, and a constant behind each channel
+            y_channel = R + int(R > 1 and rng.choice([0, 1, R]))
+            y_sample, x_sample = groups * C * y_channel, groups * window.words
+            run = run._replace(y_channel=y_channel)
+            run = run._replace(x_sample=x_sample + int(rng.integers(9)), y_sample=y_sample + int(rng.integers(9)))
         return Job(run, num, den, latency, int(rng.integers(2**31)))
 
 
@@ -155,16 +160,24 @@ def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
     if job.seed == 0:  # sums of 65,535, whose half rounds up to beyond 16 bits
         maps[:], weights[:] = 2**15 - 1, 1
         maps[:, :, -1] = 1
-    parts = [maps, weights, outputs(maps, weights, run)]
+    b, R, channels, inputs = len(maps), run.window.R, run.groups * run.C, maps[0].size
+    y_channel = run.y_channel or R
+    parts = [maps.reshape(b, -1), weights, outputs(maps, weights, run).reshape(b, channels, R)]
+    strides = (
+        (run.x_sample or inputs, 1),
+        (weights[0].size, run.C, 1),
+        (run.y_sample or channels * y_channel, y_channel, 1),
+    )
+    places = [np.tensordot(of, np.indices(part.shape), 1) for of, part in zip(strides, parts, strict=True)]
     bases, at = [0, 0, 0], int(rng.integers(3))
-    size = at + sum(part.size for part in parts) + 6
+    size = at + sum(int(place.max()) + 1 for place in places) + 6
     after = rng.integers(-(2**15), 2**15, size + size % 2).astype(np.int16)
     for which in rng.permutation(3):
-        bases[which], end = at, at + parts[which].size
-        after[at:end] = parts[which].ravel()
-        at = end + int(rng.integers(3))
+        bases[which] = at
+        after[at + places[which]] = parts[which]
+        at += int(places[which].max()) + 1 + int(rng.integers(3))
     before = after.copy()
-    before[bases[2] : bases[2] + parts[2].size] = 0x5A5A  # what no beat may leave
+    before[bases[2] + places[2]] = 0x5A5A  # what no beat may leave
     head = jobs.descriptor(run, design.W, *bases)
     return [*head, job.num, job.den, job.latency, len(before)], before, after
 

@@ -27,7 +27,7 @@ from fluidb.dse import (
 from fluidb.dse.engine import RESET_CYCLES
 from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycles_between, preemption
-from fluidb.dse.hardware.memory import memory_of
+from fluidb.dse.hardware.memory import End, memory_of
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
 from fluidb.dse.integers import network as integer
@@ -183,6 +183,19 @@ def test_samples_leave_and_join_on_the_npu(
     for stage, b in runs:
         cycles = sum(cycles for layer, its, cycles in found if (stages[layer], its) == (stage, b))
         assert cycles == round(times[stage - 1, stage, b] * BOARD.clock_hz)
+
+
+def test_the_host_writes_what_no_product_writes_and_only_once(tmp_path: Path) -> None:
+    """And the NPU waits for it there alone."""
+    quantised, inputs = of_blocks(tmp_path)
+    script = script_of(quantised, integer.encode(quantised.network, inputs))
+    host = {name: [part.name for part in place.host] for name, place in script.places.items() if place.host}
+    assert host == {
+        "stem": ["input"], "e1": ["g1"], "before": ["sum"], "end": ["pool"], "twice": ["pool"], "e2": ["g2"],
+    }  # fmt: skip
+    order = list(script.places)
+    waits = {order[order.index(name) + 1] for name, place in script.places.items() if place.end is End.HOST}
+    assert waits == {"e1", "end", "twice", "e2"}  # `before` is the first of its stage
 
 
 def first_stage(script: Script, b: int) -> Script:

@@ -20,24 +20,30 @@ NARROW = {"NUMBER_BITS": 4, "SIZE_BITS": 4, "BEAT_BITS": 4 + 4 * 4, "FLIGHT_BITS
 SIZES: dict[str, Any] = {"T_R": 4, "T_P": 1, "T_C": 1, "V": 1, "S": 1}
 
 IN_FLIGHT = """
-  // What is noted of any one beat is what comes back with its words.
+  // What is noted of any one beat, in the cycle after it, is what comes back with its words.
   logic begun = 1'b0, held = 1'b0;
   (* anyconst *) logic [FLIGHT_BITS-1:0] which;
   logic [engine_pkg::LOAD_BITS-1:0] noted;
+  engine_pkg::load_t taken;
+  wire late = was_taken && was_sent == which;
   wire [FLIGHT_BITS-1:0] beats = sent - come, before = which - come;
   always @(posedge clk) begin
     begun <= begun || start;
     if (start) held <= 1'b0;
     else if (take && sent == which) begin
       held  <= 1'b1;
-      noted <= load_beat;
+      taken <= load_beat;
     end else if (read_valid && come == which) held <= 1'b0;
+    if (late) noted <= {taken, on_map};
+    assume (!start || !take);  // the port is done
     if (begun) begin
       assume (!read_valid || in_flight != 0);
       assert (in_flight <= 1 << FLIGHT_BITS && in_flight[FLIGHT_BITS-1:0] == beats);
       assert (!valid || write || in_flight < 1 << FLIGHT_BITS);
       assert (held == (before < in_flight));
-      assert (!held || flying[which] == noted);
+      assert (!late || (held && was_beat == taken && was_sent + 1'b1 == sent));
+      assert (!held || late || flying[which] == noted);
+      assert (!held || come != which || {arrived, arrived_map} == (late ? {taken, on_map} : noted));
     end
   end
 endmodule"""
@@ -89,7 +95,9 @@ PROOFS = {
         4, 2, ("engine", "port", "ram"), DATA, IN_FLIGHT,
         {
             "one beat too many": ("(in_flight[FLIGHT_BITS])", "(in_flight[FLIGHT_BITS] && read_valid)"),
-            "a note too late": ("flying[sent] <= load_beat", "flying[come] <= load_beat"),
+            "a note too late": ("flying[was_sent] <= note", "flying[sent] <= note"),
+            "the note of another beat": ("(was_taken && was_sent == come) ?", "was_taken ?"),
+            "a note that is not there yet": ("(was_taken && was_sent == come) ? note : ", ""),
         },
     ),
     "npu": Proof(

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from builders import COMPILED, lines
 from fluidb.dse.integers import network as integer
-from fluidb.dse.integers.network import AddLayer, AveragePool, IntegerNetwork, Map, MaxPool, ProductLayer
+from fluidb.dse.integers.network import AddLayer, AveragePool, ConcatLayer, IntegerNetwork, Map, MaxPool, ProductLayer
 from fluidb.dse.integers.quantise import exponent_of, quantise
 from fluidb.formats import InputError
 from fluidb.models.digits import INPUTS, MODEL
@@ -87,6 +87,12 @@ def test_pools_and_sums_are_their_plain_loops(seed: int) -> None:
     found = integer.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
     pairs = zip(maps.ravel().tolist(), other.ravel().tolist(), strict=True)
     assert found.ravel().tolist() == [naive_integer.added(*pair, layer) for pair in pairs]
+    base |= {"shape": (6, *size)}
+    layer = ConcatLayer(**base, shifts=[shift, 0])
+    found = integer.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
+    assert found.tolist() == [
+        naive_integer.behind(pair, layer) for pair in zip(maps.tolist(), other.tolist(), strict=True)
+    ]
 
 
 def test_sums_are_exact_up_to_their_48_bits() -> None:
@@ -176,6 +182,7 @@ SMALL = {
     "m": RNG.normal(size=(6, 5)), "a": RNG.normal(size=5), "s": RNG.uniform(0.5, 2, 4), "t": RNG.normal(size=4),
     "u": RNG.normal(size=4), "d": RNG.uniform(0.5, 2, 4), "blocks": np.array([1, 1, 3, 3]),
 }  # fmt: skip
+SMALL |= {"large": RNG.normal(size=(6, 20, 1, 1)), "mm": RNG.normal(size=(12, 5))}
 SMALL |= {"zero": np.array(0.0), "two": np.array(2.0)}
 SMALL = {name: values.astype(np.float32) for name, values in SMALL.items()}
 END = [node("GlobalAveragePool", ["z"], ["g"]), node("Flatten", ["g"], ["f"]), node("MatMul", ["f", "m"], ["y"])]
@@ -206,6 +213,13 @@ NETWORKS: dict[str, Any] = {
         node("Resize", ["x", "", "blocks"], ["l"], **BLOCKS),
         node("Conv", ["l", "w", "b"], ["c"], dilations=[3, 3], pads=[3, 3, 3, 3]), node("Relu", ["c"], ["r"]),
         node("Conv", ["r", "v"], ["z"], group=2), *END, node("Add", ["y", "a"], ["e"]),
+    ],
+    "maps behind one another": [
+        node("Conv", ["x", "w", "b"], ["c"]), node("Relu", ["c"], ["r"]), node("Conv", ["x", "w"], ["j"]),
+        node("Concat", ["r", "j"], ["i"], axis=1), node("MaxPool", ["i"], ["h"], kernel_shape=[1, 1]),
+        node("Concat", ["h", "r", "i"], ["k"], axis=-3),
+        node("Conv", ["k", "large"], ["z"]),
+        *END[:2], node("Concat", ["f", "f"], ["ff"], axis=-1), node("MatMul", ["ff", "mm"], ["e"]),
     ],
     "bounds on one side and on both": [
         node("Conv", ["x", "w", "b"], ["c"]), node("Clip", ["c", "zero", "two"], ["r"]),
@@ -247,6 +261,12 @@ REFUSED: dict[str, Any] = {
     "bounds in the wrong order": (
         [node("Clip", ["x", "two", "zero"], ["z"])], "a lower bound below the upper one, found 2 and 0",
     ),
+    "maps of other sizes": (
+        [node("MaxPool", ["x"], ["p"], kernel_shape=[3, 1]), node("Concat", ["x", "p"], ["z"], axis=2)],
+        "of one height and width",
+    ),
+    "rows behind one another": ([node("Concat", ["x", "x"], ["z"], axis=2)], r"\(axis 1\), found axis 2"),
+    "a constant behind a map": ([node("Concat", ["x", "map"], ["z"], axis=1)], "and no constants"),
     "half-pixel": ([node("Resize", ["x", "", "blocks"], ["z"], mode="nearest")], "to enlarge in whole blocks"),
     "rounded": (
         [node("Resize", ["x", "", "blocks"], ["z"], **BLOCKS | {"nearest_mode": "round_prefer_floor"})],
@@ -273,6 +293,7 @@ REFUSED: dict[str, Any] = {
 @pytest.mark.parametrize(("nodes", "fault"), REFUSED.values(), ids=REFUSED)
 def test_what_integers_cannot_is_refused(tmp_path, nodes, fault) -> None:
     weights = SMALL | {f"{name}3": SMALL[name][:3] for name in "stud"} | {"m": SMALL["m"][:3], "w": SMALL["w"][:3]}
+    weights["map"] = np.zeros((1, 3, 9, 8), np.float32)
     path = saved(tmp_path, [*nodes, *END], ["y"], (3, 9, 8), weights)
     with pytest.raises(InputError, match=fault) as raised:
         read_trained(path)
@@ -354,6 +375,7 @@ DAMAGED: dict[str, Any] = {
     "bounds in the wrong order": (changed("high", -1, 0), "expected low up to high, found 0 and -1"),
     "a negative shift": (changed("shift", -1, 0), r"layers\[0\].*shift"),
     "a later layer": (changed("inputs", ["sum4"], 1), 'expected earlier layers as inputs, found "sum4"'),
+    "a map of two without its shift": (changed("op", "concat", 3), "Extra inputs|shifts"),
     "a new size": (changed("shape", [32, 8, 9], 3), "does not fit its inputs"),
     "a stage too late": (changed("stage", 5, 0), "expected stages 1 to 4 in order"),
     "no weights": (lambda arrays: arrays.pop("weights:a1"), "weights:a1: expected 1 x 297 x 32 integers of 16 bits"),

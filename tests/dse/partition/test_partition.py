@@ -297,12 +297,12 @@ def test_a_device_beyond_six_gains_little():
 @pytest.mark.parametrize("cluster", ["edgesp-a", "edgesp-b"])
 @pytest.mark.parametrize("name", ["alexnet_cifar10", "resnet50_cifar10"])
 def test_more_devices_never_slow_the_best_subset(name: str, cluster: str):
-    found = study(network(name), preset(cluster), FAST, range(1, 11), subsets=True)
-    times = [item.chosen.average_s for item in found]
+    studied = study(network(name), preset(cluster), FAST, range(1, 11), subsets=True)
+    times = [item.chosen.average_s for item in studied]
     assert times == sorted(times, reverse=True)
-    assert all(item.chosen.average_s <= item.every.average_s for item in found)
+    assert all(item.chosen.average_s <= item.every.average_s for item in studied)
     if (name, cluster) == ("alexnet_cifar10", "edgesp-b"):
-        assert any(after.every.average_s > before.every.average_s for before, after in pairwise(found))
+        assert any(after.every.average_s > before.every.average_s for before, after in pairwise(studied))
 
 
 # memory
@@ -390,12 +390,12 @@ def test_a_sweep_prints_a_line_for_each_number_and_draws_it(fluidb: Run, tmp_pat
 
 @full_size
 def test_the_best_devices_are_the_fastest_subset(fluidb: Run):
-    found = json.loads(fluidb("dse", "alexnet_cifar10", "edgesp-b", "--devices", "best", "--json").stdout)
+    record = json.loads(fluidb("dse", "alexnet_cifar10", "edgesp-b", "--devices", "best", "--json").stdout)
     cut, cluster = network("alexnet_cifar10", exits=False), preset("edgesp-b")
     search = Partitioner(cut, cluster, FAST)
-    assert found["devices"] == search.best_subset(search.names).devices
-    assert found["average_s"] <= found["all_devices_s"] == search.partition(search.names).average_s
-    assert len(found["devices"]) < len(search.names)  # two of them have no row
+    assert record["devices"] == search.best_subset(search.names).devices
+    assert record["average_s"] <= record["all_devices_s"] == search.partition(search.names).average_s
+    assert len(record["devices"]) < len(search.names)  # two of them have no row
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def folder(tmp_path_factory):
 
 def test_rows_waits_and_bytes_add_up(folder):
     table = read_partition(folder)
-    found = explain_partition(table)
+    explanation = explain_partition(table)
     computed = twice = 0
-    for item, block in zip(found.blocks, table.blocks, strict=True):
+    for item, block in zip(explanation.blocks, table.blocks, strict=True):
         spent = [a + b for a, b in zip(block.compute_s, block.transfer_s, strict=True)]
         assert item.waits_for == table.devices[spent.index(max(spent))]
         assert block.wait_s == pytest.approx([block.time_s - own for own in spent])
@@ -51,9 +51,11 @@ def test_rows_waits_and_bytes_add_up(folder):
             every = [row for first, end in rows.rows for row in range(first, end)]
             assert (layer.computed, layer.distinct) == (len(every), len(set(every)))
             computed, twice = computed + len(every), twice + len(every) - len(set(every))
-    assert found.twice_share == twice / computed > 0
-    assert sum(item.link_bytes + item.sent_bytes for item in found.devices) == pytest.approx(table.communication_bytes)
-    for k, device in enumerate(found.devices):
+    assert explanation.twice_share == twice / computed > 0
+    assert sum(item.link_bytes + item.sent_bytes for item in explanation.devices) == pytest.approx(
+        table.communication_bytes
+    )
+    for k, device in enumerate(explanation.devices):
         blocks_s = sum(block.compute_s[k] for block in table.blocks)
         wholes_s = sum(step.compute_s for step in table.wholes if step.device == device.name)
         assert device.compute_s == pytest.approx(blocks_s + wholes_s)
@@ -90,10 +92,10 @@ def test_a_file_that_is_changed_and_sealed_anew_is_refused_or_read(fluidb: Run, 
             inside[key] = other
             try:
                 table = validate(PartitionTable, changed, Path("partition.json"))
-                found = pipelining(table)
+                pipeline = pipelining(table)
                 explain_partition(table)
                 tabulate_latency(table)
-                assert all(map(math.isfinite, (found.most_gain, found.alone_s)))
+                assert all(map(math.isfinite, (pipeline.most_gain, pipeline.alone_s)))
             except InputError as fault:
                 refused += 1
                 assert all("\n" not in line for line in fault.faults)
@@ -126,9 +128,9 @@ def test_what_is_printed_drawn_and_written(fluidb: Run, tmp_path, folder):
         assert first[f"{name} processor"]["dur"] == pytest.approx(1e6 * own.compute_s[k], abs=1e-3)
     assert max(event["ts"] + event["dur"] for event in slices) == pytest.approx(1e6 * table.exit_s[-1], abs=1e-2)
     again = fluidb("explain", "p", "--json")
-    found = json.loads(again.stdout)
-    assert found["schema"] == "fluidb.explain-partition-output/1"
-    assert [item["layers"][-1]["name"] for item in found["blocks"]] == [block.name for block in table.blocks]
+    record = json.loads(again.stdout)
+    assert record["schema"] == "fluidb.explain-partition-output/1"
+    assert [item["layers"][-1]["name"] for item in record["blocks"]] == [block.name for block in table.blocks]
     one = fluidb("explain", "p", "--layer", "conv2", "--json")
     assert [item["layers"][0]["name"] for item in json.loads(one.stdout)["blocks"]] == ["conv1"]
     assert "input: needed" in fluidb("explain", "p", "--layer", "conv2").stdout

@@ -86,9 +86,9 @@ def test_algorithm_1_is_never_worse_than_proportional_shares(seed: int):
         span = Span(trunk, first, end)
         height = blocks.units(span)[-1].shape.height
         even = proportional(costs, height)
-        found = costs.shares(span)
-        assert found[-1] == height
-        assert costs.time_s(span, found, found) <= costs.time_s(span, even, even) * (1 + 1e-12)
+        shares = costs.shares(span)
+        assert shares[-1] == height
+        assert costs.time_s(span, shares, shares) <= costs.time_s(span, even, even) * (1 + 1e-12)
 
 
 def drawn_block(rng: np.random.Generator, height: int) -> kernels.Block:

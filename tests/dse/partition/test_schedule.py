@@ -67,18 +67,18 @@ def partition_of(blocks, wholes=None, rates=(1.0,), *, uplink: bool = False) -> 
 
 def test_one_block_by_hand():
     """Two devices receive for 1 s and compute for 3 s: the next image is received meanwhile."""
-    found = pipelining(partition_of([(1, [(1, 3), (1, 3)])]))
-    assert found.busy_s == {"d0 link": 1, "d0 processor": 3, "d1 link": 1, "d1 processor": 3}
-    assert [(item.interval_s, item.latency_s, item.in_flight) for item in found.choices] == [(3, 4, 2), (4, 4, 1)]
-    assert found.gain(found.choices[0]) == found.most_gain == pytest.approx(4 / 3)
+    pipeline = pipelining(partition_of([(1, [(1, 3), (1, 3)])]))
+    assert pipeline.busy_s == {"d0 link": 1, "d0 processor": 3, "d1 link": 1, "d1 processor": 3}
+    assert [(item.interval_s, item.latency_s, item.in_flight) for item in pipeline.choices] == [(3, 4, 2), (4, 4, 1)]
+    assert pipeline.gain(pipeline.choices[0]) == pipeline.most_gain == pytest.approx(4 / 3)
 
 
 def test_an_uplink_is_one_link():
     """Both devices take the uplink for the same 2 s, and compute for 1 s."""
-    found = pipelining(partition_of([(1, [(2, 1), (2, 1)])], uplink=True))
-    assert found.busy_s == {"uplink": 2, "d0 processor": 1, "d1 processor": 1}
-    assert [task.resource for task in found.choices[0].tasks] == ["uplink", "d0 processor", "d1 processor"]
-    assert found.choices[0].interval_s == 2
+    pipeline = pipelining(partition_of([(1, [(2, 1), (2, 1)])], uplink=True))
+    assert pipeline.busy_s == {"uplink": 2, "d0 processor": 1, "d1 processor": 1}
+    assert [task.resource for task in pipeline.choices[0].tasks] == ["uplink", "d0 processor", "d1 processor"]
+    assert pipeline.choices[0].interval_s == 2
 
 
 def test_a_cluster_that_is_never_idle_gains_nothing():
@@ -105,17 +105,17 @@ def partitions(draw):
 @given(partitions())
 def test_schedules_keep_every_rule(table):
     """Images in a row: no link and no processor does two things, and steps wait for all devices of the one before."""
-    found = pipelining(table)
-    one = found.choices[-1]
+    pipeline = pipelining(table)
+    one = pipeline.choices[-1]
     if table.cluster.uplink is None:
         np.testing.assert_allclose(one.exit_s, table.exit_s)
-    bound = max(found.busy_s.values())
-    assert [item.interval_s for item in found.choices] == sorted(item.interval_s for item in found.choices)
-    latencies = [item.latency_s for item in found.choices]
+    bound = max(pipeline.busy_s.values())
+    assert [item.interval_s for item in pipeline.choices] == sorted(item.interval_s for item in pipeline.choices)
+    latencies = [item.latency_s for item in pipeline.choices]
     assert all(a > b for a, b in itertools.pairwise(latencies[:-1]))
     assert latencies[-1] == min(latencies) == pytest.approx(one.interval_s)
     names = [step.name for step in steps_of(table)]
-    for choice in found.choices:
+    for choice in pipeline.choices:
         assert choice.interval_s >= bound * (1 - 1e-9)
         ends: dict[str, float] = {}
         for task in choice.tasks:
@@ -126,7 +126,7 @@ def test_schedules_keep_every_rule(table):
             if task.resource.endswith("processor"):
                 assert task.begin_s >= ends.get(f"{task.step} {own}", 0.0) - 1e-9
             ends[f"{task.step} {task.resource}"] = task.end_s
-        for resource in found.busy_s:
+        for resource in pipeline.busy_s:
             taken = sorted(
                 (task.begin_s + image * choice.interval_s, task.end_s + image * choice.interval_s)
                 for image in range(choice.in_flight + 3)
@@ -134,7 +134,7 @@ def test_schedules_keep_every_rule(table):
                 if task.resource == resource
             )
             assert sum(end - begin for begin, end in taken) == pytest.approx(
-                (choice.in_flight + 3) * found.busy_s[resource], abs=1e-9
+                (choice.in_flight + 3) * pipeline.busy_s[resource], abs=1e-9
             )
             for (_, end), (begin, _) in itertools.pairwise(taken):
                 assert begin >= end - 1e-6
@@ -169,12 +169,12 @@ def test_busy_on_average_counts_those_that_get_there():
     table = partition_of([(1, [(1, 4)]), (2, [(1, 8)])], rates=(0.75, 0.25))
     assert busy_s(table) == {"d0 link": 2, "d0 processor": 12}
     assert busy_s(table, to_end=False) == {"d0 link": 1.25, "d0 processor": 6}
-    found = pipelining(table)
-    assert found.average_s == 0.75 * 5 + 0.25 * 14
-    assert found.most_gain == found.average_s / 6
-    one = found.choices[-1]
-    assert (one.interval_s, one.mean_interval_s, found.gain(one)) == (14, found.average_s, 1)
-    assert all(item.interval_s < found.average_s for item in found.choices[:-1])
+    pipeline = pipelining(table)
+    assert pipeline.average_s == 0.75 * 5 + 0.25 * 14
+    assert pipeline.most_gain == pipeline.average_s / 6
+    one = pipeline.choices[-1]
+    assert (one.interval_s, one.mean_interval_s, pipeline.gain(one)) == (14, pipeline.average_s, 1)
+    assert all(item.interval_s < pipeline.average_s for item in pipeline.choices[:-1])
 
 
 TABLE = partition_of([(1, [(2, 3), (2, 2)]), (1, [(1, 1), (1, 1)])], [(1, 1)])
@@ -182,8 +182,8 @@ TABLE = partition_of([(1, [(2, 3), (2, 2)]), (1, [(1, 1), (1, 1)])], [(1, 1)])
 
 def test_the_event_loop_finishes_an_image_in_an_interval():
     """All images wait at time 0: the lanes of the table together are as fast as the schedule, not more."""
-    found = pipelining(TABLE)
-    for choice in found.choices[:-1]:
+    pipeline = pipelining(TABLE)
+    for choice in pipeline.choices[:-1]:
         latency = pipelined_table(TABLE, choice)
         assert latency.array()[0, 1, 1] == choice.latency_s
         count = 60 * latency.lanes
@@ -220,23 +220,23 @@ def test_every_policy_serves_a_partition_at_a_batch_of_one(policy):
 def test_pipeline_through_the_command_line(fluidb: Run, tmp_path):
     done = fluidb("dse", "alexnet_cifar10", "edgesp-a", "--devices", 3, "-o", "p")
     assert done.returncode == 0, done.stderr
-    found = json.loads(fluidb("pipeline", "p", "-o", "fast", "--timeline", "t.json", "--json").stdout)
-    first = found["choices"][found["chosen"]]
-    assert 1 < first["gain"] <= found["most_gain"] < 3
-    assert first["gain"] == pytest.approx(found["average_s"] / first["interval_s"])
+    record = json.loads(fluidb("pipeline", "p", "-o", "fast", "--timeline", "t.json", "--json").stdout)
+    first = record["choices"][record["chosen"]]
+    assert 1 < first["gain"] <= record["most_gain"] < 3
+    assert first["gain"] == pytest.approx(record["average_s"] / first["interval_s"])
     events = [event for event in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if event["ph"] == "X"]
     last = max(event["ts"] + event["dur"] for event in events)
     assert last == pytest.approx(1e6 * (7 * first["interval_s"] + first["exit_s"][-1]), rel=1e-6)
     assert {event["args"]["image"] for event in events} == set(range(1, 9))
     fluidb("trace", "poisson", "--rate", 100, "--count", 400, "-o", "t.csv")
     rates = []
-    for folder, lanes in (("p", 1), ("fast", found["lanes"])):
+    for folder, lanes in (("p", 1), ("fast", record["lanes"])):
         served = fluidb("serve-sim", folder, "--trace", "t.csv", "--slo", "1s", "--policy", f"serial:lanes={lanes}",
                         "--json")  # fmt: skip
         rates.append(json.loads(served.stdout)["processing_rate_per_s"])
     assert rates[1] / rates[0] == pytest.approx(first["gain"], rel=0.03)
-    slow = json.loads(fluidb("pipeline", "p", "--latency", f"{1.01 * found['alone_s']}s", "--json").stdout)
-    assert slow["choices"][slow["chosen"]]["exit_s"][-1] <= 1.01 * found["alone_s"]
+    slow = json.loads(fluidb("pipeline", "p", "--latency", f"{1.01 * record['alone_s']}s", "--json").stdout)
+    assert slow["choices"][slow["chosen"]]["exit_s"][-1] <= 1.01 * record["alone_s"]
     assert slow["lanes"] is None
     text = fluidb("pipeline", "p").stdout
     assert f"{first['gain']:.2f} times as many" in text
@@ -246,4 +246,4 @@ def test_pipeline_through_the_command_line(fluidb: Run, tmp_path):
         (["nowhere"], "nowhere: expected the folder of a partition"),
     ):
         assert expected in lines(fluidb("pipeline", *arguments))[0]
-    assert math.isclose(found["alone_s"], found["choices"][-1]["interval_s"])
+    assert math.isclose(record["alone_s"], record["choices"][-1]["interval_s"])

@@ -233,9 +233,9 @@ def test_candidates_start_with_what_all_share_and_do_not_depend_on_their_number(
 
 def test_nothing_to_share_leaves_the_state_empty():
     nothing = Recipes(np.zeros((0, 3, 2), np.int64), np.zeros((0, 2), np.int64), [], [])
-    found = make_recipes(np.zeros((1, 3, 2), np.int64), "A", list(SubGraphCut), 5, 0)
-    assert [len(item) for item in found] == [len(item) for item in nothing]
-    assert cut_to(found, 10).shape == (0, 3, 2)
+    recipes = make_recipes(np.zeros((1, 3, 2), np.int64), "A", list(SubGraphCut), 5, 0)
+    assert [len(item) for item in recipes] == [len(item) for item in nothing]
+    assert cut_to(recipes, 10).shape == (0, 3, 2)
 
 
 # trends
@@ -243,8 +243,8 @@ def test_nothing_to_share_leaves_the_state_empty():
 
 @cache
 def drawn(count: int, seed: int) -> Family:
-    found = load_family("ofa_mobilenet_v3")
-    return found._replace(subnets=draw(found.file, count, seed))
+    family = load_family("ofa_mobilenet_v3")
+    return family._replace(subnets=draw(family.file, count, seed))
 
 
 @full_size
@@ -271,11 +271,11 @@ def test_more_bandwidth_saves_less_and_a_larger_buffer_never_costs(seed, stage_b
 @pytest.mark.parametrize("name", ["ofa_resnet50", "ofa_mobilenet_v3"])
 def test_a_smaller_net_saves_relatively_more(name):
     """Uniform SubNets, each of which lies in the next."""
-    found = load_family(name)
+    family = load_family(name)
     lines_ = ["d=0,e=0.2,w=0.65", "d=1,e=0.25,w=0.8", "d=2,e=0.35,w=1"]
     if name == "ofa_mobilenet_v3":
         lines_ = ["d=2,e=3,k=3", "d=3,e=4,k=5", "d=4,e=6,k=7"]
-    nested = found._replace(subnets=[found.subnet(line) for line in lines_])
+    nested = family._replace(subnets=[family.subnet(line) for line in lines_])
     table = find_subgraphs(nested, accelerator(megabytes=SHARED_MB[name]), SubGraphOptions(columns=1))
     by_time, by_bytes = saved(table), saved_off_chip(table)
     assert by_time == sorted(by_time, reverse=True)
@@ -309,7 +309,7 @@ def test_the_search_of_sizes_and_arrays_is_that_of_every_combination(goal):
     chip = accelerator("sushi-zcu104")
     options = SubGraphOptions(columns=30, goal=goal)
     arrays = arrays_within(chip)[::5]
-    found = find_subgraphs(family("ofa_mobilenet_v3"), chip, options, arrays=arrays, step_kib=432)
+    subgraphs = find_subgraphs(family("ofa_mobilenet_v3"), chip, options, arrays=arrays, step_kib=432)
     work = members_of(family("ofa_mobilenet_v3")).work
     names = [item.name for item in family("ofa_mobilenet_v3").subnets]
     recipes = make_recipes(work.boxes, names, options.cuts, 30, 0)
@@ -326,11 +326,11 @@ def test_the_search_of_sizes_and_arrays_is_that_of_every_combination(goal):
             }[goal]
             best += [(loss[j], time_s[j], size, (K_P, C_P)) for j in range(1, len(time_s))]
     least = min(best, key=lambda item: item[:2])
-    table = found.accelerator
+    table = subgraphs.accelerator
     assert (table.persistent_kib, (table.K_P, table.C_P)) == least[2:]
-    assert [item.persistent_kib for item in found.sizes] == list(range(0, 3456, 432))
-    means = np.mean(found.time_s, axis=0)
-    assert means[found.best] == pytest.approx(least[1], rel=1e-12)
+    assert [item.persistent_kib for item in subgraphs.sizes] == list(range(0, 3456, 432))
+    means = np.mean(subgraphs.time_s, axis=0)
+    assert means[subgraphs.best] == pytest.approx(least[1], rel=1e-12)
     assert table.shared_kib == pytest.approx(3456)
 
 
@@ -366,13 +366,16 @@ def test_an_explanation_sums_to_the_table():
     for stage_b in StageB:
         table = tabulated("ofa_mobilenet_v3", accelerator("sushi-zcu104"), stage_b=stage_b)
         for i, subnet in enumerate(table.subnets):
-            found = explain_pair(table, subnet.name, "G1")
-            assert found.empty_s.sum() + found.exposed_s == pytest.approx(table.time_s[i][0])
-            assert found.resident_s.sum() == pytest.approx(table.time_s[i][1])
-            assert found.bytes_empty.sum() == pytest.approx(table.off_chip_bytes[i][0])
-            assert found.bytes_resident.sum() == pytest.approx(table.off_chip_bytes[i][1])
-            assert found.macs.sum() == subnet.macs
-            assert found.memory_bound(found.bytes_resident).sum() <= found.memory_bound(found.bytes_empty).sum()
+            explanation = explain_pair(table, subnet.name, "G1")
+            assert explanation.empty_s.sum() + explanation.exposed_s == pytest.approx(table.time_s[i][0])
+            assert explanation.resident_s.sum() == pytest.approx(table.time_s[i][1])
+            assert explanation.bytes_empty.sum() == pytest.approx(table.off_chip_bytes[i][0])
+            assert explanation.bytes_resident.sum() == pytest.approx(table.off_chip_bytes[i][1])
+            assert explanation.macs.sum() == subnet.macs
+            assert (
+                explanation.memory_bound(explanation.bytes_resident).sum()
+                <= explanation.memory_bound(explanation.bytes_empty).sum()
+            )
 
 
 # the command
@@ -383,13 +386,13 @@ def test_the_command_writes_explains_and_draws(fluidb: Run, tmp_path: Path):
     asked = ["dse", "ofa_mobilenet_v3", "sushi-zcu104", "--persistent", "search", "--objective", "energy"]
     done = fluidb(*asked, "-o", "out", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["schema"] == "fluidb.dse-subgraphs-output/1"
-    assert [item["persistent_kib"] for item in found["sizes"]] == list(range(0, 3456, 36))
-    assert found["options"]["goal"] == "energy"
+    printed = json.loads(done.stdout)
+    assert printed["schema"] == "fluidb.dse-subgraphs-output/1"
+    assert [item["persistent_kib"] for item in printed["sizes"]] == list(range(0, 3456, 36))
+    assert printed["options"]["goal"] == "energy"
     table = read_subgraphs(tmp_path / "out")
-    assert found["best"]["name"] == table.subgraphs[table.best].name
-    assert found["subnets"][1]["time_s"] == table.time_s[1][table.best]
+    assert printed["best"]["name"] == table.subgraphs[table.best].name
+    assert printed["subnets"][1]["time_s"] == table.time_s[1][table.best]
     text = fluidb(*asked)
     assert "illustrative" in text.stdout
     assert "(best)" in text.stdout

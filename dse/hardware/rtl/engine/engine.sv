@@ -49,7 +49,7 @@ module engine (
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::job_t of;
   engine_pkg::tile_t by_half_0, by_half_1, computing;
-  engine_pkg::load_t load_beat, arrived, written, written_1, written_2;
+  engine_pkg::load_t load_beat, was_beat, arrived, written, written_1, written_2;
   engine_pkg::store_t store_beat;
   // verilator lint_on UNUSEDSIGNAL
   assign of = job;
@@ -77,6 +77,7 @@ module engine (
       .pass_drained(drains[DRAIN-1]),
       .loads       (take),
       .load_beat,
+      .on_map,
       .store_beat,
       .by_half_0,
       .by_half_1,
@@ -84,11 +85,16 @@ module engine (
   );
 
   // Words that come, in the order of the beats.
+  // Noted in the cycle after a beat is accepted, which has its map; the first words may come in this cycle.
   (* ram_style = engine_pkg::ULTRA_BEATS > 0 ? "ultra" : engine_pkg::STYLE_BEATS *) logic [engine_pkg::LOAD_BITS-1:0] flying[1<<FLIGHT_BITS];
-  logic [FLIGHT_BITS-1:0] sent, come;
+  logic [engine_pkg::LOAD_BITS-1:0] note;
+  engine_pkg::map_t on_map, arrived_map, written_map;
+  logic [FLIGHT_BITS-1:0] sent, come, was_sent;
+  logic was_taken;
   logic [START-1:0] loaded;
 
-  assign arrived = flying[come];
+  assign note = {was_beat, on_map};
+  assign {arrived, arrived_map} = (was_taken && was_sent == come) ? note : flying[come];
 
   // What is written, a cycle later, and the two cycles after it.  Products begin later still, so each buffer has time to
   // find the places of the words first.
@@ -101,6 +107,7 @@ module engine (
     {writes_2, writes_1, writes}    <= {writes_1, writes, read_valid};
     {words_2, words_1, words}       <= {words_1, words, read_words};
     {written_2, written_1, written} <= {written_1, written, arrived};
+    written_map  <= arrived_map;
     first_column <= arrived.half ? by_half_1.column : by_half_0.column;
   end
 
@@ -119,10 +126,11 @@ module engine (
   end
 
   always_ff @(posedge clk) begin
-    if (take) begin
-      flying[sent] <= load_beat;
-      sent <= sent + 1'b1;
-    end
+    was_taken <= take;
+    was_sent  <= sent;
+    was_beat  <= load_beat;
+    if (was_taken) flying[was_sent] <= note;
+    if (take) sent <= sent + 1'b1;
     if (read_valid) come <= come + 1'b1;
     in_flight <= in_flight + (FLIGHT_BITS + 1)'(take) - (FLIGHT_BITS + 1)'(read_valid);
     loaded <= START'({loaded, read_valid && arrived.last});
@@ -205,6 +213,7 @@ module engine (
       .stride_x (of.stride_x),
       .slot_rows(of.slot_rows),
       .next_beat(written),
+      .next_map (written_map),
       .write    (writes_1 && !written_1.weights),
       .beat     (written_1),
       .words    (words_1),

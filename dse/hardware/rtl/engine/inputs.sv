@@ -14,6 +14,7 @@ module inputs (
     // verilator lint_off UNUSEDSIGNAL
     input  wire engine_pkg::number_t  slot_rows,
     input  wire engine_pkg::load_t    next_beat,  // the beat of the next cycle
+    input  wire engine_pkg::map_t     next_map,   // which of its rows lie on the map
     // words of a beat, written within two cycles
     input  wire                       write,
     input  wire engine_pkg::load_t    beat,
@@ -70,7 +71,7 @@ module inputs (
     end
     always_ff @(posedge clk) begin
       word_of[m*PLACE_BITS+:PLACE_BITS] <= PLACE_BITS'(word % W);
-      on_map[m] <= next_beat.on_map[i];
+      on_map[m] <= next_map[i];
     end
   end
 
@@ -109,20 +110,23 @@ module inputs (
 
   // Reading: places of the samples, multiples of V; lines of the row banks; their words; V words of each sample.
   logic [S*ROW_BITS-1:0] bases, at, at_1;
-  logic [S*ROW_BANK_BITS-1:0] at_2;
+  logic [S*ROW_BANK_BITS-1:0] at_2, not_at_2;  // of the lower and the upper inner rows, so that each drives half of them
   logic [S-1:0] beyond_2;
   logic [N*LINE_BITS-1:0] read_line;
   logic [1:0] half_at;
 
   for (genvar j = 0; j < S; j++) begin : gen_place
     engine_pkg::number_t place;
-    assign place = NUMBER'(at_1[j*ROW_BITS+:ROW_BITS]);
+    logic [ROW_BANK_BITS-1:0] at_bank;
+    assign place   = NUMBER'(at_1[j*ROW_BITS+:ROW_BITS]);
+    assign at_bank = ROW_BANK_BITS'(place % N / V * V);
     // of a job: multiples of `slot_rows`, of numbers about half as large
     always_ff @(posedge clk) begin
       if (j < 2) bases[j*ROW_BITS+:ROW_BITS] <= (j == 0) ? '0 : slot_rows[ROW_BITS-1:0];
       else bases[j*ROW_BITS+:ROW_BITS] <= bases[j/2*ROW_BITS+:ROW_BITS] + bases[(j+1)/2*ROW_BITS+:ROW_BITS];
       at[j*ROW_BITS+:ROW_BITS] <= bases[j*ROW_BITS+:ROW_BITS] + row[ROW_BITS-1:0];
-      at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS] <= ROW_BANK_BITS'(place % N / V * V);
+      at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS] <= at_bank;
+      not_at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS] <= ~at_bank;
       beyond_2[j] <= !two && place / N >= LINES;
     end
   end
@@ -144,6 +148,7 @@ module inputs (
   end
 
   logic [2*T_P*N*WORD-1:0] read;
+  engine_pkg::pixels_t chosen;
 
   for (genvar p = 0; p < 2 * T_P; p++) begin : gen_p
     localparam bit UPPER = p >= T_P;
@@ -172,10 +177,16 @@ module inputs (
 
     for (genvar j = 0; j < S; j++) begin : gen_word
       engine_pkg::number_t place;
-      assign place = NUMBER'(at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS]);
+      logic [ROW_BANK_BITS-1:0] at_bank;
+      assign at_bank = UPPER ? ~not_at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS] : at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS];
+      assign place   = NUMBER'(at_bank);
       for (genvar v = 0; v < V; v++) begin : gen_of_row
-        always_ff @(posedge clk) begin
-          x[((v*2*T_P+p)*S+j)*WORD+:WORD] <= read[((beyond_2[j] ? p % T_P + T_P : p) * N + place + v) * WORD+:WORD];
+        localparam int AT = ((v * 2 * T_P + p) * S + j) * WORD;
+        assign chosen[AT+:WORD] = read[(p*N+place+v)*WORD+:WORD];
+        if (UPPER) begin : gen_upper
+          always_ff @(posedge clk) x[AT+:WORD] <= chosen[AT+:WORD];
+        end else begin : gen_lower
+          always_ff @(posedge clk) x[AT+:WORD] <= beyond_2[j] ? chosen[AT+T_P*S*WORD+:WORD] : chosen[AT+:WORD];
         end
       end
     end

@@ -14,7 +14,8 @@ module load_beats (
     input  wire  engine_pkg::tile_t tile,     // at `start`
     input  wire                     half,     // of the buffers
     output       engine_pkg::number_t address,
-    output       engine_pkg::load_t beat
+    output       engine_pkg::load_t beat,
+    output       engine_pkg::map_t  on_map    // which rows of the beat of the cycle before lie on the map
 );
 
   localparam int NUMBER = engine_pkg::NUMBER_BITS;
@@ -61,6 +62,7 @@ module load_beats (
   // Of a job, too: steps of addresses, from an inner row and from a line to the next, and in a line.
   engine_pkg::number_t inner_step, inner_turn_x, inner_turn_y, line_step, line_turn, sample_turn, along;
   size_t unit;  // rows of a line, as far as a block may have them, or one by one
+  size_t of_beat;  // rows of a beat of inputs, or inner rows
   engine_pkg::number_t line_rest;  // rows of a sample beyond a line
   logic one;
   assign one = job.along_P[0];
@@ -82,6 +84,7 @@ module load_beats (
     last_y_but_one <= last_y - job.dilation_y[SIZE-1:0];
     one_x          <= last_x == 0;
     one_y          <= last_y == 0;
+    of_beat      <= one ? W : job.of_beat[SIZE-1:0];
     unit         <= one ? SIZE'(1) : (job.line >> SIZE != 0) ? '1 : job.line[SIZE-1:0];
     line_rest    <= job.R - job.line;
   end
@@ -123,12 +126,11 @@ module load_beats (
   size_t edge_x, edge_y;  // of a slot's first row, in the window's first column or row
   logic turns_x, last_line;  // the inner row is the last one of a line of the window; that line is the last one
 
-  // This beat, and what ends with it.
-  logic ends_piece, ends_slot, ends_p, ends_weights, no_after;
+  // This beat, and what ends with it; the first two are made with the beat.
+  logic ends_piece, no_after;  // piece <= most; after == 0
+  logic ends_slot, ends_p, ends_weights;
   size_t count;
-  assign ends_piece   = piece <= most;
   assign count        = ends_piece ? piece : most;
-  assign no_after     = after == 0;
   assign ends_slot    = ends_piece && no_after;
   assign ends_weights = ends_piece && (second || no_rest) && last_p;
   assign ends_p       = ends_slot && last_slot;
@@ -166,6 +168,8 @@ module load_beats (
       no_rest     <= start_rest == 0;
       most        <= W;
       piece       <= start_wide;
+      ends_piece  <= all_columns ? job.C <= NUMBER'(WORDS)
+          : tile.columns <= NUMBER'(WORDS) || tile.ends[NUMBER-1:0] <= NUMBER'(WORDS);
       x_first     <= tile.x + tile.in_line;
       first_step  <= line_step - tile.in_line;
       first_turn  <= line_turn - tile.in_line;
@@ -189,14 +193,16 @@ module load_beats (
       first <= 1'b0;
       if (weights && !ends_weights) begin
         if (!ends_piece) begin
-          column  <= column + W;
-          address <= address + NUMBER'(WORDS);
-          piece   <= piece - W;
+          column     <= column + W;
+          address    <= address + NUMBER'(WORDS);
+          piece      <= piece - W;
+          ends_piece <= piece <= SIZE'(2 * WORDS);
         end else if (!second && !no_rest) begin
-          second  <= 1'b1;
-          column  <= '0;
-          address <= base;
-          piece   <= rest;
+          second     <= 1'b1;
+          column     <= '0;
+          address    <= base;
+          piece      <= rest;
+          ends_piece <= rest <= W;
         end else begin
           second     <= 1'b0;
           p          <= p + 1'b1;
@@ -206,14 +212,17 @@ module load_beats (
           column     <= from;
           address    <= base + column_step;
           piece      <= wide;
+          ends_piece <= wide <= W;
         end
       end else if (weights || ends_slot) begin  // on to the inputs of a slot
         weights     <= 1'b0;
-        most        <= one ? W : job.of_beat[SIZE-1:0];
+        most        <= of_beat;
         row         <= (weights || last_slot) ? '0 : slot_row + job.slot_rows[SIZE-1:0];
         slot_row    <= (weights || last_slot) ? '0 : slot_row + job.slot_rows[SIZE-1:0];
         piece       <= at_last ? last_rows : first_rows;
+        ends_piece  <= at_last ? last_rows <= of_beat : first_rows <= of_beat;
         after       <= at_last ? last_after : first_after;
+        no_after    <= at_last ? last_after == 0 : first_after == 0;
         sample_left <= first_rest;
         ends_sample <= first_rest == 0;
         first_line  <= 1'b1;
@@ -251,8 +260,9 @@ module load_beats (
           last_slot  <= loads_left == 2;
         end
       end else if (!ends_piece) begin
-        address <= address + along;
-        piece   <= piece - most;
+        address    <= address + along;
+        piece      <= piece - most;
+        ends_piece <= {1'b0, piece} <= {most, 1'b0};
         if (one) p <= p + W;
         else row <= row + most;
         row_x <= turns_row ? row_x - on_room : row_x + on_place;
@@ -264,7 +274,9 @@ module load_beats (
         line_base   <= next_line;
         first_line  <= 1'b0;
         piece       <= one ? of.depth[SIZE-1:0] : fits ? after : unit;
+        ends_piece  <= one ? of.depth[SIZE-1:0] <= of_beat : fits ? after <= of_beat : unit <= of_beat;
         after       <= fits ? '0 : after - unit;
+        no_after    <= fits;
         sample_left <= ends_sample ? line_rest : sample_left - NUMBER'(unit);
         ends_sample <= ends_sample ? line_rest == 0 : sample_left == NUMBER'(unit);
         row         <= row + (one ? SIZE'(1) : piece);
@@ -277,29 +289,32 @@ module load_beats (
     end
   end
 
-  // Which of the beat's rows lie on the map.  Lines that do: from `low` on, up to `high`.
+  // Which of the beat's rows lie on the map, in two cycles.  Lines that do: from `low` on, up to `high`.
   lines_t low, high;
   size_t to_first, to_end;  // lines from the beat's first to the map's first, to beyond its last
   assign to_first = -at_y;
   assign to_end   = job.height[SIZE-1:0] - at_y;
-  assign low      = (at_y < job.height[SIZE-1:0]) ? '0
-      : (to_first > SIZE'(WORDS + 1)) ? LINE_BITS'(WORDS + 1) : to_first[LINE_BITS-1:0];
-  assign high     = (to_end > SIZE'(WORDS + 1)) ? LINE_BITS'(WORDS + 1) : to_end[LINE_BITS-1:0];
+
+  always_ff @(posedge clk) begin
+    low  <= (at_y < job.height[SIZE-1:0]) ? '0
+        : (to_first > SIZE'(WORDS + 1)) ? LINE_BITS'(WORDS + 1) : to_first[LINE_BITS-1:0];
+    high <= (to_end > SIZE'(WORDS + 1)) ? LINE_BITS'(WORDS + 1) : to_end[LINE_BITS-1:0];
+  end
 
   for (genvar i = 0; i < WORDS; i++) begin : gen_row
-    logic turns;  // it is in the line after that of `line`
+    logic turns, turned;  // it is in the line after that of `line`
     size_t x, x_turned;
     lines_t y;
-    logic on_x, on_x_turned, on_y, on_y_turned;
-    assign turns          = row_x >= room[i*SIZE+:SIZE];
-    assign x              = at_x + place[i*SIZE+:SIZE];
-    assign x_turned       = at_x - room[i*SIZE+:SIZE];
-    assign y              = line[i*LINE_BITS+:LINE_BITS];
-    assign on_x           = x < job.width[SIZE-1:0];
-    assign on_x_turned    = x_turned < job.width[SIZE-1:0];
-    assign on_y           = y >= low && y < high;
-    assign on_y_turned    = y + 1'b1 >= low && y + 1'b1 < high;
-    assign beat.on_map[i] = one || (turns ? on_x_turned && on_y_turned : on_x && on_y);
+    logic on_x;
+    assign turns     = row_x >= room[i*SIZE+:SIZE];
+    assign x         = at_x + place[i*SIZE+:SIZE];
+    assign x_turned  = at_x - room[i*SIZE+:SIZE];
+    assign y         = line[i*LINE_BITS+:LINE_BITS] + LINE_BITS'(turned);
+    assign on_map[i] = one || (on_x && y >= low && y < high);
+    always_ff @(posedge clk) begin
+      turned <= turns;
+      on_x   <= turns ? x_turned < job.width[SIZE-1:0] : x < job.width[SIZE-1:0];
+    end
   end
 
   assign beat.weights = weights;
@@ -313,7 +328,8 @@ module load_beats (
 
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
-  logic active;  // beats of the tile are left
+  logic active, were_inputs;  // beats of the tile are left; the beat before was taken, and is of inputs
+  engine_pkg::number_t was_address, was_count;
   engine_pkg::number_t first_word, words_held, end_of_slot;
   size_t row_end;
   assign row_end     = row - slot_row + (one ? SIZE'(1) : count);
@@ -322,7 +338,15 @@ module load_beats (
   assign end_of_slot = (of.has_last && slots_left == 1) ? of.last_height : of.height;
 
   always @(posedge clk) begin
-    active <= start || (active && !(take && beat.last));
+    active      <= start || (active && !(take && beat.last));
+    were_inputs <= !start && take && !weights;
+    was_address <= address;
+    was_count   <= NUMBER'(count);
+    for (int i = 0; i < engine_pkg::W; i++) begin
+      assert (!were_inputs || begins || i >= int'(was_count) || !on_map[i]
+          || was_address + i * (one ? 1 : job.stride_x) - first_word < words_held)
+        else $fatal(1, "an address beyond the maps");
+    end
     if (start) begin
       assert (tile.depth != 0 && tile.columns != 0 && tile.height != 0) else $fatal(1, "a tile without sizes");
     end else if (take) begin
@@ -334,11 +358,6 @@ module load_beats (
         assert (address - job.w_base + NUMBER'(count) <= job.groups * job.w_group) else $fatal(1, "an address beyond the weights");
       end else begin
         assert (loads_left != 0 && NUMBER'(row_end) <= end_of_slot) else $fatal(1, "rows beyond the tile");
-        for (int i = 0; i < engine_pkg::W; i++) begin
-          assert (i >= int'(count) || !beat.on_map[i]
-              || address + i * (one ? 1 : job.stride_x) - first_word < words_held)
-            else $fatal(1, "an address beyond the maps");
-        end
       end
     end
   end

@@ -28,6 +28,7 @@ module port (
     input  wire                       pass_drained,  // one more pass is all in the store buffer
     output logic                      loads,         // a beat of a load is accepted
     output      engine_pkg::load_t    load_beat,
+    output      engine_pkg::map_t     on_map,        // of the load in the cycle before
     output      engine_pkg::store_t   store_beat,
     output      engine_pkg::tile_t    by_half_0,     // tiles of both halves
     output      engine_pkg::tile_t    by_half_1,
@@ -51,24 +52,25 @@ module port (
   logic load_half, store_open;  // store_open: a store has begun and beats are left
   logic step_0, turns, next_0;  // tile i, i + 1 is the first of its pass; `turns`: i is the last of one
   logic [2**2-1:0] empties;  // by pass: nothing is stored of it
-  logic empty, next_empty, share_end;  // the same of `storing`; the beat is the last of its share
+  logic empty, share_end;  // the same of `storing`; the beat is the last of its share
+  logic empty_after;  // the same of the pass of tile i, from the second cycle of i on
   engine_pkg::number_t step, beats_left;
   // Passes, counted modulo 2 ** PASS_BITS: few are under way at once.  stored_pass: the one before the pass of tile i;
   // drained: the first that is not all in the store buffer.
   logic signed [PASS_BITS-1:0] loading_pass, next_pass, drained, drained_beyond;
-  logic go_load, go_store, take, take_last, store_last, needs_share, next_needs_share, moves_on, open_after, next_stores;
+  logic go_load, go_store, take, take_last, store_last, needs_share, next_needs_share, shares, moves_on, open_after, next_stores;
   logic [1:0] occupied;  // tiles whose load has begun and that are not computed
   engine_pkg::number_t load_address, store_address;
 
   assign next_0          = !begun || turns;
-  assign next_pass       = (begun && turns) ? stored_pass + ONE : stored_pass;
-  assign next_has_before = has_before || (begun && turns);
-  assign next_empty      = empties[next_pass[1:0]];
+  assign next_pass       = turns ? stored_pass + ONE : stored_pass;
+  assign next_has_before = has_before || turns;
 
   // Made ready for the next store as i moves on: of the pass before that of tile i + 1, or at the end of the last pass.
-  // A store that has begun does not look at it.
-  logic [1:0] next_stored;
-  assign next_stores  = !at_end && begun && turns && !next_empty;
+  // A store that has begun does not look at it, so it is made in every cycle in which i might move on.
+  logic [1:0] next_stored, after_stored;
+  assign after_stored = stored_pass[1:0] + 2'd1;
+  assign next_stores  = !at_end && turns && !empty_after;
   assign next_stored  = (more || next_stores) ? next_pass[1:0] : loading_pass[1:0] - 2'd1;
   assign next_storing = next_stored[1] ? (next_stored[0] ? pass_3 : pass_2) : (next_stored[0] ? pass_1 : pass_0);
 
@@ -88,7 +90,8 @@ module port (
   assign open_after = state == STORE ? !store_last : store_open;
 
   assign needs_share      = step_0 ? has_before && !empty : store_open;
-  assign next_needs_share = next_0 ? next_has_before && !next_empty : open_after;
+  assign next_needs_share = next_0 ? turns && !empty_after : open_after;
+  assign shares           = begun && needs_share;
 
   always_comb begin
     following = state;
@@ -100,7 +103,7 @@ module port (
       LAST_WAIT: if (go_store) following = empty ? DONE : LAST;
       LOAD, STORE:
       if (take_last) begin
-        if (state == LOAD && begun && needs_share) following = STORE_WAIT;
+        if (state == LOAD && shares) following = STORE_WAIT;
         else begin
           moves_on  = 1'b1;
           following = more ? LOAD_WAIT : (!at_end && begun && next_needs_share) ? STORE_WAIT : LAST_WAIT;
@@ -115,7 +118,9 @@ module port (
 
   always_ff @(posedge clk) begin
     state <= following;
-    turns <= step + 1 == job.steps;  // i stays for two cycles at least
+    turns       <= begun && step + 1 == job.steps;  // i stays for two cycles at least
+    empty_after <= empties[after_stored];
+    if (state == STORE || (state == LOAD && !shares)) storing <= next_storing;
     if (start) begin
       more         <= 1'b1;
       begun        <= 1'b0;
@@ -159,7 +164,6 @@ module port (
         has_before  <= next_has_before;
         step        <= next_0 ? 0 : step + 1;
         step_0      <= next_0;
-        storing     <= next_storing;
         empty       <= empties[next_stored];
         stored_pass <= (following == LAST_WAIT) ? loading_pass - ONE : next_pass;
         at_end      <= begun && !more;
@@ -192,7 +196,8 @@ module port (
       .tile,
       .half   (!load_half),
       .address(load_address),
-      .beat   (load_beat)
+      .beat   (load_beat),
+      .on_map
   );
 
   store_beats storer (

@@ -70,7 +70,7 @@ module store_beats (
   assign next_width = next_fits ? beyond : job.C[SIZE-1:0];
   assign next_last  = has_last && slots_left == 2;
   assign next_base  = slot_base + job.y_column;
-  assign next_line  = line_base + (one ? job.y_sample : job.R);
+  assign next_line  = line_base + (one ? job.y_sample : job.y_channel);
   assign next_piece = piece_base + (first_piece ? first_step : job.y_sample);
 
   assign beat.half   = half;
