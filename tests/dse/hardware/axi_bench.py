@@ -352,5 +352,6 @@ async def a_network_runs(dut: Any) -> None:
     assert await board.read("STATUS") == CODES["IDLE"] | CODES["EMPTY"] << CODES["FAULT_SHIFT"]
     await board.write("EVENTS", 3)
     await board.reset()
+    board.target.bytes[: len(FILES["memory"])] = FILES["memory"]
     board.target.slow_ns = 500  # the next layer would read what is not there yet
     await board.follow(commands)
