@@ -14,7 +14,7 @@ from ...formats import InputError
 from ...models import Network
 from ...platforms import Board
 from .choices import Objective, Overlap
-from .objectives import OBJECTIVES, Cost, weighted
+from .objectives import OBJECTIVES, Cost, prices_of, weighted
 from .options import SearchOptions
 from .ports import port_of
 from .tiles import Tile, Tiles, stacked
@@ -56,7 +56,7 @@ class Evaluator:
         workload = self._workload
         options.check(workload)
         self._launches, self.plan = np.array(options.launches), options.plan(platform)
-        self._macs = workload.macs
+        self._macs, self._prices = workload.macs, prices_of(platform, options.objective)
         room = options.resident_words(platform)
         counted = replace(workload, shares=(1.0,) * len(workload.networks)) if options.launches else workload
         self.work, self._rows = merged(counted, memory_layers=options.memory_layers, room=room)
@@ -84,7 +84,8 @@ class Evaluator:
     @property
     def by_vectors(self) -> bool:
         """True if cycles alone are computed many designs at a time."""
-        return self._options.overlap is Overlap.PAPER and not self.plan.literal
+        by_time = self._prices == self._kernels.TIME_ONLY
+        return self._options.overlap is Overlap.PAPER and not self.plan.literal and by_time
 
     def evaluate(self, tile: Tile, samples: NDArray[np.int64] | None = None) -> tuple[Cost, LayoutChoice]:
         """Cost of a design, and the best (k, B_R) of each product, network by network, and each batch."""
@@ -122,14 +123,16 @@ class Evaluator:
         codes, B_R, blocks = np.ones((3, *shape), np.int64)
         choice = LayoutChoice(codes, B_R, blocks, *np.empty((3, *shape)))
         figures = np.empty((3, tiles.shape[1], len(self.work.memory_words), self._options.b_max))
-        by_code, board, run = self._stacked(tiles), self._platform, self._schedule
+        by_code, board, run, prices = self._stacked(tiles), self._platform, self._schedule, self._prices
         if self._options.overlap is Overlap.PAPER:
-            self._kernels.account_designs(by_code, self.work, self.plan, board.words_per_cycle, choice, figures)
+            of_cycle = board.words_per_cycle
+            self._kernels.account_designs(by_code, self.work, self.plan, of_cycle, prices, choice, figures)
             return figures, choice
         mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
         samples = self.samples(tiles) if samples is None else samples
         rate = self._options.words_per_cycle(board, tiles)
-        engines = run.engine_times(port_of(board, tiles), tiles[1], samples, rate)
+        engines = run.engine_times(port_of(board, tiles), tiles[1], samples, rate, prices)
+        prices = self._kernels.TIME_ONLY if mode == run.BOUND else prices
         run.run_designs(by_code, self.work, self.plan, engines, mode, choice, figures)
         return figures, choice
 

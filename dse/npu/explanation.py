@@ -18,6 +18,7 @@ from .choices import Batching, Overlap
 from .costs import Cause, board_use_of, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
+from .objectives import prices_of
 from .tiles import stacked
 from .workload import distinct
 
@@ -104,15 +105,15 @@ class Explanation:
 
 
 def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
-    """Every (k, B_R) that the search weighs, best first, for each of the network's products and each batch."""
+    """Every (k, B_R) that the search weighs, the fastest first, for each of the network's products and each batch."""
     platform, overlap = design.platform, design.options.overlap
     plan = design.options.plan(platform)
     work, rows = distinct(design.network, room=design.options.resident_words(platform))
     tiles = stacked(design.tile.array, plan.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
-    rate = design.words_per_cycle
+    rate, prices = design.words_per_cycle, prices_of(platform, design.options.objective)
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
-    engine = schedule.engine_times(design.port, float(design.tile.T_P), design.most_samples, rate)
+    engine = schedule.engine_times(design.port, float(design.tile.T_P), design.most_samples, rate, prices)
     by_product: list[list[list[Configuration]]] = []
     for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]

@@ -70,6 +70,26 @@ def partial_words(R, P, C, T_P):
 
 
 @formula
+def on_chip_words(gemm, tile, layout, stayed):
+    """Words of one layer moved on the chip only: returning partial sums, and weights that stay.
+
+    A weight that stays is read where it stays, then written and read as others: three accesses, where a word has two.
+    """
+    R, P, C, groups = gemm
+    return groups * layout[0] * partial_words(R, P, C, tile[1]) + 1.5 * stayed
+
+
+TIME_ONLY = 1.0, 0.0, 0.0
+"""Prices of layouts that are chosen by their time."""
+
+
+@formula
+def price(prices, cycles, words, on_chip):
+    """What a layer costs by an objective, at the prices of a cycle, a word off chip, and a word on the chip only."""
+    return prices[0] * cycles + prices[1] * words + prices[2] * on_chip
+
+
+@formula
 def shape_of(gemm, tile, layout):
     """Samples that one tile of columns touches at most, (tile, sample column) pairs, and distinct weight columns.
 
@@ -192,16 +212,16 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
 
 
 @kernel
-def account_designs(tiles, work, plan, words_per_cycle, choice, figures):
+def account_designs(tiles, work, plan, words_per_cycle, prices, choice, figures):
     """Fill in the same cycles, words moved off chip, accesses to buffers, and the layouts of the last design.
 
-    Slower: designs are taken one by one.  On equal cycles fewer words tile by tile win, then the smaller stacking code,
-    then the smaller B_R.
+    Slower: designs are taken one by one.  The least price wins, on equal ones fewer cycles, then fewer words tile by
+    tile, then the smaller stacking code, then the smaller B_R.
     Shapes: ``tiles`` (4, codes, D); ``figures`` (3, D, S, B_max).
     """
     cycles, words, accesses = figures[0], figures[1], figures[2]
     stages, batches = cycles.shape[1], cycles.shape[2]
-    least = np.empty(batches)
+    least, lowest = np.empty((2, batches))
     for d in range(tiles.shape[2]):
         for s in range(stages):
             for i in range(batches):
@@ -210,8 +230,7 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, figures):
                 accesses[d, s, i] = 2 * words[d, s, i]
         for u in range(work.gemms.shape[0]):
             R, P, C, groups = gemm_at(work, u)
-            for i in range(batches):
-                choice.cycles[u, i] = np.inf
+            lowest[:] = np.inf
             for code in range(plan.codes):
                 tile = tiles[0, code, d], tiles[1, code, d], tiles[2, code, d]
                 for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
@@ -219,20 +238,20 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, figures):
                     taken, moved = gemm_cost(
                         (R, P, C, groups), tile, layout, words_per_cycle, plan.literal, work.fetched[u]
                     )
-                    i, best = layout[0] - 1, choice.cycles[u, layout[0] - 1]
-                    if taken > best:
+                    i, weights = layout[0] - 1, weight_words(R, P, C, tile[0], layout[1])
+                    stayed = groups * (1 - work.fetched[u]) * layout[3] * weights
+                    on_chip = on_chip_words((R, P, C, groups), tile, layout, stayed)
+                    cost = price(prices, taken, moved, on_chip)
+                    if cost > lowest[i]:
                         continue
                     by_tiles = moved  # in Equation (1) as printed, samples side by side lie along P
                     if not plan.literal:
                         by_tiles = tile_words((R, P, C, groups), tile, layout, work.fetched[u])
-                    if taken < best or by_tiles < least[i]:
-                        least[i] = by_tiles
+                    faster = taken - choice.cycles[u, i]
+                    if cost < lowest[i] or faster < 0 or (faster == 0 and by_tiles < least[i]):
+                        lowest[i], least[i] = cost, by_tiles
                         choice.codes[u, i], choice.B_R[u, i] = code, layout[1]
-                        choice.cycles[u, i], choice.words[u, i] = taken, moved
-                        # a resident weight is read where it stays, then written and read as others: three accesses
-                        stayed = (1 - work.fetched[u]) * layout[3] * weight_words(R, P, C, tile[0], layout[1])
-                        returned = layout[0] * partial_words(R, P, C, tile[1])
-                        choice.on_chip[u, i] = groups * (returned + 1.5 * stayed)
+                        choice.cycles[u, i], choice.words[u, i], choice.on_chip[u, i] = taken, moved, on_chip
             for i in range(batches):
                 for s in range(stages):
                     repeats = work.repeats[u, s]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +12,21 @@ from numpy.typing import NDArray
 from ...formats import AnyPath, InputError, brief, first_rows
 from ...models import Network, as_network
 from ...platforms import LUT_KEYS, Board, as_board
-from .choices import Objective, Overlap
+from .choices import Objective
 from .evaluation import Evaluator, Progress
 from .objectives import OBJECTIVES, check_objectives
 from .options import SearchOptions
 from .resources import COUNTS, Resource
+from .rows import Ranges
 from .search import rank
-from .space import designs
-from .tiles import FEWEST_ROWS, Tile, Tiles, buffer_bits, tiles_of, with_rows
+from .space import DesignSpace, designs
+from .tiles import Tile, Tiles, tiles_of, with_rows
 
 MAX_AXES = 2
 """Most axes beside the objective: with three figures in all, one sweep over sorted designs finds the front."""
 
-
-ROWS = [256 << power for power in range(20)]
-"""Smaller T_R of designs as built that a front considers, where memory is an axis: 256, 512, 1024, ..."""
+WIDE = 1.2
+"""Times the smallest T_R up to which the largest of a range is rated; wider ranges are divided before."""
 
 Table = NDArray[np.float64]
 """A row for each design, three columns: what it takes by axis, and its objective; the less the better."""
@@ -110,53 +109,37 @@ class Front(NamedTuple):
         return min(good, key=lambda point: (point.takes[axis], -point.of_best))
 
 
-class _Staircase:
-    """The points (x, y) added so far, without those that another one matches or beats in both."""
-
-    def __init__(self) -> None:
-        self._x: list[float] = []  # rising
-        self._y: list[float] = []  # falling
-
-    def below(self, x: float) -> tuple[float, float]:
-        """The point with the least y among those whose x is not larger."""
-        i = bisect_right(self._x, x) - 1
-        return (self._x[i], self._y[i]) if i >= 0 else (np.inf, np.inf)
-
-    def add(self, x: float, y: float) -> None:
-        """Add a point whose y is less than the y of :meth:`below`."""
-        i = j = bisect_left(self._x, x)
-        while j < len(self._x) and self._y[j] >= y:
-            j += 1
-        self._x[i:j], self._y[i:j] = [x], [y]
-
-
-def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
+def undominated(losses: Table) -> NDArray[np.int64]:
     """Rows that no other row equals or beats in every column. Shapes: ``losses`` (N, 3), returns (M,)."""
+    from . import dominance  # here, because the names of the axes need no numba
+
     order = np.lexsort(losses.T[::-1])
-    stairs, kept = _Staircase(), []
-    for index, (_, x, y) in zip(order.tolist(), losses[order].tolist(), strict=True):
-        if stairs.below(x)[1] > y:
-            stairs.add(x, y)
-            kept.append(index)
-    return np.array(kept, dtype=np.int64)
+    kept: NDArray[np.int64] = order[dominance.mark_undominated(losses[order])]
+    return kept
 
 
-def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _beaten(front: Table, losses: Table) -> NDArray[np.bool_]:
     """Mask of rows that a front, ordered by its first column, beats.
 
     A row beats another if it is as good in every column, and better in the second or third.
     """
-    stairs, rows, row = _Staircase(), front.tolist(), 0
-    beaten = np.zeros(len(losses), dtype=np.bool_)
-    order = np.argsort(losses[:, 0], kind="stable")
-    for index, (first, x, y) in zip(order.tolist(), losses[order].tolist(), strict=True):
-        while row < len(rows) and rows[row][0] <= first:
-            if stairs.below(rows[row][1])[1] > rows[row][2]:
-                stairs.add(*rows[row][1:])
-            row += 1
-        nearest, least = stairs.below(x)
-        beaten[index] = least < y or (least == y and nearest < x)
+    from . import dominance
+
+    order, beaten = np.argsort(losses[:, 0], kind="stable"), np.empty(len(losses), np.bool_)
+    beaten[order] = dominance.mark_beaten(front, losses[order])
     return beaten
+
+
+class _Hopes(NamedTuple):
+    """Designs that may be on a front, each with several T_R, and what none of these goes below."""
+
+    ranges: Ranges
+    losses: Table
+    near: NDArray[np.bool_]  # (N,), whether there is no nearer bound
+
+    def at(self, places: NDArray[Any]) -> _Hopes:
+        """Those at some places."""
+        return _Hopes(self.ranges.at(places), self.losses[places], self.near[places])
 
 
 class _FrontSearch:
@@ -166,27 +149,40 @@ class _FrontSearch:
         self, network: Network, platform: Board, options: SearchOptions, over: Sequence[Axis],
         threads: int | None, progress: Progress | None,
     ) -> None:  # fmt: skip
-        self.over, self.platform, self.objective, self.evaluated = over, platform, options.objective, 0
+        self.over, self.platform, self.evaluated = over, platform, 0
         self._supply = options.supply(network, platform)
         self._evaluator, self._threads, self._progress = Evaluator(network, platform, options), threads, progress
-
-    def rate(self, tiles: Tiles) -> Table:
-        """The table of designs."""
-        before, progress = self.evaluated, self._progress
-        report = progress and (lambda done, total: progress(before + done, before + total))
-        values = self._evaluator.rate(tiles, self._asked, self._threads, report).T
-        self.evaluated += tiles.shape[1]
-        return self._table(tiles, values)
+        self._asked = [options.objective, *(RATED[axis] for axis in over if axis in RATED)]
+        self._rated = np.array([False] * (MAX_AXES - len(over)) + [axis in RATED for axis in over] + [True])
 
     @property
-    def _asked(self) -> list[Objective]:
-        return [self.objective, *(RATED[axis] for axis in self.over if axis in RATED)]
+    def _rows_help(self) -> bool:
+        """True if more rows T_R, or samples side by side, make no rated figure worse.
 
-    def _table(self, tiles: Tiles, values: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> Table:
+        Layouts are the best for the objective, so that another figure of them may become worse.
+        """
+        return len({bool(OBJECTIVES[goal].needs) for goal in self._asked}) == 1
+
+    def ranges(self) -> Ranges:
+        """All designs that may be on the front."""
+        if self._rows_help and not {Axis.RAM, Axis.LUT} & set(self.over):  # the largest T_R is the best
+            tiles = designs(self._supply)
+            return Ranges(tiles[0], tiles, self._evaluator.samples(tiles))
+        return DesignSpace(self._supply).every_row(fewer_samples=Axis.LUT in self.over)
+
+    def rate(self, ranges: Ranges) -> Table:
+        """The table of designs, each with its largest T_R."""
+        tiles, before, progress = ranges.tiles, self.evaluated, self._progress
+        report = progress and (lambda done, total: progress(before + done, before + total))
+        values = self._evaluator.rate(tiles, self._asked, self._threads, report, ranges.samples).T
+        self.evaluated += tiles.shape[1]
+        return self._table(tiles, ranges.samples, values)
+
+    def _table(self, tiles: Tiles, samples: NDArray[np.int64], values: Sequence[Any] | NDArray[Any]) -> Table:
         rated = dict(zip((axis for axis in self.over if axis in RATED), values[1:], strict=True))
-        demand = self._supply.demand(tiles, self._evaluator.samples(tiles) if Axis.LUT in self.over else None)
+        demand = self._supply.demand(tiles, samples)
         columns = [rated[axis] if axis in rated else COUNTS[self._resource(axis)](demand) for axis in self.over]
-        columns.append(OBJECTIVES[self.objective].losses(values[0]))
+        columns.append(OBJECTIVES[self._asked[0]].losses(values[0]))
         return np.column_stack([*[np.zeros(tiles.shape[1])] * (MAX_AXES - len(self.over)), *columns])
 
     def _resource(self, axis: Axis) -> Resource:
@@ -203,60 +199,71 @@ class _FrontSearch:
         kept = order[undominated(table[order])]
         return tiles[:, kept], table[kept]
 
-    def front_by_bound(self, tiles: Tiles) -> tuple[Tiles, Table]:
-        """The front over designs that take long to rate: again and again, those on the front of the bounds.
+    def run(self) -> tuple[Tiles, Table]:
+        """The front: again and again, designs on the front of the bounds are rated.
 
-        Each gets a nearer bound first, if there is one, and is rated when it is on the front of the bounds once more.
-        Those whose bounds the front beats are left out.
+        Each gets a nearer bound first, if there is one, and the one with the largest T_R is rated when these designs
+        are on the front of the bounds once more.  The others are then divided into halves.  Designs whose bounds the
+        front beats are left out.
         """
-        evaluator, count = self._evaluator, tiles.shape[1]
-        hopes = self._table(tiles, [evaluator.bound(tiles, goal) for goal in self._asked])
-        left = np.arange(count)
-        parts: list[tuple[Tiles, Table]] = []
-        is_near = np.full(count, any(OBJECTIVES[goal].needs for goal in self._asked))
-        while left.size:
-            few = left[undominated(hopes[left])]
-            far, few = few[~is_near[few]], few[is_near[few]]
-            hopes[far] = self._table(tiles[:, far], [evaluator.near_bound(tiles[:, far], goal) for goal in self._asked])
-            is_near[far] = True
-            if few.size:
-                parts = [self.front(*parts, (tiles[:, few], self.rate(tiles[:, few])))]
-                left = left[~np.isin(left, few)]
-            if parts:
-                left = left[~_beaten(parts[0][1], hopes[left])]
-        return parts[0]
+        hopes = self._hope(self.ranges())
+        front = np.empty((5, 0), np.int64), np.empty((0, MAX_AXES + 1))
+        while hopes.near.size:
+            chosen = np.zeros(hopes.near.size, np.bool_)
+            chosen[undominated(hopes.losses)] = True
+            few, hopes = hopes.at(chosen), hopes.at(~chosen)
+            wide = few.ranges.tiles[0] > WIDE * few.ranges.first
+            rated = few.at(few.near & ~wide)
+            parts = [hopes, self._nearer(few.at(~few.near & ~wide)), self._halves(few.at(wide))]
+            if rated.near.size:
+                table = self.rate(rated.ranges)
+                front = self.front(front, (rated.ranges.tiles, table))
+                rated = rated._replace(losses=np.where(self._rated, table, rated.losses)) if self._rows_help else rated
+                smaller = rated.at(rated.ranges.tiles[0] > rated.ranges.first)
+                parts.append(self._halves(smaller, below=2))
+            hopes = _Hopes(
+                Ranges.joined(part.ranges for part in parts),
+                np.concatenate([part.losses for part in parts]),
+                np.concatenate([part.near for part in parts]),
+            )
+            hopes = hopes.at(~_beaten(front[1], hopes.losses))
+        return front
 
-    def front_with_rows(self, top: Tiles) -> tuple[Tiles, Table]:
-        """The front over designs with every even T_R up to the T_R of ``top``.
+    def _hope(self, ranges: Ranges, known: Table | None = None) -> _Hopes:
+        """Bounds of designs, which take the least with the smallest T_R and may be the best with the largest."""
+        if self._rows_help:  # with a smaller T_R that takes as much of all, none is better
+            alike = Ranges(ranges.tiles[0], ranges.tiles, ranges.samples)
+            same = (self._bounds(ranges, None) == self._bounds(alike, None)).all(axis=1)
+            ranges = ranges._replace(first=np.where(same, ranges.tiles[0], ranges.first))
+        losses = self._bounds(ranges, [self._evaluator.bound(ranges.tiles, goal) for goal in self._asked])
+        if known is not None:
+            losses = np.maximum(losses, known)
+        near = not self._evaluator.as_built or any(OBJECTIVES[goal].needs for goal in self._asked)
+        return _Hopes(ranges, losses, np.full(ranges.first.size, near))
 
-        A larger T_R takes more memory and is never slower.  So for each pair (T_P, T_C) two T_R bound those between
-        them: these take at least the memory of the smallest one, and are at best as good as the larger T_R.  If the
-        front beats that bound, or the two differ in memory only, those between are left out.  Else the middle one is
-        evaluated, and each half is treated in the same way.
-        """
-        ram = self.over.index(Axis.RAM) - len(self.over) - 1  # its column
-        low, high = with_rows(top, FEWEST_ROWS), top
-        at_low, at_high = self.rate(low), self.rate(high)
-        front = self.front((low, at_low), (high, at_high))
-        while True:
-            at_best = at_high.copy()
-            at_best[:, ram] = buffer_bits(self.platform.word_bits, with_rows(low, low[0] + 2))
-            split = (high[0] - low[0] > 2) & np.delete(at_low != at_high, ram, axis=1).any(axis=1)
-            split[split] = ~_beaten(front[1], at_best[split])
-            if not split.any():
-                return front
-            low, high, at_low, at_high = low[:, split], high[:, split], at_low[split], at_high[split]
-            middle = with_rows(low, low[0] + 2 * ((high[0] - low[0]) // 4))
-            at_middle = self.rate(middle)
-            front = self.front(front, (middle, at_middle))
-            low, high = np.concatenate([low, middle], axis=1), np.concatenate([middle, high], axis=1)
-            at_low, at_high = np.concatenate([at_low, at_middle]), np.concatenate([at_middle, at_high])
+    def _bounds(self, ranges: Ranges, values: Sequence[NDArray[np.float64]] | None) -> Table:
+        """The table with the smallest T_R, and with given values, or 0."""
+        zeros = [np.zeros(ranges.first.size)] * len(self._asked)
+        return self._table(ranges.smallest, ranges.samples, zeros if values is None else values)
 
+    def _nearer(self, few: _Hopes) -> _Hopes:
+        """The same designs with nearer bounds."""
+        tiles, samples = few.ranges.tiles, few.ranges.samples
+        values = [self._evaluator.near_bound(tiles, goal, samples) for goal in self._asked]
+        losses = np.maximum(few.losses, self._bounds(few.ranges, values))
+        return _Hopes(few.ranges, losses, np.ones(len(losses), np.bool_))
 
-def _with_rows(top: Tiles) -> Tiles:
-    """Designs with T_R of :data:`ROWS` up to the T_R of ``top``, whose designs are the last ones."""
-    fewer = [with_rows(top[:, top[0] > rows], rows) for rows in ROWS]
-    return np.concatenate([*fewer, top], axis=1)
+    def _halves(self, hopes: _Hopes, below: int = 0) -> _Hopes:
+        """Designs in halves by their T_R, perhaps without the largest."""
+        first, tiles, samples = hopes.ranges
+        last = tiles[0] - below
+        middle = first + 2 * ((last - first) // 4)
+        upper = middle < last
+        halves = [
+            Ranges(first, with_rows(tiles, middle), samples),
+            Ranges(middle + 2, with_rows(tiles, last), samples).at(upper),
+        ]
+        return self._hope(Ranges.joined(halves), np.concatenate([hopes.losses, hopes.losses[upper]]))
 
 
 def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> None:
@@ -266,11 +273,6 @@ def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> N
     rated = [objective, *(RATED[axis] for axis in over if axis in RATED)]
     if len(set(rated)) < len(rated):
         raise InputError(f"over: expected axes beside the objective, found {objective} in both")
-    if Axis.RAM in over and any(OBJECTIVES[name].needs for name in rated):
-        raise InputError(
-            "over: expected no ram beside energy: with fewer rows T_R a design may take less of both or more of "
-            "both; take dsp alone, and limit the memory"
-        )
     check_objectives(platform, rated)
 
 
@@ -290,9 +292,7 @@ def find_front(
     network, platform, options
         As for :func:`.search.search`.
     over : sequence of Axis, optional
-        One or two axes, by default DSPs.  With memory among them smaller T_R are
-        considered too: as built the ones of :data:`ROWS`, in an ideal every even one; else
-        the largest that fits.
+        One or two axes, by default DSPs.
     threads, progress
         As for :func:`.search.search`; the number of designs in all is known only in the end.
 
@@ -312,13 +312,7 @@ def find_front(
     if Axis.LUT in axes and not options.counts_luts(platform):
         platform.require(LUT_KEYS, "the axis lut")
     fronts = _FrontSearch(network, platform, options, axes, threads, progress)
-    every = designs(options.supply(network, platform))
-    if options.overlap is Overlap.TILES:
-        tiles, table = fronts.front_by_bound(_with_rows(every) if Axis.RAM in axes else every)
-    elif Axis.RAM in axes:
-        tiles, table = fronts.front_with_rows(every)
-    else:
-        tiles, table = fronts.front((every, fronts.rate(every)))
+    tiles, table = fronts.run()
     goal, losses, takes = OBJECTIVES[options.objective], table[:, -1], table[:, MAX_AXES - len(axes) : -1]
     of_best = losses / losses.min() if goal.higher_is_better else losses.min() / losses
     distance = (1 - of_best) ** 2 + sum((column / column.max()) ** 2 for column in takes.T)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from .banks import first_in_blocks
 from .ports import words_of
 from .resources import BLOCK_BITS, LOGIC, ULTRA_BITS, Demand, Resource, Supply
 from .side_by_side import power_of_two
-from .tiles import Tiles, with_rows
+from .tiles import FEWEST_ROWS, Tiles, with_rows
 
 Ints = NDArray[np.int64]
 
@@ -56,22 +57,32 @@ def _rows_by_logic(supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
 
     They become fewer only where a buffer moves into blocks: between two such T_R they never do.
     """
-    last: Ints = tiles[0]
-    if not supply.only(*LOGIC) or not tiles.size:
-        return last
-    rows = np.zeros_like(last)
-    beat = int(words_of(supply.board, tiles[:, 0]))
-    for first in first_in_blocks(supply.board.word_bits, beat, int(tiles[3, 0])):
+    rows: Ints = np.zeros_like(tiles[0])
+    for first, last in _between_steps(supply, tiles):
         left = np.flatnonzero((rows == 0) & (last >= first))
         if left.size:
             rows[left] = _rows_from(first, supply, with_rows(tiles, last)[:, left], samples[left])
-        last = np.minimum(last, first - 2)
     return rows
+
+
+def _between_steps(supply: Supply, tiles: Tiles) -> Iterator[tuple[int, Ints]]:
+    """Ranges of T_R up to each design's over which nothing that is counted becomes less, the last one first."""
+    last: Ints = tiles[0]
+    firsts = [FEWEST_ROWS]
+    if supply.only(*LOGIC) and tiles.size:
+        beat = int(words_of(supply.board, tiles[:, 0]))
+        firsts = first_in_blocks(supply.board.word_bits, beat, int(tiles[3, 0]))
+    for first in firsts:
+        yield first, last
+        last = np.minimum(last, first - 2)
 
 
 def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
     """The largest even T_R from ``first`` up to the T_R of each design, where logic never becomes less, or 0."""
-    logic, last = supply.only(*LOGIC), tiles[0]
+    logic = supply.only(*LOGIC)
+    last: Ints = tiles[0]
+    if not logic:
+        return last
 
     def fits(rows: Ints, at: Ints) -> NDArray[np.bool_]:
         return supply.demand(with_rows(tiles[:, at], rows), samples[at]).within(logic)
@@ -104,18 +115,89 @@ def best_rows(supply: Supply, tiles: Tiles, most_samples: int) -> Tiles:
     array
         The designs; none of those that no T_R lets fit. Shapes: (5, N).
     """
-    parts = np.array_split(tiles, tiles.shape[1] // TOGETHER + 1, axis=1)
-    return np.concatenate([_best_rows(supply, part, most_samples) for part in parts], axis=1)
+    return np.concatenate([_best_rows(supply, part, most_samples) for part in _parts(tiles)], axis=1)
+
+
+def _parts(tiles: Tiles) -> list[Tiles]:
+    return np.array_split(tiles, tiles.shape[1] // TOGETHER + 1, axis=1)
+
+
+def _levels(supply: Supply, tiles: Tiles, most_samples: int) -> Ints:
+    """Samples side by side: 1, 2, 4, ..., or the most if they take nothing; at least what designs need.
+
+    Shapes: returns (levels, D).
+    """
+    most = min(power_of_two(supply.wanted), most_samples)
+    levels = [1] if supply.only(*LOGIC) else [most]
+    while levels[-1] < most:
+        levels.append(2 * levels[-1])
+    samples: Ints = np.maximum(np.array(levels)[:, None], supply.needed.by(tiles))
+    return samples
 
 
 def _best_rows(supply: Supply, tiles: Tiles, most_samples: int) -> Tiles:
     """As :func:`best_rows`, of a few designs."""
-    levels = [1]
-    while supply.only(*LOGIC) and levels[-1] < min(power_of_two(supply.wanted), most_samples):
-        levels.append(2 * levels[-1])
-    samples = np.maximum(np.array(levels)[:, None], supply.needed.by(tiles))
-    every = np.tile(with_rows(tiles, rows_by_blocks(supply, tiles)), len(levels))
+    samples = _levels(supply, tiles, most_samples)
+    every = np.tile(with_rows(tiles, rows_by_blocks(supply, tiles)), len(samples))
     rows = _rows_by_logic(supply, every, samples.ravel()).reshape(samples.shape)
     differ = rows > 0
     differ[1:] &= rows[1:] < rows[:-1]
     return with_rows(every, rows.ravel())[:, differ.ravel()]
+
+
+class Ranges(NamedTuple):
+    """Designs with several T_R each: all even ones between two, over which nothing that is counted becomes less."""
+
+    first: Ints  # (N,), the smallest T_R
+    tiles: Tiles  # (5, N), with the largest
+    samples: Ints  # (N,), side by side, at most
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """All ranges of several parts."""
+        return cls(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
+
+    def at(self, places: NDArray[Any]) -> Self:
+        """The ranges at some places."""
+        return type(self)(*(each[..., places] for each in self))
+
+    @property
+    def smallest(self) -> Tiles:
+        """The designs with the smallest T_R. Shapes: returns (5, N)."""
+        return with_rows(self.tiles, self.first)
+
+
+def every_row(supply: Supply, tiles: Tiles, most_samples: int, *, fewer_samples: bool) -> Ranges:
+    """Find every T_R with which designs fit, by samples side by side.
+
+    Parameters
+    ----------
+    supply, tiles, most_samples
+        As for :func:`best_rows`.
+    fewer_samples : bool
+        A design counts with each number of samples that it has room for, and not only with the largest.
+
+    Returns
+    -------
+    Ranges
+        Each even T_R of each design once, or once for each number of samples.
+    """
+    parts = [_every_row(supply, part, most_samples, fewer_samples) for part in _parts(tiles)]
+    return Ranges.joined(parts)
+
+
+def _every_row(supply: Supply, tiles: Tiles, most_samples: int, fewer_samples: bool) -> Ranges:
+    """As :func:`every_row`, of a few designs."""
+    samples, ranges = _levels(supply, tiles, most_samples), list[Ranges]()
+    again = np.vstack([np.zeros(tiles.shape[1], np.bool_), samples[1:] == samples[:-1]])
+    every = np.tile(with_rows(tiles, rows_by_blocks(supply, tiles)), len(samples))
+    for first, last in _between_steps(supply, every):
+        rows = np.zeros_like(last)
+        left = np.flatnonzero(last >= first)
+        rows[left] = _rows_from(first, supply, with_rows(every, last)[:, left], samples.ravel()[left])
+        low = np.full_like(samples, first)
+        if not fewer_samples:  # up to these there is room for twice the samples
+            low[:-1] = np.maximum(first, rows.reshape(samples.shape)[1:] + 2) * ~again[1:] + first * again[1:]
+        some = (rows >= low.ravel()) & ~again.ravel()
+        ranges.append(Ranges(low.ravel(), with_rows(every, rows), samples.ravel()).at(some))
+    return Ranges.joined(ranges)

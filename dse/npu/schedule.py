@@ -12,13 +12,15 @@ import numpy as np
 
 from ..engine import DRAIN, IN_FLIGHT, START, Port
 from .kernels import (
+    TIME_ONLY,
     fewest_blocks,
     formula,
     gemm_at,
     kernel,
     layout_at,
     moved_words,
-    partial_words,
+    on_chip_words,
+    price,
     shape_of,
     tile_at,
     tiles_along,
@@ -43,6 +45,7 @@ class EngineTimes(NamedTuple):
     drain: Any  # cycles from the last product to the first word stored
     samples: Any  # most samples side by side in a tile of columns
     words_per_cycle: Any  # off chip, if all transfers overlap
+    prices: Any = TIME_ONLY  # by which layouts are chosen (:func:`.kernels.price`), the same for all designs
 
 
 CODES = 64
@@ -56,9 +59,9 @@ def drain_cycles(T_P):
 
 
 @formula
-def engine_times(port, T_P, samples, words_per_cycle):
+def engine_times(port, T_P, samples, words_per_cycle, prices=TIME_ONLY):
     """The times of a design, or of several."""
-    return EngineTimes(port, drain_cycles(T_P), samples, words_per_cycle)
+    return EngineTimes(port, drain_cycles(T_P), samples, words_per_cycle, prices)
 
 
 @formula
@@ -295,7 +298,7 @@ def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
 def run_layer(layer, tile, layout, rows, engine):
     """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
     gemm, source, fetched = layer
-    port, drain, _, _ = engine
+    port, drain, _, _, _ = engine
     R, P, C, groups = gemm
     _, T_P, T_C, V = tile
     _, B_R, B_P, runs = layout
@@ -357,7 +360,7 @@ def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
     ``rows`` and ``last_rows``: no more than the first and the last block have.
     """
     gemm, source, fetched = layer
-    port, drain, _, _ = engine
+    port, drain, _, _, _ = engine
     R, P, C, groups = gemm
     _, T_P, T_C, V = tile
     b, B_R, B_P, runs = layout
@@ -401,6 +404,19 @@ def ideal_cycles(layer, tile, layout, shape, blocks, engine):
 
 
 @formula
+def stayed_words(weights, fetched):
+    """Words of weights that are read where they stay, beside those that are fetched."""
+    return (1 - fetched) / fetched * weights if fetched else 0.0
+
+
+@formula
+def price_of(layer, tile, layout, cycles, words, prices):
+    """The price of a layer; ``words``: of maps and of weights."""
+    on_chip = on_chip_words(layer.gemm, tile, layout, stayed_words(words[1], layer.fetched))
+    return price(prices, cycles, words[0] + words[1], on_chip)
+
+
+@formula
 def place_of_least(values, count):
     """The place of the least of the first values; ``np.argmin`` would load SciPy with the compiled function."""
     least = 0
@@ -433,7 +449,8 @@ def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
                 continue
             fewest = tiles_along(down, room_of(tile, shape[0]))
             compute, moved = least_cycles(layer, tile, layout, shape, fewest, 1.0, 0.0, engine)
-            room[at] = max(compute, moved)
+            words = moved_words(gemm, layout, shape, fewest, layer.fetched)
+            room[at] = price_of(layer, tile, layout, max(compute, moved), words, engine.prices)
             known = min(known, room[at])
     return known
 
@@ -449,9 +466,11 @@ def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
             divided = np.ceil(down / rows)
             rest = down - (divided - 1) * rows
             compute, moved = least_cycles(layer, tile, layout, shape, divided, rows, rest, engine)
-            if moved > best:
+            words = moved_words(layer.gemm, layout, shape, divided, layer.fetched)
+            if price_of(layer, tile, layout, moved, words, engine.prices) > best:
                 break  # more blocks read the weights more often
-            numbers[count], bounds[count] = blocks, max(compute, moved)
+            numbers[count] = blocks
+            bounds[count] = price_of(layer, tile, layout, max(compute, moved), words, engine.prices)
             count += 1
         blocks = following(blocks)
     return count
@@ -463,7 +482,7 @@ def choose_as_built(layer, tiles, plan, first, last, engine, room):
     wide, gemm = last - first, layer.gemm
     count = tiles.shape[1] * wide
     numbers, bounds = np.empty(CODES), np.empty(CODES)
-    best, chosen, chosen_blocks, least = np.inf, -1, 1.0, (0.0, 0.0)
+    best, taken, chosen, chosen_blocks, least = np.inf, np.inf, -1, 1.0, (0.0, 0.0)
     for _ in range(count):  # the layouts with the least bounds first, so that most others need not run
         at = place_of_least(room, count)
         if room[at] > best or room[at] == np.inf:
@@ -479,21 +498,22 @@ def choose_as_built(layer, tiles, plan, first, last, engine, room):
             blocks, bounds[which] = numbers[which], np.inf
             rows = rows_of(down, layer.source, tile[3], blocks)
             cycles = run_layer(layer, tile, layout, rows, engine)[0]
-            if cycles > best:
-                continue
             words = moved_words(gemm, layout, shape, np.ceil(down / rows), layer.fetched)
-            fewer = words[0] + words[1] - least[0] - least[1]
+            cost = price_of(layer, tile, layout, cycles, words, engine.prices)
+            if cost > best:
+                continue
+            faster, fewer = cycles - taken, words[0] + words[1] - least[0] - least[1]
             earlier = at < chosen or (at == chosen and blocks < chosen_blocks)
-            if cycles < best or fewer < 0 or (fewer == 0 and earlier):
-                best, chosen, chosen_blocks, least = cycles, at, blocks, words
-    return best, chosen // wide, first + chosen % wide, chosen_blocks, least[0], least[1]
+            if cost < best or faster < 0 or (faster == 0 and (fewer < 0 or (fewer == 0 and earlier))):
+                best, taken, chosen, chosen_blocks, least = cost, cycles, at, blocks, words
+    return taken, chosen // wide, first + chosen % wide, chosen_blocks, least[0], least[1]
 
 
 @kernel
 def choose_ideal(layer, tiles, plan, first, last, engine):
     """The best (k, B_R) of a layer if all transfers overlap; each block has the most rows that fit."""
     wide, gemm = last - first, layer.gemm
-    best, chosen, chosen_blocks, least = np.inf, -1, 1.0, (0.0, 0.0)
+    best, taken, chosen, chosen_blocks, least = np.inf, np.inf, -1, 1.0, (0.0, 0.0)
     for at in range(tiles.shape[1] * wide):
         tile, layout = tile_at(tiles, at // wide), layout_at(plan, first + at % wide)
         shape = shape_of(gemm, tile, layout)
@@ -501,19 +521,22 @@ def choose_ideal(layer, tiles, plan, first, last, engine):
             continue
         blocks = fewest_blocks(gemm, tile, layout, shape[0])
         cycles = ideal_cycles(layer, tile, layout, shape, blocks, engine)
-        if cycles > best:
-            continue
         words = moved_words(gemm, layout, shape, blocks, layer.fetched)
-        if cycles < best or words[0] + words[1] - least[0] - least[1] < 0:
-            best, chosen, chosen_blocks, least = cycles, at, blocks, words
-    return best, chosen // wide, first + chosen % wide, chosen_blocks, least[0], least[1]
+        cost = price_of(layer, tile, layout, cycles, words, engine.prices)
+        if cost > best:
+            continue
+        faster, fewer = cycles - taken, words[0] + words[1] - least[0] - least[1]
+        if cost < best or faster < 0 or (faster == 0 and fewer < 0):
+            best, taken, chosen, chosen_blocks, least = cost, cycles, at, blocks, words
+    return taken, chosen // wide, first + chosen % wide, chosen_blocks, least[0], least[1]
 
 
 @kernel
 def choose(layer, tiles, plan, first, last, engine, mode, room):
     """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
 
-    On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R, then fewer blocks.
+    It has the least price; on equal ones fewer cycles win, then fewer words, then the smaller stacking code, then the
+    smaller B_R, then fewer blocks.
     ``tiles`` (4, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts that
     need more samples side by side than the design has are left out.
     Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; in mode
@@ -539,7 +562,7 @@ def run_designs(tiles, work, plan, engines, mode, choice, figures):
     for d in range(tiles.shape[2]):
         of_all = engines.port
         port = Port(of_all.words[d], of_all.ready[d], of_all.cycles[d], of_all.latency)
-        engine = EngineTimes(port, engines.drain[d], engines.samples[d], engines.words_per_cycle[d])
+        engine = EngineTimes(port, engines.drain[d], engines.samples[d], engines.words_per_cycle[d], engines.prices)
         for s in range(stages):
             for i in range(batches):
                 words[d, s, i] = (i + 1) * work.memory_words[s]
@@ -557,14 +580,12 @@ def run_designs(tiles, work, plan, engines, mode, choice, figures):
                     layer, tiles[:, :, d], plan, first, last, engine, mode, room
                 )
                 first = last
-                b, B_R, _, _ = layout_at(plan, n)
+                _, B_R, _, _ = layout_at(plan, n)
                 moved = maps + weights
                 choice.codes[u, i], choice.B_R[u, i], choice.blocks[u, i] = code, B_R, int(blocks)
                 choice.cycles[u, i], choice.words[u, i] = taken, moved
-                # a resident weight is read where it stays, then written and read as others: three accesses
-                stayed = (1 - fetched) / fetched * weights if fetched else 0.0
-                returned = gemm[3] * b * partial_words(gemm[0], gemm[1], gemm[2], tiles[1, code, d])
-                choice.on_chip[u, i] = returned + 1.5 * stayed
+                stayed = stayed_words(weights, fetched)
+                choice.on_chip[u, i] = on_chip_words(gemm, tile_at(tiles[:, :, d], code), layout_at(plan, n), stayed)
                 for s in range(stages):
                     repeats = work.repeats[u, s]
                     cycles[d, s, i] += repeats * taken

@@ -11,7 +11,7 @@ from ...formats import InputError
 from .board_use import board_use
 from .ports import words_of
 from .resources import COUNTS, GROWING, LOGIC, Demand, Resource, Supply
-from .rows import best_rows, largest, rows_by_blocks
+from .rows import Ranges, best_rows, every_row, largest, rows_by_blocks
 from .side_by_side import by_banks
 from .tiles import FEWEST_ROWS, Tile, Tiles
 
@@ -173,15 +173,24 @@ class _Part:
         smallest = self._tiles(self._largest(first, low), first, low)
         return self._tiles(rows_by_blocks(self._supply, smallest), last, high)
 
-    def within(self, boxes: Ints) -> Tiles:
-        """Its designs in boxes: each <T_P, T_C> with every T_R that can be the best (:func:`.rows.best_rows`)."""
+    def _within(self, boxes: Ints) -> Tiles:
+        """Each <T_P, T_C> in boxes with the largest T_R by bits."""
         first, last, low, high, _, _ = boxes
         sizes = last - first + 1
         T_P = _ranges(first, sizes)
         low, high = np.repeat(low, sizes), np.minimum(np.repeat(high, sizes), self.columns[T_P - 1])
         sizes = high - low + 1
         T_P, T_C = np.repeat(T_P, sizes), _ranges(low, sizes)
-        return best_rows(self._supply, self._tiles(self._largest(T_P, T_C), T_P, T_C), self._most_samples)
+        return self._tiles(self._largest(T_P, T_C), T_P, T_C)
+
+    def within(self, boxes: Ints) -> Tiles:
+        """Its designs in boxes: each <T_P, T_C> with every T_R that can be the best (:func:`.rows.best_rows`)."""
+        return best_rows(self._supply, self._within(boxes), self._most_samples)
+
+    def every_row(self, *, fewer_samples: bool) -> Ranges:
+        """Its designs with every T_R (:func:`.rows.every_row`)."""
+        whole = np.array([[1, self.columns.size, 1, self.columns[0], self._V, self._W]]).T
+        return every_row(self._supply, self._within(whole), self._most_samples, fewer_samples=fewer_samples)
 
 
 class DesignSpace:
@@ -227,6 +236,13 @@ class DesignSpace:
     def within(self, boxes: Ints) -> Tiles:
         """Designs of boxes. Shapes: returns (5, D)."""
         return np.concatenate([part.within(boxes[:, at]) for part, at in self._by_part(boxes)], axis=1)
+
+    def every_row(self, *, fewer_samples: bool) -> Ranges:
+        """All designs with every T_R that fits, and perhaps with every number of samples that does."""
+        ranges = Ranges.joined(part.every_row(fewer_samples=fewer_samples) for part in self._parts.values())
+        if not ranges.first.size:
+            raise self.refusal
+        return ranges
 
 
 def designs(supply: Supply) -> Tiles:

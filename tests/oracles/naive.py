@@ -224,19 +224,26 @@ def energy(
     on_chip_pj: float,
     off_chip_pj: float,
     static_w: float,
+    least: bool = False,
 ) -> float:
-    """Joules of one inference in a batch of `b`, each layer laid out as `best` says."""
-    picojoules = b * memory_words * (off_chip_pj + 2 * on_chip_pj)
-    cycles = b * memory_words / words_per_cycle
+    """Joules of one inference in a batch of `b`, each layer laid out as `best` says, or with the least energy."""
+    joules = b * memory_words * ((off_chip_pj + 2 * on_chip_pj) * 1e-12 + static_w / words_per_cycle / clock_hz)
     for gemm in gemms:
         R, P, C, count = gemm
-        time, words, k, B_R = best(gemm, tile, b, words_per_cycle, mode, stacking)
-        stacked = stack(tile, k)
-        assert stacked is not None
-        cycles += time
-        picojoules += b * R * P * C * count * mac_pj + words * off_chip_pj
-        picojoules += buffer_accesses(gemm, stacked, b, B_R, mode) * on_chip_pj
-    return (picojoules * 1e-12 + static_w * cycles / clock_hz) / b
+        layouts = [best(gemm, tile, b, words_per_cycle, mode, stacking)]
+        if least:
+            tried = [(k, B_R) for k in (STACKS if stacking else ("1",)) for B_R in choices(mode, b, R)]
+            costs = [layer_cost(gemm, tile, k, b, B_R, words_per_cycle, mode, 0) for k, B_R in tried]
+            layouts = [(*cost, *layout) for cost, layout in zip(costs, tried, strict=True) if cost]
+        of_layouts = []
+        for time, words, k, B_R in layouts:
+            stacked = stack(tile, k)
+            assert stacked is not None
+            picojoules = b * R * P * C * count * mac_pj + words * off_chip_pj
+            picojoules += buffer_accesses(gemm, stacked, b, B_R, mode) * on_chip_pj
+            of_layouts.append(picojoules * 1e-12 + static_w * time / clock_hz)
+        joules += min(of_layouts)
+    return joules / b
 
 
 def front(points: Sequence[tuple[float, ...]]) -> set[tuple[float, ...]]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 
+import naive
 import numpy as np
 import pytest
 from builders import ROOT, network_of
 from enumeration import ranked
-from fluidb.dse import Batching, SearchOptions, search
+from fluidb.dse import Batching, Objective, SearchOptions, search
 from fluidb.dse.npu import rows as rows_of_designs
+from fluidb.dse.npu.evaluation import Evaluator
+from fluidb.dse.npu.pareto import Axis, find_front
 from fluidb.dse.npu.ports import words_of
 from fluidb.dse.npu.resources import Limits
 from fluidb.dse.npu.side_by_side import by_banks, power_of_two
@@ -24,7 +27,6 @@ CASES = int(os.environ.get("FLUIDB_RANDOM_BOARDS", "8"))
 """Random boards and networks of each test; 1,000 take some ten minutes of processor time."""
 
 OBJECTIVES = ["gop_s", "latency", "energy", "gop_s_w"]
-ENERGIES = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0, "static_w": 0.1}
 
 
 def random_case(seed):
@@ -34,7 +36,10 @@ def random_case(seed):
     pixels = [[1], [1, 2], [1, 4], [2]][draw.integers(4)]
     board = ZC706.model_copy(
         update={
-            **ENERGIES,
+            "mac_pj": 1.0,
+            "on_chip_pj_per_word": float(draw.choice([0.5, 5, 50, 500])),
+            "off_chip_pj_per_word": float(draw.choice([1, 50, 500])),
+            "static_w": [None, 0.01, 0.1][draw.integers(3)],
             "pixels": pixels,
             "dsps": int(draw.integers(6, 20)),
             "on_chip_mbit": float(draw.integers(8, 40)) / 1024,
@@ -62,13 +67,26 @@ def every_design(supply):
         (T_R, T_P, T_C, V, W)
         for V in board.pixels
         for W in (0, *(2**n for n in range(7) if 2**n <= (board.port_words or 64) and 2**n != board.usual_port_words))
-        for T_P in range(1, board.dsps // V + 1)
-        for T_C in range(1, board.dsps // V // T_P + 1)
+        for T_P in range(1, board.macs_per_cycle // V + 1)
+        for T_C in range(1, board.macs_per_cycle // V // T_P + 1)
         for T_R in range(2, (words - T_P * T_C) // (T_P + T_C) + 1, 2)
     ]).reshape(-1, 5).T  # fmt: skip
     needed = supply.needed.by(tiles)
     fits = supply.demand(tiles, needed).within(supply.most) & (needed <= by_banks(words_of(board, tiles), tiles[3]))
     return np.ascontiguousarray(tiles[:, fits])
+
+
+def every_number_of_samples(supply, tiles):
+    """All designs with each number of samples side by side that they have room for, fewest first."""
+    needed = supply.needed.by(tiles)
+    for samples in (1, 2, 4):
+        here = np.maximum(samples, needed)
+        fits = supply.demand(tiles, here).within(supply.most) & (
+            samples <= max(needed.max(), power_of_two(supply.wanted))
+        )
+        fits &= (here <= by_banks(words_of(supply.board, tiles), tiles[3])) & ((samples == 1) | (samples > needed))
+        if fits.any():
+            yield np.ascontiguousarray(tiles[:, fits]), here[fits]
 
 
 @pytest.mark.parametrize("seed", range(CASES))
@@ -132,6 +150,60 @@ def test_more_of_anything_is_never_worse(seed):
     for what, more in MORE.items():
         found = search(network, board.model_copy(update=more(board)), options, top=1).best.objective
         assert found >= best if options.objective == "gop_s" else found <= best, (what, found, best)
+
+
+AXES = [(one, other) for one in Axis for other in (None, *Axis) if one != other]
+"""Every axis alone, and every pair in both orders."""
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_a_front_is_that_of_every_design(seed):
+    """Every T_R, T_P, T_C, V and W, and with the axis lut every number of samples side by side."""
+    network, board, options = random_case(2_000_000 + seed)
+    board = board.model_copy(update={"dsps": 2 + board.dsps // 3, "on_chip_mbit": board.on_chip_mbit / 3})
+    board = board if seed % 5 else board.in_int8().model_copy(update={"on_chip_mbit": board.on_chip_mbit / 8})
+    over = [axis for axis in AXES[seed % len(AXES)] if axis]
+    stated = [axis for axis in over if seed % 5 or axis not in (Axis.LUT, Axis.ENERGY)]
+    over = stated or [Axis.RAM]
+    goals = [goal for goal in OBJECTIVES if goal not in over and (seed % 5 or goal in ("gop_s", "latency"))]
+    options = options.model_copy(update={"objective": Objective(goals[seed % len(goals)])})
+    supply, evaluator = options.supply(network, board), Evaluator(network, board, options)
+    tiles = every_design(supply)
+    if not tiles.size:
+        with pytest.raises(InputError, match="no design fits"):
+            find_front(network, board, options, over)
+        return
+    points: dict[tuple[float, ...], list[Tile]] = {}
+    most: dict[Tile, tuple[float, ...]] = {}
+    sign = -1 if options.objective in ("gop_s", "gop_s_w") else 1
+    for some, samples in every_number_of_samples(supply, tiles):
+        rated = evaluator.rate(
+            some, [options.objective, "latency", *(["energy"] if board.mac_pj else [])], 1, None, samples
+        )
+        demand = supply.demand(some, samples)
+        columns = {
+            Axis.DSP: demand.dsps,
+            Axis.RAM: 2 * board.word_bits * (some[0] * some[1] + some[1] * some[2] + some[0] * some[2]),
+            Axis.LUT: demand.logic.total_luts,
+            Axis.LATENCY: rated[:, 1],
+            Axis.ENERGY: rated[:, -1],
+        }
+        table = np.column_stack([*(columns[axis] for axis in over), sign * rated[:, 0]])
+        for sizes, row in zip(some.T.tolist(), table.tolist(), strict=True):
+            if Axis.LUT in over:
+                points.setdefault(tuple(row), []).append(Tile(*sizes))
+            most[Tile(*sizes)] = tuple(row)  # with the most samples in the end
+    for tile, row in most.items() if Axis.LUT not in over else ():
+        points.setdefault(row, []).append(tile)
+    expected = naive.front(list(points))
+    front = find_front(network, board, options, over)
+    assert {(*point.takes, sign * point.objective) for point in front.points} == expected
+    for point in front.points:  # of equal designs the one that a search would rank first
+        narrow = [
+            (-tile.macs, -tile.T_R, tile.T_P, tile.V, -tile.W or -1_000)
+            for tile in points[*point.takes, sign * point.objective]
+        ]
+        assert (-point.tile.macs, -point.tile.T_R, point.tile.T_P, point.tile.V, -point.tile.W or -1_000) == min(narrow)
 
 
 def test_a_part_of_the_look_up_tables_stays_free():
