@@ -14,17 +14,24 @@ from .memory import End
 
 RTL = Path(__file__).parent / "rtl"
 ENGINE = RTL / "engine"
+BUS = RTL / "axi"
 PACKAGE_FILE = "fbe_pkg.sv"
 ENGINE_PACKAGE_FILE = "engine_pkg.sv"
 TESTBENCH_FILE = "memory.hpp"
 MEMORY_FILE = "fbcb.mem"
 HEADER_FILE = "fluidb_latency.h"
+BOARD_FILE = "npu_axi.v"
+REGISTERS_PACKAGE_FILE = "axi_pkg.sv"
+REGISTERS_FILE = "fluidb_npu.h"
 TEMPLATES = {
     PACKAGE_FILE: RTL / "fbe_pkg.sv.in",
     ENGINE_PACKAGE_FILE: ENGINE / "engine_pkg.sv.in",
     TESTBENCH_FILE: RTL / "memory.hpp.in",
     MEMORY_FILE: RTL / "fbcb.mem.in",
     HEADER_FILE: RTL / "fluidb_latency.h.in",
+    BOARD_FILE: BUS / "npu_axi.v.in",
+    REGISTERS_PACKAGE_FILE: BUS / "axi_pkg.sv.in",
+    REGISTERS_FILE: BUS / "fluidb_npu.h.in",
 }
 
 

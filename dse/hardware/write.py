@@ -20,12 +20,17 @@ from ..npu.fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
 from ..npu.layouts import LayerKind, one_by_one
 from ..npu.side_by_side import power_of_two
 from ..npu.tiles import Tile
+from . import registers
 from .templates import (
+    BOARD_FILE,
+    BUS,
     ENGINE,
     ENGINE_PACKAGE_FILE,
     HEADER_FILE,
     MEMORY_FILE,
     PACKAGE_FILE,
+    REGISTERS_FILE,
+    REGISTERS_PACKAGE_FILE,
     RTL,
     TESTBENCH_FILE,
     filled,
@@ -36,6 +41,9 @@ STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
 NPU_FILES = ("npu.sv", "npu_tb.cpp")
 MEMORY, COMMANDS, MAP = IMAGE_FILES = "memory.bin", "commands.bin", "memory.json"
 """Of a network in integers, which the NPU's testbench runs."""
+
+BUS_WORDS = (2, 4, 8, 16, 32, 64)
+"""Words of the beats that AXI4 has: 32 to 1,024 bits."""
 
 MAX_CYCLES = 2**63 - 1
 """A decimal constant of C has at most that value."""
@@ -183,7 +191,24 @@ def hardware_texts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) 
         static += [*sorted(ENGINE.glob("*.sv")), *(RTL / name for name in NPU_FILES)]
         made[ENGINE_PACKAGE_FILE] = engine_package_text(design, fbcb)
         made[TESTBENCH_FILE] = filled(TESTBENCH_FILE)
+        if int(design.port.words) in BUS_WORDS:
+            static += sorted(BUS.glob("*.sv"))
+            made |= board_texts(design)
     return {path.name: path.read_text(encoding="utf-8") for path in static} | made
+
+
+def board_texts(design: DesignTable) -> dict[str, str]:
+    """The NPU on a board: its ports, and its registers for the RTL and for software."""
+    data = int(design.port.words) * WORD_BITS
+    size = f"3'd{(data // 8).bit_length() - 1}"
+    tops = {"data_top": data - 1, "strobe_top": data // 8 - 1, "size": size}
+    return {
+        BOARD_FILE: _of_design(BOARD_FILE, "//", design, **tops),
+        REGISTERS_PACKAGE_FILE: _of_design(
+            REGISTERS_PACKAGE_FILE, "//", design, sha256=design.digest(), **registers.package_lines()
+        ),
+        REGISTERS_FILE: _of_design(REGISTERS_FILE, " *", design, **registers.header_lines()),
+    }
 
 
 def header_text(design: DesignTable, latency: LatencyTable) -> str:

@@ -79,7 +79,7 @@ module npu (
 
   // Beats that the memory has not answered, which a reset does not forget, and how long a reset lasts.
   logic [FLIGHT_BITS:0] unanswered = '0;
-  logic [RESET_BITS-1:0] lasts;
+  logic [RESET_BITS-1:0] lasts = '0;
   logic answers, unasked;
   assign answers = read_valid && unanswered != '0;
   assign unasked = read_valid && !answers;

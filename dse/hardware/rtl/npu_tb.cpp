@@ -198,6 +198,9 @@ int main(int argc, char **argv) {
     }
   }
   bench.npu.final();
+  const auto &memory = bench.memory;
+  printf("loads: %lu beats, %lu of them unaligned; on an aligned bus %lu, with neighbours merged %lu\n", long(memory.beats),
+         long(memory.unaligned), long(memory.lines), long(memory.fetched));
   if (bench.faults) {
     printf("FAILED: %lu faults\n", long(bench.faults));
     return 1;

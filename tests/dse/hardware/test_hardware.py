@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from builders import COMPILED, POCKET, ROOT, TINY, Run, tool
 from fluidb.dse import Overlap, SearchOptions, read_design, search, tabulate_design, write_design, write_latency
-from fluidb.dse.hardware.write import header_text, write_hardware
+from fluidb.dse.hardware.registers import Register
+from fluidb.dse.hardware.write import BUS_WORDS, header_text, write_hardware
 from fluidb.formats import InputError, write_table
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -36,7 +37,9 @@ PARTS = [
 ]
 ENGINE = ["engine_pkg.sv", "engine.sv", *(f"{name}.sv" for name in PARTS)]
 NPU = ["npu.sv", "npu_tb.cpp", "memory.hpp"]
-FILES = sorted([*FBE, *ENGINE, *NPU, "fluidb_latency.h"])
+BUS = ["axi_pkg.sv", *(f"{name}.sv" for name in ("axi_fifo", "axi_read", "axi_write", "axi_registers", "npu_bus"))]
+BOARD = [*BUS, "npu_axi.v", "fluidb_npu.h"]
+FILES = sorted([*FBE, *ENGINE, *NPU, *BOARD, "fluidb_latency.h"])
 HOSTILE = 'x*/ y" \\\n`define K ??/\n#error é\u2028{"'
 
 ATTENTION = """
@@ -335,7 +338,7 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
     design, _ = read_design(engine / "design")
     names = {path.name for path in (engine / "rtl").iterdir()}
     if design.options.overlap is Overlap.PAPER:
-        assert not names & {*ENGINE, *NPU}
+        assert not names & {*ENGINE, *NPU, *BOARD}
         return
     package = (engine / "rtl" / "engine_pkg.sv").read_text()
     found = dict(re.findall(r"localparam int (T_R|T_P|T_C|V|W|S) = (\d+);", package))
@@ -349,6 +352,10 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
     lint = [tool("verilator"), "--lint-only", "-Wall", "--top-module", "npu", *SOURCES]
     done = run(*lint, *ENGINE, "npu.sv", cwd=engine / "rtl")
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    if words in BUS_WORDS:
+        (command,) = re.findall(r"^verilator --lint-only .*$", (engine / "rtl" / "README.md").read_text(), re.MULTILINE)
+        done = run(*command.split(), cwd=engine / "rtl")
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_a_port_that_the_engine_has_not_is_refused(fluidb: Run, tmp_path: Path) -> None:
@@ -430,3 +437,17 @@ def test_nothing_but_an_engine_is_replaced(tiny_design: Path, tmp_path: Path) ->
     (tmp_path / "out" / "fbe_pkg.sv").write_text("")
     assert "this folder holds mine.sv, too" in refusal()
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["fbe_pkg.sv", "mine.sv"]
+
+
+def test_the_page_and_the_header_state_every_register(tiny_design: Path, tmp_path: Path) -> None:
+    """The header compiles; the RTL and software have the same offsets, which docs/hardware.md prints."""
+    write_hardware(tiny_design, tmp_path / "rtl")
+    names = [register.name for register in Register]
+    prints = "".join(f'printf("%u ", FLUIDB_{name});' for name in names)
+    (tmp_path / "main.c").write_text(f'#include "rtl/fluidb_npu.h"\n#include <stdio.h>\nint main(void) {{ {prints} }}')
+    built = run(tool("gcc"), "-std=c99", *STRICT, "-o", "main", "main.c", cwd=tmp_path)
+    assert (built.returncode, built.stderr) == (0, "")
+    assert run("./main", cwd=tmp_path).stdout.split() == [str(register.value.offset) for register in Register]
+    page = (ROOT / "docs" / "hardware.md").read_text()
+    rows = [f"| `{one.name}` | 0x{one.value.offset:02X} | {one.value.access} | {one.value.about} |" for one in Register]
+    assert "\n".join(rows) in page

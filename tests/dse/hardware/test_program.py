@@ -94,15 +94,24 @@ def built(rtl: Path) -> list[str]:
     return shlex.split(then)
 
 
-def ran(rtl: Path, command: list[str], script: Script | None = None) -> list[list[int]]:
-    """Layer, batch and cycles of what the NPU ran without a fault, by a script or by the written commands."""
+def printed(rtl: Path, command: list[str], script: Script | None = None) -> list[str]:
+    """What the testbench says of a run without a fault, by a script or by the written commands."""
     if script:
         (rtl / "other.bin").write_bytes(script.content())
         command = [*command[:2], "other.bin"]
     done = subprocess.run(command, cwd=rtl, capture_output=True, text=True, check=False)
     assert re.search(r"^PASSED: ", done.stdout, re.MULTILINE), done.stdout[:2000]
     assert (done.returncode, done.stderr) == (0, "")
-    return [list(map(int, re.findall(r"\d+", line))) for line in done.stdout.splitlines() if line.startswith("layer ")]
+    return done.stdout.splitlines()
+
+
+def numbers(lines: list[str], about: str) -> list[list[int]]:
+    return [list(map(int, re.findall(r"\d+", line))) for line in lines if line.startswith(f"{about} ")]
+
+
+def ran(rtl: Path, command: list[str], script: Script | None = None) -> list[list[int]]:
+    """Layer, batch and cycles of what the NPU ran without a fault."""
+    return numbers(printed(rtl, command, script), "layer")
 
 
 @pytest.fixture(scope="module")
@@ -308,8 +317,8 @@ def test_a_long_reset_forgets_them(digits: Quantised, npu: tuple[Path, list[str]
 def test_the_npu_runs_what_was_written_for_it(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
     """With random samples, and it is where the map says."""
     rtl, command = npu
-    found = ran(rtl, command)
-    late = BUILT.b_max // 3
+    lines, late = printed(rtl, command), BUILT.b_max // 3
+    found = numbers(lines, "layer")
     assert {b for layer, b, _ in found if layer == 0} == {BUILT.b_max, late}
     about = json.loads((rtl / "memory.json").read_text())
     memory = np.frombuffer((rtl / "memory.bin").read_bytes(), "<i2")
@@ -317,6 +326,13 @@ def test_the_npu_runs_what_was_written_for_it(digits: Quantised, npu: tuple[Path
     for row in about["products"]:
         weights = digits.network.weights[row["name"]]
         assert np.array_equal(memory[row["weights"] :][: weights.size], weights.ravel())
+    ((beats, unaligned, lines_of_bus, fetched),) = numbers(lines, "loads:")
+    shares = [round(100 * unaligned / beats), *(round(100 * n / beats - 100) for n in (lines_of_bus, fetched))]
+    said = (
+        f"{beats:,} beats of loads, {shares[0]} % of them unaligned; an aligned bus moves {shares[1]} % more beats, "
+        f"{shares[2]} % if neighbours are merged"
+    )
+    assert said in " ".join((ROOT / "docs" / "hardware.md").read_text().split())
 
 
 @pytest.mark.parametrize("policy", ["fluid", "lazy", "adaptb:timeout=1ms"])
