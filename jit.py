@@ -43,6 +43,7 @@ SOURCES = (
     "dse/engine.py",
     "dse/device/kernels.py",
     "dse/npu/bounds.py",
+    "dse/npu/dominance.py",
     "dse/npu/kernels.py",
     "dse/npu/schedule.py",
     "dse/partition/kernels.py",

@@ -101,6 +101,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
     packages += [
         Path("dse/hardware/rtl"),
+        Path("dse/hardware/rtl/axi"),
         Path("dse/hardware/rtl/engine"),
         Path("studies/scenarios"),
         Path("docs/schemas"),

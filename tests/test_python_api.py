@@ -102,6 +102,7 @@ CALLS = {
     "dse.read_design": lambda: dse.read_design("tiny"),
     "dse.write_design": lambda: dse.write_design("new", *dse.read_design("tiny")),
     "dse.write_latency": lambda: dse.write_latency("tiny"),
+    "formats.as_loaded": lambda: formats.as_loaded("tiny.toml", models.Network, models.load_network, "a network"),
     "formats.check_beside": lambda: formats.check_beside(tables.read_latency("tiny"), "tiny/latency.json", MADE_FROM),
     "formats.check_folder": lambda: formats.check_folder("tiny", "", ""),
     "formats.check_free": lambda: formats.check_free("new", force=False, apart=["t.csv"]),

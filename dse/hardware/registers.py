@@ -42,15 +42,12 @@ class Access(NamedTuple):
 
     Attributes
     ----------
-    offset : int
-        In bytes.
     access : str
         ``r``, ``w`` or ``rw``.
     about : str
         What it holds.
     """
 
-    offset: int
     access: str
     about: str
 
@@ -58,28 +55,33 @@ class Access(NamedTuple):
 class Register(Enum):
     """Every register, of 32 bits."""
 
-    ID = Access(0x00, "r", f"0x{ID:08X}")
-    VERSION = Access(0x04, "r", f"of the registers: {VERSION}")
-    STATUS = Access(0x08, "r", "idle, at_exit, read and write error in bits 0 to 3; the NPU's fault from bit 8 on")
-    CONTROL = Access(0x0C, "w", "update, restart, advance, start in bits 0 to 3; reset in bit 31")
-    B_EXIT = Access(0x10, "rw", "samples that leave, for update")
-    B_INCR = Access(0x14, "rw", "samples that join, for update")
-    SLOT = Access(0x18, "rw", "place of the batch's first sample, for update")
-    RECORDS = Access(0x1C, "rw", "address of the records, in words")
-    BASE = Access(0x20, "rw", "address of word 0, in bytes: a multiple of 4,096")
-    BASE_HIGH = Access(0x24, "rw", "its upper 32 bits")
-    ENTRY_ADDRESS = Access(0x28, "rw", "number of an entry of the FBCB")
-    ENTRY = Access(0x2C, "w", "writes that entry")
-    ENABLE = Access(0x30, "rw", "events that interrupt: done, fault in bits 0 and 1")
-    EVENTS = Access(0x34, "rw", "events that came; writing a 1 clears one")
-    B_ACT = Access(0x38, "r", "samples of the batch")
-    LAYER = Access(0x3C, "r", "the layer")
-    DIGEST = Access(0x40, "r", "to 0x5C: SHA-256 of the design, its first 32 bits first")
+    ID = Access("r", f"0x{ID:08X}")
+    VERSION = Access("r", f"of the registers: {VERSION}")
+    STATUS = Access("r", "idle, at_exit, read and write error in bits 0 to 3; the NPU's fault from bit 8 on")
+    CONTROL = Access("w", "update, restart, advance, start in bits 0 to 3; reset in bit 31")
+    B_EXIT = Access("rw", "samples that leave, for update")
+    B_INCR = Access("rw", "samples that join, for update")
+    SLOT = Access("rw", "place of the batch's first sample, for update")
+    RECORDS = Access("rw", "address of the records, in words")
+    BASE = Access("rw", "address of word 0, in bytes: a multiple of 4,096")
+    BASE_HIGH = Access("rw", "its upper 32 bits")
+    ENTRY_ADDRESS = Access("rw", "number of an entry of the FBCB")
+    ENTRY = Access("w", "writes that entry")
+    ENABLE = Access("rw", "events that interrupt: done, fault in bits 0 and 1")
+    EVENTS = Access("rw", "events that came; writing a 1 clears one")
+    B_ACT = Access("r", "samples of the batch")
+    LAYER = Access("r", "the layer")
+    DIGEST = Access("r", "to 0x5C: SHA-256 of the design, its first 32 bits first")
+
+    @property
+    def offset(self) -> int:
+        """Bytes before it: one stands behind the other."""
+        return 4 * list(Register).index(self)
 
 
 def package_lines() -> dict[str, object]:
     """What the template of the RTL's package names."""
-    rows = [(one.name, one.value.offset) for one in Register]
+    rows = [(one.name, one.offset) for one in Register]
     events = [f"  localparam int EVENT_{event.name} = {event.bit_length() - 1};" for event in Event]
     strobes = [f"  localparam int STROBE_{strobe.name} = {strobe.bit_length() - 1};" for strobe in Strobe]
     return {
@@ -95,7 +97,7 @@ def package_lines() -> dict[str, object]:
 
 def header_lines() -> dict[str, object]:
     """What the template of the C header names."""
-    rows = [f"#define FLUIDB_{one.name} 0x{one.value.offset:02X}u /* {one.value.access}: {one.value.about} */"
+    rows = [f"#define FLUIDB_{one.name} 0x{one.offset:02X}u /* {one.value.access}: {one.value.about} */"
             for one in Register]  # fmt: skip
     bits = [
         *((f"CONTROL_{strobe.name}", int(strobe)) for strobe in Strobe), ("CONTROL_RESET", RESET),

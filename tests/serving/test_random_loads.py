@@ -113,7 +113,7 @@ def test_exits_follow_the_load_and_nothing_else(seed: int) -> None:
         assert found.finish_s[judged[0] : judged[-1]].max() == change.time_s, about
         expected = naive.figures(
             case.log.sureness[:, :, 0], case.log.scores, judged,
-            list(zip(chain.places, chain.confidences, strict=True)),
+            list(zip(chain.places, chain.thresholds, strict=True)),
             lambda a, b, n: case.stage_s[a, b, n], len(case.stage_s) - 1,
         )  # fmt: skip
         assert (change.precision, change.slow_share) == pytest.approx(expected), about

@@ -105,7 +105,7 @@ def test_a_network_runs_on_a_board(tmp_path: Path) -> None:
     simulated(
         tmp_path, [plain(rtl)], "npu_axi", {}, seed=1, pause=(0.2, 0.1, 0.3, 0.2, 0.6), limit=200,
         commands=str(tmp_path / "commands"), memory=str(rtl / "memory.bin"), read=first.weights, written=first.y,
-        registers={register.name: register.value.offset for register in Register},
+        registers={register.name: register.offset for register in Register},
         codes=CODES | {"RESET": registers.RESET, "FAULT_SHIFT": registers.FAULT_SHIFT},
         version=[registers.ID, registers.VERSION], digest=design.digest(),
     )  # fmt: skip

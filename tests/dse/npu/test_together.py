@@ -16,7 +16,8 @@ from fluidb.dse.npu.together import tabulate_each
 from fluidb.dse.npu.workload import Workload
 from fluidb.formats import InputError
 from fluidb.platforms import load_platform
-from test_whole_space import CASES, every_design, random_case
+from random_boards import CASES, random_case
+from test_whole_space import every_design
 
 search_module = sys.modules["fluidb.dse.npu.search"]  # the package has a function of that name
 
@@ -49,7 +50,7 @@ def by_hand(networks, shares, board, options, tiles):
         accesses += share * cost.accesses
     time_s, b = cycles / board.clock_hz, np.arange(1, options.b_max + 1)
     picojoules = b * macs * board.mac_pj + accesses * board.on_chip_pj_per_word + words * board.off_chip_pj_per_word
-    energy_j = (1e-12 * picojoules + board.static_w * time_s) / b
+    energy_j = (1e-12 * picojoules + (board.static_w or 0.0) * time_s) / b
     return {
         "gop_s": np.mean(2e-9 * macs * b / time_s, axis=1),
         "latency": time_s[:, 0],
