@@ -16,7 +16,7 @@ NUMBERS = count()
 class Asks(locust.HttpUser):  # type: ignore[misc]  # it may not be installed
     """A client."""
 
-    @locust.task  # type: ignore[untyped-decorator]  # as above
+    @locust.task  # type: ignore[untyped-decorator]  # without it nothing is known of its types
     def infer(self) -> None:
         """Ask for a sample, and look at its answer."""
         row = next(NUMBERS) % len(FILE["rows"])

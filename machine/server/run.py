@@ -106,7 +106,7 @@ class _Connection(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
             raise ValueError("the head is too long")
         super().on_headers_complete()
-        self.cycle.transport = _Joining(self.cycle)  # type: ignore[assignment]
+        self.cycle.transport = _Joining(self.cycle)  # type: ignore[assignment]  # it has all that a cycle calls
 
     def on_body(self, body: bytes) -> None:
         self.unread = 0

@@ -60,7 +60,8 @@ def simulated(folder: Path, sources: list[Path], top: str, parameters: dict[str,
     [(2, (0.3,) * 5), (4, (0,) * 5), (8, (0.7, 0.2, 0.7, 0.3, 0.8)), (32, (0, 0.5, 0.5, 0, 0.5))],
 )
 def test_the_bridge_moves_every_word(tmp_path: Path, words: int, pause: tuple[float, ...]) -> None:
-    sources = [HERE / "axi_bench.sv", *sorted(BUS / f"{name}.sv" for name in ("axi_fifo", "axi_read", "axi_write"))]
+    parts = [BUS / f"{name}.sv" for name in ("axi_bursts", "axi_fifo", "axi_read", "axi_write")]
+    sources = [HERE / "axi_bench.sv", *parts]
     simulated(tmp_path, sources, "axi_bench", {"W": words}, words=words, pause=pause, seed=words, runs=4)
 
 

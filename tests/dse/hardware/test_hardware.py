@@ -37,7 +37,8 @@ PARTS = [
 ]
 ENGINE = ["engine_pkg.sv", "engine.sv", *(f"{name}.sv" for name in PARTS)]
 NPU = ["npu.sv", "npu_tb.cpp", "memory.hpp"]
-BUS = ["axi_pkg.sv", *(f"{name}.sv" for name in ("axi_fifo", "axi_read", "axi_write", "axi_registers", "npu_bus"))]
+BUS_PARTS = "axi_fifo", "axi_bursts", "axi_read", "axi_write", "axi_registers", "npu_bus"
+BUS = ["axi_pkg.sv", *(f"{name}.sv" for name in BUS_PARTS)]
 BOARD = [*BUS, "npu_axi.v", "fluidb_npu.h"]
 FILES = sorted([*FBE, *ENGINE, *NPU, *BOARD, "fluidb_latency.h"])
 HOSTILE = 'x*/ y" \\\n`define K ??/\n#error é\u2028{"'

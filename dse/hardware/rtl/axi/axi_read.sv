@@ -73,10 +73,9 @@ module axi_read #(
   logic known, second, reuses, wants, joins, goes, both;
   logic [LINE_BITS-1:0] newest, target;
   // the burst that grows, and those that are whole
-  logic growing, bursts_full, no_burst, ends_burst, plans_full;
+  logic growing, bursts_full, ends_burst, plans_full;
   logic [LINE_BITS-1:0] start, next;
   logic [BURST_BITS-1:0] more;  // lines after the first
-  logic [ADDRESS_BITS-1:0] start_address;
 
   assign reuses        = known && newest == line;
   assign both          = crosses && !reuses;
@@ -86,7 +85,6 @@ module axi_read #(
   assign goes          = !no_request && (second || !plans_full) && (!wants || !growing || joins || !bursts_full);
   assign take          = goes && (second || !both);
   assign ends_burst    = growing && !bursts_full && !(goes && wants && joins);
-  assign start_address = base + ADDRESS_BITS'({{ADDRESS_BITS{start[LINE_BITS-1]}}, start, BYTE_BITS'(0)});
 
   always_ff @(posedge clk) begin
     if (goes) second <= !second && both;
@@ -104,22 +102,25 @@ module axi_read #(
     if (rst) {known, second, growing} <= '0;
   end
 
-  axi_fifo #(
-      .WIDTH     (ADDRESS_BITS + BURST_BITS),
-      .DEPTH_BITS(2)
+  axi_bursts #(
+      .LINE_BITS   (LINE_BITS),
+      .BYTE_BITS   (BYTE_BITS),
+      .BURST_BITS  (BURST_BITS),
+      .ADDRESS_BITS(ADDRESS_BITS)
   ) bursts (
       .clk,
       .rst,
-      .push (ends_burst),
-      .last ({start_address, more}),
-      .pop  (arvalid && arready),
-      .first({araddr, arlen[BURST_BITS-1:0]}),
-      .empty(no_burst),
-      .full (bursts_full)
+      .base,
+      .push   (ends_burst),
+      .start,
+      .more,
+      .full   (bursts_full),
+      .address(araddr),
+      .length (arlen),
+      .valid  (arvalid),
+      .ready  (arready)
   );
 
-  assign arlen[7:BURST_BITS] = '0;
-  assign arvalid             = !no_burst;
 
   // How each request is made of the lines that come: of the one before, of one that comes, or of both.
   logic no_plan, fetches_low, fetches_high, gives, has_low;

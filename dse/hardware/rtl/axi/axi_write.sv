@@ -117,7 +117,6 @@ module axi_write #(
   logic [W*WORD_BITS-1:0] made_words;
   logic [BURST_BITS-1:0] more;  // lines of the burst that were sent
   logic [ANSWER_BITS-1:0] unanswered;
-  logic [ADDRESS_BITS-1:0] start_address;
 
   assign piece         = second ? beyond : in_line;
   assign piece_line    = line + LINE_BITS'(second);
@@ -130,7 +129,6 @@ module axi_write #(
   assign sends         = made && has_room && (placed ? !same : expected == '0);
   assign ends_burst    = sends && !follows;
   assign start         = made_line - LINE_BITS'(more);
-  assign start_address = base + ADDRESS_BITS'({{ADDRESS_BITS{start[LINE_BITS-1]}}, start, BYTE_BITS'(0)});
 
   for (genvar i = 0; i < W; i++) begin : gen_word
     always_ff @(posedge clk) if (goes && piece[i]) made_words[i*WORD_BITS+:WORD_BITS] <= words[i*WORD_BITS+:WORD_BITS];
@@ -149,7 +147,7 @@ module axi_write #(
   end
 
   // Lines wait until their burst is whole.
-  logic no_line, no_burst;
+  logic no_line;
   logic [W-1:0] strobes;
   logic [BURST_BITS+1:0] whole;  // bursts among the lines that wait
 
@@ -167,18 +165,23 @@ module axi_write #(
       .full (lines_full)
   );
 
-  axi_fifo #(
-      .WIDTH     (ADDRESS_BITS + BURST_BITS),
-      .DEPTH_BITS(2)
+  axi_bursts #(
+      .LINE_BITS   (LINE_BITS),
+      .BYTE_BITS   (BYTE_BITS),
+      .BURST_BITS  (BURST_BITS),
+      .ADDRESS_BITS(ADDRESS_BITS)
   ) bursts (
       .clk,
       .rst,
-      .push (ends_burst),
-      .last ({start_address, more}),
-      .pop  (awvalid && awready),
-      .first({awaddr, awlen[BURST_BITS-1:0]}),
-      .empty(no_burst),
-      .full (bursts_full)
+      .base,
+      .push   (ends_burst),
+      .start,
+      .more,
+      .full   (bursts_full),
+      .address(awaddr),
+      .length (awlen),
+      .valid  (awvalid),
+      .ready  (awready)
   );
 
   always_ff @(posedge clk) begin
@@ -190,8 +193,6 @@ module axi_write #(
     assign wstrb[i*BYTES+:BYTES] = {BYTES{strobes[i]}};
   end
 
-  assign awlen[7:BURST_BITS] = '0;
-  assign awvalid             = !no_burst;
   assign wvalid              = whole != '0;
   assign bready              = 1'b1;
   assign error               = bvalid && bresp[1];
