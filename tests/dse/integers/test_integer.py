@@ -267,6 +267,13 @@ REFUSED: dict[str, Any] = {
     ),
     "rows behind one another": ([node("Concat", ["x", "x"], ["z"], axis=2)], r"\(axis 1\), found axis 2"),
     "a constant behind a map": ([node("Concat", ["x", "map"], ["z"], axis=1)], "and no constants"),
+    "a Softmax inside": (
+        [
+            node("GlobalAveragePool", ["x"], ["mean"]), node("Softmax", ["mean"], ["sure"], axis=1),
+            node("Add", ["mean", "sure"], ["z"]),
+        ],
+        "a Softmax at the end of an exit only",
+    ),
     "half-pixel": ([node("Resize", ["x", "", "blocks"], ["z"], mode="nearest")], "to enlarge in whole blocks"),
     "rounded": (
         [node("Resize", ["x", "", "blocks"], ["z"], **BLOCKS | {"nearest_mode": "round_prefer_floor"})],

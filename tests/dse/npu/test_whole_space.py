@@ -109,7 +109,7 @@ AXES = [(one, other) for one in Axis for other in (None, *Axis) if one != other]
 """Every axis alone, and every pair in both orders."""
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", sorted({*range(CASES), 43, 131}))  # of the first 300 two where fewer samples count
 def test_a_front_is_that_of_every_design(seed):
     """Every T_R, T_P, T_C, V and W, and with the axis lut every number of samples side by side."""
     network, board, options = random_case(2_000_000 + seed)
