@@ -54,7 +54,7 @@ class Explanation:
     parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max); they sum to the time
     bound: NDArray[np.object_]  # (L, b_max), the largest part; the first of two that are equal
     chosen: list[list[tuple[str, int]]]  # k and B_R by layer and batch; a memory-only layer has no choice
-    candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, best first
+    candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, the fastest first
     fixed: list[FixedConfiguration]
     mean_gop_s: float  # as configured
     block_rows: NDArray[np.int64] | None  # (L, b_max), rows of a block, 0 for a memory-only layer; none if ideal
@@ -88,7 +88,7 @@ class Explanation:
         return max((fixed for fixed in self.fixed if fixed.single), key=lambda fixed: fixed.mean_gop_s, default=None)
 
     def runner_up(self, index: int) -> list[Configuration | None]:
-        """The best configuration of a layer but the chosen one, by batch; ``None`` where there is no other."""
+        """The fastest configuration of a layer but the chosen one, by batch; ``None`` where there is no other."""
         pairs = self.chosen[index] or repeat(None)
         return [
             next((choice for choice in column if choice[:2] != pair), None)
