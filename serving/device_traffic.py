@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,6 +61,9 @@ class DeviceTraffic:
         """The requests of one network, or of several as they are."""
         if isinstance(traffic, DeviceTraffic):
             return traffic
+        if not isinstance(traffic, Traffic):
+            kind = type(traffic).__name__
+            raise InputError(f"traffic: expected a trace, or requests that `prepare` made, found {kind}")
         return cls((name,), np.zeros(len(traffic), np.int64), (traffic,), traffic, (seed,))
 
     def first(self, count: int) -> DeviceTraffic:
@@ -72,16 +75,9 @@ class DeviceTraffic:
         if isinstance(rows, slice) and rows.stop == len(self):
             return self
         network = self.network[rows]
-
-        def parts() -> Iterator[Traffic]:
-            numbers = np.bincount(network, minlength=len(self.names)).tolist()
-            return (part.first(number) for part, number in zip(self.parts, numbers, strict=True))
-
-        return replace(self.with_requests(self.whole.at(rows), parts), network=network)
-
-    def with_requests(self, whole: Traffic, parts: Callable[[], Iterable[Traffic]]) -> DeviceTraffic:
-        """Other requests of the same networks; the whole is the part of a network that is alone."""
-        return replace(self, whole=whole, parts=(whole,) if self.parts[0] is self.whole else tuple(parts()))
+        numbers = np.bincount(network, minlength=len(self.names)).tolist()
+        parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
+        return replace(self, whole=self.whole.at(rows), parts=parts, network=network)
 
     def part(self, number: int) -> DeviceTraffic:
         """The requests of one network."""
@@ -99,11 +95,9 @@ class DeviceTraffic:
         def came(traffic: Traffic, arrival_s: NDArray[np.float64], exits: NDArray[np.int64]) -> Traffic:
             return replace(traffic, trace=replace(traffic.trace, arrival_s=arrival_s), exits=exits)
 
-        def parts() -> Iterator[Traffic]:
-            masks = [self.network == number for number in range(len(self.parts))]
-            return (came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
-
-        return self.with_requests(came(self.whole, arrival_s, exits), parts)
+        masks = [self.network == number for number in range(len(self.parts))]
+        parts = tuple(came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
+        return replace(self, whole=came(self.whole, arrival_s, exits), parts=parts)
 
 
 def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:

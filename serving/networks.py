@@ -198,7 +198,7 @@ def check_networks(networks: Sequence[ServedNetwork]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f'networks: expected every name once, found "{twice}" twice')
-    if len(names) > 1 and "" in names:
+    if 0 < names.count("") < len(names):
         raise InputError("networks: expected a name of each where there are several, found one without")
     if not 0 < sum(network.share for network in networks) < math.inf:
         raise InputError("networks: share: expected at least one share above 0, found a sum of 0; state e.g. 1")

@@ -19,7 +19,7 @@ from ...serving.networks import as_served, names_of, scheduler_on
 from ...serving.requirements import Requirement, RequirementVerdict, judge_all
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...studies.paired import differences
-from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable
+from ...tables.latency import DESIGN_FILE, LatencyTable
 
 OPENING_PASSES = 20
 """Length of the picture of the first moments, in passes of one sample through the whole network."""
@@ -206,10 +206,8 @@ def make_report(
 def _read_section(folder: Path) -> ReportEntry | ComparisonFolder:
     if (folder / COMPARE_FILE).exists():
         return ComparisonFolder(str(folder), read_comparison(folder / COMPARE_FILE))
-    if folder.suffix == ".toml" or ((folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists()):
-        return ReportEntry(str(folder), as_served(folder))
-    design, fbcb = read_design(folder)
-    return ReportEntry(str(folder), as_served(folder), design=design, fbcb=fbcb)
+    searched = read_design(folder) if (folder / DESIGN_FILE).exists() else (None, None)
+    return ReportEntry(str(folder), as_served(folder), *searched)
 
 
 def serve(
