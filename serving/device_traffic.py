@@ -18,7 +18,7 @@ from ..traffic.samples import as_samples, draw_samples
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, prepare
 from .inputs import Requests, as_thresholds
-from .networks import ServedNetwork, check_networks
+from .networks import ServedNetwork, check_networks, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.rando
     for number, network in enumerate(networks):
         numbers[trace.network == network.name] = number
     if (wrong := np.flatnonzero(numbers < 0)).size:
-        known = ", ".join(network.name for network in networks)
+        known = ", ".join(names_of(networks)) or "several networks, which a file states"
         raise InputError(
             f"{trace.source or 'trace'}: row {wrong[0] + 1}: network: expected one of {known}, found "
             f'"{trace.network[wrong[0]]}"{more(wrong.size)}'
@@ -118,18 +118,10 @@ def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.rando
     return numbers
 
 
-def _drawn(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> tuple[list[int], NDArray[np.int64]]:
+def draw_networks(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> tuple[list[int], NDArray[np.int64]]:
     """The seed of what each network draws, and the network of each request."""
     random = stream(seed, NETWORKS)
     return random.integers(10**9, size=len(networks)).tolist(), network_of(trace, networks, random)
-
-
-def requests_of_each(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> list[int]:
-    """How many requests each network has, as :func:`prepare_requests` draws them."""
-    if not networks[0].name:
-        return [len(trace)]
-    numbers: list[int] = np.bincount(_drawn(trace, networks, seed)[1], minlength=len(networks)).tolist()
-    return numbers
 
 
 def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trace: Trace | None) -> DeviceTraffic:
@@ -170,7 +162,7 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
         if requests.clients is not None:
             alone = requests.clients.send(alone, requests.seed)
         return DeviceTraffic.of(alone, seed=requests.seed)
-    seeds, number_of = _drawn(trace, networks, requests.seed)
+    seeds, number_of = draw_networks(trace, networks, requests.seed)
     parts = _of_each(
         networks,
         lambda number: _prepared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -272,7 +272,7 @@ def _keys_in(path: AnyPath) -> list[NetworkKeys]:
 
 def named_in(path: AnyPath) -> list[str]:
     """The names of the networks of a file, before their tables are read; none of the folder of a table."""
-    return [keys.name for keys in _keys_in(path) if keys.name]
+    return names_of(_keys_in(path))
 
 
 def files_of(path: AnyPath) -> list[Path]:
@@ -304,7 +304,7 @@ def as_served(given: AnyServed, threshold: AnyThresholds = None) -> tuple[Served
     return networks
 
 
-def names_of(networks: Sequence[ServedNetwork]) -> list[str]:
+def names_of(networks: Iterable[ServedNetwork | NetworkKeys]) -> list[str]:
     """The names of networks; none of one that has none."""
     return [network.name for network in networks if network.name]
 
