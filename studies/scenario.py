@@ -107,6 +107,11 @@ class Site:
         return self.on.network.exits if isinstance(self.on, Npu) else self.on.networks[0].latency.exits
 
     @property
+    def key(self) -> list[dict[str, str]]:
+        """All that the service of networks with names depends on beside the tables."""
+        return [] if isinstance(self.on, Npu) else self.on.key
+
+    @property
     def names(self) -> list[str]:
         """Names of the networks that a file of them has."""
         return [] if isinstance(self.on, Npu) else self.on.names
@@ -234,8 +239,9 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     faults += [f"{where}.{fault}" for fault in idle]
     if trace is not None:
         if trace.slo_s is None and keys.slos is None and keys.slo is None:
-            file = trace.source
-            faults.append(f"{where}.trace: {file}: expected a column slo_s, or the key slos or slo, found none of them")
+            faults.append(
+                f"{where}.trace: {trace.source}: expected a column slo_s, or the key slos or slo, found none of them"
+            )
         faults.catch(f"{where}.trace", lambda: check(trace, len(site.exits)))
     return site
 
