@@ -32,7 +32,8 @@ from fluidb.dse.hardware.commands import cycles_between
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.templates import BUS, ENGINE, RTL
 from fluidb.dse.hardware.write import write_hardware
-from fluidb.dse.integers.network import INTEGER_FILE, ProductLayer
+from fluidb.dse.integers.file import INTEGER_FILE
+from fluidb.dse.integers.network import ProductLayer
 from fluidb.dse.integers.quantise import Quantised, quantise, write_quantised
 from fluidb.dse.npu.design import DesignTable
 from fluidb.dse.npu.fbcb import FbcbTable
@@ -139,15 +140,7 @@ def controller(board: Board, folder: Path) -> None:
         "user_ports": {name: port | {"data_width": bits} for name, port in ports.items()},
     }  # fmt: skip
     (folder / "litedram.yml").write_text(json.dumps(config))
-    options = [
-        *HALF_RATE.get(board.name, []),
-        "--sim",
-        "--output-dir",
-        "litedram",
-        "--name",
-        "litedram",
-        "litedram.yml",
-    ]
+    options = [*HALF_RATE.get(board.name, []), "--sim", "--output-dir=litedram", "--name=litedram", "litedram.yml"]
     subprocess.run([sys.executable, CONTROLLER, *options], cwd=folder, check=True, capture_output=True)
     headers = folder / "litedram" / "software" / "include"
     (headers / "hw").mkdir()
