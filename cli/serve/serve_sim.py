@@ -35,10 +35,10 @@ from ..render import (
 )
 
 if TYPE_CHECKING:
-    from ...serving.metrics import HostSummary, Summary
     from ...serving.saturation import Saturation
     from ...serving.serve import NetworkFigures, ServeResult
     from ...serving.subnets import SubNetSummary
+    from ...serving.summary import HostSummary, Summary
     from ...tables.latency import LatencyTable
 
 
