@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..columns import ColumnOptions
-from ..options import (
-    AsJson,
-    PictureOptions,
-    Policy,
-    Served,
-    Think,
-    Threads,
-    objective,
-    objective_record,
-    option,
-)
+from ..declare import option
+from ..options import AsJson, PictureOptions, Policy, Served, Think, Threads, objective, objective_record
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:

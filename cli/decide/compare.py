@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ..declare import argument, option, typed, written
 from ..interrupt import resumable
 from ..names import offering, shipped
-from ..options import AsJson, Cluster, PictureOptions, Threads, argument, option, typed, written
+from ..options import AsJson, Cluster, PictureOptions, Threads
 from ..render import drawn, facts, note, progress, show, table
 
 if TYPE_CHECKING:

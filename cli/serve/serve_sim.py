@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import (
-    AsJson,
-    PictureOptions,
-    ReplayFiles,
-    Served,
-    ServiceOptions,
-    Threshold,
-    duration,
-    objective_record,
-    option,
-)
+from ..declare import option
+from ..options import AsJson, PictureOptions, ReplayFiles, Served, ServiceOptions, Threshold, duration, objective_record
 from ..render import (
     bounds,
     facts,
