@@ -21,7 +21,7 @@ from fluidb.dse.npu.tiles import Tile
 from fluidb.platforms import load_platform
 
 TABLE = Path(__file__).parent / "lut4.csv"
-SIZES = [clock.Size(2, 1, 64, 4, 4), clock.Size(4, 2, 256, 7, 8), clock.Size(2, 4, 256, 4, 16)]
+SIZES = [clock.Size(2, 1, 64, 4, 4), clock.Size(4, 2, 256, 7, 8)]
 PLACES = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
 """Tables that a cell takes: itself, two bits of an adder, 16 rows of 4 bits with what writes them."""
 
