@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ...formats import InputError
 from ...tables.latency import DESIGN_FILE
-from ..integers.network import IntegerNetwork, ProductLayer
+from ..integers.layer_jobs import engine_layers, job_of
+from ..integers.network import IntegerNetwork
 from ..npu.costs import configured, layer_costs
 from ..npu.design import DesignTable
 from ..npu.fbcb import FbcbTable
@@ -22,7 +23,7 @@ class TimedJob(NamedTuple):
 
 
 def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> dict[str, list[TimedJob]]:
-    """Jobs of every product as a design's control block configures it.
+    """Jobs of every product and every pool of the engine, as a design's control block configures it.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     Returns
     -------
     dict of str to list of TimedJob
-        For each product by name its jobs for batches of 1, 2, ... samples.
+        For each of them by name its jobs for batches of 1, 2, ... samples.
 
     Raises
     ------
@@ -44,19 +45,19 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
     if costs.block_rows is None:
         raise InputError(f"{DESIGN_FILE}: expected a design as built; search again without --overlap")
-    places = [place for place, layer in enumerate(design.network.layers) if layer.gemm]
+    places = [place for place, layer in enumerate(design.network.layers) if layer.product(pooled=True)]
     rows, cycles = costs.block_rows[places], costs.time_s[places] * design.platform.clock_hz
     layouts = [[(b, B_R, B_P, passes) for b, B_R, B_P, passes in row] for row in chosen.layouts.tolist()]
-    products = {layer.name: layer for layer in network.layers if isinstance(layer, ProductLayer)}
+    layers = {layer.name: layer for layer in engine_layers(network)}
     jobs: dict[str, list[TimedJob]] = {}
     for index, place in enumerate(places):
         lowered = design.network.layers[place]
-        layer = products.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
+        layer = layers.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
         if layer is None:
             raise InputError(f'{DESIGN_FILE}: layer "{lowered.name}": expected a product of {network.name}')
-        window, columns = network.window(layer), layer.shape[0] // layer.groups
-        sizes = (window.R, window.P, columns, layer.groups), window.source
-        if (lowered.gemm, (lowered.line, lowered.stride)) != sizes:
+        job = job_of(network, layer)
+        sizes = (job.window.R, job.window.P, job.C, job.groups), job.window.source
+        if (lowered.product(pooled=True), (lowered.line, lowered.stride)) != sizes:
             raise InputError(
                 f'{DESIGN_FILE}: layer "{lowered.name}": expected the sizes of {network.name}, found others; '
                 "search a design for the network file that `fluidb quantise` wrote"
@@ -64,14 +65,14 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
         jobs[layer.name] = [
             TimedJob(
                 Job(
-                    window, columns, layer.groups, layouts[index][b], int(codes[index, b]),
-                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), layer.shift, layer.low,
-                    layer.high,
+                    job.window, job.C, job.groups, layouts[index][b], int(codes[index, b]),
+                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), job.shift, job.low, job.high,
+                    shared=len(job.weights) < job.groups, maximum=job.maximum,
                 ),
                 round(cycles[index, b]),
             )
             for b in range(fbcb.b_max)
         ]  # fmt: skip
-    if missing := sorted(products.keys() - jobs.keys()):
+    if missing := sorted(layers.keys() - jobs.keys()):
         raise InputError(f'{DESIGN_FILE}: expected a product "{missing[0]}", found none; search again')
     return jobs

@@ -98,6 +98,16 @@ def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
     return Window(max(1, P // (kernel[0] * kernel[1])), size, kernel, outputs, stride, pad, dilation)
 
 
+def random_pool(rng: np.random.Generator, P: int, R: int) -> tuple[Window, int]:
+    """A pool of about so many inner rows: the window of a channel, and channels; or of whole maps, which are rows."""
+    if rng.random() < 0.3:
+        return Window(1, (R, P), (1, P), (R, 1), in_rows=True), 1
+    while True:
+        window = random_window(rng, P, R)
+        if window.dilation == (1, 1) and window.channels * math.prod(window.kernel) <= P:
+            return window._replace(channels=1), int(rng.integers(1, 6))
+
+
 def random_job(design: Design, rng: np.random.Generator) -> Job:
     def size(most: int) -> int:
         """Often 1, or about a size of the design."""
@@ -106,11 +116,14 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
     while True:
         k = float(rng.choice([1, 1, 2, 0.5]))
         T_R, T_P, T_C, *_ = tile = design.stacked(k)
-        window = random_window(rng, size(4 * design.T_P + 3), size(40))
+        pools, P, R = rng.random() < 0.25, size(4 * design.T_P + 3), size(40)
+        window = random_window(rng, P, R)
         C, groups = size(3 * design.T_C + 3), int(rng.choice([1, 1, 1, 2, 3]))
         b = int(rng.integers(1, 9))
         runs = b if rng.random() < 0.1 else 1
         B_R = int(rng.integers(1, b // runs + 1))
+        if pools:
+            (window, groups), C, B_R = random_pool(rng, P, R), 1, b // runs
         layout = b, B_R, math.ceil(b // runs / B_R), runs
         R, P = window.R, window.P
         if min(tile[:4]) < 1:
@@ -132,8 +145,18 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
             y_channel = R + int(R > 1 and rng.choice([0, 1, R]))
             y_sample, x_sample = groups * C * y_channel, groups * window.words
             run = run._replace(y_channel=y_channel)
+            if pools:
+                x_channel = groups * window.words // channels_of(run) + int(rng.integers(9))
+                x_sample, run = channels_of(run) * x_channel, run._replace(x_channel=x_channel)
             run = run._replace(x_sample=x_sample + int(rng.integers(9)), y_sample=y_sample + int(rng.integers(9)))
+        if pools:
+            run = run._replace(shared=True, maximum=bool(rng.integers(2)))
         return Job(run, num, den, latency, int(rng.integers(2**31)))
+
+
+def channels_of(run: jobs.Job) -> int:
+    """Channels of the inputs that may have others between them: of a pool's all, of a product's none."""
+    return run.window.size[0] if run.window.in_rows else run.groups
 
 
 def outputs(maps: Any, weights: Any, run: jobs.Job) -> Any:
@@ -146,7 +169,8 @@ def outputs(maps: Any, weights: Any, run: jobs.Job) -> Any:
             ways = zip((y, x), window.stride, at, window.dilation, window.pad, strict=True)
             iy, ix = (place * step + n * apart - pad for place, step, n, apart, pad in ways)
             if 0 <= iy < high and 0 <= ix < wide:
-                sums[..., y, x] += maps[:, :, channel, iy, ix, None] * weights[:, p]
+                made = maps[:, :, channel, iy, ix, None] * weights[:, p]
+                sums[..., y, x] = np.maximum(sums[..., y, x], made) if run.maximum else sums[..., y, x] + made
     found = np.clip((sums + (1 << run.shift >> 1)) >> run.shift, -(2**15), 2**15 - 1)
     return np.minimum(np.maximum(found, run.low), run.high)
 
@@ -157,14 +181,18 @@ def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
     high = int(rng.choice([2, 200, 2**15]))
     maps = rng.integers(-high, high, (run.layout[0], run.groups, run.window.channels, *run.window.size))
     weights = rng.integers(-high, high, (run.groups, run.window.P, run.C))
+    if run.shared:  # a pool
+        maps = np.minimum(abs(maps), MOST) if run.maximum else maps
+        weights = np.full((1, *weights.shape[1:]), 1 if run.maximum else rng.integers(1, high))
     if job.seed == 0:  # sums of 65,535, whose half rounds up to beyond 16 bits
         maps[:], weights[:] = 2**15 - 1, 1
         maps[:, :, -1] = 1
     b, R, channels, inputs = len(maps), run.window.R, run.groups * run.C, maps[0].size
     y_channel = run.y_channel or R
-    parts = [maps.reshape(b, -1), weights, outputs(maps, weights, run).reshape(b, channels, R)]
+    inner = maps.reshape(b, channels_of(run), -1)
+    parts = [inner, weights, outputs(maps, weights, run).reshape(b, channels, R)]
     strides = (
-        (run.x_sample or inputs, 1),
+        (run.x_sample or inputs, run.x_channel or inner.shape[2], 1),
         (weights[0].size, run.C, 1),
         (run.y_sample or channels * y_channel, y_channel, 1),
     )
@@ -281,7 +309,7 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
     options = SearchOptions(tile=whole, b_max=2)
     design, fbcb = tabulate_design(network, board, options, search(network, board, options))
     costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
-    places = [place for place, layer in enumerate(network.layers) if layer.gemm]
+    places = [place for place, layer in enumerate(network.layers) if layer.product(pooled=True)]
     assert costs.block_rows is not None
     words, ready, cycles, latency = map(int, design.port)
     sizes, found = Design(*whole[:3], words, 2), []
