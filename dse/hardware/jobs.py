@@ -21,7 +21,10 @@ LAYOUT = (
 
 OF_LAYER = (
     ("shift low high", "bounds of the outputs"),
-    ("maximum", "the largest product counts, not their sum: products of words from 0 on by 1, in the first column alone"),
+    (
+        "maximum",
+        "outputs are the largest product, not the sum: of words from 0 on, by 1, in the only column",
+    ),
     ("R P C groups", ""),
     ("steps", "tiles along P"),
     ("share", "beats of a store between two loads, at most"),
@@ -157,7 +160,8 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         "tile_quotient": turn, "tile_remainder": left, "tile_words": left * y_channel,
         "slot_rows": (-(-job.rows // V) | 1) * V,
         "x_base": x if window.along_P else x - window.pad[0] * width - window.pad[1],
-        "x_sample": x_sample, "x_column": B_R * x_sample, "x_group": job.x_channel or window.words, "x_run": samples * x_sample,
+        "x_sample": x_sample, "x_column": B_R * x_sample, "x_run": samples * x_sample,
+        "x_group": job.x_channel or window.words,
         "x_tile": turn * B_R * x_sample, "x_block": down * x_sample,
         "x_step": T_P if window.along_P else (channels * height + step_y) * width + step_x,
         "along_P": window.along_P, "of_beat": of_beat, "beat_words": of_beat * stride_x,
@@ -175,7 +179,9 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         values |= {"line": R, "line_words": R, "x_line": 0, "x_wrap": 0}
         values |= {"block_at": rest, "block_in_line": rest, "x_lines": 0}
     else:
-        step = (job.x_channel if window.in_rows else 0) or stride_y * width  # a row of a pool of whole maps is a channel
+        step = stride_y * width
+        if window.in_rows and job.x_channel:  # each row is a channel
+            step = job.x_channel
         values |= {"line": line, "line_words": line * stride_x, "x_line": step, "x_wrap": lines * step}
         values |= {"block_at": at, "block_in_line": at * stride_x, "x_lines": block_lines * step}
     mask = 2**NUMBER_BITS - 1  # an address before the memory wraps

@@ -17,6 +17,7 @@ from ...models.schema import NetworkFile
 from ...models.writer import network_text
 from ..engine import SUM_BITS, WORD_BITS
 from . import network as integer
+from .layer_jobs import on_engine
 from .network import (
     HIGH,
     INTEGER_FILE,
@@ -376,8 +377,9 @@ def _as_ops(network: IntegerNetwork, layer: IntegerLayer, names: LayerNames) -> 
     base: dict[str, Any] = {"name": layer.name, "from": layer.inputs}
     if isinstance(layer, AddLayer | ConcatLayer | FlattenLayer):
         return [base | {"op": layer.op}]
-    if isinstance(layer, ClipLayer):  # the host moves its map
-        return [base | {"op": "memory"}]
+    if not on_engine(network, layer):  # the host moves its map: of a `Clip`, or of a pool that the engine cannot do
+        channels, *size = layer.shape
+        return [base | {"op": "memory", "shape": [*size, channels]}]
     size = network.size(layer.inputs[0])
     reach = [(kernel - 1) * apart + 1 for kernel, apart in zip(layer.kernel, layer.dilation, strict=True)]
     spans = [(n - 1) * step + span for n, step, span in zip(layer.shape[1:], layer.stride, reach, strict=True)]

@@ -59,9 +59,7 @@ class Evaluator:
         self._macs, self._prices = workload.macs, prices_of(platform, options.objective)
         room = options.resident_words(platform)
         counted = replace(workload, shares=(1.0,) * len(workload.networks)) if options.launches else workload
-        self.work, self._rows = merged(
-            counted, pooled=options.pooled, memory_layers=options.memory_layers, room=room
-        )
+        self.work, self._rows = merged(counted, pooled=options.pooled, memory_layers=options.memory_layers, room=room)
         stages = len(self.work.memory_words)
         if not options.launches:  # all as one stage
             repeats, words = self.work.repeats.sum(axis=1, keepdims=True), self.work.memory_words.sum(keepdims=True)

@@ -3,7 +3,8 @@
 Symbols are as in :mod:`.kernels`.  ``blocks`` is the number of blocks into which the rows are divided; ``port`` is
 (words of a beat, numerator and denominator of the share of cycles in which it is ready, latency).  ``source`` is (rows
 of a line of the map from which inputs come, or 0 if the inputs of all rows follow one another; words from the input of
-one row to the input of the next, or 0 if the inputs of each row follow one another).  Times are cycles, float64 that hold whole numbers.
+one row to the input of the next, or 0 if the inputs of each row follow one another).  Times are cycles, float64 that
+hold whole numbers.
 """
 
 from typing import Any, NamedTuple

@@ -159,14 +159,14 @@ def distinct(
     return LayerArrays(np.array(gemms, dtype=np.float64), kinds, *figures), np.array(rows)
 
 
-def merged(workload: Workload, *, pooled: bool, memory_layers: bool, room: int) -> tuple[LayerArrays, NDArray[np.int64]]:
+def merged(
+    workload: Workload, *, pooled: bool, memory_layers: bool, room: int
+) -> tuple[LayerArrays, NDArray[np.int64]]:
     """The layers of all networks, equal ones once, and the stages of one network behind the stages of the other.
 
     Occurrences and words are of the mean request; rows are network by network.
     """
-    parts = [
-        distinct(network, pooled=pooled, memory_layers=memory_layers, room=room) for network in workload.networks
-    ]
+    parts = [distinct(network, pooled=pooled, memory_layers=memory_layers, room=room) for network in workload.networks]
     index: dict[tuple[float, ...], int] = {}
     every = [np.column_stack([work.gemms, work.kinds, work.fetched, work.sources]) for work, _ in parts]
     places = [np.array([index.setdefault(tuple(row), len(index)) for row in rows]) for rows in every]

@@ -58,10 +58,10 @@ def layouts(draw):
 
 @st.composite
 def products(draw):
-    """A product, and its line and stride: of a map of whole lines, or of none."""
+    """A product, and its line and stride: of a map of whole lines, of none, or of rows whose inputs lie in order."""
     R, *rest = draw(gemms)
     line, stride = draw(st.sampled_from([0, 0, *(n for n in range(1, R + 1) if R % n == 0)])), draw(st.integers(1, 5))
-    return (R, *rest), (line, stride if line else 1)
+    return (R, *rest), draw(st.sampled_from([(line, stride if line else 1)] * 4 + [(1, 0)]))
 
 
 def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT, source=(0, 1)):
@@ -207,7 +207,7 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
     """Every layer, b = 1..8, every B_R: what bounds and the smallest B_R of each B_P leave out is never better."""
     network, board = load_network(network), without_logic(board)
     choice = Evaluator(network, board, SearchOptions()).choose(Tile(*tile))
-    work, rows = distinct(network)
+    work, rows = distinct(network, pooled=True)
     tiles = stacked(Tile(*tile).array)[..., 0]
     least = np.full((len(work.gemms), 8), np.inf)
     drain = float(schedule.drain_cycles(tile[1]))
@@ -215,7 +215,7 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
     for u, (gemm, kind) in enumerate(zip(work.gemms, work.kinds, strict=True)):
         for b in range(1, 9):
             for code in np.flatnonzero(tiles.min(axis=0) >= 1):
-                for B_R in range(1, b + 1):
+                for B_R in range(b if kind == LayerKind.POOL else 1, b + 1):
                     layout = b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind(kind))
                     of = tuple(gemm), tuple(tiles[:, code]), layout
                     down = layout[1] * gemm[0]
