@@ -172,7 +172,7 @@ def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
 
 def test_a_memory_only_layer_is_no_faster_than_the_port():
     """That of U50 has 64 words at most, and its memory brings 767 a cycle."""
-    board, network = load_platform("u50"), load_network("resnet50")
+    board, network = load_platform("u50"), load_network("vit_b_16")
     assert board.words_per_cycle > board.usual_port_words
     for overlap, rate in (("tiles", board.usual_port_words), ("ideal", board.words_per_cycle)):
         tile = Tile(512, 7, 64)
@@ -371,7 +371,9 @@ def test_the_control_block_says_the_blocks(fluidb, tiny_design):
     assert again.rows == fbcb.rows
     found = explain(design, fbcb)
     record = json.loads(fluidb("explain", tiny_design, "--json").stdout)
-    assert [row["block_rows"] is None for row in record["layers"]] == [layer.gemm is None for layer in found.layers]
+    assert [row["block_rows"] is None for row in record["layers"]] == [
+        layer.product(pooled=True) is None for layer in found.layers
+    ]
     products = [index for index, layer in enumerate(found.layers) if layer.gemm]
     R = np.array([layer.gemm.R for layer in found.layers if layer.gemm])[:, None]
     assert found.block_rows is not None
