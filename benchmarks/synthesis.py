@@ -198,8 +198,8 @@ endmodule
 """
 
 TOPS = {part: part for part in ("inputs", "outputs", "sums")} | {
-    **{part: f"part_{part}" for part in ("elements", "maxima", "weights", "loader")}, "control": "engine", "engine": "engine",
-    "fbe": "fbe", "top": "npu",
+    **{part: f"part_{part}" for part in ("elements", "maxima", "weights", "loader")},
+    "control": "engine", "engine": "engine", "fbe": "fbe", "top": "npu",
 }  # fmt: skip
 """The module of each part."""
 
