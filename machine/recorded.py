@@ -137,4 +137,4 @@ def compare_recorded(folder: AnyPath) -> RecordedError:
 def _with_objectives(traffic: DeviceTraffic, slo_s: Sequence[float]) -> DeviceTraffic:
     """The traffic of each network, whose policy knows the objective that it was served with."""
     parts = tuple(replace(part, objective_s=slo) for part, slo in zip(traffic.parts, slo_s, strict=True))
-    return replace(traffic, parts=parts, whole=parts[0] if traffic.parts[0] is traffic.whole else traffic.whole)
+    return replace(traffic, parts=parts)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import AnyPath, InputError
+from ..formats import InputError
 from ..serving.case import case_of
 from ..serving.device_traffic import DeviceTraffic, prepare_requests
 from ..serving.inputs import AnyPolicy, AnyThresholds, Requests, as_thresholds
@@ -19,7 +18,7 @@ from ..serving.networks import AnyServed, ServedNetwork, as_served, scheduler_on
 from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler, losses_of
 from ..serving.serve import ServeResult
-from ..tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ..tables.latency import LatencyTable
 from ..traffic.exits import levels
 from .clock import LiveClock, VirtualClock, WallClock
 from .cores import pinned
@@ -84,7 +83,7 @@ def check_models(models: Sequence[RealNetwork], networks: Sequence[ServedNetwork
     if len(models) != len(networks):
         raise InputError(
             f"model: expected one for each network that is served, {len(networks)}, with commas between, found "
-            f"{len(models)}"
+            f"{len(models)}; several need a file of networks"
         )
     for model, network in zip(models, networks, strict=True):
         if network.traffic is not None:
@@ -99,16 +98,6 @@ def check_models(models: Sequence[RealNetwork], networks: Sequence[ServedNetwork
             check_fits(model, network.latency)
         except InputError as error:
             raise InputError(network.about(error.faults)) from None
-
-
-def read_measured(folder: AnyPath) -> AnyServed:
-    """The latency table that `fluidb measure` wrote, or the file of several networks as it is."""
-    if Path(folder).suffix == ".toml":
-        return folder
-    if not Path(folder, LATENCY_FILE).is_file():
-        raise InputError(f"{folder}: expected the folder of a measured device, found no {LATENCY_FILE} there; "
-                         "make one with `fluidb measure`")  # fmt: skip
-    return read_latency(folder)
 
 
 class ServedHere(NamedTuple):

@@ -16,7 +16,7 @@ from ..serving.case import case_of
 from ..serving.device_traffic import DeviceTraffic
 from ..serving.inputs import Requests
 from ..serving.metrics import summarise
-from ..serving.networks import ServedNetwork
+from ..serving.networks import AnyServed, ServedNetwork, as_served
 from ..serving.outcome import Replay
 from ..serving.replay import simulate
 from ..serving.scheduler import Scheduler, find_policy
@@ -220,7 +220,7 @@ def validate_simulator(
     models: Sequence[RealNetwork],
     grid: TrialGrid,
     *,
-    networks: Sequence[ServedNetwork] = (),
+    networks: AnyServed | None = None,
     b_max: int = 8,
     slo_s: Objective | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -231,9 +231,7 @@ def validate_simulator(
     the machine is measured anew.  Several models need ``networks``, which say what each is served with beside its
     times; an objective that neither they nor ``slo_s`` states is :data:`SLO_PASSES` passes.
     """
-    if len(models) > 1 and not networks:
-        raise InputError("networks: expected the networks of several models, found none; state their file")
-    stated = networks or (ServedNetwork(table=blank_table(models[0], b_max)),)
+    stated = as_served(blank_table(models[0], b_max) if networks is None else networks)
     check_models(models, stated)
     if limited := [network for network in stated if network.limit]:
         raise InputError(limited[0].about(["admit: expected none, as latencies are compared, found one; leave it out"]))

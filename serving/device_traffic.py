@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..traffic.samples import as_samples, draw_samples
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic, prepare
 from .inputs import Requests, as_thresholds
-from .networks import ServedNetwork, check_networks
+from .networks import ServedNetwork, check_networks, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,9 @@ class DeviceTraffic:
         """The requests of one network, or of several as they are."""
         if isinstance(traffic, DeviceTraffic):
             return traffic
+        if not isinstance(traffic, Traffic):
+            kind = type(traffic).__name__
+            raise InputError(f"traffic: expected a trace, or requests that `prepare` made, found {kind}")
         return cls((name,), np.zeros(len(traffic), np.int64), (traffic,), traffic, (seed,))
 
     def first(self, count: int) -> DeviceTraffic:
@@ -72,16 +75,9 @@ class DeviceTraffic:
         if isinstance(rows, slice) and rows.stop == len(self):
             return self
         network = self.network[rows]
-
-        def parts() -> Iterator[Traffic]:
-            numbers = np.bincount(network, minlength=len(self.names)).tolist()
-            return (part.first(number) for part, number in zip(self.parts, numbers, strict=True))
-
-        return replace(self.with_requests(self.whole.at(rows), parts), network=network)
-
-    def with_requests(self, whole: Traffic, parts: Callable[[], Iterable[Traffic]]) -> DeviceTraffic:
-        """Other requests of the same networks; the whole is the part of a network that is alone."""
-        return replace(self, whole=whole, parts=(whole,) if self.parts[0] is self.whole else tuple(parts()))
+        numbers = np.bincount(network, minlength=len(self.names)).tolist()
+        parts = tuple(part.first(number) for part, number in zip(self.parts, numbers, strict=True))
+        return replace(self, whole=self.whole.at(rows), parts=parts, network=network)
 
     def part(self, number: int) -> DeviceTraffic:
         """The requests of one network."""
@@ -99,11 +95,9 @@ class DeviceTraffic:
         def came(traffic: Traffic, arrival_s: NDArray[np.float64], exits: NDArray[np.int64]) -> Traffic:
             return replace(traffic, trace=replace(traffic.trace, arrival_s=arrival_s), exits=exits)
 
-        def parts() -> Iterator[Traffic]:
-            masks = [self.network == number for number in range(len(self.parts))]
-            return (came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
-
-        return self.with_requests(came(self.whole, arrival_s, exits), parts)
+        masks = [self.network == number for number in range(len(self.parts))]
+        parts = tuple(came(part, arrival_s[mask], exits[mask]) for part, mask in zip(self.parts, masks, strict=True))
+        return replace(self, whole=came(self.whole, arrival_s, exits), parts=parts)
 
 
 def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:
@@ -116,7 +110,7 @@ def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.rando
     for number, network in enumerate(networks):
         numbers[trace.network == network.name] = number
     if (wrong := np.flatnonzero(numbers < 0)).size:
-        known = ", ".join(network.name for network in networks)
+        known = ", ".join(names_of(networks)) or "several networks, which a file states"
         raise InputError(
             f"{trace.source or 'trace'}: row {wrong[0] + 1}: network: expected one of {known}, found "
             f'"{trace.network[wrong[0]]}"{more(wrong.size)}'
@@ -124,18 +118,10 @@ def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.rando
     return numbers
 
 
-def _drawn(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> tuple[list[int], NDArray[np.int64]]:
+def draw_networks(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> tuple[list[int], NDArray[np.int64]]:
     """The seed of what each network draws, and the network of each request."""
     random = stream(seed, NETWORKS)
     return random.integers(10**9, size=len(networks)).tolist(), network_of(trace, networks, random)
-
-
-def requests_of_each(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> list[int]:
-    """How many requests each network has, as :func:`prepare_requests` draws them."""
-    if not networks[0].name:
-        return [len(trace)]
-    numbers: list[int] = np.bincount(_drawn(trace, networks, seed)[1], minlength=len(networks)).tolist()
-    return numbers
 
 
 def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trace: Trace | None) -> DeviceTraffic:
@@ -176,7 +162,7 @@ def prepare_requests(networks: Sequence[ServedNetwork], requests: Requests, trac
         if requests.clients is not None:
             alone = requests.clients.send(alone, requests.seed)
         return DeviceTraffic.of(alone, seed=requests.seed)
-    seeds, number_of = _drawn(trace, networks, requests.seed)
+    seeds, number_of = draw_networks(trace, networks, requests.seed)
     parts = _of_each(
         networks,
         lambda number: _prepared(

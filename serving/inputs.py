@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..formats import AnyPath, InputError, is_input
+from ..formats import AnyPath, InputError
 from ..models import Exit
 from ..models.network import thresholds_of
 from ..tables.latency import LatencyTable, read_latency
@@ -29,14 +29,7 @@ AnyThresholds = Threshold | Sequence[Threshold] | None
 
 def as_table(given: AnyTable) -> LatencyTable:
     """The latency table, read if it was given by its folder."""
-    if isinstance(given, LatencyTable):
-        return given
-    if Path(given).suffix == ".toml" and is_input(given):
-        raise InputError(
-            f"{given}: expected the folder of one latency table, found a file; several networks are served by "
-            "serve-sim, compare, capacity, thresholds, report and serve-real"
-        )
-    return read_latency(given)
+    return given if isinstance(given, LatencyTable) else read_latency(given)
 
 
 def as_scheduler(given: AnyPolicy, table: LatencyTable | None = None) -> Scheduler:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,9 +212,9 @@ class Summary:
     scheduler_calls: int
     stalled_s: float
     accuracy: float | None
-    stages: list[StageSummary]
-    exits: list[ExitSummary]
-    subnets: SubNetSummary | None
+    stages: list[StageSummary] = field(default_factory=list)
+    exits: list[ExitSummary] = field(default_factory=list)
+    subnets: SubNetSummary | None = None
     deadlines: DeadlineSummary | None = None
     admission: AdmissionSummary | None = None
     saturation: Saturation | None = None
@@ -378,16 +378,14 @@ def figures_of(replay: Replay) -> Figures:
     """
     span = float(replay.traffic.trace.arrival_s[0]), replay.end_s
     parts = {
-        name: _summary(part, *span)
+        name: _with_its_own(part, _summary(part, *span))
         for name, part in zip(replay.names, replay.by_network, strict=True)
         if len(part.traffic)
     }
     whole = next(iter(parts.values())) if len(replay.uses) == 1 else _summary(replay, *span)
     figures = Figures(whole, parts)
-    if not figures.networks:
-        return figures
-    fairness = jain([1.0 - part.violation_rate for part in figures.networks.values()])
-    return figures._replace(whole=replace(whole, fairness=fairness))
+    in_time = [1.0 - part.violation_rate for part in figures.networks.values()]
+    return figures._replace(whole=replace(whole, fairness=jain(in_time) if in_time else None))
 
 
 def jain(values: Sequence[float]) -> float:
@@ -400,20 +398,17 @@ def jain(values: Sequence[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
-def _of_network(
-    replay: Replay, run_s: NDArray[np.float64], span_s: float, latency_s: NDArray[np.float64],
-    right: NDArray[Any] | None,
-) -> dict[str, Any]:  # fmt: skip
-    """The figures that one network has: of stages, exits and SubNets, given the time of its runs."""
-    if len(replay.uses) > 1:
-        return {"stages": [], "exits": [], "subnets": None}
+def _with_its_own(replay: Replay, summary: Summary) -> Summary:
+    """The figures of the requests of a network, with the figures of its stages, exits and SubNets."""
     numbers = range(1, len(replay.table.exits) + 1)
-    left = replay.traffic.exits, np.isfinite(replay.finish_s), latency_s, right
-    return {
-        "stages": [_stage(replay, stage, run_s, span_s) for stage in numbers],
-        "exits": [_exit(number, *left) for number in numbers],
-        "subnets": summarise_subnets(replay),
-    }
+    run_s = replay.use.ran * replay.use.segments.time_s
+    left = replay.traffic.exits, np.isfinite(replay.finish_s), replay.latency_s, replay.right
+    return replace(
+        summary,
+        stages=[_stage(replay, stage, run_s, summary.span_s) for stage in numbers],
+        exits=[_exit(number, *left) for number in numbers],
+        subnets=summarise_subnets(replay),
+    )
 
 
 def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
@@ -463,7 +458,6 @@ def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
         scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
         accuracy=None if right is None or not answered else float(right[returned].sum()) / answered,
-        **_of_network(replay, run_s[0], span_s, latency_s, right),
         deadlines=_deadlines(replay, right),
         admission=None if refused is None else AdmissionSummary(refused, refused / count),
         saturation=saturation_of(replay),

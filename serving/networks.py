@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -198,7 +198,7 @@ def check_networks(networks: Sequence[ServedNetwork]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f'networks: expected every name once, found "{twice}" twice')
-    if len(names) > 1 and "" in names:
+    if 0 < names.count("") < len(names):
         raise InputError("networks: expected a name of each where there are several, found one without")
     if not 0 < sum(network.share for network in networks) < math.inf:
         raise InputError("networks: share: expected at least one share above 0, found a sum of 0; state e.g. 1")
@@ -218,12 +218,13 @@ def check_networks(networks: Sequence[ServedNetwork]) -> None:
 
 
 def read_networks(path: AnyPath, tables: Sequence[LatencyTable] | None = None) -> list[ServedNetwork]:
-    """Read the file of several networks.
+    """Read the networks of a device.
 
     Parameters
     ----------
     path : str or Path
-        A TOML file, ``fluidb.networks/1``; its paths start from its folder.
+        A TOML file, ``fluidb.networks/1``, whose paths start from its folder; or the folder of a latency table, whose
+        network has no name.
     tables : sequence of LatencyTable, optional
         Tables of other hardware, in place of those that the file names.
 
@@ -237,19 +238,19 @@ def read_networks(path: AnyPath, tables: Sequence[LatencyTable] | None = None) -
     InputError
         If the file or a table cannot be read, or a name stands twice; every fault has a line with its key.
     """
-    file, networks, faults = read_toml(NetworksFile, path), [], []
+    (file, wheres), networks, faults = _stated_in(path), [], []
     lasts_s = math.inf
     if file.duration is not None:
         try:
             lasts_s = parse_duration(file.duration, "duration")
         except InputError as error:
             raise InputError([f"{path}: {fault}" for fault in error.faults]) from None
-    for index, keys in enumerate(file.networks):
+    for index, (keys, where) in enumerate(zip(file.networks, wheres, strict=True)):
         try:
             network = keys.served(Path(path).parent, lasts_s, None if tables is None else tables[index])
             networks.append(replace(network, table=network.latency))
         except InputError as error:
-            faults += [f'{path}: networks[{index}] ("{keys.name}"): {fault}' for fault in error.faults]
+            faults += [f"{where}{fault}" for fault in error.faults]
     if faults:
         raise InputError(faults)
     try:
@@ -263,22 +264,27 @@ def read_networks(path: AnyPath, tables: Sequence[LatencyTable] | None = None) -
     return networks
 
 
-def _keys_in(path: AnyPath) -> list[NetworkKeys]:
-    """The networks of a file, before their tables are read; the folder of a table has one without a name."""
+def _stated_in(path: AnyPath) -> tuple[NetworksFile, list[str]]:
+    """What a file of networks states, before their tables are read, and where it states each.
+
+    The folder of a table states a network without a name.
+    """
     if Path(path).suffix == ".toml":
-        return read_toml(NetworksFile, path).networks
-    return [NetworkKeys.model_construct(name="", table=Path(path).name)]
+        file = read_toml(NetworksFile, path)
+        return file, [f'{path}: networks[{index}] ("{keys.name}"): ' for index, keys in enumerate(file.networks)]
+    alone = NetworkKeys.model_construct(name="", table=Path(path).name)
+    return NetworksFile.model_construct(schema_="fluidb.networks/1", networks=[alone]), [""]
 
 
 def named_in(path: AnyPath) -> list[str]:
     """The names of the networks of a file, before their tables are read; none of the folder of a table."""
-    return [keys.name for keys in _keys_in(path) if keys.name]
+    return names_of(_stated_in(path)[0].networks)
 
 
 def files_of(path: AnyPath) -> list[Path]:
     """The files that a file of networks names, and itself, which an output must not replace; of a folder its tables."""
     files, folder = [Path(path)], Path(path).parent
-    for keys in _keys_in(path):
+    for keys in _stated_in(path)[0].networks:
         files += [] if keys.table is None else [folder / keys.table / name for name in TABLE_FILES]
         files += [folder / name for name in (keys.samples, keys.trace) if name is not None]
         if keys.think is not None and keys.think.startswith(RECORDED):
@@ -291,22 +297,28 @@ AnyServed = AnyTable | Sequence[ServedNetwork]
 
 
 def as_served(given: AnyServed, threshold: AnyThresholds = None) -> tuple[ServedNetwork, ...]:
-    """The networks of a device, with their tables read; ``threshold`` is for the network of a table."""
-    if isinstance(given, str | PathLike) and Path(given).suffix == ".toml":
+    """The networks of a device, with their tables read; ``threshold`` is for those that state none."""
+    if isinstance(given, str | PathLike):
         given = read_networks(given)
-    if isinstance(given, LatencyTable | str | PathLike):
-        return (ServedNetwork(name="", table=as_table(given), threshold=threshold),)
-    if threshold is not None:
-        raise InputError("threshold: expected one network, found a file of several; state the threshold of each there")
+    elif isinstance(given, LatencyTable):
+        given = [ServedNetwork(table=given)]
     check_networks(given)
-    networks = tuple(replace(network, table=network.latency) for network in given)
+    networks = tuple(
+        replace(network, table=network.latency, threshold=threshold if network.threshold is None else network.threshold)
+        for network in given
+    )
     check_one_npu([NamedTable(network.name, network.latency, network.share) for network in networks])
     return networks
 
 
-def names_of(networks: Sequence[ServedNetwork]) -> list[str]:
+def names_of(networks: Iterable[ServedNetwork | NetworkKeys]) -> list[str]:
     """The names of networks; none of one that has none."""
     return [network.name for network in networks if network.name]
+
+
+def by_name(records: list[Any]) -> dict[str, list[Any]]:
+    """The key ``networks`` of an output: a record of each network with a name; no key where the only one has none."""
+    return {"networks": records} if records else {}
 
 
 def scheduler_on(networks: Sequence[ServedNetwork], policy: AnyPolicy) -> Scheduler:

@@ -177,14 +177,14 @@ def stepper(
     In a step of few instants a policy that ships is called by its address, with which a step begins in a fifth of the
     time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
-    several = None if in_one_queue(networks) else len(state.queues)
+    several, on_terms = (None, run_on_terms) if in_one_queue(networks) else (len(state.queues), run_several)
     beside = None if terms is None and len(state.lanes) == 1 else len(state.lanes)
     own = scheduler.policy.decide
     if scheduler.debug:
         decide, loop = _whole_numbers(watched(own)), as_python(run_events)
     else:
         plain = run_plain if beside is None else run_beside
-        decide, loop = _compiled(own, plain if terms is None else run_on_terms if several is None else run_several)
+        decide, loop = _compiled(own, plain if terms is None else on_terms)
     address = _address(decide) if is_jitted(decide) and _ours(decide) else None
     few = len(work.exit_of) < FEW
 

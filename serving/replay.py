@@ -62,8 +62,6 @@ def simulate(
     networks = as_served(table)
     if isinstance(traffic, Trace):
         traffic = prepare_requests(networks, Requests(trace=traffic), traffic)
-    if not isinstance(traffic, Traffic | DeviceTraffic):
-        raise InputError(f"traffic: expected a trace, or requests that `prepare` made, found {type(traffic).__name__}")
     offered, scheduler = DeviceTraffic.of(traffic, networks[0].name), scheduler_on(networks, policy)
     if len(offered.parts) != len(networks):
         raise InputError(

@@ -214,7 +214,10 @@ def networks_of(
     between: int = FCFS,
     dispatch: int = SHARED,
 ) -> Networks:
-    """Networks that share lanes of these kinds.  The arrays of a network that is alone are those that it came with."""
+    """Networks that share lanes of these kinds.
+
+    A network that is alone keeps the arrays that it came with: who adapts it changes them while it is served.
+    """
     queues = 1 if dispatch == SHARED else len(kinds)
     parts = [_parts_of(network, queues) for network in networks]
     shares = {"memory": queues, **dict.fromkeys(OF_CORES, len(set(kinds)))}
@@ -266,10 +269,14 @@ def _numbers_of(network: OneNetwork) -> dict[str, float]:
     }  # fmt: skip
 
 
+def queues_in(networks: Networks) -> int:
+    """How many queues requests wait in: one of each network, or one of each at every lane."""
+    return len(networks.records) * (1 if networks.dispatch == SHARED else len(networks.kinds))
+
+
 def in_one_queue(networks: Networks) -> bool:
     """Whether all requests wait in one queue for lanes that are alike."""
-    several = len(networks.records) > 1 or networks.dispatch != SHARED
-    return not several and not networks.kinds.any() and bool(networks.serves.all())
+    return queues_in(networks) == 1 and not networks.kinds.any() and bool(networks.serves.all())
 
 
 def begin(networks: Networks, requests: int, *, of_any: bool = False) -> State:
@@ -278,7 +285,8 @@ def begin(networks: Networks, requests: int, *, of_any: bool = False) -> State:
     If they may be ``of_any`` network, as nobody knows what arrives, each queue has room for all of them.
     """
     b_max, count, lanes = int(networks.records["b_max"].max()), len(networks.records), len(networks.kinds)
-    each = 1 if networks.dispatch == SHARED else lanes
+    queues = queues_in(networks)
+    each = queues // count
     rooms = count if of_any else 1
     state = State(
         zeros(1, CLOCK),
@@ -286,7 +294,7 @@ def begin(networks: Networks, requests: int, *, of_any: bool = False) -> State:
         zeros(lanes * b_max, BATCH),
         np.zeros(lanes * b_max, dtype=np.int64),
         np.zeros(requests * each * rooms, dtype=np.int64),
-        zeros(count * each, QUEUE),
+        zeros(queues, QUEUE),
         np.zeros(0 if in_one_queue(networks) else requests, dtype=np.int64),
         zeros(count, COUNTS),
     )

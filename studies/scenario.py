@@ -107,6 +107,11 @@ class Site:
         return self.on.network.exits if isinstance(self.on, Npu) else self.on.networks[0].latency.exits
 
     @property
+    def key(self) -> list[dict[str, str]]:
+        """All that the service of networks with names depends on beside the tables."""
+        return [] if isinstance(self.on, Npu) else self.on.key
+
+    @property
     def names(self) -> list[str]:
         """Names of the networks that a file of them has."""
         return [] if isinstance(self.on, Npu) else self.on.names
@@ -209,8 +214,6 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
             digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
         if trace.slo_s is not None and keys.slos is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
-        if trace.slo_s is None and keys.slos is None and keys.slo is None and not keys.several:
-            faults.append(f"{where}.trace: {file}: expected a column slo_s, or the key slos or slo, found none of them")
     think = faults.catch(f"{where}.think", lambda: parse_think(keys.think or "0", "think", folder))
     faults.catch(where, lambda: add_columns(offline(1) if trace is None else trace, 0, keys.columns))
     if on is None or think is None:
@@ -235,6 +238,10 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     idle = useless(keys.columns, widths=widths, steps=site.exits[-1].steps, subnets=subnets)
     faults += [f"{where}.{fault}" for fault in idle]
     if trace is not None:
+        if trace.slo_s is None and keys.slos is None and keys.slo is None:
+            faults.append(
+                f"{where}.trace: {trace.source}: expected a column slo_s, or the key slos or slo, found none of them"
+            )
         faults.catch(f"{where}.trace", lambda: check(trace, len(site.exits)))
     return site
 

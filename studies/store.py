@@ -22,7 +22,7 @@ from ..serving.device_traffic import DeviceTraffic, prepare_requests
 from ..serving.figures import FIGURES, Figure
 from ..serving.inputs import Requests
 from ..serving.metrics import figures_of
-from ..serving.networks import ServedNetwork, as_served
+from ..serving.networks import ServedNetwork, as_served, by_name
 from ..serving.replay import simulate
 from ..serving.requirements import figure_text
 from ..serving.statistics import Interval
@@ -32,7 +32,7 @@ from ..traffic.arrivals import gamma, offline, poisson
 from ..traffic.clients import Clients
 from ..traffic.trace import Trace
 from .designs import DesignRequest, FoundDesign, find_each
-from .scenario import Contender, GridPoint, Served
+from .scenario import Contender, GridPoint
 from .workers import Workers, in_order
 
 RUNS, DESIGNS = "runs", "designs"
@@ -217,7 +217,7 @@ class GridRun(NamedTuple):
             "rate_per_s": self.point.rate_per_s,
             **self.point.site.keys.drawn,
             **self.point.closed,
-            **({"networks": on.key} if isinstance(on := self.point.site.on, Served) and on.key else {}),
+            **by_name(self.point.site.key),
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,

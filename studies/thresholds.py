@@ -12,10 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
-from ..serving.device_traffic import (
-    prepare_requests,
-    requests_of_each,
-)
+from ..serving.device_traffic import draw_networks, prepare_requests
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests
 from ..serving.metrics import Figures, Summary, figures_of
@@ -227,7 +224,7 @@ def sweep_thresholds(
     samples = [_samples_of(network, shared) for network in networks]
     served = [replace(network, samples=own) for network, own in zip(networks, samples, strict=True)]
     answers = [trace if own is None else own for own in samples]
-    counts = requests_of_each(trace, networks, requests.seed)
+    counts = np.bincount(draw_networks(trace, networks, requests.seed)[1], minlength=len(networks))
     tried = [
         _at_exits(network, _tried_of(network, own, thresholds), each_exit=each_exit) if count else []
         for network, own, count in zip(served, answers, counts, strict=True)

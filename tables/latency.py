@@ -537,6 +537,9 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
     yield group
 
 
+_MAKERS = "`fluidb latency`, or of this machine with `fluidb measure`"
+
+
 def _way_to_a_table(name: str) -> str:
     """How a latency table is made, for a fault: of a network or a platform that ships, by its name."""
     from ..models import NETWORKS
@@ -546,7 +549,7 @@ def _way_to_a_table(name: str) -> str:
         return f"{name} is a network: run `fluidb dse {name} BOARD -o DIR`, then `fluidb latency DIR`"
     if name in PLATFORMS.names():
         return f"{name} is a platform: run `fluidb dse` or `fluidb latency` with a network and {name}"
-    return "make one with `fluidb latency`"
+    return f"make one with {_MAKERS}"
 
 
 def read_latency(folder: AnyPath) -> LatencyTable:
@@ -569,6 +572,8 @@ def read_latency(folder: AnyPath) -> LatencyTable:
     """
     check_folder(folder, "a folder with a latency table", _way_to_a_table(os.fspath(folder)))
     path = Path(folder, LATENCY_FILE)
+    if not path.exists():
+        raise InputError(f"{path}: not there; make it with {_MAKERS}")
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)
     if table.planned is None and Path(folder, EXITS_FILE).exists():

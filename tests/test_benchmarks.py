@@ -219,6 +219,14 @@ def test_the_page_of_the_clock_shows_its_table():
     assert "older" in clock.table_text([rows[0]._replace(sources="")])
 
 
+def test_a_netlist_is_the_same_whatever_its_names_and_lines():
+    cell = {"type": "LUT4", "attributes": {"src": "a.sv:1"}, "parameters": {"INIT": "0110"}, "connections": {"A": [2]}}
+    known = clock.netlist_of({"one": cell, "two": cell})
+    assert clock.netlist_of({"first": cell | {"attributes": {"src": "a.sv:9"}}, "second": cell}) == known
+    others = [{"type": "TRELLIS_FF"}, {"parameters": {"INIT": "1001"}}, {"connections": {"A": [3]}}]
+    assert known not in [clock.netlist_of({"one": cell, "two": cell | other}) for other in others]
+
+
 def test_the_page_shows_how_often_the_errors_of_engines_hold():
     """At least four of five further networks lie inside; the machines whose form fits are more than the DPUs."""
     run = json.loads(engines.RESULTS.read_text())

@@ -29,12 +29,11 @@ class RunningOptions(PolicyOptions):
 
     def served(self, directory: Path) -> tuple[ServedNetwork, ...]:
         """The networks with their measured tables, and with the thresholds that are stated."""
-        from ...machine.serve import read_measured
         from ...serving.networks import as_served
         from ...traffic import parse_thresholds
 
         levels = None if self.threshold is None else parse_thresholds(self.threshold, "threshold")
-        return as_served(read_measured(directory), levels)
+        return as_served(directory, levels)
 
     def run(self, models: Sequence[str]) -> list[RealNetwork]:
         """The networks, ready to run; each sample was answered alone."""

@@ -96,9 +96,9 @@ class RunOptions:
         """Run the networks and the simulator."""
         from ...machine.network import RealNetwork
         from ...machine.validation import validate_simulator
-        from ...serving import read_networks
+        from ...serving.networks import as_served
 
-        stated = read_networks(self.networks) if self.networks else []
+        stated = None if self.networks is None else as_served(self.networks)
         with progress("samples answered alone") as report:
             running = [
                 RealNetwork(name, self.inputs, names(self.exits), self.threads, report, values_of(self.values))

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine import LAYER_START, PREPARE, RECORD_WORDS, Port
-from ..integers import network as integer
+from ..integers import reference
 from ..integers.layer_jobs import EngineLayer
-from ..integers.network import IntegerNetwork, Integers, ProductLayer
+from ..integers.network import WORD_TYPE, IntegerNetwork, Integers, ProductLayer
 from .memory import PARTS, End, Image, Part, parts_of, stages_of
 from .program import TimedJob
 
@@ -76,7 +76,7 @@ class Script:
         samples: Integers,
     ) -> None:
         self.network, self.timed, self.places = network, timed, memory.places
-        self.maps, self.samples = integer.run(network, samples), len(samples)
+        self.maps, self.samples = reference.run(network, samples), len(samples)
         self.layers: list[Any] = [network.layer(name) for name in timed]
         self.stages = stages_of(network)
         self.numbers = {name: number for number, name in enumerate(timed)}
@@ -103,7 +103,7 @@ class Script:
     def inputs(self, layer: EngineLayer, rows: Rows) -> Integers:
         """The inputs of a layer, with the constant of a product."""
         maps = self.maps[layer.inputs[0]][rows]
-        return integer.with_constant(layer, maps) if isinstance(layer, ProductLayer) else maps
+        return reference.with_constant(layer, maps) if isinstance(layer, ProductLayer) else maps
 
     def of_channels(self, command: Command, layer: EngineLayer, first: int, slot: int, values: Integers) -> None:
         """Channels of the inputs of a pool, which may lie apart; `slot` is the place of the first sample."""
@@ -157,10 +157,10 @@ class Script:
         """Expect the outputs of a layer, the constants behind them, and its inputs as they were."""
         place, maps = self.places[layer.name], self.maps[layer.name][rows]
         values = maps.reshape(*maps.shape[:2], -1)
-        between = np.full((*values.shape[:2], place.y_channel - values.shape[2]), place.filling, integer.WORD_TYPE)
+        between = np.full((*values.shape[:2], place.y_channel - values.shape[2]), place.filling, WORD_TYPE)
         values = np.concatenate([values, between], axis=2).reshape(len(rows), -1)
         if place.filling:
-            behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, integer.WORD_TYPE)
+            behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, WORD_TYPE)
             values = np.concatenate([values, behind], axis=1)
         self._words(Command.EXPECT, place.y + slot * place.y_sample, place.y_sample, values)
         inputs = self.inputs(layer, rows)
@@ -171,7 +171,7 @@ class Script:
 
     def leave(self, stage: int, rows: Rows, slot: int) -> Rows:
         """The less sure half stays; the host moves what later stages read of them together."""
-        scores = integer.scores(self.network, self.network.exits[stage - 1], self.maps)[rows]
+        scores = reference.scores(self.network, self.network.exits[stage - 1], self.maps)[rows]
         stay = np.sort(rows[np.argsort(scores.max(axis=1), kind="stable")[: -(-len(rows) // 2)]])
         self.hand_over(stage, stay, slot)
         return stay

@@ -240,7 +240,8 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
 
 def image_files(integers: Path, design: DesignTable, fbcb: FbcbTable) -> dict[str, str | bytes]:
     """A network in the NPU's memory, where software finds it there, and commands for the testbench."""
-    from ..integers.network import WORD_TYPE, read_integer
+    from ..integers.file import read_integer
+    from ..integers.network import WORD_TYPE
     from .commands import Script, preemption
     from .memory import map_text, memory_of
     from .program import jobs_of

@@ -20,8 +20,8 @@ from .network import (
     Integers,
     MaxPool,
     ProductLayer,
-    largest_sum,
 )
+from .reference import largest_sum
 from .window import Window
 
 EngineLayer = ProductLayer | AveragePool | MaxPool

@@ -16,11 +16,11 @@ from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
 from ..engine import SUM_BITS, WORD_BITS
-from . import network as integer
+from . import reference
+from .file import INTEGER_FILE, content
 from .layer_jobs import on_engine
 from .network import (
     HIGH,
-    INTEGER_FILE,
     LOW,
     MAX_EXPONENT,
     WORD_TYPE,
@@ -32,6 +32,8 @@ from .network import (
     IntegerExit,
     IntegerLayer,
     IntegerNetwork,
+    Integers,
+    Map,
     MaxPool,
     ProductLayer,
 )
@@ -125,7 +127,7 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
     made = _Maker(plain_name(path.stem), trained, largest, path).make()
     saturated, chosen = 0, []
     for part in _parts(inputs):
-        outputs = integer.run(made, integer.encode(made, part))
+        outputs = reference.run(made, reference.encode(made, part))
         saturated += sum(int(np.count_nonzero((maps == LOW) | (maps == HIGH))) for maps in outputs.values())
         chosen.append(_answers(made.exits, outputs))
     reports = []
@@ -169,7 +171,7 @@ def write_quantised(quantised: Quantised, folder: Path, *, replace: bool = False
         If the folder is another's, or the file system refuses.
     """
     files: dict[str, str | bytes] = {
-        INTEGER_FILE: integer.content(quantised.network), NETWORK_FILE: network_text(quantised.file)
+        INTEGER_FILE: content(quantised.network), NETWORK_FILE: network_text(quantised.file)
     }  # fmt: skip
     check_output(folder, replace)
     write_directory(folder, files, replace=replace)
@@ -221,7 +223,7 @@ def _run_float(trained: Any, samples: Values) -> dict[str, Values]:
             window = Window(
                 grouped.shape[2], size, layer.kernel, layer.shape[1:], layer.stride, layer.pad, layer.dilation
             )
-            seen = integer.neighbourhoods(grouped, window, -math.inf if layer.op == "maxpool" else 0)
+            seen = reference.neighbourhoods(grouped, window, -math.inf if layer.op == "maxpool" else 0)
             if layer.op == "product":
                 seen = seen.reshape(*seen.shape[:2], -1, window.R)
                 made = layer.weights.transpose(0, 2, 1) @ seen + layer.bias[:, :, None]
@@ -264,7 +266,7 @@ class _Maker:
                 self.limits[source] = min(limit, self.own(source))
         self.exponents = {"input": self.own("input")}
         self.constants: dict[str, int] = {}  # of the products that read a map, so that one channel serves all
-        self.weights: dict[str, integer.Integers] = {}
+        self.weights: dict[str, Integers] = {}
 
     def own(self, name: str) -> int:
         """The exponent that the values of a map allow, and those of the maps beside it."""
@@ -275,9 +277,7 @@ class _Maker:
         """The network; once more when the constants of all are known."""
         self.layers()
         layers, exits = self.layers(), [IntegerExit(**exit_._asdict()) for exit_ in self.trained.exits]
-        return IntegerNetwork(
-            self.name, integer.Map(*self.trained.shape), self.exponents["input"], layers, exits, self.weights
-        )
+        return IntegerNetwork(self.name, Map(*self.trained.shape), self.exponents["input"], layers, exits, self.weights)
 
     def layers(self) -> list[IntegerLayer]:
         """The layers in execution order."""
@@ -343,7 +343,7 @@ class _Maker:
             if constant > 2 ** (BITS - 1) or shift >= SUM_BITS or np.abs(weights).max() > HIGH:
                 continue
             words = np.ascontiguousarray(weights, WORD_TYPE)
-            if integer.largest_sum(words) < 2 ** (SUM_BITS - 1):
+            if reference.largest_sum(words) < 2 ** (SUM_BITS - 1):
                 break
         else:
             raise InputError(f'{self.path}: layer "{layer.name}": no scale holds its weights, bias and outputs')

@@ -15,11 +15,11 @@ from ...dse.npu.fbcb import FbcbTable
 from ...formats import AnyPath, InputError
 from ...serving import DeviceTraffic, Replay, Scheduler, ServedNetwork, Summary, figures_of, prepare_requests, simulate
 from ...serving.inputs import AnyPolicy, Requests
-from ...serving.networks import as_served, names_of, scheduler_on
+from ...serving.networks import as_served, by_name, names_of, scheduler_on
 from ...serving.requirements import Requirement, RequirementVerdict, judge_all
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...studies.paired import differences
-from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable
+from ...tables.latency import DESIGN_FILE, LatencyTable
 
 OPENING_PASSES = 20
 """Length of the picture of the first moments, in passes of one sample through the whole network."""
@@ -59,7 +59,7 @@ class PolicyReplay:
                 "same_as": None if policy == self.policies[0] else self.policies[0],
                 "exits_from": self.replay.traffic.origin,
                 **self.summary.record(),
-                **({"networks": [self._record_of(name) for name in self.replay.names]} if self.networks else {}),
+                **by_name([self._record_of(name) for _, name in self.replay.named]),
                 **({"requirements": self.verdicts} if self.verdicts else {}),
                 "differences": None if self is best else differences(self.replay, best.replay),
             }
@@ -206,10 +206,8 @@ def make_report(
 def _read_section(folder: Path) -> ReportEntry | ComparisonFolder:
     if (folder / COMPARE_FILE).exists():
         return ComparisonFolder(str(folder), read_comparison(folder / COMPARE_FILE))
-    if folder.suffix == ".toml" or ((folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists()):
-        return ReportEntry(str(folder), as_served(folder))
-    design, fbcb = read_design(folder)
-    return ReportEntry(str(folder), as_served(folder), design=design, fbcb=fbcb)
+    searched = read_design(folder) if (folder / DESIGN_FILE).exists() else (None, None)
+    return ReportEntry(str(folder), as_served(folder), *searched)
 
 
 def serve(

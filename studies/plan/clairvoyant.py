@@ -67,8 +67,6 @@ class Clairvoyant:
             traffic = replace(traffic, trace=traffic.trace.at(bounded))
 
         def work_of(limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
-            if len(of_each) == 1:
-                return of_each[0].work(ends, limit_s) / self._speedup
             work_s = np.zeros(len(ends))
             for number, trades in enumerate(of_each):
                 here = network == number

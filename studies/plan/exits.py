@@ -110,8 +110,6 @@ def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
 
 def joined(parts: Sequence[ExitSetting], exits: Sequence[int]) -> ExitSetting:
     """The setting of several networks, behind one another, with numbers of exits; its accuracy is their mean."""
-    if len(parts) == 1:
-        return parts[0]
     known = [part.accuracy for part in parts if part.accuracy is not None]
     kept: list[int] = []
     thresholds: list[Threshold] = []

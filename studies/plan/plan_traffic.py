@@ -144,7 +144,7 @@ class JointTraffic(Traffic):
             )
         ]
         whole = replace(self.device.whole, exits=merged(self.device.network, [part.exits for part in parts]))
-        return self.of(self.device.with_requests(whole, lambda: parts), self.begins, self.sampled)
+        return self.of(replace(self.device, whole=whole, parts=tuple(parts)), self.begins, self.sampled)
 
 
 def depths_of(

@@ -8,6 +8,7 @@ from ...dse.npu.design import OWN_FILES, tabulate_design
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.search import search
 from ...formats import AnyPath, Table, check_own_folder, table_text, write_directory
+from ...serving.networks import by_name
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
 from ...traffic.samples import samples_bytes
 from .exits import ExitSetting
@@ -58,15 +59,15 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
         "exits": [name for name, _ in exits],
         "thresholds": setting.thresholds and tuple(at for _, at in exits),
         "measure": measure and measure.name,
-        **({"networks": _of_each(problem, setting)} if problem.traffic.names else {}),
+        **by_name(_of_each(problem, setting)),
         "policy": problem.policies[numbers.policy].spec,
         **figures_record(problem, plan.fresh),
     }
 
 
 def _of_each(problem: PlanProblem, setting: ExitSetting) -> list[dict[str, Any]]:
-    """The exits of each network, as JSON; thresholds are null where its rates say who leaves."""
-    each = zip(problem.traffic.names, problem.networks, setting.of_each, problem.traffic.measures, strict=True)
+    """The exits of each network that has a name, as JSON; thresholds are null where its rates say who leaves."""
+    each = zip(problem.traffic.names, problem.networks, setting.of_each, problem.traffic.measures, strict=False)
     return [
         {
             "name": name,

@@ -114,8 +114,6 @@ class SeveralTraffic(PlanTraffic):
 
 def one_behind_another(networks: Sequence[Network], names: Sequence[str]) -> Network:
     """The stages of all networks as those of one, whose exits have the names of both."""
-    if len(networks) == 1:
-        return networks[0]
     begins = list(accumulate((len(network.exits) for network in networks), initial=0))
     exits = [
         exit_.model_copy(update={"name": f"{name} {exit_.name}"})

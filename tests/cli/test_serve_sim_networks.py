@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from fluidb.formats import InputError
 from fluidb.serving import Requests, ServedNetwork, serve
 from fluidb.serving.networks import read_networks
 from fluidb.tables import read_latency
-from fluidb.traffic import poisson, read_trace, write_trace
+from fluidb.traffic import poisson, read_samples, read_trace, write_trace
 
 SERVE = ["serve-sim", "networks.toml", "--trace", "t.csv"]
 
@@ -211,7 +212,10 @@ BAD: dict[str, tuple[list[object], str]] = {
         [*SERVE[:2], "--trace", "spaced.csv"],
         "network: expected a name of letters, digits, _, - or ., which begins",
     ),
-    "thresholds of no network": ([*SERVE, "--threshold", "0.5"], "--threshold: expected one network"),
+    "thresholds that nothing uses": (
+        ["serve-sim", "one.toml", *SERVE[2:], "--threshold", "0.5"],
+        'network "people": threshold: expected a trace whose exits are decided by confidence_1, ...',
+    ),
     "stopped too early": (
         [*SERVE, "--until", "1us"],
         "until: expected a time after the first arrival at ",
@@ -224,9 +228,23 @@ def test_what_does_not_fit_is_one_line(fluidb: Run, folder: Path, case: str) -> 
     for name, networks in {"cars": "people,cars,cars", "goods": "goods", "spaced": "two goods"}.items():
         rows = "".join(f"{k},{k}.0,{network}\n" for k, network in enumerate(networks.split(",")))
         (folder / f"{name}.csv").write_text(f"request_id,arrival_s,network\n{rows}")
+    (folder / "one.toml").write_text((folder / "networks.toml").read_text().rpartition("[[networks]]")[0])
     arguments, expected = BAD[case]
     (line,) = lines(fluidb(*arguments))
     assert expected in line
+
+
+def test_a_threshold_holds_for_networks_that_state_none(tiny_design: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text(
+        "confidence_1,confidence_2,correct_1,correct_2,correct_3\n0.9,0.9,0,1,1\n0.8,1,1,1,1\n"
+    )
+    samples = read_samples(tmp_path / "s.csv")
+    networks = [ServedNetwork(name=name, table=tiny_design, samples=samples) for name in "ab"]
+    requests = Requests(trace=poisson(8000, 300, 5), slo_s=4e-4, seed=1)
+    stated = [replace(networks[0], threshold=0.7), replace(networks[1], threshold=0.9)]
+    given = serve([networks[0], stated[1]], requests, "fluid", threshold=0.7)
+    assert given.summary == serve(stated, requests, "fluid").summary
+    assert given.summary != serve(networks, requests, "fluid", threshold=0.7).summary
 
 
 def test_tables_of_two_devices_are_refused(tiny_design: Path) -> None:

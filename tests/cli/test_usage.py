@@ -57,7 +57,7 @@ def test_what_a_name_may_contain_is_said_in_words(
     [
         ("resnet50", "resnet50 is a network: run `fluidb dse resnet50 BOARD -o DIR`, then `fluidb latency DIR`"),
         ("zc706", "zc706 is a platform: run `fluidb dse` or `fluidb latency` with a network and zc706"),
-        ("nothing", "make one with `fluidb latency`"),
+        ("nothing", "make one with `fluidb latency`, or of this machine with `fluidb measure`"),
     ],
 )
 def test_a_name_in_the_place_of_a_table_is_recognised(fluidb: Run, tmp_path: Path, name: str, said: str) -> None:

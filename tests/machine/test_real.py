@@ -447,11 +447,13 @@ def test_commands_print_records(made, monkeypatch):
     wrong = "--loads", "0.3,0.3", "--repeats", 0, "--count", 1, "--within", 1
     assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4
     (line,) = lines(call_fluidb("validate", "net.onnx,net.onnx", cwd=folder))
-    assert line.startswith("fluidb: --networks: expected the networks of several models, found none")
+    assert line == (
+        "fluidb: model: expected one for each network that is served, 1, with commas between, found 2; several need a "
+        "file of networks"
+    )
     (line,) = lines(call_fluidb("serve-real", "net.onnx", ".", "--trace", "t.csv", cwd=folder))
     assert line == (
-        "fluidb: .: expected the folder of a measured device, found no latency.json there; make one with `fluidb "
-        "measure`"
+        "fluidb: latency.json: not there; make it with `fluidb latency`, or of this machine with `fluidb measure`"
     )
 
 

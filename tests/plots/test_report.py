@@ -704,7 +704,7 @@ def test_a_comparison_with_its_intervals(fluidb: Run, tmp_path):
         (["tiny", "--force", "--trace", "no.csv", "--slo", "1ms"], "no.csv: expected a trace"),
         (["tiny", "--force", "--trace", "t.csv"], "--slo: expected a latency objective"),
         (["tiny", "--force", "--trace", "t.csv", *(["--policy", "fluid"] * 2)], "--policy: expected at most 7"),
-        (["none", "--force"], "none: expected the folder of a design"),
+        (["none", "--force"], "none: expected a folder with a latency table"),
         (["broken", "--force"], "broken/compare.json: no JSON"),
     ],
 )

@@ -17,7 +17,7 @@ from fluidb.dse.hardware.commands import Command, NpuFault, Strobe
 from fluidb.dse.hardware.memory import End
 from fluidb.dse.hardware.registers import Event, Register, Status
 from fluidb.dse.hardware.templates import BUS
-from fluidb.dse.integers import network as integer
+from fluidb.dse.integers import reference
 from fluidb.dse.integers.quantise import Quantised, quantise
 from fluidb.dse.npu.tiles import Tile
 from onnx.helper import make_node as node
@@ -95,9 +95,9 @@ def test_a_network_runs_on_a_board(tmp_path: Path) -> None:
     """By registers, an interrupt and a memory that waits and fails."""
     library("cocotbext.axi")
     found, options = small(tmp_path), BUILT.model_copy(update={"tile": Tile(16, 2, 3), "b_max": 2})
-    rtl, design = written(found, tmp_path, options), designed(found, options)[0]
+    rtl, (design, fbcb) = written(found, tmp_path, options), designed(found, options)
     with np.load(tmp_path / "x.npz") as held:
-        script = script_of(found, integer.encode(found.network, held["input"][:2]), options)
+        script = script_of(found, reference.encode(found.network, held["input"][:2]), options)
     script.hand_over(0, np.arange(2), 0)
     script.stage(1, np.arange(2), 0, Strobe.UPDATE | Strobe.RESTART, 0, 2)
     assert [place.end for place in script.places.values()] == [End.NEXT, End.HOST, End.EXIT]
@@ -108,5 +108,6 @@ def test_a_network_runs_on_a_board(tmp_path: Path) -> None:
         commands=str(tmp_path / "commands"), memory=str(rtl / "memory.bin"), read=first.weights, written=first.y,
         registers={register.name: register.offset for register in Register},
         codes=CODES | {"RESET": registers.RESET, "FAULT_SHIFT": registers.FAULT_SHIFT},
+        entry=[1, int(fbcb.rows[0].entries[1], 2) ^ 1 << fbcb.bits - 1], beats=30,
         version=[registers.ID, registers.VERSION], digest=design.digest(),
     )  # fmt: skip

@@ -306,7 +306,9 @@ def test_a_design_without_its_latency_table_is_refused(fluidb: Run, tiny_design:
     for name in ("design.json", "fbcb.json"):
         (folder / name).write_bytes((tiny_design / name).read_bytes())
     found = fault(fluidb, "d", "-o", "rtl")
-    assert found == "fluidb: d/latency.json: not there; make it with `fluidb latency`"
+    assert found == (
+        "fluidb: d/latency.json: not there; make it with `fluidb latency`, or of this machine with `fluidb measure`"
+    )
     assert not (tmp_path / "rtl").exists()
 
 

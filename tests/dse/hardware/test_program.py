@@ -30,9 +30,10 @@ from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycl
 from fluidb.dse.hardware.memory import End, Part, memory_of
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
-from fluidb.dse.integers import network as integer
+from fluidb.dse.integers import reference
+from fluidb.dse.integers.file import INTEGER_FILE
 from fluidb.dse.integers.layer_jobs import job_of
-from fluidb.dse.integers.network import INTEGER_FILE
+from fluidb.dse.integers.network import HIGH, Integers
 from fluidb.dse.integers.quantise import Quantised, quantise, write_quantised
 from fluidb.dse.npu.choices import Batching
 from fluidb.formats import InputError
@@ -68,9 +69,9 @@ def of_blocks(folder: Path) -> tuple[Quantised, Any]:
     samples = np.random.default_rng(3).normal(size=(7, 3, 10, 9), scale=3).astype(np.float32)
     np.savez(folder / "x.npz", input=samples)
     quantised = quantise(blocks(folder), folder / "x.npz")
-    maps = integer.run(quantised.network, integer.encode(quantised.network, samples))
+    maps = reference.run(quantised.network, reference.encode(quantised.network, samples))
     for layer in quantised.network.layers:
-        if getattr(layer, "high", integer.HIGH) < integer.HIGH:
+        if getattr(layer, "high", HIGH) < HIGH:
             assert (maps[layer.name] == layer.high).any()
     return quantised, samples
 
@@ -144,7 +145,7 @@ def counted(digits: Quantised, npu: tuple[Path, list[str]]) -> dict[str, list[in
     The later stages have products of the same sizes as the second.
     """
     with np.load(INPUTS) as held:
-        script = script_of(digits, integer.encode(digits.network, held["input"][: BUILT.b_max]))
+        script = script_of(digits, reference.encode(digits.network, held["input"][: BUILT.b_max]))
     for b in range(1, BUILT.b_max + 1):
         rows = np.arange(b)
         script.hand_over(0, rows, 0)
@@ -184,7 +185,7 @@ def test_samples_leave_and_join_on_the_npu(
         rtl = written(quantised, tmp_path, options)
         command = built(rtl)
     network = quantised.network
-    script = script_of(quantised, integer.encode(network, inputs), options)
+    script = script_of(quantised, reference.encode(network, inputs), options)
     if which == "pools":
         assert {end.end for end in script.places.values()} == {End.NEXT, End.EXIT}
         assert [(name, place.host) for name, place in script.places.items() if place.host] == [
@@ -204,7 +205,7 @@ def test_samples_leave_and_join_on_the_npu(
 def test_the_host_writes_what_no_product_writes_and_only_once(tmp_path: Path) -> None:
     """And the NPU waits for it there alone."""
     quantised, inputs = of_blocks(tmp_path)
-    script = script_of(quantised, integer.encode(quantised.network, inputs))
+    script = script_of(quantised, reference.encode(quantised.network, inputs))
     host = {name: [part.name for part in place.host] for name, place in script.places.items() if place.host}
     assert host == {
         "stem": ["input"], "g1": ["sum"], "end": ["pool"], "twice": ["pool"],
@@ -226,7 +227,7 @@ def test_the_npu_runs_an_entry_that_the_host_writes(digits: Quantised, npu: tupl
     rtl, command = npu
     design, fbcb = designed(digits)
     with np.load(INPUTS) as held:
-        samples = integer.encode(digits.network, held["input"][:5])
+        samples = reference.encode(digits.network, held["input"][:5])
     assert fbcb.block_bits == 2
     others = {
         "a1": "00_01_001",
@@ -253,7 +254,7 @@ def test_the_npu_runs_an_entry_that_the_host_writes(digits: Quantised, npu: tupl
 def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
     rtl, command = npu
     with np.load(INPUTS) as held:
-        script = first_stage(script_of(digits, integer.encode(digits.network, held["input"][:1])), 1)
+        script = first_stage(script_of(digits, reference.encode(digits.network, held["input"][:1])), 1)
     assert len(ran(rtl, command, script)) == 5
     for bit in (0, 16, 24):  # B_R, the code of the blocks of rows, that of k
         memory = np.frombuffer((rtl / "memory.bin").read_bytes(), "<u4").copy()
@@ -268,9 +269,9 @@ def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Pa
 
 
 @pytest.fixture(scope="module")
-def samples(digits: Quantised) -> integer.Integers:
+def samples(digits: Quantised) -> Integers:
     with np.load(INPUTS) as held:
-        return integer.encode(digits.network, held["input"][:2])
+        return reference.encode(digits.network, held["input"][:2])
 
 
 def refused(script: Script, fault: NpuFault, strobes: int, b_exit: int, b_incr: int, slot: int) -> None:
@@ -282,7 +283,7 @@ def refused(script: Script, fault: NpuFault, strobes: int, b_exit: int, b_incr: 
 
 
 def test_a_start_without_samples_or_without_places_is_refused(
-    digits: Quantised, npu: tuple[Path, list[str]], samples: integer.Integers
+    digits: Quantised, npu: tuple[Path, list[str]], samples: Integers
 ) -> None:
     """Neither hangs the NPU nor writes beyond the maps, and after a reset it runs."""
     script, started = script_of(digits, samples), Strobe.UPDATE | Strobe.RESTART | Strobe.START
@@ -295,7 +296,7 @@ def test_a_start_without_samples_or_without_places_is_refused(
 
 @pytest.mark.parametrize("strobe", list(Strobe))
 def test_strobes_while_a_layer_runs_are_not_obeyed(
-    digits: Quantised, npu: tuple[Path, list[str]], samples: integer.Integers, strobe: Strobe
+    digits: Quantised, npu: tuple[Path, list[str]], samples: Integers, strobe: Strobe
 ) -> None:
     """Maps and cycles are the same as without them, and the NPU says so."""
     script = script_of(digits, samples)
@@ -307,7 +308,7 @@ def test_strobes_while_a_layer_runs_are_not_obeyed(
 
 @pytest.mark.parametrize("cycles", [10, 40, 700])
 def test_a_reset_waits_for_the_words_that_are_asked_for(
-    digits: Quantised, npu: tuple[Path, list[str]], samples: integer.Integers, cycles: int
+    digits: Quantised, npu: tuple[Path, list[str]], samples: Integers, cycles: int
 ) -> None:
     """While a record or a tile loads; the next run would take them for its own."""
     script = script_of(digits, samples)
@@ -317,7 +318,7 @@ def test_a_reset_waits_for_the_words_that_are_asked_for(
     assert len(ran(*npu, first_stage(script, 2))) == 5
 
 
-def test_a_long_reset_forgets_them(digits: Quantised, npu: tuple[Path, list[str]], samples: integer.Integers) -> None:
+def test_a_long_reset_forgets_them(digits: Quantised, npu: tuple[Path, list[str]], samples: Integers) -> None:
     """And the NPU says that words come which it did not ask for."""
     script, late = script_of(digits, samples), 2 * RESET_CYCLES
     script.parts[0][2] = late

@@ -11,8 +11,20 @@ import numpy as np
 import onnx
 import pytest
 from builders import COMPILED, lines
-from fluidb.dse.integers import network as integer
-from fluidb.dse.integers.network import AddLayer, AveragePool, ConcatLayer, IntegerNetwork, Map, MaxPool, ProductLayer
+from fluidb.dse.integers import reference
+from fluidb.dse.integers.file import content, read_integer
+from fluidb.dse.integers.network import (
+    HIGH,
+    LOW,
+    AddLayer,
+    AveragePool,
+    ConcatLayer,
+    IntegerExit,
+    IntegerNetwork,
+    Map,
+    MaxPool,
+    ProductLayer,
+)
 from fluidb.dse.integers.quantise import exponent_of, quantise
 from fluidb.formats import InputError
 from fluidb.models.digits import INPUTS, MODEL
@@ -40,7 +52,7 @@ def random_window(rng: np.random.Generator) -> tuple[tuple[int, int], dict[str, 
     return tuple(size.tolist()), {name: tuple(map(int, pair)) for name, pair in keys}, tuple(outputs.tolist())
 
 
-UNBOUNDED = {"low": integer.LOW, "high": integer.HIGH}
+UNBOUNDED = {"low": LOW, "high": HIGH}
 
 
 def random_bounds(rng: np.random.Generator) -> dict[str, int]:
@@ -64,7 +76,7 @@ def test_a_product_is_its_plain_loops(seed: int) -> None:
         channels=channels, constant=constant, shift=int(rng.integers(0, 20)), **window, **random_bounds(rng),
     )  # fmt: skip
     maps = rng.integers(-high, high, (3, groups * own, *size)).astype(np.int16)
-    found = integer.run_layer(alone(layer, (groups * own, *size), weights.astype(np.int16)), layer, maps)
+    found = reference.run_layer(alone(layer, (groups * own, *size), weights.astype(np.int16)), layer, maps)
     assert found.dtype == np.int16
     assert found.tolist() == [naive_integer.convolved(sample, weights, constant, layer) for sample in maps.tolist()]
 
@@ -78,18 +90,18 @@ def test_pools_and_sums_are_their_plain_loops(seed: int) -> None:
     shape, shift = (3, *outputs), int(rng.integers(10, 30))
     average = AveragePool(**base, **window, shape=shape, factor=int(rng.integers(1, 2**15)), shift=shift)
     for pool in (average, MaxPool(**base, **window, shape=shape)):
-        found = integer.run_layer(alone(pool, maps.shape[1:]), pool, maps)
+        found = reference.run_layer(alone(pool, maps.shape[1:]), pool, maps)
         assert found.tolist() == [naive_integer.pooled(sample, pool) for sample in maps.tolist()]
     left, shift = tuple(map(int, rng.integers(0, 4, 2))), int(rng.integers(0, 5))
     base |= {"inputs": ["input", "input"], "shape": maps.shape[1:]}
     layer = AddLayer(**base, left=left, shift=shift, **random_bounds(rng))
     other = rng.integers(-(2**15), 2**15, maps.shape).astype(np.int16)
-    found = integer.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
+    found = reference.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
     pairs = zip(maps.ravel().tolist(), other.ravel().tolist(), strict=True)
     assert found.ravel().tolist() == [naive_integer.added(*pair, layer) for pair in pairs]
     base |= {"shape": (6, *size)}
     layer = ConcatLayer(**base, shifts=[shift, 0])
-    found = integer.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
+    found = reference.run_layer(alone(layer, maps.shape[1:]), layer, maps, other)
     assert found.tolist() == [
         naive_integer.behind(pair, layer) for pair in zip(maps.tolist(), other.tolist(), strict=True)
     ]
@@ -108,7 +120,7 @@ def test_sums_are_exact_up_to_their_48_bits() -> None:
         total = 64_999 * 2**30 - last * 2**15
         for shift in (0, 31, 32, 33, 45):
             one = layer.model_copy(update={"shift": shift})
-            found = integer.run_layer(alone(one, (65_000, 1, 1), weights), one, maps)
+            found = reference.run_layer(alone(one, (65_000, 1, 1), weights), one, maps)
             assert found.item() == naive_integer.scaled(total, shift)
 
 
@@ -124,9 +136,9 @@ def test_digits_answer_as_in_floating_point(digits) -> None:
     with np.load(INPUTS) as held:
         images, labels = held["input"], held["label"]
     answers = start(onnx.load(MODEL), 1).run(None, {"image": images})
-    maps = integer.run(digits.network, integer.encode(digits.network, images))
+    maps = reference.run(digits.network, reference.encode(digits.network, images))
     for exit_, plain, report in zip(digits.network.exits, answers, digits.exits, strict=True):
-        ours = integer.scores(digits.network, exit_, maps)
+        ours = reference.scores(digits.network, exit_, maps)
         right = [float((found.argmax(axis=1) == labels).mean()) for found in (plain, ours)]
         same = float((plain.argmax(axis=1) == ours.argmax(axis=1)).mean())
         assert abs(right[0] - right[1]) <= 0.005
@@ -141,16 +153,16 @@ def test_scales_from_few_samples_serve_the_others(tmp_path) -> None:
     np.savez(tmp_path / "few.npz", input=images[:60])
     found = quantise(MODEL, tmp_path / "few.npz")
     assert [item.right_float for item in found.exits] == [None] * 4
-    maps = integer.run(found.network, integer.encode(found.network, images[60:]))
-    reference = integer.run(quantise(MODEL, INPUTS).network, integer.encode(found.network, images[60:]))
+    maps = reference.run(found.network, reference.encode(found.network, images[60:]))
+    expected = reference.run(quantise(MODEL, INPUTS).network, reference.encode(found.network, images[60:]))
     for exit_ in found.network.exits:
-        right = [(held[exit_.layer][:, :, 0, 0].argmax(axis=1) == labels[60:]).mean() for held in (maps, reference)]
+        right = [(held[exit_.layer][:, :, 0, 0].argmax(axis=1) == labels[60:]).mean() for held in (maps, expected)]
         assert abs(right[0] - right[1]) <= 0.005
 
 
 def test_calibration_samples_never_saturate(digits) -> None:
     with np.load(INPUTS) as held:
-        maps = integer.run(digits.network, integer.encode(digits.network, held["input"]))
+        maps = reference.run(digits.network, reference.encode(digits.network, held["input"]))
     largest = {name: int(np.abs(values.astype(np.int64)).max()) for name, values in maps.items()}
     assert digits.saturated == 0
     assert max(largest.values()) <= 2**14 + 2**6  # a bit of room is left above the largest value
@@ -161,12 +173,12 @@ def test_calibration_samples_never_saturate(digits) -> None:
 def test_a_stage_needs_only_what_earlier_ones_left(digits) -> None:
     """Samples leave, and the others go on alone."""
     with np.load(INPUTS) as held:
-        samples = integer.encode(digits.network, held["input"][:6])
-    whole, maps, rows = integer.run(digits.network, samples), {"input": samples}, np.arange(6)
+        samples = reference.encode(digits.network, held["input"][:6])
+    whole, maps, rows = reference.run(digits.network, samples), {"input": samples}, np.arange(6)
     for stage, left in enumerate(([0, 1, 2, 3, 4, 5], [0, 2, 5], [1, 2], [1]), 1):
         rows = rows[left]
         maps = {name: values[left] for name, values in maps.items()}
-        found = integer.run_stage(digits.network, stage, maps)
+        found = reference.run_stage(digits.network, stage, maps)
         for name, values in found.items():
             assert np.array_equal(values, whole[name][rows])
         maps = {name: (maps | found)[name] for name in digits.network.kept(stage)}
@@ -240,10 +252,10 @@ def test_operators_of_other_exporters(tmp_path, nodes) -> None:
     samples = np.random.default_rng(5).normal(size=(40, 3, 9, 8)).astype(np.float32)
     np.savez(tmp_path / "x.npz", x=samples)
     found = quantise(path, tmp_path / "x.npz")
-    maps = integer.run(found.network, integer.encode(found.network, samples))
+    maps = reference.run(found.network, reference.encode(found.network, samples))
     (plain,) = start(onnx.load(path), 1).run(None, {"x": samples})
     assert (
-        np.abs(integer.scores(found.network, found.network.exits[0], maps) - plain).max() < 2e-3 * np.abs(plain).max()
+        np.abs(reference.scores(found.network, found.network.exits[0], maps) - plain).max() < 2e-3 * np.abs(plain).max()
     )
     assert build_network(found.file, "net.toml").gemms
 
@@ -357,8 +369,8 @@ def test_an_exponent_is_the_largest_that_fits(largest: float) -> None:
 
 
 def test_a_file_holds_the_network(digits, tmp_path) -> None:
-    (tmp_path / "integer.npz").write_bytes(integer.content(digits.network))
-    read = integer.read_integer(tmp_path / "integer.npz")
+    (tmp_path / "integer.npz").write_bytes(content(digits.network))
+    read = read_integer(tmp_path / "integer.npz")
     assert read[:5] == digits.network[:5]
     assert read.weights.keys() == digits.network.weights.keys()
     for name, values in read.weights.items():
@@ -396,13 +408,13 @@ DAMAGED: dict[str, Any] = {
 @pytest.mark.parametrize(("change", "fault"), DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_file_is_refused(digits, tmp_path, change, fault) -> None:
     path = tmp_path / "integer.npz"
-    path.write_bytes(integer.content(digits.network))
+    path.write_bytes(content(digits.network))
     with np.load(path) as held:
         arrays = dict(held)
     change(arrays)
     np.savez(path, **arrays)
     with pytest.raises(InputError, match=fault):
-        integer.read_integer(path)
+        read_integer(path)
 
 
 def test_a_file_with_sums_of_more_than_48_bits_is_refused(tmp_path) -> None:
@@ -412,16 +424,16 @@ def test_a_file_with_sums_of_more_than_48_bits_is_refused(tmp_path) -> None:
         name="l", inputs=["input"], stage=1, shape=(1, 1, 1), exponent=0, groups=1, channels=many, constant=0,
         shift=32, kernel=(2, 1), stride=(1, 1), pad=(0, 0), dilation=(1, 1), **UNBOUNDED,
     )  # fmt: skip
-    exits = [integer.IntegerExit(name="e", layer="l", softmax=False)]
+    exits = [IntegerExit(name="e", layer="l", softmax=False)]
     path = tmp_path / "integer.npz"
     for weight, fits in ((2**13, True), (2**15 - 1, False)):
         weights = {"l": np.full((1, 2 * many, 1), weight, np.int16)}
-        path.write_bytes(integer.content(IntegerNetwork("n", Map(many, 2, 1), 0, [layer], exits, weights)))
+        path.write_bytes(content(IntegerNetwork("n", Map(many, 2, 1), 0, [layer], exits, weights)))
         if fits:
-            assert integer.read_integer(path).layers == [layer]
+            assert read_integer(path).layers == [layer]
         else:
             with pytest.raises(InputError, match="weights:l: expected sums of at most 48 bits"):
-                integer.read_integer(path)
+                read_integer(path)
 
 
 def test_the_command_writes_the_same_bytes_again(fluidb, tmp_path) -> None:
@@ -463,9 +475,9 @@ def test_a_network_for_photographs_with_random_weights(tmp_path) -> None:
     np.savez(tmp_path / "x.npz", input=images)
     found = quantise(path, tmp_path / "x.npz")
     assert found.saturated == 0
-    maps = integer.run(found.network, integer.encode(found.network, images))
+    maps = reference.run(found.network, reference.encode(found.network, images))
     for exit_, plain in zip(found.network.exits, start(onnx.load(path), 1).run(None, {"x": images}), strict=True):
-        ours = integer.scores(found.network, exit_, maps)
+        ours = reference.scores(found.network, exit_, maps)
         assert np.abs(ours - plain).max() < 0.01
         assert (ours.argmax(axis=1) == plain.argmax(axis=1)).mean() >= 11 / 12
     network = build_network(found.file, "net.toml")

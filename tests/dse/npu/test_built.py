@@ -374,8 +374,8 @@ def test_the_control_block_says_the_blocks(fluidb, tiny_design):
     assert [row["block_rows"] is None for row in record["layers"]] == [
         layer.product(pooled=True) is None for layer in found.layers
     ]
-    products = [index for index, layer in enumerate(found.layers) if layer.gemm]
-    R = np.array([layer.gemm.R for layer in found.layers if layer.gemm])[:, None]
+    gemms = {index: gemm for index, layer in enumerate(found.layers) if (gemm := layer.product(pooled=True))}
+    products, R = list(gemms), np.array([gemm.R for gemm in gemms.values()])[:, None]
     assert found.block_rows is not None
     assert np.array_equal(found.block_rows[products], -(-B_R * R // blocks))
     whole = fluidb("explain", tiny_design, "--layer", found.layers[0].name).stdout
