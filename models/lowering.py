@@ -148,8 +148,8 @@ def _pool(op: Pool | GlobalPool, source: Shape) -> Lowered:
 
 def _pool_product(op: Pool | GlobalPool, source: Shape, shape: Shape) -> tuple[Gemm, int, int]:
     """The product as which an NPU pools, and its line and stride."""
-    whole = isinstance(op, GlobalPool) or (tuple(op.kernel) == source[:2] and not any(op.pad))
-    if whole:  # each channel is a row, whose inputs follow one another
+    if isinstance(op, GlobalPool) or (tuple(op.kernel) == source[:2] and shape.positions == 1 and not any(op.pad[:2])):
+        # each channel is a row, whose inputs follow one another
         return Gemm(source.channels, source.positions, 1), 1, 0
     return Gemm(shape.positions, op.kernel[0] * op.kernel[1], 1, source.channels), *_line(op, source, shape)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def job_of(network: IntegerNetwork, layer: EngineLayer) -> LayerJob:
     return LayerJob(window, 1, channels, weights, shift, LOW, HIGH, maximum=isinstance(layer, MaxPool))
 
 
-def on_engine(network: IntegerNetwork, layer: IntegerLayer) -> bool:
+def on_engine(layer: IntegerLayer, network: IntegerNetwork) -> TypeGuard[EngineLayer]:
     """Whether the engine computes a layer: a product, or a pool that it can."""
     if isinstance(layer, ProductLayer):
         return True
@@ -94,9 +94,9 @@ def not_negative(network: IntegerNetwork, name: str) -> bool:
     layer: Any = None if name == "input" else network.layer(name)
     if isinstance(layer, AveragePool | ConcatLayer | FlattenLayer | MaxPool):
         return all(not_negative(network, source) for source in layer.inputs)
-    return layer is not None and layer.low >= 0
+    return bool(layer) and bool(layer.low >= 0)
 
 
 def engine_layers(network: IntegerNetwork) -> list[EngineLayer]:
     """The layers that the engine computes, in execution order."""
-    return [layer for layer in network.layers if on_engine(network, layer)]  # type: ignore[misc]
+    return [layer for layer in network.layers if on_engine(layer, network)]

@@ -17,13 +17,15 @@ from fluidb.dse.engine import FLIGHT_BITS
 from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.templates import ENGINE as SOURCE
 from fluidb.dse.hardware.templates import filled
+from fluidb.dse.integers.layer_jobs import job_of
+from fluidb.dse.integers.network import IntegerNetwork, Map, MaxPool, Pad, Pair
 from fluidb.dse.integers.window import Window
 from fluidb.dse.npu.costs import configured, layer_costs
 from fluidb.dse.npu.tiles import Tile
 from fluidb.formats import InputError
 from fluidb.models import Shape, load_network
 from fluidb.models.lowering import lower
-from fluidb.models.schema import Conv
+from fluidb.models.schema import Conv, GlobalPool, Pool
 from fluidb.platforms import load_platform
 
 BENCH = Path(__file__).parent / "engine_tb.cpp"
@@ -372,3 +374,26 @@ def test_a_layer_s_line_and_stride_are_those_of_its_window(size: tuple[int, int]
     window = Window(3, size, kernel, outputs, stride, pad)
     assert (layer.line, layer.stride) == window.source
     assert layer.gemm == (window.R, window.P, 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "op"),
+    [
+        ((7, 7), {"kernel": [3, 3], "stride": [1, 1], "pad": [1, 1, 1, 1]}),
+        ((8, 7), {"kernel": [3, 3], "stride": [2, 2], "pad": [1, 1, 1, 1]}),
+        ((7, 8), {"kernel": [2, 2], "stride": [2, 2], "ceil": True}), ((5, 4), {"kernel": [5, 4], "stride": [1, 1]}),
+        ((5, 4), {"kernel": [5, 4], "stride": [5, 4], "pad": [0, 0, 1, 0]}),
+        ((4, 4), {"kernel": [1, 1], "stride": [2, 2]}), ((1, 1), {"kernel": [1, 1], "stride": [1, 1]}), ((6, 5), None),
+    ],
+)  # fmt: skip
+def test_a_pool_is_lowered_to_the_job_that_the_engine_runs(size: tuple[int, int], op: dict[str, Any] | None) -> None:
+    pool = Pool(name="p", op="maxpool", **op) if op else GlobalPool(name="p", op="globalavgpool")
+    shape, layer = lower(pool, [Shape(*size, 3)], 1)
+    assert layer is not None
+    assert (layer.gemm, layer.memory_words) == (None, 3 * math.prod(size) + shape.words)  # on other devices
+    kernel, stride, pad = (pool.kernel, pool.stride, pool.pad[:2]) if isinstance(pool, Pool) else (size, (1, 1), (0, 0))
+    made = MaxPool(name="p", inputs=["input"], stage=1, shape=Map(3, *shape[:2]), exponent=0, kernel=Pair(*kernel),
+                   stride=Pair(*stride), pad=Pad(*pad), dilation=Pair(1, 1))  # fmt: skip
+    job = job_of(IntegerNetwork("n", Map(3, *size), 0, [made], [], {}), made)
+    assert (layer.line, layer.stride) == job.window.source
+    assert layer.pool == (job.window.R, job.window.P, job.C, job.groups)

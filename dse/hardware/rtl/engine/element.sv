@@ -8,7 +8,9 @@ module element #(
     parameter int E = 0
 ) (
     input  wire                   clk,
+    // verilator lint_off UNUSEDSIGNAL
     input  wire                   maximum,
+    // verilator lint_on UNUSEDSIGNAL
     input  wire engine_pkg::code_t    k,
     input  wire engine_pkg::inputs_t  x,
     input  wire engine_pkg::weights_t weight,
@@ -27,7 +29,9 @@ module element #(
   localparam int LEVELS = engine_pkg::LEVELS;
   localparam int LEAVES = 1 << LEVELS;
 
-  logic largest;
+  // verilator lint_off UNUSEDSIGNAL
+  logic largest;  // without a level of sums nothing uses it
+  // verilator lint_on UNUSEDSIGNAL
   assign largest = E < 2 && maximum;
 
   logic [LEAVES*SUM-1:0] low, high;  // products
