@@ -94,7 +94,7 @@ def not_negative(network: IntegerNetwork, name: str) -> bool:
     layer: Any = None if name == "input" else network.layer(name)
     if isinstance(layer, AveragePool | ConcatLayer | FlattenLayer | MaxPool):
         return all(not_negative(network, source) for source in layer.inputs)
-    return bool(layer) and bool(layer.low >= 0)
+    return layer is not None and int(layer.low) >= 0
 
 
 def engine_layers(network: IntegerNetwork) -> list[EngineLayer]:
