@@ -26,13 +26,13 @@ from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import Replay, find_policy, simulate
 from fluidb.serving.figures import FIGURES
-from fluidb.serving.metrics import QUANTILES
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.one_run import ROUNDING, OneRun, nearest_rank
 from fluidb.serving.statistics import Interval, mean_interval
-from fluidb.studies.capacity import saturation_rate
+from fluidb.serving.summary import QUANTILES
 from fluidb.studies.estimates import Difference
 from fluidb.studies.paired import differences
+from fluidb.studies.saturation import saturation_rate
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson, prepare
 from numpy.typing import NDArray

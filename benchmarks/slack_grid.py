@@ -26,7 +26,7 @@ from fluidb.platforms import PLATFORMS, Board, Device, Platform, kind_of, load_p
 from fluidb.plots.canvas import canvas, describe, save
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.networks import ServedNetwork
-from fluidb.studies.capacity import saturation_rate
+from fluidb.studies.saturation import saturation_rate
 from fluidb.tables import LatencyTable
 from fluidb.traffic import Trace, prepare
 from fluidb.traffic.arrivals import gamma, poisson

@@ -28,6 +28,7 @@ BESIDE = (
     "serving/adaptation.py",
     "serving/case.py",
     "serving/evidence.py",
+    "serving/fits.py",
     "serving/judgement.py",
     "serving/play.py",
     "serving/replay.py",

@@ -102,8 +102,8 @@ class _Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError
         from ..formats.files import keep_pipes
+        from .declare import check_printed
         from .names import check_places
-        from .options import check_printed
 
         check_printed(ctx)
         check_places(ctx)
@@ -171,7 +171,7 @@ def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[
 @cache
 def _made(name: str) -> Any:
     """The command of a name with its options, made once, as a process may run it again."""
-    from .options import flat
+    from .declare import flat
 
     module = _module(name)
     parent = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from ..traffic.additions import parse_columns
 from ..traffic.request_columns import REQUEST_COLUMNS, Columns
-from .options import PredictDepth, Slo, option
+from .declare import option
+from .options import PredictDepth, Slo
 
 _typed: Any = Annotated
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from .options import option
+from .declare import option
 
 Values = Annotated[
     list[str] | None,

@@ -17,12 +17,14 @@ from .files import (
     read_text as read_text,
     unreadable as unreadable,
 )
-from .outputs import (
-    STANDARD_OUTPUT as STANDARD_OUTPUT,
+from .destinations import (
     check_free as check_free,
     check_named as check_named,
     check_own_folder as check_own_folder,
     check_resumable as check_resumable,
+)
+from .outputs import (
+    STANDARD_OUTPUT as STANDARD_OUTPUT,
     held as held,
     make_folder as make_folder,
     tidy as tidy,

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..serving.figures import SHOWN_IN
 from ..serving.requirements import Requirement
-from ..studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity
+from ..studies.capacity import Capacity
+from ..studies.load_search import KEPT, NOT_KEPT, UNDECIDED
 from .canvas import COLOURS, canvas, describe, durations, say_infinite
 
 if TYPE_CHECKING:

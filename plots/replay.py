@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..serving.metrics import QUANTILES
 from ..serving.one_run import nearest_rank
 from ..serving.outcome import Replay
+from ..serving.summary import QUANTILES
 from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 from .bound import least_violations as least_violations
 from .inputs import Requests as Requests
-from .metrics import Figures as Figures, Summary as Summary, figures_of as figures_of, summarise as summarise
+from .metrics import figures_of as figures_of, summarise as summarise
+from .summary import Figures as Figures, Summary as Summary
 from .networks import (
     ServedNetwork as ServedNetwork,
     read_networks as read_networks,

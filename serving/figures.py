@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from .metrics import QUANTILES, Summary
 from .one_run import RunInterval
 from .saturation import GROWTH
 from .statistics import SHARE, Interval
+from .summary import QUANTILES, Summary
 
 
 class Figure(NamedTuple):

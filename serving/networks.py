@@ -316,7 +316,7 @@ def names_of(networks: Iterable[ServedNetwork | NetworkKeys]) -> list[str]:
     return [network.name for network in networks if network.name]
 
 
-def by_name(records: list[Any]) -> dict[str, list[Any]]:
+def named_records(records: list[Any]) -> dict[str, list[Any]]:
     """The key ``networks`` of an output: a record of each network with a name; no key where the only one has none."""
     return {"networks": records} if records else {}
 

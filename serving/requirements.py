@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ..formats import InputError, did_you_mean, parse_quantity
 from ..formats.tables import read_json
 from .figures import FIGURES, UNAVOIDABLE
-from .metrics import QUANTILES, Figures, Summary
 from .statistics import Interval
+from .summary import QUANTILES, Figures, Summary
 
 METRICS: dict[str, str] = {figure.name: figure.unit for figure in FIGURES.values() if figure is not UNAVOIDABLE}
 """The figures that can be required, with their units in the library and in JSON (``docs/metrics.md``, Metrics)."""

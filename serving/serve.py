@@ -11,13 +11,14 @@ from ..formats import brief
 from .bound import least_violations
 from .device_traffic import prepare_requests
 from .inputs import AnyPolicy, AnyThresholds, Requests
-from .metrics import Summary, figures_of
+from .metrics import figures_of
 from .networks import AnyServed, ServedNetwork, as_served, ends_of, scheduler_on
 from .outcome import Replay
 from .replay import record_runs, simulate
 from .requirements import Requirement, RequirementVerdict, check_stated, judge_all
 from .scheduler import losses_of
 from .subnets import stated_of
+from .summary import Summary
 from .timeline import check_timeline_size
 
 

@@ -15,7 +15,7 @@ from ..formats import InputError, brief, first_rows
 from ..serving.device_traffic import draw_networks, prepare_requests
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests
-from ..serving.metrics import Figures, Summary, figures_of
+from ..serving.metrics import figures_of
 from ..serving.networks import (
     AnyServed,
     ServedNetwork,
@@ -25,6 +25,7 @@ from ..serving.networks import (
 )
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated, figure_text
+from ..serving.summary import Figures, Summary
 from ..traffic.exits import check_tried
 from ..traffic.samples import Samples, as_samples, read_samples
 from ..traffic.trace import Trace

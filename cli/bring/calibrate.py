@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..declare import argument, flag, option, written
 from ..names import ENGINE, named
-from ..options import AsJson, PictureOptions, argument, flag, names, option, written
+from ..options import AsJson, PictureOptions, names
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..declare import argument, flag, flat, followed, option, written
 from ..names import NETWORK, SUPERNET, named, offering
-from ..options import AsJson, Force, argument, flag, flat, followed, names, option, written
+from ..options import AsJson, Force, names
 from ..render import every_fault, facts, percent, printable, progress, show, table, warn
 from ..values import Values, pair, values_of
 

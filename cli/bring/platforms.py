@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..declare import argument, flat, followed, option, written
 from ..names import NETWORK, PLATFORM, named
-from ..options import AsJson, Force, PictureOptions, Threads, argument, flat, followed, option, written
+from ..options import AsJson, Force, PictureOptions, Threads
 from ..render import every_fault, facts, ms, percent, printable, progress, show, table
 
 if TYPE_CHECKING:

@@ -10,22 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..columns import ColumnOptions
-from ..options import (
-    AsJson,
-    PictureOptions,
-    Policy,
-    Served,
-    Think,
-    Threads,
-    objective,
-    objective_record,
-    option,
-)
+from ..declare import option
+from ..options import AsJson, PictureOptions, Policy, Served, Think, Threads, objective, objective_record
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...serving.requirements import Requirement
-    from ...studies.capacity import Capacity, CapacityOptions, FigureEstimate, Probe
+    from ...studies.capacity import Capacity
+    from ...studies.capacity_options import CapacityOptions
+    from ...studies.load_search import FigureEstimate, Probe
     from ...traffic.clients import Clients
 
 _COUNT = "Requests of each run at first; up to 16 times as many if a rate stays undecided."
@@ -52,7 +45,7 @@ class SearchedOptions:
 
     def read(self, columns: ColumnOptions) -> CapacityOptions:
         """What is searched with the columns of requests, as the library takes it."""
-        from ...studies.capacity import CapacityOptions
+        from ...studies.capacity_options import CapacityOptions
 
         low_per_s, high_per_s = _ends(self.rate, "rate", float, "5..50")
         clients, most_clients = _clients(self.clients, self.think)

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ..declare import argument, option, typed, written
 from ..interrupt import resumable
 from ..names import offering, shipped
-from ..options import AsJson, Cluster, PictureOptions, Threads, argument, option, typed, written
+from ..options import AsJson, Cluster, PictureOptions, Threads
 from ..render import drawn, facts, note, progress, show, table
 
 if TYPE_CHECKING:
-    from ...studies.comparison import Comparison, EarlierComparison, FigureChange, PointResult, Standing
+    from ...studies.comparison import Comparison, PointResult, Standing
+    from ...studies.earlier import EarlierComparison, FigureChange
 
 _SHIPPED = "fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9"
 NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`); or the folders of two designs or more."
@@ -44,6 +46,7 @@ def command(
     """
     from ...plots.comparison import draw_comparison
     from ...studies import comparison
+    from ...studies.earlier import changes_since, check_match
     from ...studies.scenario import load_scenario
 
     if len(compared) > 1 or Path(compared[0]).is_dir():
@@ -55,11 +58,11 @@ def command(
         comparison.check_folder(output, loaded, force=picture.force)
     earlier = None if against is None else comparison.read_comparison(against)
     if against is not None and earlier is not None:
-        comparison.check_match(loaded, earlier, against)
+        check_match(loaded, earlier, against)
     with resumable(output, "runs"), progress("searches and runs") as report:
         result, reused = comparison.compare(loaded, output, threads=threads, scheduler=scheduler, progress=report)
     picture.write(lambda: draw_comparison(result))
-    held = None if earlier is None else comparison.against(result, earlier)
+    held = None if earlier is None else changes_since(result, earlier)
     record = result.model_dump(mode="json") | ({} if held is None else {"against": held})
     kept = f"; {reused:,} runs were kept there already"
     show(as_json, "fluidb.compare-output/1", record, _text(result, held), output, kept)

@@ -9,17 +9,10 @@ from typing import Annotated
 import typer
 
 from ...dse.npu.stated import DesignOptions
+from ..declare import argument, option, written
 from ..interrupt import resumable
 from ..names import NETWORK, PLATFORM, named
-from ..options import (
-    AsJson,
-    Cluster,
-    PictureOptions,
-    Threads,
-    argument,
-    option,
-    written,
-)
+from ..options import AsJson, Cluster, PictureOptions, Threads
 from ..render import fail, progress, show, warn
 from .plan_scenario import Question, asked
 

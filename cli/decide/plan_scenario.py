@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ..declare import flag, option, typed
 from ..names import offering, policy_names
-from ..options import ClientCount, OptionalTrace, Samples, Slo, Think, flag, option, tried_thresholds, typed
+from ..options import ClientCount, OptionalTrace, Samples, Slo, Think, tried_thresholds
 
 if TYPE_CHECKING:
     from ...dse.npu.stated import DesignOptions

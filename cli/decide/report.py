@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..declare import argument, option, written
 from ..options import (
     AsJson,
     ClientCount,
@@ -20,9 +21,6 @@ from ..options import (
     ServiceOptions,
     Slo,
     Think,
-    argument,
-    option,
-    written,
 )
 from ..render import facts, ms, percent, printable, show, table
 

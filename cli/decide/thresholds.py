@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
+from ..declare import KindOptions, option, refuse_others
 from ..options import (
     AsJson,
-    KindOptions,
     PictureOptions,
     Required,
     Samples,
@@ -19,8 +19,6 @@ from ..options import (
     ThresholdsTried,
     duration,
     objective_record,
-    option,
-    refuse_others,
     tried_thresholds,
 )
 from ..render import facts, folded_table, ms, percent, plain, progress, show, spread, table

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ..declare import argument, refuse_others
 from ..names import NETWORK_OR_SUPERNET, SEARCHED, named
-from ..options import FolderOptions, argument, refuse_others
+from ..options import FolderOptions
 from .searches.accelerator import AcceleratorSearch
 from .searches.board import BoardSearch
 from .searches.cluster import ClusterSearch

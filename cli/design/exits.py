@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ..declare import argument, option, written
 from ..names import DEVICE, NETWORK, named
-from ..options import AsJson, Force, ThresholdsTried, argument, option, tried_thresholds, written
+from ..options import AsJson, Force, ThresholdsTried, tried_thresholds
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from ..options import AsJson, DesignFolder, PictureOptions, refuse_others
+from ..declare import refuse_others
+from ..options import AsJson, DesignFolder, PictureOptions
 from .explanations.design import DesignExplainOptions
 from .explanations.partition import PartitionExplainOptions
 from .explanations.subgraphs import SubGraphExplainOptions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ..options import AsJson, DesignFolder, Force, option, written
+from ..declare import option, written
+from ..options import AsJson, DesignFolder, Force
 from ..render import facts, show
 
 

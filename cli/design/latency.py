@@ -7,8 +7,9 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ..declare import argument, option, written
 from ..names import DEVICE, NETWORK, named
-from ..options import AsJson, PictureOptions, argument, names, option, written
+from ..options import AsJson, PictureOptions, names
 from ..render import folded_table, percent, show, table
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, PictureOptions, Threads, option
+from ..declare import option
+from ..options import AsJson, PictureOptions, Threads
 from ..render import facts, percent, progress, show, table
 from .problem import NetworkName, PlatformName, Search, board_of, not_judged
 

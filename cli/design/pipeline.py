@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, DevicesFile, Force, argument, duration, option, written
+from ..declare import argument, option, written
+from ..options import AsJson, DevicesFile, Force, duration
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:

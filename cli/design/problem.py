@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ...dse.npu.choices import GOALS, Objective
 from ...dse.npu.stated import DesignOptions, Problem
+from ..declare import argument, option
 from ..names import BOARD, NETWORK, named, offering
-from ..options import argument, choice, option
+from ..options import choice
 
 if TYPE_CHECKING:
     from ...dse.npu.design import DesignTable

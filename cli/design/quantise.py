@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ..options import AsJson, Ends, Force, Inputs, Model, names, written
+from ..declare import written
+from ..options import AsJson, Ends, Force, Inputs, Model, names
 from ..render import facts, percent, show, table
 
 

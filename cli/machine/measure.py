@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ..options import AsJson, Ends, Force, Inputs, Model, StageThreads, names, option, written
+from ..declare import option, written
+from ..options import AsJson, Ends, Force, Inputs, Model, StageThreads, names
 from ..render import facts, ms, percent, progress, show, table
 from ..values import Values, values_of
 

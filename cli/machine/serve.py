@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..declare import option
 from ..interrupt import draining
-from ..options import Models, Served, names, objective, option
+from ..options import Models, Served, names, objective
 from ..render import fail
 from .running import RunningOptions
 

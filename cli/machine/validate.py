@@ -11,22 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import (
-    OF_MODELS,
-    AsJson,
-    Ends,
-    Inputs,
-    PictureOptions,
-    Slo,
-    StageThreads,
-    Think,
-    argument,
-    names,
-    objective,
-    option,
-    typed,
-    written,
-)
+from ..declare import argument, option, typed, written
+from ..options import OF_MODELS, AsJson, Ends, Inputs, PictureOptions, Slo, StageThreads, Think, names, objective
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
 from ..values import Values, values_of
 from .running import refuse_shared

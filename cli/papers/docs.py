@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from ..declare import argument
 from ..names import offering, shipped
-from ..options import argument
 from ..render import table
 
 PAGES = Path(__file__).parents[2] / "docs"

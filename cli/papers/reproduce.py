@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ...papers import PAPERS
+from ..declare import argument, option, written
 from ..names import offering
-from ..options import AsJson, argument, option, written
+from ..options import AsJson
 from ..render import facts, progress, show, table
 
 if TYPE_CHECKING:

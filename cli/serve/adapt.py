@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Seed, Slo, TraceFile, argument, duration, objective, option
+from ..declare import argument, option
+from ..options import AsJson, Seed, Slo, TraceFile, duration, objective
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:

@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...traffic.measures import CONFIDENCE, MEASURES, show_threshold
+from ..declare import argument, flag, flat, option, written
 from ..names import NETWORK, named, offering
-from ..options import (
-    AsJson,
-    Force,
-    PictureOptions,
-    ThresholdsTried,
-    argument,
-    flag,
-    flat,
-    option,
-    tried_thresholds,
-    written,
-)
+from ..options import AsJson, Force, PictureOptions, ThresholdsTried, tried_thresholds
 from ..render import facts, folded_table, percent, show
 
 if TYPE_CHECKING:

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import (
-    AsJson,
-    PictureOptions,
-    ReplayFiles,
-    Served,
-    ServiceOptions,
-    Threshold,
-    duration,
-    objective_record,
-    option,
-)
+from ..declare import option
+from ..options import AsJson, PictureOptions, ReplayFiles, Served, ServiceOptions, Threshold, duration, objective_record
 from ..render import (
     bounds,
     facts,
@@ -35,10 +26,10 @@ from ..render import (
 )
 
 if TYPE_CHECKING:
-    from ...serving.metrics import HostSummary, Summary
     from ...serving.saturation import Saturation
     from ...serving.serve import NetworkFigures, ServeResult
     from ...serving.subnets import SubNetSummary
+    from ...serving.summary import HostSummary, Summary
     from ...tables.latency import LatencyTable
 
 

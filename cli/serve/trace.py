@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..columns import ColumnOptions
-from ..options import AsJson, Force, Output, argument, duration, flat, option
+from ..declare import argument, flat, option
+from ..options import AsJson, Force, Output, duration
 from ..render import facts, show
 from . import trace_import
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ..declare import argument, flag, option
 from ..names import offering
-from ..options import AsJson, Force, Output, argument, flag, option
+from ..options import AsJson, Force, Output
 from ..render import facts, show
 
 if TYPE_CHECKING:

@@ -81,7 +81,7 @@ def on_engine(layer: IntegerLayer, network: IntegerNetwork) -> TypeGuard[EngineL
     if not isinstance(layer, AveragePool | MaxPool) or math.prod(layer.dilation) > 1:
         return False
     if isinstance(layer, AveragePool):
-        return largest_sum(job_of(network, layer).weights) < 2 ** (SUM_BITS - 1)
+        return largest_sum(job_of(network, layer).weights) >> (SUM_BITS - 1) == 0
     # what lies beyond a map is 0, so no input may be less, and no window may lie beyond it as a whole
     size = network.size(layer.inputs[0])[1:]
     ways = zip(layer.shape[1:], layer.stride, layer.pad, layer.kernel, size, strict=True)

@@ -21,7 +21,7 @@ from ...serving import find_policy, simulate
 from ...serving.networks import ServedNetwork
 from ...serving.one_run import OneRun, nearest_rank
 from ...serving.statistics import Interval
-from ...studies.capacity import saturation_rate
+from ...studies.saturation import saturation_rate
 from ...tables.latency import LatencyTable
 from ...traffic import poisson, prepare
 from ..lab import Lab, row

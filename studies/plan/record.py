@@ -8,7 +8,7 @@ from ...dse.npu.design import OWN_FILES, tabulate_design
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.search import search
 from ...formats import AnyPath, Table, check_own_folder, table_text, write_directory
-from ...serving.networks import by_name
+from ...serving.networks import named_records
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
 from ...traffic.samples import samples_bytes
 from .exits import ExitSetting
@@ -59,7 +59,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
         "exits": [name for name, _ in exits],
         "thresholds": setting.thresholds and tuple(at for _, at in exits),
         "measure": measure and measure.name,
-        **by_name(_of_each(problem, setting)),
+        **named_records(_of_each(problem, setting)),
         "policy": problem.policies[numbers.policy].spec,
         **figures_record(problem, plan.fresh),
     }

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dse.npu.evaluation import MARGIN
-from ...serving.metrics import QUANTILES
 from ...serving.requirements import Requirement
+from ...serving.summary import QUANTILES
 from .exits import ExitSetting
 from .least import LeastTimes
 from .plan_traffic import JointTraffic, of_network, surely_sent

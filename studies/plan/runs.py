@@ -9,11 +9,12 @@ from functools import cache
 from typing import NamedTuple
 
 from ...serving.figures import FIGURES
-from ...serving.metrics import Figures, figures_of
+from ...serving.metrics import figures_of
 from ...serving.networks import ServedNetwork, ends_of, scheduler_on
 from ...serving.replay import simulate
 from ...serving.requirements import Requirement, figure_text, judge_all
 from ...serving.scheduler import Scheduler
+from ...serving.summary import Figures
 from ...tables.latency import LatencyTable
 from ..estimates import Estimate
 from .hope import Hope, RaceTask, required_of

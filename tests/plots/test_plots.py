@@ -17,7 +17,8 @@ from fluidb.plots.thresholds import draw_thresholds
 from fluidb.serving import Replay, find_policy, parse_requirement, simulate
 from fluidb.serving.statistics import Interval
 from fluidb.studies import compare, load_scenario
-from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, ClientCapacity, FigureEstimate, Probe
+from fluidb.studies.capacity import Capacity, ClientCapacity
+from fluidb.studies.load_search import KEPT, NOT_KEPT, UNDECIDED, FigureEstimate, Probe
 from fluidb.studies.thresholds import NetworkPoint, Sweep, SweptNetwork, ThresholdPoint
 from hypothesis import given
 from hypothesis import strategies as st

@@ -51,8 +51,8 @@ from fluidb.serving import find_policy, simulate
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.statistics import mean_interval
 from fluidb.studies import load_scenario
-from fluidb.studies.capacity import saturation_rate
 from fluidb.studies.comparison import compare
+from fluidb.studies.saturation import saturation_rate
 from fluidb.studies.scenario import SCENARIOS
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson, prepare

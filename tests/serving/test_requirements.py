@@ -14,11 +14,11 @@ from fluidb.cli.render import plain
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
 from fluidb.serving.figures import FIGURES
-from fluidb.serving.metrics import AdmissionSummary, DeadlineSummary, HostSummary
 from fluidb.serving.requirements import COMPARATORS, METRICS, check_stated
 from fluidb.serving.saturation import Saturation
 from fluidb.serving.statistics import Interval
 from fluidb.serving.subnets import SubNetSummary
+from fluidb.serving.summary import AdmissionSummary, DeadlineSummary, HostSummary
 
 BOUND = {
     "s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3", "squared": "0.5", "bytes": "3kB", "J": "2mJ",

@@ -12,7 +12,7 @@ import pytest
 from builders import COMPILED, table_of
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.networks import ServedNetwork
-from fluidb.studies.capacity import saturation_rate
+from fluidb.studies.saturation import saturation_rate
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import Trace, Traffic, prepare
 

@@ -28,7 +28,8 @@ from fluidb.serving.device_traffic import prepare_requests
 from fluidb.serving.inputs import Requests
 from fluidb.serving.networks import ServedNetwork
 from fluidb.studies import CapacityOptions, find_capacity
-from fluidb.studies.capacity import at_rate, saturation_rate
+from fluidb.studies.load_search import at_rate
+from fluidb.studies.saturation import saturation_rate
 from fluidb.traffic import poisson
 from fluidb.traffic.additions import add_columns, parse_columns
 from fluidb.traffic.clients import Clients

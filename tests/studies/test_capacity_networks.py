@@ -12,7 +12,7 @@ from builders import DATA, Run, lines, table_of
 from fluidb.formats import InputError
 from fluidb.serving import Requests, ServedNetwork, parse_requirement, serve
 from fluidb.studies import CapacityOptions, find_capacity
-from fluidb.studies.capacity import saturation_rate
+from fluidb.studies.saturation import saturation_rate
 from fluidb.traffic import poisson
 from fluidb.traffic.clients import Clients
 

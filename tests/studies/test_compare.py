@@ -32,7 +32,8 @@ from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving.networks import as_served
 from fluidb.serving.one_run import LEAST
 from fluidb.studies import load_scenario
-from fluidb.studies.comparison import Comparison, against, compare, read_comparison
+from fluidb.studies.comparison import Comparison, compare, read_comparison
+from fluidb.studies.earlier import changes_since
 from fluidb.studies.scenario import SCENARIOS
 from fluidb.studies.store import COMPARED, GridRun, RunTable, Store, figure_of, find_engines, run_each, traffic
 from fluidb.studies.workers import Workers
@@ -533,11 +534,11 @@ def test_other_seeds_are_held_against_by_welch(tmp_path: Path, kept: Path, outco
     """Seeds 3, 1, 2 against 7 to 12: noise is no regression, a latency four times as long is."""
     path = edited_scenario(tmp_path, ("[3, 1, 2]", "[7, 8, 9, 10, 11, 12]"))
     found, _ = compare(load_scenario(str(path)))
-    held = against(found, outcome)
+    held = changes_since(found, outcome)
     assert (held.method, held.figures) == ("welch", 90)
     assert len(held.worse) + len(held.better) <= 15  # one in twenty, at random; they go together
     worsened(kept, tmp_path / "e.json", mean_latency_s=0.25)
-    held = against(found, read_comparison(tmp_path / "e.json"))
+    held = changes_since(found, read_comparison(tmp_path / "e.json"))
     assert ("fluid", "mean_latency_s") in {(item.contender, item.metric) for item in held.worse}
 
 

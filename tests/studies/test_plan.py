@@ -39,12 +39,12 @@ from fluidb.platforms.host import Host
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.bound import least_late
 from fluidb.serving.device_traffic import DeviceTraffic
-from fluidb.serving.metrics import Summary
 from fluidb.serving.networks import as_served
 from fluidb.serving.policies import Decision, Policy
 from fluidb.serving.requirements import judge
 from fluidb.serving.scheduler import Scheduler, find_policy
 from fluidb.serving.statistics import Interval, mean_interval
+from fluidb.serving.summary import Summary
 from fluidb.studies.plan import ask
 from fluidb.studies.plan import exits as plan_exits
 from fluidb.studies.plan import field as plan_field

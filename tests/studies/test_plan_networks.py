@@ -20,11 +20,12 @@ from fluidb.models import load_network
 from fluidb.serving import Requests, parse_requirement, serve
 from fluidb.serving.device_traffic import prepare_requests
 from fluidb.serving.figures import FIGURES
-from fluidb.serving.metrics import Figures, figures_of
+from fluidb.serving.metrics import figures_of
 from fluidb.serving.networks import ServedNetwork, read_networks
 from fluidb.serving.replay import simulate
 from fluidb.serving.requirements import Requirement, judge_all
 from fluidb.serving.statistics import mean_interval
+from fluidb.serving.summary import Figures
 from fluidb.studies.plan import ask
 from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import search as plan_search

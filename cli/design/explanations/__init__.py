@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from ...options import option
+from ...declare import option
 
 Layer = Annotated[
     str | None,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import KindOptions, PictureOptions, option, written
+from ...declare import KindOptions, option, written
+from ...options import PictureOptions
 from ...render import facts, ms, note, percent, percents, show, table
 from ..problem import board_of, not_judged
 from ..searches.board import blocks, ranking

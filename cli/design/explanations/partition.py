@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...options import DevicesFile, KindOptions, PictureOptions
+from ...declare import KindOptions
+from ...options import DevicesFile, PictureOptions
 from ...render import facts, ms, percent, show, table
 from . import Layer
 

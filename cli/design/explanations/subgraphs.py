@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import KindOptions, PictureOptions, option
+from ...declare import KindOptions, option
+from ...options import PictureOptions
 from ...render import facts, ms, percent, show, table
 from . import Top
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....dse.npu.stated import Bandwidth
-from ...options import FolderOptions, KindOptions, choice, kibibytes, option
+from ...declare import KindOptions, option
+from ...options import FolderOptions, choice, kibibytes
 from ...render import facts, ms, percent, progress, show, table
 from ..problem import SEARCH, BestBy, Persistent
 from .many import names

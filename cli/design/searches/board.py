@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....dse.npu.stated import Problem, parse_limit
-from ...options import Cluster, FolderOptions, KindOptions, Threads, option
+from ...declare import KindOptions, option
+from ...options import Cluster, FolderOptions, Threads
 from ...render import facts, percent, progress, show, table
 from ..problem import SEARCH, BestBy, Persistent, Search, board_of, design_record, not_judged
 from . import many

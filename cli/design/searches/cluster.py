@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....dse.npu.stated import Bandwidth
-from ...options import FolderOptions, KindOptions, PictureOptions, choice, option
+from ...declare import KindOptions, option
+from ...options import FolderOptions, PictureOptions, choice
 from ...render import facts, ms, percent, progress, show, table
 from .many import refuse_many
 

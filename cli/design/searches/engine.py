@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ...options import FolderOptions, KindOptions
+from ...declare import KindOptions
+from ...options import FolderOptions
 from ...render import facts, ms, percent, show, table
 from .many import refuse_many
 
