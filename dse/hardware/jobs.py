@@ -234,9 +234,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         values |= {"line": R, "line_words": R, "x_line": 0, "x_wrap": 0}
         values |= {"block_at": rest, "block_in_line": rest, "x_lines": 0}
     else:
-        step = stride_y * width
-        if window.in_rows and job.x_channel:  # each row is a channel
-            step = job.x_channel
+        step = job.x_channel if window.in_rows and job.x_channel else stride_y * width  # a row may be a channel
         values |= {"line": line, "line_words": line * stride_x, "x_line": step, "x_wrap": lines * step}
         values |= {"block_at": at, "block_in_line": at * stride_x, "x_lines": block_lines * step}
     mask = 2**NUMBER_BITS - 1  # an address before the memory wraps
