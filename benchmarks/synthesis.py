@@ -66,6 +66,7 @@ SIZES = {
         Size(64, 4, 4, 4, 2), Size(64, 4, 20, 4, 2), Size(1024, 4, 16, 8, 2), Size(2048, 4, 12, 16, 2),
         Size(1024, 4, 32, 8, 2),
     ],
+    "residual": [Size(64, 4, 4, W, 2) for W in (4, 8, 16)],
     "loader": [Size(64, 4, 4, 4, 2), Size(1024, 4, 8, 16, 2), Size(1024, 4, 8, 32, 2)],
     "control": [
         Size(64, 4, 4, 4, 2), Size(1024, 4, 16, 8, 2), Size(64, 7, 8, 4, 1),
@@ -107,6 +108,20 @@ module part_weights (input wire clk, input wire engine_pkg::code_t k, input wire
         .slot(of[e*2*engine_pkg::SLOT_BITS+:2*engine_pkg::SLOT_BITS]));
   end
   assign slot = (engine_pkg::S > 1) ? of : '0;
+endmodule
+
+// The addition, its bounds, and what finds the words that are added.
+module part_residual (input wire clk, input wire start, input engine_pkg::addition_t addition, input wire comes,
+    input wire engine_pkg::beat_t read_words, input wire pops, input wire engine_pkg::beat_t words,
+    input wire engine_pkg::word_t low, input wire engine_pkg::word_t high, output wire engine_pkg::beat_t bounded,
+    input wire begins, input wire take, input engine_pkg::job_t job, input engine_pkg::tile_t tile,
+    output wire engine_pkg::number_t address, output wire last);
+  engine_pkg::residuals_t sums;
+  engine_pkg::store_t beat;
+  residual one (.clk, .start, .addition({22'b0, addition}), .comes, .read_words, .pops, .words, .sums);
+  bounds #(.WIDTH(engine_pkg::RESIDUAL_BITS)) of_sum (.clk, .low, .high, .words(sums), .bounded);
+  store_beats fetcher (.clk, .start(begins), .take, .job, .tile, .distance(job.distance), .half(1'b0), .address, .beat,
+      .last);
 endmodule
 
 module part_loader (input wire clk, input wire begins, input wire start, input wire take, input engine_pkg::job_t job,
@@ -160,7 +175,8 @@ module element #(parameter int E = 0) (input wire clk, input wire engine_pkg::co
   taps #(.IN(2*engine_pkg::SLOT_BITS), .OUT(96)) used (.clk, .in(slot), .out({lower, upper}));
 endmodule
 
-module sums (input wire clk, input wire engine_pkg::code_t k, input wire engine_pkg::shift_t shift,
+module sums #(parameter int BANK = 0) (input wire clk, input wire engine_pkg::code_t k,
+    input wire engine_pkg::shift_t shift,
     input wire valid, input wire first, input wire engine_pkg::number_t next_row, input wire engine_pkg::sum_t lower,
     input wire engine_pkg::sum_t upper,
     output engine_pkg::word_t out_lower, output engine_pkg::word_t out_upper);
@@ -176,6 +192,13 @@ module outputs #(parameter int ROW = 0) (input wire clk, input wire engine_pkg::
       beat.column, beat.row, outs}), .out(words));
 endmodule
 
+module residual (input wire clk, input wire start, input wire engine_pkg::number_t addition, input wire comes,
+    input wire engine_pkg::beat_t read_words, input wire pops, input wire engine_pkg::beat_t words,
+    output engine_pkg::residuals_t sums);
+  taps #(.IN(3 + engine_pkg::ADDITION_BITS + 32*engine_pkg::W), .OUT($bits(sums))) used (.clk,
+      .in({start, addition[engine_pkg::ADDITION_BITS-1:0], comes, read_words, pops, words}), .out(sums));
+endmodule
+
 module load_beats (input wire clk, input wire begins, input wire start, input wire take, input engine_pkg::job_t job,
     input engine_pkg::tile_t tile, input wire half, output wire made, output engine_pkg::number_t address,
     output engine_pkg::load_t beat, output engine_pkg::map_t on_map);
@@ -188,15 +211,15 @@ endmodule
 """
 
 TOPS = {part: part for part in ("inputs", "outputs", "sums")} | {
-    **{part: f"part_{part}" for part in ("elements", "weights", "loader")}, "control": "engine", "engine": "engine",
-    "fbe": "fbe", "top": "npu",
+    **{part: f"part_{part}" for part in ("elements", "weights", "residual", "loader")}, "control": "engine",
+    "engine": "engine", "fbe": "fbe", "top": "npu",
 }  # fmt: skip
 """The module of each part."""
 
 BEYOND = ("fbe", "top")
 """Parts of the NPU beside its engine."""
 
-APART = ("element", "inputs", "load_beats", "outputs", "scale", "sums", "weights")
+APART = ("element", "inputs", "load_beats", "outputs", "residual", "scale", "sums", "weights")
 """Files that are not of ``control``."""
 
 

@@ -23,6 +23,9 @@ MOST = 2**SIZE_BITS - 1
 START = 2
 """Cycles from the last word of a tile to its first product, beside the latency."""
 
+ADD_START = 1
+"""Cycles from the first word of a residual map to the store that adds to it, beside the latency."""
+
 IN_FLIGHT = 3
 """Cycles from reading a partial sum to writing it: a tile takes at least as many, with rows side by side too."""
 
@@ -32,16 +35,25 @@ ROW_CYCLES = 8
 DRAIN = 13
 """Cycles from the last product to the first word stored, beside the levels of the tree of adders."""
 
-WRITE_DELAY = 5
+WRITE_DELAY = 10
 """Cycles from a beat of a store, once it is accepted, to its words."""
 
 FLIGHT_BITS = 7
 """Bits that count the beats that are accepted and whose words have not come."""
 
+AHEAD_BITS = 6
+"""Bits that number the beats of a residual map that wait for the store that adds to them."""
+
+AHEAD = 2**AHEAD_BITS
+"""Beats of a residual map that are read before as many are stored."""
+
+MOVE_BITS = 4
+"""Bits of the places by which the terms of an addition, and their sum, are shifted."""
+
 RESET_CYCLES = 1024
 """Cycles after which a reset forgets the beats that the memory has not answered, as the memory may be reset, too."""
 
-BEAT_BITS = 4 + 4 * NUMBER_BITS
+BEAT_BITS = 5 + 4 * NUMBER_BITS
 """What the engine notes of each of these beats, beside a bit for each of its words."""
 
 RECORD_WORDS = 64

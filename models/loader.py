@@ -11,6 +11,7 @@ from .foreign import network_of
 from .heads import HEADS
 from .lowering import lower_all
 from .network import Exit, Network, Shape, stated
+from .residuals import with_residuals
 from .schema import Candidates, ExitFile, NetworkFile, Op
 
 NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", (".onnx", ".csv"), network_of)
@@ -60,6 +61,7 @@ def build_network(file: NetworkFile, path: AnyPath) -> Network:
     stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
     shapes, layers, faults = lower_all(file.layers, file.input.shape, f"{path}: layers", stages)
     faults += wrong
+    layers = with_residuals(layers, file.layers, stages, [exit_.after for exit_ in file.exits])
     for index, exit_ in enumerate(file.exits):
         if exit_.after not in shapes:
             continue  # the layer has a fault itself
@@ -70,7 +72,7 @@ def build_network(file: NetworkFile, path: AnyPath) -> Network:
             continue
         where = f"{path}: exits[{index}].layers"
         _, added, wrong = lower_all(ops, shapes[exit_.after], where, repeat(index + 1), in_head=True)
-        layers += added
+        layers += with_residuals(added, ops, repeat(index + 1), [])
         faults += wrong
     if faults:
         raise InputError(faults)

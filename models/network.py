@@ -84,6 +84,9 @@ class Layer(Strict):
         Rows of a line of the map that a convolution reads, whose inputs lie ``stride`` words
         from one another; 0 if the inputs of all rows follow one another in memory, as
         where the output is as wide as the input.
+    residual : bool
+        True if its outputs are added to another map as they are stored
+        (:func:`fluidb.models.residuals.fused_additions`).
     memory_words : int
         Words a memory-only layer moves off chip for one sample; 0 with a GEMM,
         whose traffic depends on the design.
@@ -98,6 +101,7 @@ class Layer(Strict):
     per_sample: bool = False
     line: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
     stride: Count = 1
+    residual: bool = False
     memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
     shape: Shape
 

@@ -178,7 +178,7 @@ class View(_Op):
 
 
 class Join(_Op):
-    """Several maps in one. None of these moves anything.
+    """Several maps in one. None of these is a layer of its own.
 
     ``add`` (equal shapes) and ``fuse`` (any shapes; the output has the shape of the first input) combine the first
     input, as it is written, with the others, element by element: a residual, a gate, a mask. ``concat`` puts channels

@@ -285,8 +285,8 @@ words_per_cycle = st.integers(-3, 6).map(lambda power: 2.0**power)
 
 
 def layer_of(gemm: Any, name: str = "layer", stage: int = 1) -> Layer:
-    """A bare product of R, P, C, groups and perhaps ``per_sample``, then line and stride."""
-    named = dict(zip(("per_sample", "line", "stride"), gemm[4:], strict=False))
+    """A bare product of R, P, C, groups and perhaps ``per_sample``, line, stride and ``residual``."""
+    named = dict(zip(("per_sample", "line", "stride", "residual"), gemm[4:], strict=False))
     return Layer(name=name, stage=stage, gemm=Gemm(*gemm[:4]), shape=Shape(1, 1, 1), **named)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import clock
 import compare
+import dram
 import engines
 import intervals as measured
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import sources
 from builders import table_of
 from compare import Verdict
+from fluidb.platforms import load_platform
 from fluidb.serving.statistics import Interval
 from pages import write_part
 from rounds import BenchmarkRow, BenchmarkTable, Entrant, Sample, take_turns
@@ -217,6 +219,38 @@ def test_the_page_of_the_clock_shows_its_table():
     rows = clock.read_rows()
     assert f"clock.py --table\n{clock.table_text(rows)}\n```" in page
     assert "older" in clock.table_text([rows[0]._replace(sources="")])
+
+
+def test_the_page_of_the_dram_shows_its_table():
+    page, results = (clock.TABLE.parents[1] / "docs" / "hardware.md").read_text(), dram.read_results()
+    assert f"dram.py table\n{dram.table_text(results)}\n```" in page
+
+
+@pytest.mark.parametrize("board", dram.MEMORIES)
+def test_three_layers_predict_the_others_with_a_dram(board: str):
+    """In sum within 5 %; the board's file states what they calibrated."""
+    run = dram.read_results()[board]
+    rows, first, platform = dram.rows_of(run, run["fits"][0]), run["fits"][0], load_platform(board)
+    assert [row.kind for row in rows if row.calibrated] == list(first["kinds"])
+    predicted = [row for row in rows if not row.calibrated]
+    assert abs(dram.difference(predicted)) < 0.05
+    stated = dram.with_port(platform, first["ready"], first["latency"])
+    assert platform.port_latency_cycles == stated.port_latency_cycles
+    assert platform.bandwidth_gb_s == pytest.approx(stated.bandwidth_gb_s, rel=1e-3)
+    assert f"in {100 * first['ready']:.1f} % of cycles" in platform.sources["bandwidth_gb_s"]
+
+
+def test_the_constants_of_a_port_are_found_again(monkeypatch: pytest.MonkeyPatch):
+    """Of times that a simple table makes of them; the fit knows only layers that ran."""
+
+    def table(_: str, __: str, ready: float, latency: int) -> list[list[int]]:
+        return [[round(max(900, beats / ready) + latency)] for beats in (40, 3_000, 9_000)]
+
+    monkeypatch.setattr(dram, "table_of", table)
+    monkeypatch.setattr(dram, "waiting", lambda board, ready, latency: 50 + round(64 / ready) + latency)
+    ran = [dram.Ran(at, 1, of, 90 + at + 173 + 31, 0, 0, 0, 0) for at, (of,) in enumerate(table("", "", 0.37, 31))]
+    ran[1] = ran[1]._replace(late=50 + 173 + 31)
+    assert dram.fitted("", ran) == (0.37, 31)
 
 
 def test_a_netlist_is_the_same_whatever_its_names_and_lines():

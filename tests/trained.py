@@ -55,21 +55,46 @@ def alexnet_cifar10(folder: Path, narrower: int = 1) -> Path:
     return saved(folder, nodes, ["e1", "e2", "e3"], (3, 32, 32), weights)
 
 
-def blocks(folder: Path) -> Path:
-    """A block of MobileNetV2, an exit, a block as of Inception-v3; weights are random, by a seed."""
-    rng, weights, nodes = np.random.default_rng(9), {"zero": np.float32(0), "six": np.float32(6)}, []
+class _Convs:
+    """Nodes of convolutions with random weights, by a seed."""
 
-    def conv(name: str, source: str, shape: tuple[int, ...], act: str = "Clip", **more: object) -> str:
+    def __init__(self, seed: int) -> None:
+        self.rng, self.nodes = np.random.default_rng(seed), []
+        self.weights: dict[str, object] = {"zero": np.float32(0), "six": np.float32(6)}
+
+    def conv(self, name: str, source: str, shape: tuple[int, ...], act: str = "Clip", **more: object) -> str:
         """With a bias, then ReLU6 or a rectifier, if any."""
         inner = shape[1] * shape[2] * shape[3]
-        weights[f"{name}.w"] = rng.normal(0, (8 / inner) ** 0.5, shape).astype(np.float32)
-        weights[f"{name}.b"] = rng.normal(0, 0.5, shape[0]).astype(np.float32)
-        more |= {"pads": [shape[2] // 2, shape[3] // 2] * 2}
-        nodes.append(node("Conv", [source, f"{name}.w", f"{name}.b"], [name], name=name, **more))
+        self.weights[f"{name}.w"] = self.rng.normal(0, (8 / inner) ** 0.5, shape).astype(np.float32)
+        self.weights[f"{name}.b"] = self.rng.normal(0, 0.5, shape[0]).astype(np.float32)
+        more = {"pads": [shape[2] // 2, shape[3] // 2] * 2} | more
+        self.nodes.append(node("Conv", [source, f"{name}.w", f"{name}.b"], [name], name=name, **more))
         if act:
             bounds = ["zero", "six"] if act == "Clip" else []
-            nodes.append(node(act, [name, *bounds], [f"{name}.act"]))
+            self.nodes.append(node(act, [name, *bounds], [f"{name}.act"]))
         return f"{name}.act" if act else name
+
+
+def residual_blocks(folder: Path) -> Path:
+    """A block of ResNet whose shortcut is a convolution, an exit, a block of MobileNetV2, another sum; no pools."""
+    made = _Convs(11)
+    conv, nodes = made.conv, made.nodes
+    stem = conv("stem", "x", (4, 3, 3, 3), "Relu")
+    two = conv("two", conv("one", stem, (3, 4, 1, 1), "Relu"), (3, 3, 3, 3), "Relu", strides=[2, 2])
+    wide, down = conv("wide", two, (6, 3, 1, 1), ""), conv("down", stem, (6, 4, 1, 1), "", strides=[2, 2])
+    nodes += [node("Add", [wide, down], ["first"], name="first"), node("Relu", ["first"], ["first.act"])]
+    conv("e1", "first.act", (5, 6, 5, 5), "", pads=[0] * 4)
+    deep = conv("deep", conv("expand", "first.act", (9, 6, 1, 1)), (9, 1, 3, 3), group=9)
+    nodes.append(node("Add", ["first.act", conv("project", deep, (6, 9, 1, 1), "")], ["second"], name="second"))
+    nodes.append(node("Add", [conv("last", "second", (6, 6, 3, 3), ""), "second"], ["third"], name="third"))
+    conv("e2", "third", (5, 6, 5, 5), "", pads=[0] * 4)
+    return saved(folder, nodes, ["e1", "e2"], (3, 10, 9), made.weights)
+
+
+def blocks(folder: Path) -> Path:
+    """A block of MobileNetV2, an exit, a block as of Inception-v3; weights are random, by a seed."""
+    made = _Convs(9)
+    rng, weights, nodes, conv = made.rng, made.weights, made.nodes, made.conv
 
     def head(number: int, source: str, channels: int) -> None:
         weights[f"m{number}"] = rng.normal(0, 1, (channels, 5)).astype(np.float32)

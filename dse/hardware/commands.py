@@ -110,6 +110,14 @@ class Script:
             values = values[:, part.first : part.first + part.channels]
         self._words(Command.WRITE, address, place.x_sample, values)
 
+    def _residual(self, command: int, layer: ProductLayer, part: Part, rows: Rows, slot: int) -> None:
+        """A part of the map that the store of a product adds; others may lie between its channels."""
+        place = self.places[layer.name]
+        assert place.residual is not None
+        for channel in range(part.first, part.first + part.channels):
+            at = place.residual.at + slot * place.y_sample + channel * place.y_channel
+            self._words(command, at, place.y_sample, self.maps[place.residual.name][rows][:, channel])
+
     def hand_over(self, stage: int, rows: Rows, slot: int) -> None:
         """Write what products after a stage read of it and before it, 0 being the input, where they expect it."""
         for layer in self.products:
@@ -117,6 +125,9 @@ class Script:
             for part in parts_of(self.network, source) if place.joined else place.host:
                 if layer.stage > stage >= self.stages[part.name]:
                     self.supply(layer, part, rows, slot)
+            for part in parts_of(self.network, place.residual.name) if place.residual else ():
+                if layer.stage > stage >= self.stages[part.name]:
+                    self._residual(Command.WRITE, layer, part, rows, slot)
 
     def stage(self, stage: int, rows: Rows, slot: int, strobes: int, b_exit: int, b_incr: int) -> None:
         """Run a stage for samples, the first at place `slot` of the maps; the host does its part."""
@@ -128,6 +139,9 @@ class Script:
             for part in place.host:
                 if self.stages[part.name] == stage:
                     self.supply(layer, part, rows, slot)
+            for part in place.residual.host if place.residual else ():
+                if self.stages[part.name] == stage:
+                    self._residual(Command.WRITE, layer, part, rows, slot)
             running.append(layer)
             if place.end is End.NEXT:
                 continue
@@ -140,8 +154,9 @@ class Script:
             give, running = (Strobe.ADVANCE | Strobe.START, 0, 0, slot), []
 
     def expect(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
-        """Expect the outputs of a product, the constants behind them, and its inputs as they were."""
-        place, maps = self.places[layer.name], self.maps[layer.name][rows]
+        """Expect the outputs of a product, the constants behind them, and all that it reads as it was."""
+        place = self.places[layer.name]
+        maps = self.maps[place.map][rows]
         values = maps.reshape(*maps.shape[:2], -1)
         between = np.full((*values.shape[:2], place.y_channel - values.shape[2]), place.filling, WORD_TYPE)
         values = np.concatenate([values, between], axis=2).reshape(len(rows), -1)
@@ -151,6 +166,9 @@ class Script:
         self._words(Command.EXPECT, place.y + slot * place.y_sample, place.y_sample, values)
         inputs = reference.with_constant(layer, self.maps[layer.inputs[0]][rows])
         self._words(Command.EXPECT, place.x + slot * place.x_sample, place.x_sample, inputs)
+        if place.residual:
+            whole = Part(place.residual.name, 0, self.network.size(place.residual.name).channels)
+            self._residual(Command.EXPECT, layer, whole, rows, slot)
 
     def leave(self, stage: int, rows: Rows, slot: int) -> Rows:
         """The less sure half stays; the host moves what later stages read of them together."""

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from ...formats import InputError
-from ..engine import MOST, NUMBER_BITS, SUM_BITS
+from ..engine import MOST, MOVE_BITS, NUMBER_BITS, SUM_BITS, WORD_BITS
 from ..integers.window import Window
 from ..npu import schedule
 from ..npu.tiles import Tile
@@ -21,6 +21,9 @@ LAYOUT = (
 
 OF_LAYER = (
     ("shift low high", "bounds of the outputs"),
+    ("addition", "of a residual map, an addition_t"),
+    ("distance", "from the address of an output to that of the word which is added to it"),
+    ("product_bounds", "before that: the lower one below the upper one"),
     ("R P C groups", ""),
     ("steps", "tiles along P"),
     ("share", "beats of a store between two loads, at most"),
@@ -47,6 +50,51 @@ LAYOUT_FIELDS, FIELDS = (
 """Names of the words that the NPU derives; of all words in their order, as ``engine_pkg::job_t`` has them."""
 
 
+class Addition(NamedTuple):
+    """A residual map that the store adds to the outputs of a product.
+
+    Attributes
+    ----------
+    left : tuple of int
+        Places by which the product and the map move to the left.
+    shift : int
+        Sums are divided by 2**shift, rounded to the nearest, halves up.
+    low, high : int
+        Bounds of the product.
+    distance : int
+        Words from the address of an output to the word that is added to it.
+    """
+
+    left: tuple[int, int]
+    shift: int
+    low: int
+    high: int
+    distance: int = 0
+
+    def packed(self) -> int:
+        """Make the number of a job, ``engine_pkg::addition_t``: only the difference of the places counts.
+
+        Returns
+        -------
+        int
+            The number.
+
+        Raises
+        ------
+        InputError
+            If the engine does not shift so far.
+        """
+        least = min(*self.left, self.shift)
+        product, other, right = self.left[0] - least, self.left[1] - least, self.shift - least
+        moved = max(product, other)
+        if min(product, other) > 0 or max(moved, right) >> MOVE_BITS:
+            raise InputError(
+                f"addition: expected maps whose scales differ by at most 2**{2**MOVE_BITS - 1}, found shifts of "
+                f"{product} and {other} to the left, then {right} to the right"
+            )
+        return 1 | right << 1 | moved << (1 + MOVE_BITS) | (other > 0) << (1 + 2 * MOVE_BITS)
+
+
 class Job(NamedTuple):
     """A layer at a batch size, as the control block configures it.
 
@@ -71,6 +119,8 @@ class Job(NamedTuple):
     x_sample, y_sample, y_channel : int
         Words from a sample of the inputs, a sample or a channel of the outputs to the next, if others lie between
         them; 0 if none do.
+    addition : Addition, optional
+        What is added to the product before the outputs are kept within their bounds.
     """
 
     window: Window
@@ -86,6 +136,7 @@ class Job(NamedTuple):
     x_sample: int = 0
     y_sample: int = 0
     y_channel: int = 0
+    addition: Addition | None = None
 
     @property
     def gemm(self) -> tuple[int, int, int, int]:
@@ -129,6 +180,8 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     x_sample, y_sample = job.x_sample or groups * window.words, job.y_sample or groups * C * y_channel
     of_beat = max(words // stride_x, 1)
     kernel_y, kernel_x = (n * d for n, d in zip(window.kernel, window.dilation, strict=True))
+    add = job.addition
+    low, high = (add.low, add.high) if add else (job.low, job.high)
     # T_P inner rows further: channels, rows and columns of the window
     channels, within = divmod(T_P, window.kernel[0] * window.kernel[1])
     step_y, step_x = (n * d for n, d in zip(divmod(within, window.kernel[1]), window.dilation, strict=True))
@@ -137,9 +190,11 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     down, rest = divmod(job.rows, R)
     block_lines, at = divmod(rest, line)
     gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile[:4]))
-    _, share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0)
+    _, share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0, 0.0)
     values = {
         "k": job.code, "shift": job.shift, "low": job.low, "high": job.high,
+        "addition": add.packed() if add else 0, "distance": add.distance if add else 0,
+        "product_bounds": high << WORD_BITS | low & (1 << WORD_BITS) - 1,
         "R": R, "P": P, "C": C, "groups": groups, "runs": passes,
         "T_P": T_P, "T_C": T_C, "steps": math.ceil(P / T_P), "share": share,
         "B_P": B_P, "columns": B_P * C, "down": B_R * R, "filled": (samples - B_R * (B_P - 1)) * R,

@@ -15,7 +15,7 @@ from ..engine import BLOCKS_BITS, NUMBER_BITS, RECORD_WORDS, ROWS_BITS, WORD_BIT
 from ..integers.network import WORD_TYPE, ConcatLayer, IntegerNetwork, Integers, ProductLayer
 from ..npu.fbcb import K_BITS, FbcbTable
 from . import jobs
-from .program import TimedJob
+from .program import TimedJob, additions_of
 
 MAX_WORDS = 2**NUMBER_BITS
 """Words that an address reaches."""
@@ -23,7 +23,7 @@ MAX_WORDS = 2**NUMBER_BITS
 PARTS = NUMBER_BITS // WORD_BITS
 """Words that hold a number, the lowest first."""
 
-SCHEMA = "fluidb.memory/1"
+SCHEMA = "fluidb.memory/2"
 
 
 class End(IntEnum):
@@ -42,11 +42,31 @@ class Part(NamedTuple):
     channels: int
 
 
+class Addend(NamedTuple):
+    """A map that the store adds to the outputs of a product; it lies as these do, from an address on.
+
+    Attributes
+    ----------
+    name : str
+        The map.
+    at : int
+        The address of its first sample.
+    host : tuple of Part
+        What the host writes of it.
+    """
+
+    name: str
+    at: int
+    host: tuple[Part, ...]
+
+
 class Location(NamedTuple):
     """A product in the memory; addresses in words of 16 bits.
 
     Attributes
     ----------
+    map : str
+        What it writes: its own map, or the addition that its store does.
     x, weights, y : int
         Of the first sample's inputs, of the weights, of the first sample's outputs.
     x_sample, y_sample : int
@@ -62,8 +82,11 @@ class Location(NamedTuple):
         the products that read it there; 0 if there is none.
     end : End
         What follows it.
+    residual : Addend, optional
+        What its store adds to its outputs.
     """
 
+    map: str
     x: int
     weights: int
     y: int
@@ -74,6 +97,12 @@ class Location(NamedTuple):
     host: tuple[Part, ...]
     filling: int
     end: End
+    residual: Addend | None = None
+
+    @property
+    def all_host(self) -> tuple[Part, ...]:
+        """What the host writes of all that it reads."""
+        return self.host + (self.residual.host if self.residual else ())
 
 
 class Image(NamedTuple):
@@ -141,14 +170,30 @@ class _Places:
     def __init__(self, network: IntegerNetwork, products: list[ProductLayer], first: int, b_max: int) -> None:
         self.network, self.at, self.b_max = network, first, b_max
         self.products = {layer.name: layer for layer in products}
+        self.additions = additions_of(network)
+        self.results = {self.result(layer.name): layer for layer in products}
         self.parents: dict[str, _Home] = {}  # the concatenation that has a map, the first of several
         for layer in network.layers:
             if isinstance(layer, ConcatLayer):
                 for name, begin, shift in zip(layer.inputs, begins(network, layer), layer.shifts, strict=True):
                     if shift == 0:
                         self.parents.setdefault(name, _Home(layer.name, begin))
+        self.alike = self.families()
         self.stored: dict[str, _Store] = {}
         self.written: set[_Home] = set()  # by the host
+
+    def result(self, product: str) -> str:
+        """The map that a product writes."""
+        return self.additions[product].name if product in self.additions else product
+
+    def families(self) -> dict[str, set[str]]:
+        """Maps that are part of no other and lie alike, as one is added to the other or to what is added to it."""
+        alike: dict[str, set[str]] = {}
+        for addition in self.additions.values():
+            homes = {self.home(name).name for name in (addition.name, *addition.inputs) if name not in self.additions}
+            every = set().union(*(alike.get(name, {name}) for name in homes))
+            alike |= dict.fromkeys(every, every)
+        return alike
 
     def take(self, words: int) -> int:
         """The address of so many words."""
@@ -166,16 +211,30 @@ class _Places:
     def store(self, name: str) -> _Store:
         """The store of a map that is part of no other; the constants behind it are of the products that read it."""
         if name not in self.stored:
-            channels, height, width = self.network.size(name)
-            plane, readers = height * width, [layer for layer in self.products.values() if layer.inputs[0] == name]
-            constants = {layer.constant for layer in readers}
-            filling, channel = max([0, *(layer.constant for layer in readers if layer.groups == 1)]), plane
-            whole = plane > 1 and len(parts_of(self.network, name)) == 1
-            if whole and len(constants) == 1 and all(map(_by_channel, readers)):
-                (filling,), channel = constants, 2 * plane
-            sample = channels * channel + (plane if filling and channel == plane else 0)
-            self.stored[name] = _Store(self.take(self.b_max * sample), sample, channel, filling)
+            family = self.alike.get(name, {name})
+            by_channel = all(map(self.by_channel, family))
+            sample = max(self.wanted(one, by_channel).sample for one in family)
+            self.stored[name] = self.wanted(name, by_channel)._replace(at=self.take(self.b_max * sample), sample=sample)
         return self.stored[name]
+
+    def readers(self, name: str) -> list[ProductLayer]:
+        """The products that read a map."""
+        return [layer for layer in self.products.values() if layer.inputs[0] == name]
+
+    def by_channel(self, name: str) -> bool:
+        """Whether all that read a map want one constant behind each of its channels."""
+        _, height, width = self.network.size(name)
+        whole, readers = height * width > 1 and len(parts_of(self.network, name)) == 1, self.readers(name)
+        return whole and len({layer.constant for layer in readers}) == 1 and all(map(_by_channel, readers))
+
+    def wanted(self, name: str, by_channel: bool) -> _Store:
+        """A store for a map alone, at no address yet."""
+        channels, height, width = self.network.size(name)
+        plane = height * width
+        filling = max([0, *(layer.constant for layer in self.readers(name) if by_channel or layer.groups == 1)])
+        if by_channel:
+            return _Store(0, 2 * channels * plane, 2 * plane, filling)
+        return _Store(0, channels * plane + (plane if filling else 0), plane, filling)
 
     def fits(self, layer: ProductLayer) -> bool:
         """Whether a product can read its inputs where they are written, without a copy of its own."""
@@ -194,15 +253,12 @@ class _Places:
             return _by_channel(layer)
         return layer.groups == 1 and home.first + channels == self.network.size(home.name).channels
 
-    def by_host(self, layer: ProductLayer, joined: bool) -> tuple[Part, ...]:
-        """What the host writes of the inputs of a product: what neither a product nor it wrote there before."""
-        (source,) = layer.inputs
-        if not joined:
-            return (Part(source, 0, self.network.size(source).channels),)
+    def by_host(self, source: str) -> tuple[Part, ...]:
+        """What the host writes of a map in its place: what neither a product nor it wrote there before."""
         home, parts = self.home(source), []
         for part in parts_of(self.network, source):
             place = _Home(home.name, home.first + part.first)
-            if place not in self.written and (part.name not in self.products or self.home(part.name) != place):
+            if place not in self.written and (part.name not in self.results or self.home(part.name) != place):
                 self.written.add(place)
                 parts.append(part)
         return tuple(parts)
@@ -210,18 +266,31 @@ class _Places:
     def place(self, layer: ProductLayer) -> Location:
         """The place of the next product."""
         weights, joined = self.take(self.network.weights[layer.name].size), self.fits(layer)
+        (source,) = layer.inputs
         if joined:
-            home = self.home(layer.inputs[0])
+            home = self.home(source)
             x_sample, before = self.stored[home.name].sample, self.stored[home.name]
             x = before.at + home.first * before.channel
         else:
             x_sample = layer.groups * self.network.window(layer).words
             x = self.take(self.b_max * x_sample)
-        home = self.home(layer.name)
+        result = self.result(layer.name)
+        home = self.home(result)
         store = self.store(home.name)
-        filling, y = store.filling if home.name == layer.name else 0, store.at + home.first * store.channel
-        host = self.by_host(layer, joined)
-        return Location(x, weights, y, x_sample, store.sample, store.channel, joined, host, filling, End.EXIT)
+        filling, y = store.filling if home.name == result else 0, store.at + home.first * store.channel
+        host = self.by_host(source) if joined else (Part(source, 0, self.network.size(source).channels),)
+        residual = self.residual(layer)
+        strides = x_sample, store.sample, store.channel
+        return Location(result, x, weights, y, *strides, joined, host, filling, End.EXIT, residual)
+
+    def residual(self, layer: ProductLayer) -> Addend | None:
+        """What the store of a product adds."""
+        if layer.name not in self.additions:
+            return None
+        (name,) = (name for name in self.additions[layer.name].inputs if name != layer.name)
+        home = self.home(name)
+        store = self.store(home.name)
+        return Addend(name, store.at + home.first * store.channel, self.by_host(name))
 
 
 def _by_channel(layer: ProductLayer) -> bool:
@@ -237,7 +306,7 @@ def places_of(network: IntegerNetwork, order: list[str], first: int, b_max: int)
     places = {layer.name: maps.place(layer) for layer in products}
     for layer, after in pairwise(products):
         if after.stage == layer.stage:
-            by_host = any(stages[part.name] == layer.stage for part in places[after.name].host)
+            by_host = any(stages[part.name] == layer.stage for part in places[after.name].all_host)
             places[layer.name] = places[layer.name]._replace(end=End.HOST if by_host else End.NEXT)
     return places, maps.at
 
@@ -275,7 +344,10 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
         place, product, weights = places[name], products[name], network.weights[name].ravel()
         strides = {key: getattr(place, key) for key in ("x_sample", "y_sample", "y_channel")}
         for words_, one, entry in zip(layer, row, entries.entries, strict=True):
-            numbers = record(one.job._replace(**strides), words, place, entry, fbcb.block_bits)
+            job = one.job._replace(**strides)
+            if job.addition and place.residual:
+                job = job._replace(addition=job.addition._replace(distance=place.residual.at - place.y))
+            numbers = record(job, words, place, entry, fbcb.block_bits)
             words_[: PARTS * RECORD_WORDS] = np.array(numbers, "<u4").view("<i2")
         memory[place.weights : place.weights + len(weights)] = weights
         if product.constant:
@@ -287,14 +359,19 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
 
 
 def map_text(network: IntegerNetwork, memory: Image) -> str:
-    """Where software finds what, ``fluidb.memory/1`` (docs/file-formats.md)."""
+    """Where software finds what, ``fluidb.memory/2`` (docs/file-formats.md)."""
+
+    def host(parts: tuple[Part, ...]) -> dict[str, Any]:
+        return {"host": [part._asdict() for part in parts]}
+
     rows = [
         {
             "name": name,
             "stage": network.layer(name).stage,
             **place._asdict(),
-            "host": [part._asdict() for part in place.host],
+            **host(place.host),
             "end": place.end.name.lower(),
+            "residual": place.residual and place.residual._asdict() | host(place.residual.host),
         }
         for name, place in memory.places.items()
     ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...formats import InputError
+from ...models.residuals import Operation, fused_additions
 from ...tables.latency import DESIGN_FILE
-from ..integers.network import IntegerNetwork, ProductLayer
+from ..integers.network import AddLayer, IntegerNetwork, ProductLayer
 from ..npu.costs import configured, layer_costs
 from ..npu.design import DesignTable
 from ..npu.fbcb import FbcbTable
 from ..npu.tiles import Tile
-from .jobs import Job
+from .jobs import Addition, Job
 
 
 class TimedJob(NamedTuple):
@@ -19,6 +20,31 @@ class TimedJob(NamedTuple):
 
     job: Job
     cycles: int
+
+
+def additions_of(network: IntegerNetwork) -> dict[str, AddLayer]:
+    """The addition that the store of a product does, by the products; the tables know the same ones."""
+    nodes = (
+        Operation(layer.name, layer.inputs, layer.stage, isinstance(layer, ProductLayer), isinstance(layer, AddLayer))
+        for layer in network.layers
+    )
+    fused = fused_additions(nodes, {exit_.layer for exit_ in network.exits})
+    layers = {layer.name: layer for layer in network.layers if isinstance(layer, AddLayer)}
+    return {product: layers[name] for product, name in fused.items()}
+
+
+def _added(layer: ProductLayer, addition: AddLayer | None) -> dict[str, Any]:
+    """Bounds of the outputs of a product, and what is added to it first."""
+    if addition is None:
+        return {"low": layer.low, "high": layer.high}
+    first = addition.inputs[0] == layer.name
+    left = addition.left[0 if first else 1], addition.left[1 if first else 0]
+    added = Addition(left, addition.shift, layer.low, layer.high)
+    try:
+        added.packed()
+    except InputError as error:
+        raise InputError(f'layer "{addition.name}": {error.faults[0]}') from None
+    return {"low": addition.low, "high": addition.high, "addition": added}
 
 
 def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> dict[str, list[TimedJob]]:
@@ -49,24 +75,25 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     layouts = [[(b, B_R, B_P, passes) for b, B_R, B_P, passes in row] for row in chosen.layouts.tolist()]
     products = {layer.name: layer for layer in network.layers if isinstance(layer, ProductLayer)}
     jobs: dict[str, list[TimedJob]] = {}
+    additions = additions_of(network)
     for index, place in enumerate(places):
         lowered = design.network.layers[place]
         layer = products.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
         if layer is None:
             raise InputError(f'{DESIGN_FILE}: layer "{lowered.name}": expected a product of {network.name}')
         window, columns = network.window(layer), layer.shape[0] // layer.groups
-        sizes = (window.R, window.P, columns, layer.groups), window.source
-        if (lowered.gemm, (lowered.line, lowered.stride)) != sizes:
+        sizes = (window.R, window.P, columns, layer.groups), window.source, layer.name in additions
+        if (lowered.gemm, (lowered.line, lowered.stride), lowered.residual) != sizes:
             raise InputError(
                 f'{DESIGN_FILE}: layer "{lowered.name}": expected the sizes of {network.name}, found others; '
                 "search a design for the network file that `fluidb quantise` wrote"
             )
+        added = _added(layer, additions.get(layer.name))
         jobs[layer.name] = [
             TimedJob(
                 Job(
                     window, columns, layer.groups, layouts[index][b], int(codes[index, b]),
-                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), layer.shift, layer.low,
-                    layer.high,
+                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), layer.shift, **added,
                 ),
                 round(cycles[index, b]),
             )

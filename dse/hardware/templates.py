@@ -74,7 +74,7 @@ def constants() -> dict[str, object]:
         "ends": "\n".join(f"  localparam number_t END_{end.name} = {end.value};" for end in End),
         "commands": _enumerated(Command),
         "strobes": _enumerated(Strobe),
-        "memories": memories(**dict.fromkeys(("inputs", "sums", "stores", "beats"), (0, "auto"))),
+        "memories": memories(**dict.fromkeys(("inputs", "sums", "stores", "beats", "residuals"), (0, "auto"))),
     }
 
 

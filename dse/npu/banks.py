@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...platforms import Board
-from ..engine import BEAT_BITS, FLIGHT_BITS, SUM_BITS, WORD_BITS
+from ..engine import AHEAD, BEAT_BITS, FLIGHT_BITS, SUM_BITS, WORD_BITS
 from .ports import words_of
 from .tiles import FEWEST_ROWS, Tile, Tiles
 
@@ -128,6 +128,7 @@ def _banks(word_bits: int, beat: Any, tiles: Tiles | Tile) -> dict[str, Bank]:
         "sums": Bank(2 * V * T_C, np.full_like(T_R, 2 * word_bits + EXTRA_BITS), of_pixel),
         "stores": Bank(2 * V * beat * -(-T_C // beat), word, 2 * of_pixel),
         "beats": Bank(np.ones_like(T_R), noted, np.full_like(T_R, 2**FLIGHT_BITS)),
+        "residuals": Bank(np.ones_like(T_R), np.full_like(T_R, word_bits * beat), np.full_like(T_R, AHEAD)),
     }
 
 

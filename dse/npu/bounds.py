@@ -53,7 +53,7 @@ def bound_designs(tiles, work, plan, paces, least):
                     least[figure, s, i, j] = words * (paces.word[j] if figure == 0 else figure)
     for u in range(work.gemms.shape[0]):
         R, P, C, groups = gemm_at(work, u)
-        per_input, per_output = paces.input[u], paces.output[u]
+        per_input, per_output, adds = paces.input[u], paces.output[u], work.adds[u] * R * C
         best[:] = np.inf
         for code in range(plan.codes):
             T_R, T_P, T_C, V = tiles[0, code], tiles[1, code], tiles[2, code], tiles[3, code]
@@ -75,14 +75,14 @@ def bound_designs(tiles, work, plan, paces, least):
                     turns = passes_of_rows * inner[j] * max(across[j], per_pass * over[j])
                     compute = runs * inner[j] * tiles_along(columns, T_C[j]) / V[j]
                     load = b * (each[j] - R * C) * per_input[j] + passes * weights[j] * paces.word[j]
-                    moved = load + b * (R * C) * per_output[j] + paces.asking * turns
+                    moved = load + b * (R * C + adds) * per_output[j] + paces.asking * turns
                     # a tile is loaded when the last but one is computed, so every other tile waits for its own load
                     alternating = (load + (paces.asking + paces.waiting) * turns + compute) * 0.5
                     cycles[j] = smaller(max(compute, moved, alternating), cycles[j])
                 if figures > 1:
                     words, accesses = best[1, i], best[2, i]
                     for j in range(count):
-                        moved = b * each[j] + passes * weights[j]
+                        moved = b * (each[j] + adds) + passes * weights[j]
                         words[j] = smaller(moved, words[j])
                         accesses[j] = smaller(2 * (moved + b * C * (inner[j] - R)), accesses[j])
         for figure in range(figures):

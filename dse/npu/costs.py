@@ -72,6 +72,7 @@ class Configured(NamedTuple):
     gemms: NDArray[np.float64]  # (G, 4), R, P, C, groups
     sources: NDArray[np.float64]  # (G, 2), line and stride of :class:`fluidb.models.Layer`
     fetched: NDArray[np.float64]  # (G,), share of the weights that is fetched
+    adds: NDArray[np.float64]  # (G,), 1 if the store adds a residual map
     tile: NDArray[np.float64]  # (4, G, b_max), after stacking
     blocks: NDArray[np.int64]  # (G, b_max), of rows; 1 where they are not chosen
     layouts: NDArray[np.int64]  # (G, b_max, 4), b, B_R, B_P, passes
@@ -89,7 +90,8 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
     tile = stacked(design.tile.array)[:, codes, 0]
     if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
-    return Configured(work.gemms[rows], work.sources[rows], work.fetched[rows], tile, blocks, np.array(layouts))
+    products = work.gemms[rows], work.sources[rows], work.fetched[rows], work.adds[rows]
+    return Configured(*products, tile, blocks, np.array(layouts))
 
 
 def samples_side_by_side(design: DesignTable, fbcb: FbcbTable) -> int:
@@ -178,11 +180,10 @@ def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
     shape = chosen.blocks.shape
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
     tiles = np.ascontiguousarray(chosen.tile.reshape(4, -1).T)
-    gemms, sources, fetched = (
-        np.repeat(rows, shape[1], axis=0) for rows in (chosen.gemms, chosen.sources, chosen.fetched)
-    )
+    sizes = chosen.gemms, chosen.sources, chosen.fetched, chosen.adds
     engine = schedule.engine_times(design.port, float(design.tile.T_P), 0, design.words_per_cycle)
-    layers, layouts = schedule.LayerSizes(gemms, sources, fetched), chosen.layouts.reshape(-1, 4)
+    layers = schedule.LayerSizes(*(np.repeat(rows, shape[1], axis=0) for rows in sizes))
+    layouts = chosen.layouts.reshape(-1, 4)
     figures = schedule.run_layers(layers, tiles, layouts, chosen.blocks.ravel(), engine, mode)
     table: NDArray[np.float64] = figures.reshape(*shape, -1)
     return table

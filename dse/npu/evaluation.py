@@ -60,6 +60,8 @@ class Evaluator:
         room = options.resident_words(platform)
         counted = replace(workload, shares=(1.0,) * len(workload.networks)) if options.launches else workload
         self.work, self._rows = merged(counted, memory_layers=options.memory_layers, room=room)
+        if options.overlap is Overlap.PAPER:  # which counts no residual map
+            self.work = self.work._replace(adds=np.zeros_like(self.work.adds))
         stages = len(self.work.memory_words)
         if not options.launches:  # all as one stage
             repeats, words = self.work.repeats.sum(axis=1, keepdims=True), self.work.memory_words.sum(keepdims=True)

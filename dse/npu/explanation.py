@@ -115,13 +115,14 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
     engine = schedule.engine_times(design.port, float(design.tile.T_P), design.most_samples, rate, prices)
     by_product: list[list[list[Configuration]]] = []
-    for gemm, source, kind, fetched in zip(work.gemms, work.sources, work.kinds, work.fetched, strict=True):
+    sizes = work.gemms, work.sources, work.kinds, work.fetched, work.adds
+    for gemm, source, kind, fetched, adds in zip(*sizes, strict=True):
         layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]
         if overlap is Overlap.PAPER:
             cycles, words = kernels.gemm_cost(gemm, fitting[..., None], layouts.T[:, None], rate, plan.literal, fetched)
             ties = words if plan.literal else kernels.count_tile_words(gemm, fitting, layouts, fetched)
         else:
-            layer = schedule.LayerSizes(tuple(gemm.tolist()), tuple(source.tolist()), float(fetched))
+            layer = schedule.LayerSizes(tuple(gemm.tolist()), tuple(source.tolist()), float(fetched), float(adds))
             cycles, _, words = schedule.weigh(layer, fitting, plan, kind, engine, mode)
             ties = words
         columns = np.broadcast_arrays(cycles, ties, codes[:, None], layouts[:, 1], layouts[:, 0], words)

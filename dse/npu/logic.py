@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..engine import SIZE_BITS, SUM_BITS, WORD_BITS
+from ..engine import MOVE_BITS, SIZE_BITS, SUM_BITS, WORD_BITS
 from .tiles import Tile, Tiles
 
 Values = NDArray[np.float64]
@@ -34,6 +34,7 @@ LUTS: dict[str, tuple[float, ...]] = {
     "sums": (312.111, 0.106),
     "inputs": (0.630, 1.521, 2.129),
     "outputs": (2.203, 2.207),
+    "residual": (778.520, 16.595),
     "loader": (1189.209, 51.254),
     "control": (2263.765, 81.835, 79.942),
     "fbe": (0.455,),
@@ -47,6 +48,7 @@ UNPAIRED: dict[str, tuple[float, ...]] = {
     "sums": (33.466, 1.464),
     "inputs": (0.547, -0.822, -2.362),
     "outputs": (-1.313, -1.768),
+    "residual": (-84.577, -8.670),
     "loader": (895.725, 33.326),
     "control": (1335.510, -2.091, 82.622),
     "fbe": (0.102,),
@@ -176,6 +178,7 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
         ],
         # words of a row turn; a beat from the groups, and from V of those, which turns back by steps of 1, 2, 4, ...
         "outputs": [word * V * columns, word * W * (V * (chosen(columns / W) + bits(W) / 2) + chosen(V))],
+        "residual": [one, word * W * one],
         "loader": [one, W * one],
         "control": [one, V * T_C, S - 1],
     }  # fmt: skip
@@ -204,6 +207,7 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
         + 2 * line_bits
         + 3,
         "outputs": V * (word * W * (groups + 1) + (W + 4) * row_bits + (2 * W + 1) * bits(groups) + 2 * bits(W) + 3),
+        "residual": (2 * word + 4 * (word + 2**MOVE_BITS)) * W + 424,
         "loader": (W + 1) * (2 * SIZE_BITS + bits(W + 2)) + 3 * bits(W + 2) + 1311,
         "control": 240 * V * T_C + 3 * (word * W + bits(W)) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 4850,
     }

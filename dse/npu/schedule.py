@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine import DRAIN, IN_FLIGHT, START, Port
+from ..engine import ADD_START, AHEAD, DRAIN, IN_FLIGHT, START, Port
 from .kernels import (
     TIME_ONLY,
     fewest_blocks,
@@ -36,6 +36,7 @@ class LayerSizes(NamedTuple):
     gemm: Any  # R, P, C, groups
     source: Any  # line and stride
     fetched: Any  # share of the weights that does not stay on the chip
+    adds: Any  # 1 if the store adds a residual map to the outputs, else 0
 
 
 class EngineTimes(NamedTuple):
@@ -68,6 +69,35 @@ def engine_times(port, T_P, samples, words_per_cycle, prices=TIME_ONLY):
 def burst(beats, port):
     """Cycles of beats that follow one another: one of set-up, then the port's pace begins anew."""
     return 1 + np.ceil(beats * port[2] / port[1])
+
+
+@formula
+def share_times(beats, port, adds):
+    """Cycles of a share of a store: to read the first chunk that is added, until its words are there, to store.
+
+    The other chunks are read within the last one.  If nothing is added, the first two are 0.
+    """
+    if adds == 0 or beats == 0:
+        return 0.0, 0.0, burst(beats, port)
+    there, first = burst(1, port) + port[3] + ADD_START, min(beats, AHEAD)
+    whole = np.floor((beats - first) / AHEAD)
+    rest, store = beats - first - whole * AHEAD, burst(first, port)
+    if whole > 0:
+        each = burst(AHEAD, port)
+        store += whole * (max(each, there) + each)
+    if rest > 0:
+        store += max(burst(rest, port), there) + burst(rest, port)
+    return burst(first, port), there, store
+
+
+@formula
+def turn(free, before, load, beats, begin, times):
+    """Ends of a load and of the share of a store behind it, if it has beats; ``times``: of :func:`share_times`."""
+    fetch, there, store = times
+    if beats == 0:
+        fetch = 0.0
+    loaded = max(free + fetch, before) + load
+    return loaded, max(loaded, begin, free + there) + store if beats > 0 else loaded
 
 
 @formula
@@ -195,7 +225,7 @@ def pass_beats(gemm, source, tile, part, of_block, words, fetched):
 
 
 @formula
-def run_pass(state, steps, compute, full, final, quota, port):
+def run_pass(state, steps, compute, full, final, quota, port, adds):
     """Advance the engine by one pass.
 
     ``state``: end of the last tile computed and of the one before it, end of what the port does; then beats left and
@@ -203,29 +233,23 @@ def run_pass(state, steps, compute, full, final, quota, port):
     ``full, final``: cycles of the load of a tile, and of the last one along P.
     """
     computed, before, free, pending, begin, left, ready = state
-    load = max(free, before) + (full if steps > 1 else final)
-    free = load
-    if pending > 0:
-        free = max(free, begin) + burst(pending, port)  # the last share of the store of the last pass but one
+    # with the last share of the store of the last pass but one
+    load, free = turn(free, before, full if steps > 1 else final, pending, begin, share_times(pending, port, adds))
     half = free  # of the store buffer that this pass will fill
     pending, begin = left, ready
-    share, wait = burst(quota, port), port[3] + START
+    whole, wait = share_times(quota, port, adds), port[3] + START
     # from the end of the tile computed to the other ends, after the last step and the one before it
     load_1 = free_1 = before_1 = load_2 = free_2 = before_2 = end_1 = end_2 = -1.0
     last_kind, alike, step = -1, 0, 0
     while step < steps - 1:
         before, computed = computed, max(computed, load + wait) + compute
-        load = max(free, before) + (full if step < steps - 2 else final)
-        free = load
-        kind = 0
+        kind, beats, times = 0, 0.0, whole
         if pending >= quota > 0:
-            kind = 2
-            free = max(free, begin) + share
-            pending -= quota
+            kind, beats = 2, quota
         elif pending > 0:
-            kind = 1
-            free = max(free, begin) + burst(pending, port)
-            pending = 0.0
+            kind, beats, times = 1, pending, share_times(pending, port, adds)
+        load, free = turn(free, before, full if step < steps - 2 else final, beats, begin, times)
+        pending -= beats
         step += 1
         alike = alike + 1 if kind == last_kind else 0
         last_kind = kind
@@ -269,7 +293,7 @@ def same(one, other):
 
 
 @formula
-def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
+def beats_of_layer(gemm, source, tile, layout, rows, words, fetched, adds):
     """Beats of each block for :func:`pass_beats`, of a share of a store at most, and of one group and run in all."""
     R, P, C, _ = gemm
     b, B_R, B_P, runs = layout
@@ -289,7 +313,7 @@ def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
         for m in range(blocks):
             full, final, store = pass_beats(gemm, source, tile, part, of_blocks[m], words, fetched)
             most = max(most, store)
-            beats += more * ((steps - 1) * full + final + store)
+            beats += more * ((steps - 1) * full + final + (1 + adds) * store)
         t += more
     return of_blocks, np.ceil(most / steps), beats
 
@@ -297,14 +321,14 @@ def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
 @formula
 def run_layer(layer, tile, layout, rows, engine):
     """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
-    gemm, source, fetched = layer
+    gemm, source, fetched, adds = layer
     port, drain, _, _, _ = engine
     R, P, C, groups = gemm
     _, T_P, T_C, V = tile
     _, B_R, B_P, runs = layout
     words, down = port[0], B_R * R
     steps, tiles, blocks = int(tiles_along(P, T_P)), int(tiles_along(B_P * C, T_C)), int(np.ceil(down / rows))
-    of_blocks, quota, beats = beats_of_layer(gemm, source, tile, layout, rows, words, fetched)
+    of_blocks, quota, beats = beats_of_layer(gemm, source, tile, layout, rows, words, fetched, adds)
     state = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     known = (-1.0, -1.0, -1.0, -1.0)  # the last pass: compute, loads, store
     first = store = later = 0.0
@@ -321,7 +345,7 @@ def run_layer(layer, tile, layout, rows, engine):
                     state = shifted(state, later)
                     continue
                 before = state
-                state = run_pass(state, steps, compute, burst(full, port), burst(final, port), quota, port)
+                state = run_pass(state, steps, compute, burst(full, port), burst(final, port), quota, port, adds)
                 state = state[0], state[1], state[2], state[3], state[4], store, state[0] + drain
                 later = 0.0
                 if this == known and same(before, state):
@@ -339,13 +363,12 @@ def run_layer(layer, tile, layout, rows, engine):
             state = shifted(state, (state[0] - at_start[0]) * (times - group))
             break
     _, _, free, pending, begin, left, ready = state
-    if pending > 0:
-        free = max(free, begin) + burst(pending, port)
-    last = burst(left, port)
+    _, free = turn(free, free, 0.0, pending, begin, share_times(pending, port, adds))
+    fetch, there, last = share_times(left, port, adds)
     rest = down - (blocks - 1) * rows
     busy = max(np.ceil(rows / V), IN_FLIGHT) * (blocks - 1) + max(np.ceil(rest / V), IN_FLIGHT)
     return (
-        max(free, ready) + last,
+        max(free + fetch, free + there, ready) + last,
         times * tiles * steps * busy,
         times * beats * port[2] / port[1],
         first,
@@ -359,7 +382,7 @@ def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
 
     ``rows`` and ``last_rows``: no more than the first and the last block have.
     """
-    gemm, source, fetched = layer
+    gemm, source, fetched, adds = layer
     port, drain, _, _, _ = engine
     R, P, C, groups = gemm
     _, T_P, T_C, V = tile
@@ -377,7 +400,7 @@ def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
     each = np.ceil(wide / words)
     weights = (tiles - 1) * each + np.ceil(min(end, C) / words)
     maps = along * (B_R * touched - missing * last) * (R / line) * np.ceil(line / of_beat)
-    stores = (b // runs) * (C / words if R == 1 else C * np.ceil(R / words))
+    stores = (1 + adds) * (b // runs) * (C / words if R == 1 else C * np.ceil(R / words))
     loads, turns = maps + fetched * P * weights * blocks, tiles * steps * blocks
     compute, wait = tiles * steps * max(np.ceil(down / V), IN_FLIGHT * blocks), port[3] + START
     if missing > 0:
@@ -393,13 +416,21 @@ def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
 
 
 @formula
+def layer_words(layer, layout, shape, blocks):
+    """Words of maps, also of one that is added, and of weights."""
+    R, _, C, groups = layer.gemm
+    maps, weights = moved_words(layer.gemm, layout, shape, blocks, layer.fetched)
+    return maps + layer.adds * groups * layout[0] * R * C, weights
+
+
+@formula
 def ideal_cycles(layer, tile, layout, shape, blocks, engine):
     """Cycles of a layer whose transfers all overlap with its layers."""
-    gemm, _, fetched = layer
+    gemm = layer.gemm
     R, P, C, groups = gemm
     _, B_R, B_P, runs = layout
     compute = groups * runs * tiles_along(B_R * R, tile[3]) * tiles_along(P, tile[1]) * tiles_along(B_P * C, tile[2])
-    maps, weights = moved_words(gemm, layout, shape, blocks, fetched)
+    maps, weights = layer_words(layer, layout, shape, blocks)
     return max(compute, (maps + weights) / engine.words_per_cycle)
 
 
@@ -449,7 +480,7 @@ def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
                 continue
             fewest = tiles_along(down, room_of(tile, shape[0]))
             compute, moved = least_cycles(layer, tile, layout, shape, fewest, 1.0, 0.0, engine)
-            words = moved_words(gemm, layout, shape, fewest, layer.fetched)
+            words = layer_words(layer, layout, shape, fewest)
             room[at] = price_of(layer, tile, layout, max(compute, moved), words, engine.prices)
             known = min(known, room[at])
     return known
@@ -466,7 +497,7 @@ def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
             divided = np.ceil(down / rows)
             rest = down - (divided - 1) * rows
             compute, moved = least_cycles(layer, tile, layout, shape, divided, rows, rest, engine)
-            words = moved_words(layer.gemm, layout, shape, divided, layer.fetched)
+            words = layer_words(layer, layout, shape, divided)
             if price_of(layer, tile, layout, moved, words, engine.prices) > best:
                 break  # more blocks read the weights more often
             numbers[count] = blocks
@@ -498,7 +529,7 @@ def choose_as_built(layer, tiles, plan, first, last, engine, room):
             blocks, bounds[which] = numbers[which], np.inf
             rows = rows_of(down, layer.source, tile[3], blocks)
             cycles = run_layer(layer, tile, layout, rows, engine)[0]
-            words = moved_words(gemm, layout, shape, np.ceil(down / rows), layer.fetched)
+            words = layer_words(layer, layout, shape, np.ceil(down / rows))
             cost = price_of(layer, tile, layout, cycles, words, engine.prices)
             if cost > best:
                 continue
@@ -521,7 +552,7 @@ def choose_ideal(layer, tiles, plan, first, last, engine):
             continue
         blocks = fewest_blocks(gemm, tile, layout, shape[0])
         cycles = ideal_cycles(layer, tile, layout, shape, blocks, engine)
-        words = moved_words(gemm, layout, shape, blocks, layer.fetched)
+        words = layer_words(layer, layout, shape, blocks)
         cost = price_of(layer, tile, layout, cycles, words, engine.prices)
         if cost > best:
             continue
@@ -570,7 +601,7 @@ def run_designs(tiles, work, plan, engines, mode, choice, figures):
                 accesses[d, s, i] = 2 * words[d, s, i]
         for u in range(work.gemms.shape[0]):
             gemm, kind, fetched = gemm_at(work, u), work.kinds[u], work.fetched[u]
-            layer = LayerSizes(gemm, (work.sources[u, 0], work.sources[u, 1]), fetched)
+            layer = LayerSizes(gemm, (work.sources[u, 0], work.sources[u, 1]), fetched, work.adds[u])
             first = plan.starts[kind]
             for i in range(batches):
                 last = plan.starts[kind + 1]
@@ -605,7 +636,7 @@ def run_layers(layers, tiles, layouts, blocks, engine, mode):
     for n in range(len(blocks)):
         sizes, source = layers.gemm[n], layers.source[n]
         gemm = sizes[0], sizes[1], sizes[2], sizes[3]
-        layer = LayerSizes(gemm, (source[0], source[1]), layers.fetched[n])
+        layer = LayerSizes(gemm, (source[0], source[1]), layers.fetched[n], layers.adds[n])
         tile = tiles[n, 0], tiles[n, 1], tiles[n, 2], tiles[n, 3]
         layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
@@ -621,7 +652,7 @@ def run_layers(layers, tiles, layouts, blocks, engine, mode):
             figures[n, 0], figures[n, 1], figures[n, 2], figures[n, 3], figures[n, 4] = run_layer(
                 layer, tile, layout, rows, engine
             )
-        maps, weights = moved_words(gemm, layout, shape, divided, layer.fetched)
+        maps, weights = layer_words(layer, layout, shape, divided)
         figures[n, 5], figures[n, 6], figures[n, 7] = maps + weights, weights, divided
     return figures
 

@@ -100,6 +100,7 @@ class LayerArrays(NamedTuple):
     memory_words: NDArray[np.float64]  # (S,), moved for each sample by the memory-only layers of each stage
     fetched: NDArray[np.float64]  # (U,), share of the weights that is fetched; the rest stays in a persistent buffer
     sources: NDArray[np.float64]  # (U, 2), line and stride of :class:`fluidb.models.Layer`
+    adds: NDArray[np.float64]  # (U,), 1 if the store adds a residual map
 
 
 def fetched_shares(network: Network, room: int) -> list[float]:
@@ -121,7 +122,7 @@ def fetched_shares(network: Network, room: int) -> list[float]:
 def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance."""
     words = np.zeros(len(network.exits))
-    index: dict[tuple[Gemm, bool, int, int, float], int] = {}
+    index: dict[tuple[Gemm, bool, int, int, bool, float], int] = {}
     first: list[Layer] = []
     repeats: list[list[int]] = []
     rows: list[int] = []
@@ -130,16 +131,17 @@ def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> 
         if layer.gemm is None:
             words[layer.stage - 1] += layer.memory_words * memory_layers
             continue
-        row = index.setdefault((layer.gemm, layer.per_sample, layer.line, layer.stride, next(shares)), len(index))
+        key = layer.gemm, layer.per_sample, layer.line, layer.stride, layer.residual, next(shares)
+        row = index.setdefault(key, len(index))
         if row == len(first):
             first.append(layer)
             repeats.append([0] * len(words))
         repeats[row][layer.stage - 1] += 1
         rows.append(row)
-    gemms, _, lines, strides, fetched = zip(*index, strict=True)
+    gemms, _, lines, strides, adds, fetched = zip(*index, strict=True)
     kinds = np.array([LayerKind.of(layer) for layer in first], dtype=np.int64)
     sources = zip(lines, strides, strict=True)
-    figures = (np.array(list(values), dtype=np.float64) for values in (repeats, words, fetched, sources))
+    figures = (np.array(list(values), dtype=np.float64) for values in (repeats, words, fetched, sources, adds))
     return LayerArrays(np.array(gemms, dtype=np.float64), kinds, *figures), np.array(rows)
 
 
@@ -150,7 +152,7 @@ def merged(workload: Workload, *, memory_layers: bool, room: int) -> tuple[Layer
     """
     parts = [distinct(network, memory_layers=memory_layers, room=room) for network in workload.networks]
     index: dict[tuple[float, ...], int] = {}
-    every = [np.column_stack([work.gemms, work.kinds, work.fetched, work.sources]) for work, _ in parts]
+    every = [np.column_stack([work.gemms, work.kinds, work.fetched, work.sources, work.adds]) for work, _ in parts]
     places = [np.array([index.setdefault(tuple(row), len(index)) for row in rows]) for rows in every]
     repeats = np.zeros((len(index), sum(len(work.memory_words) for work, _ in parts)))
     first = 0
@@ -158,6 +160,7 @@ def merged(workload: Workload, *, memory_layers: bool, room: int) -> tuple[Layer
         repeats[at, first : (first := first + len(work.memory_words))] = share * work.repeats
     words = [share * work.memory_words for (work, _), share in zip(parts, workload.shares, strict=True)]
     layers = np.array(list(index))
-    kinds, fetched, sources = layers[:, 4].astype(np.int64), layers[:, 5], layers[:, 6:]
-    arrays = LayerArrays(layers[:, :4].copy(), kinds, repeats, np.concatenate(words), fetched.copy(), sources.copy())
+    kinds, (fetched, sources, adds) = layers[:, 4].astype(np.int64), (layers[:, 5], layers[:, 6:8], layers[:, 8])
+    rest = fetched.copy(), sources.copy(), adds.copy()
+    arrays = LayerArrays(layers[:, :4].copy(), kinds, repeats, np.concatenate(words), *rest)
     return arrays, np.concatenate([at[rows] for at, (_, rows) in zip(places, parts, strict=True)])

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import groupby
 from math import ceil, log2
 
-START, IN_FLIGHT, SERIES = 2, 3, [1, *(n << power for power in range(12) for n in (2, 3))]
+CHUNK, START, IN_FLIGHT, SERIES = 64, 2, 3, [1, *(n << power for power in range(12) for n in (2, 3))]
 
 
 def drain_of(T_P):
@@ -55,21 +55,46 @@ def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
     return found
 
 
-def words_of(gemm, tile, layout, rows):
+def words_of(gemm, tile, layout, rows, adds=False):
     """Words that a layer moves, counted address by address."""
     _, _, _, groups = gemm
     passes = passes_of(gemm, tile, layout, rows, 1)
-    return groups * layout[3] * sum(sum(words for _, words in tiles) + stored for tiles, _, _, stored in passes)
+    return (
+        groups
+        * layout[3]
+        * sum(sum(words for _, words in tiles) + (1 + adds) * stored for tiles, _, _, stored in passes)
+    )
 
 
-def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
-    """Cycles until the last output is stored; the fourth number of a tile says how many rows are worked on at once."""
+def run(gemm, tile, layout, rows, port, drain, source=(0, 1), adds=False):
+    """Cycles until the last output is stored; the fourth number of a tile says how many rows are worked on at once.
+
+    If the store ``adds``, the port reads a chunk of the other map before each chunk that is stored, and the first one
+    of a share before the load that the share follows.
+    """
     V = tile[3]
     words, ready, of_cycles, latency = port
     pace = Fraction(of_cycles) / Fraction(ready)
 
     def burst(count):
         return 1 - -count * pace.numerator // pace.denominator
+
+    def read(free, chunks):
+        """When the port is free, and when the first words are there."""
+        if not adds or not chunks:
+            return free, 0
+        return free + burst(chunks[0]), free + burst(1) + latency + 1
+
+    def store(free, chunks, there):
+        for number, count in enumerate(chunks):
+            if number:
+                free, there = read(free, chunks[number:])
+            free = max(free, there) + burst(count)
+        return free
+
+    def chunks_of(count):
+        most = CHUNK if adds else count
+        return [min(most, count - at) for at in range(0, count, most)] if count else []
 
     passes = passes_of(gemm, tile, layout, rows, int(words), source) * (gemm[3] * layout[3])
     share = ceil(max(stored for _, _, stored, _ in passes) / len(passes[0][0]))
@@ -87,16 +112,20 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1)):
         computed_at.append(begin + max(len(range(0, passes[j][1], V)), IN_FLIGHT))
         if i == len(passes[j][0]) - 1:
             complete[j] = computed_at[-1] + drain
+        chunks = chunks_of(min(share, left[j - 1])) if j else []
+        port_free, there = read(port_free, chunks)
         if at + 1 < len(steps):
             port_free = max(port_free, computed_at[at - 1] if at else 0) + burst(steps[at + 1][2])
             loaded_at.append(port_free)
-        if j and left[j - 1]:
-            count = min(share, left[j - 1])
-            port_free = max(port_free, complete[j - 1]) + burst(count)
-            left[j - 1] -= count
+        if chunks:
+            port_free = store(max(port_free, complete[j - 1]), chunks, there)
+            left[j - 1] -= sum(chunks)
             if not left[j - 1]:
                 emptied[j - 1] = port_free
-    return max(port_free, complete[len(passes) - 1]) + burst(left[-1])
+    chunks = chunks_of(left[-1])
+    port_free, there = read(port_free, chunks)
+    port_free = max(port_free, complete[len(passes) - 1])
+    return store(port_free, chunks, there) if chunks else port_free + burst(0)
 
 
 def rows_of_block(down, line, V, blocks):
@@ -105,7 +134,7 @@ def rows_of_block(down, line, V, blocks):
     return min(unit * -(-down // (unit * blocks)), down)
 
 
-def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99):
+def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99, adds=False):
     """The least (cycles, words, index of k, B_R, rows negated) over all stacked tiles, layouts and blocks of rows.
 
     Layouts that have more than `side_by_side` samples in a tile of columns are left out.
@@ -126,13 +155,13 @@ def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99):
             for n in SERIES:
                 rows = rows_of_block(down, source[0], tile[3], n)
                 if rows <= max(tile[0] // most, 1):
-                    cycles = run(gemm, tile, layout, rows, port, drain, source)
+                    cycles = run(gemm, tile, layout, rows, port, drain, source, adds)
                     found.append((cycles, tile, layout, rows, code, B_R))
                 if rows == 1:
                     break
     least = min(found)[0]
     return min(
-        (cycles, words_of(gemm, tile, layout, rows), code, B_R, -rows)
+        (cycles, words_of(gemm, tile, layout, rows, adds), code, B_R, -rows)
         for cycles, tile, layout, rows, code, B_R in found
         if cycles == least
     )

@@ -22,6 +22,9 @@ from hypothesis import strategies as st
 BOARDS = [name for name in PLATFORMS.names() if load_platform(name, kind=Platform).kind == "board"]
 
 
+AMD = sorted({*BOARDS} - {"nvdla", "ulx3s"})
+
+
 @pytest.mark.parametrize("name", PLATFORMS.names())
 def test_every_number_that_ships_has_a_source(name):
     board = load_platform(name, kind=Platform)
@@ -29,7 +32,7 @@ def test_every_number_that_ships_has_a_source(name):
     assert board.unsourced == []
 
 
-@pytest.mark.parametrize("name", sorted({*BOARDS} - {"nvdla"}))
+@pytest.mark.parametrize("name", AMD)
 def test_a_look_up_table_has_two_flip_flops(name):
     """As all AMD fabric since the 7 series (UG474, UG574): a slip in either figure shows."""
     board = load_platform(name)
@@ -41,13 +44,13 @@ def test_a_look_up_table_has_two_flip_flops(name):
 def test_the_memory_follows_from_its_blocks(name):
     """Data sheets print Mb to a tenth, block RAM and UltraRAM apart."""
     board = load_platform(name)
-    blocks = re.findall(r"([\d,]+) (?:block RAMs|UltraRAMs) of (\d+) Kb", board.sources["on_chip_mbit"])
+    blocks = re.findall(r"([\d,]+) (?:block RAMs|EBRs|UltraRAMs) of (\d+) Kb", board.sources["on_chip_mbit"])
     assert blocks
     kb = sum(int(count.replace(",", "")) * int(size) for count, size in blocks)
     assert board.on_chip_mbit == pytest.approx(kb / 1024, abs=0.1)
 
 
-@pytest.mark.parametrize("name", sorted({*BOARDS} - {"nvdla"}))
+@pytest.mark.parametrize("name", AMD)
 def test_the_memory_is_that_of_its_blocks(name):
     board = load_platform(name)
     assert board.block_rams is not None
@@ -57,11 +60,27 @@ def test_the_memory_is_that_of_its_blocks(name):
         assert count is None or f"{count:,} " in board.sources[key]
 
 
+def test_two_blocks_of_an_ecp5_are_one():
+    """Its blocks are half as large, and a look-up table of four inputs has one flip-flop."""
+    board = load_platform("ulx3s")
+    ((count, kb),) = re.findall(r"(\d+) EBRs of (\d+) Kb", board.sources["block_rams"])
+    assert (board.block_rams, board.on_chip_mbit) == (
+        int(count) / 2,
+        pytest.approx(int(count) * int(kb) / 1024, abs=0.01),
+    )
+    assert f"{board.flip_flops:,} look-up tables" in board.sources["flip_flops"]
+
+
 @pytest.mark.parametrize("name", BOARDS)
 def test_the_bandwidth_follows_from_its_source(name):
-    """Where a source multiplies, its product is the figure: transfers a second, bytes a transfer, channels."""
+    """Where a source multiplies, its product is the figure: transfers, bytes, channels; or bytes, a share, a clock."""
     board = load_platform(name)
     source = board.sources["bandwidth_gb_s"]
+    if source.startswith("calibrated"):
+        bytes_, share, mhz = map(float, re.findall(r"([\d.]+) (?:bytes|% of cycles|MHz)", source))
+        assert (board.clock_mhz, board.usual_port_words) == (mhz, 8 * bytes_ / board.word_bits)
+        assert board.bandwidth_gb_s == pytest.approx(bytes_ * share / 100 * mhz / 1000, rel=1e-3)
+        return
     factors = re.search(r"(?:(\d+) [a-z ]*\* )?([\d.]+) (MT/s|GB/s)(?: \* (\d+) bytes)?", source)
     assert factors
     channels, rate, unit, width = factors.groups()

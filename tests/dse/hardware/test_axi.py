@@ -77,13 +77,14 @@ def plain(rtl: Path) -> Path:
 
 
 def small(folder: Path) -> Quantised:
-    """Two convolutions that follow one another, and an exit, with random weights."""
+    """Two convolutions that follow one another, a residual addition and an exit, with random weights."""
     rng = np.random.default_rng(5)
     sizes = {"a.w": (3, 2, 3, 3), "a.b": (3,), "b.w": (3, 3, 3, 3), "b.b": (3,), "f.w": (3, 3 * 4 * 4), "f.b": (3,)}
     weights = {name: rng.normal(0, 0.3, size).astype(np.float32) for name, size in sizes.items()}
     nodes = [
         node("Conv", ["x", "a.w", "a.b"], ["a"], name="a", pads=[1] * 4), node("Relu", ["a"], ["ra"]),
-        node("Conv", ["ra", "b.w", "b.b"], ["b"], name="b", pads=[1] * 4), node("Relu", ["b"], ["rb"]),
+        node("Conv", ["ra", "b.w", "b.b"], ["b"], name="b", pads=[1] * 4), node("Add", ["b", "ra"], ["s"]),
+        node("Relu", ["s"], ["rb"]),
         node("Flatten", ["rb"], ["flat"]), node("Gemm", ["flat", "f.w", "f.b"], ["f"], name="f", transB=1),
         node("Softmax", ["f"], ["e"], axis=1),
     ]  # fmt: skip
@@ -102,7 +103,9 @@ def test_a_network_runs_on_a_board(tmp_path: Path) -> None:
     script.stage(1, np.arange(2), 0, Strobe.UPDATE | Strobe.RESTART, 0, 2)
     assert [place.end for place in script.places.values()] == [End.NEXT, End.HOST, End.EXIT]
     (tmp_path / "commands").write_bytes(script.content())
-    first = next(iter(script.places.values()))
+    first, second, _ = script.places.values()
+    assert second.residual is not None
+    assert (second.residual.name, second.residual.at) == ("a", first.y)
     simulated(
         tmp_path, [plain(rtl)], "npu_axi", {}, seed=1, pause=(0.2, 0.1, 0.3, 0.2, 0.6), limit=200,
         commands=str(tmp_path / "commands"), memory=str(rtl / "memory.bin"), read=first.weights, written=first.y,

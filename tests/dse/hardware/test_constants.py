@@ -18,11 +18,11 @@ SHOWN = {
     "WORD_BITS": {PACKAGE, BENCH}, "SUM_BITS": {PACKAGE}, "NUMBER_BITS": {PACKAGE, BENCH}, "SIZE_BITS": {PACKAGE},
     "START": {PACKAGE}, "IN_FLIGHT": {PACKAGE}, "ROW_CYCLES": {PACKAGE}, "DRAIN": {PACKAGE},
     "WRITE_DELAY": {PACKAGE, BENCH}, "FLIGHT_BITS": {PACKAGE}, "BEAT_BITS": {PACKAGE}, "RESET_CYCLES": {PACKAGE},
-    "RECORD_WORDS": {PACKAGE},
+    "RECORD_WORDS": {PACKAGE}, "AHEAD_BITS": {PACKAGE}, "MOVE_BITS": {PACKAGE},
     "CODE_BITS": {PACKAGE}, "BLOCKS_BITS": {PACKAGE}, "ROWS_BITS": {PACKAGE},
 }  # fmt: skip
 """Files of the RTL that state each number; the others are of the model and of jobs only."""
-OF_MODEL_ONLY = {"MOST", "LAYER_START", "PREPARE"}
+OF_MODEL_ONLY = {"MOST", "LAYER_START", "PREPARE", "ADD_START", "AHEAD"}
 SIZES: dict[str, Any] = {"T_R": 16, "T_P": 2, "T_C": 3, "V": 1, "W": 4, "S": 2}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from builders import tool
 from fluidb.dse import SearchOptions, search, tabulate_design
-from fluidb.dse.engine import FLIGHT_BITS
+from fluidb.dse.engine import FLIGHT_BITS, MOVE_BITS
 from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.templates import ENGINE as SOURCE
 from fluidb.dse.hardware.templates import filled
@@ -31,6 +31,9 @@ K_CODES = {1: 0, 2: 1, 0.5: 2}
 LIMIT = 2_000_000
 MOST = 2**15 - 1
 """The largest word."""
+
+FARTHEST = 2**MOVE_BITS - 1
+"""The most places that a term of an addition moves."""
 
 
 class Design(NamedTuple):
@@ -133,11 +136,24 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
             y_sample, x_sample = groups * C * y_channel, groups * window.words
             run = run._replace(y_channel=y_channel)
             run = run._replace(x_sample=x_sample + int(rng.integers(9)), y_sample=y_sample + int(rng.integers(9)))
+        if rng.random() < 0.4:
+            run = run._replace(addition=random_addition(rng))
         return Job(run, num, den, latency, int(rng.integers(2**31)))
 
 
-def outputs(maps: Any, weights: Any, run: jobs.Job) -> Any:
-    """[sample][group][C][row] of maps [sample][group][channel][height][width] and weights [group][P][C], directly."""
+def random_addition(rng: np.random.Generator) -> jobs.Addition:
+    """Shifts up to the largest, often none; the bounds of a product, often all words."""
+    least, moved, right = (int(rng.choice([0, 0, 1, 3, FARTHEST])) for _ in range(3))
+    left = (least, least + moved) if rng.random() < 0.5 else (least + moved, least)
+    low, high = ([-MOST - 1, MOST], [0, 700], [-900, -3])[rng.integers(3)]
+    return jobs.Addition(left, least + right, low, high)
+
+
+def outputs(maps: Any, weights: Any, run: jobs.Job, others: Any) -> Any:
+    """[sample][group][C][row] of maps [sample][group][channel][height][width] and weights [group][P][C], directly.
+
+    With the map ``others`` of the same form, if it is added.
+    """
     window = run.window
     (rows, columns), (high, wide) = window.outputs, window.size
     sums = np.zeros((*maps.shape[:2], run.C, rows, columns), np.int64)
@@ -148,6 +164,9 @@ def outputs(maps: Any, weights: Any, run: jobs.Job) -> Any:
             if 0 <= iy < high and 0 <= ix < wide:
                 sums[..., y, x] += maps[:, :, channel, iy, ix, None] * weights[:, p]
     found = np.clip((sums + (1 << run.shift >> 1)) >> run.shift, -(2**15), 2**15 - 1)
+    if (add := run.addition) is not None:
+        found = np.minimum(np.maximum(found, add.low), add.high).reshape(others.shape)
+        found = (found << add.left[0]) + (others << add.left[1]) + (1 << add.shift >> 1) >> add.shift
     return np.minimum(np.maximum(found, run.low), run.high)
 
 
@@ -161,24 +180,23 @@ def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
         maps[:], weights[:] = 2**15 - 1, 1
         maps[:, :, -1] = 1
     b, R, channels, inputs = len(maps), run.window.R, run.groups * run.C, maps[0].size
-    y_channel = run.y_channel or R
-    parts = [maps.reshape(b, -1), weights, outputs(maps, weights, run).reshape(b, channels, R)]
-    strides = (
-        (run.x_sample or inputs, 1),
-        (weights[0].size, run.C, 1),
-        (run.y_sample or channels * y_channel, y_channel, 1),
-    )
+    y_channel, others = run.y_channel or R, rng.integers(-high, high, (b, channels, R))
+    parts = [maps.reshape(b, -1), weights, outputs(maps, weights, run, others).reshape(b, channels, R), others]
+    of_output = run.y_sample or channels * y_channel, y_channel, 1
+    strides = ((run.x_sample or inputs, 1), (weights[0].size, run.C, 1), of_output, of_output)
     places = [np.tensordot(of, np.indices(part.shape), 1) for of, part in zip(strides, parts, strict=True)]
-    bases, at = [0, 0, 0], int(rng.integers(3))
+    bases, at = [0, 0, 0, 0], int(rng.integers(3))
     size = at + sum(int(place.max()) + 1 for place in places) + 6
     after = rng.integers(-(2**15), 2**15, size + size % 2).astype(np.int16)
-    for which in rng.permutation(3):
+    for which in rng.permutation(4):
         bases[which] = at
         after[at + places[which]] = parts[which]
         at += int(places[which].max()) + 1 + int(rng.integers(3))
     before = after.copy()
     before[bases[2] + places[2]] = 0x5A5A  # what no beat may leave
-    head = jobs.descriptor(run, design.W, *bases)
+    if run.addition is not None:
+        run = run._replace(addition=run.addition._replace(distance=bases[3] - bases[2]))
+    head = jobs.descriptor(run, design.W, *bases[:3])
     return [*head, job.num, job.den, job.latency, len(before)], before, after
 
 
@@ -233,7 +251,8 @@ def simulate(program: Path, design: Design, jobs: list[Job], folder: Path, *, ti
         at += 4 + 2 * len(after)
         port = (design.W, job.num, job.den, job.latency)
         drain, run = naive_engine.drain_of(design.T_P), job.run
-        expected = naive_engine.run(run.gemm, run.tile, run.layout, run.rows, port, drain, run.window.source)
+        adds, source = run.addition is not None, run.window.source
+        expected = naive_engine.run(run.gemm, run.tile, run.layout, run.rows, port, drain, source, adds)
         wrong = int((memory != after).sum())
         if wrong or (timed and cycles != expected):
             faults.append(f"{wrong} of {len(after)} words differ, {cycles} cycles in place of {expected}: {job}")
@@ -248,6 +267,11 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     tile = design.stacked(1)
     rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, -MOST - 1, MOST)
     found.append(Job(rounds_up, 1, 1, 2, 0))
+    if design is DEEP:  # a store of more words than are read ahead, in one share and in several
+        for P in (2, 7):
+            sums = jobs.Addition((0, 2), 1, -MOST - 1, MOST)
+            long = jobs.Job(Window.of_product(5, P), 7, 1, (8, 8, 1, 1), 0, tile, 40, 3, -MOST - 1, MOST, addition=sums)
+            found += [Job(long, 8, 9, latency, P) for latency in (2, 90)]
     if design is DEEP:  # samples end up to 7 * 9,370 columns beyond a tile: more than 16 bits
         halved = design.stacked(0.5)
         beyond = jobs.Job(Window.of_product(1, 1), 9_370, 1, (1, 1, 1, 1), K_CODES[0.5], halved, 1, 0, -MOST - 1, MOST)

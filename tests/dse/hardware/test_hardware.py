@@ -29,6 +29,7 @@ PARTS = [
     "outputs",
     "port",
     "ram",
+    "residual",
     "scale",
     "store_beats",
     "sums",

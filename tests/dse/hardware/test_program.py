@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
 from fluidb.dse.integers import reference
 from fluidb.dse.integers.file import INTEGER_FILE
-from fluidb.dse.integers.network import HIGH, Integers
+from fluidb.dse.integers.network import HIGH, AddLayer, Integers
 from fluidb.dse.integers.quantise import Quantised, quantise, write_quantised
 from fluidb.dse.npu.choices import Batching
 from fluidb.formats import InputError
@@ -43,7 +44,7 @@ from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.traffic import poisson
 from test_engine import verilate
-from trained import blocks
+from trained import blocks, residual_blocks
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
 
@@ -62,11 +63,11 @@ def designed(found: Quantised, options: SearchOptions = BUILT):
     return tabulate_design(network, BOARD, options, search(network, BOARD, options))
 
 
-def of_blocks(folder: Path) -> tuple[Quantised, Any]:
+def of_blocks(folder: Path, made: Callable[[Path], Path] = blocks) -> tuple[Quantised, Any]:
     """A network of blocks of others, and samples, with which their bounds are reached."""
     samples = np.random.default_rng(3).normal(size=(7, 3, 10, 9), scale=3).astype(np.float32)
     np.savez(folder / "x.npz", input=samples)
-    quantised = quantise(blocks(folder), folder / "x.npz")
+    quantised = quantise(made(folder), folder / "x.npz")
     maps = reference.run(quantised.network, reference.encode(quantised.network, samples))
     for layer in quantised.network.layers:
         if getattr(layer, "high", HIGH) < HIGH:
@@ -155,7 +156,7 @@ def counted(digits: Quantised, npu: tuple[Path, list[str]]) -> dict[str, list[in
     return found
 
 
-@pytest.mark.parametrize("which", ["digits", "blocks"])
+@pytest.mark.parametrize("which", ["digits", "blocks", "residual"])
 def test_samples_leave_and_join_on_the_npu(
     digits: Quantised, npu: tuple[Path, list[str]], tmp_path: Path, which: str
 ) -> None:
@@ -169,8 +170,10 @@ def test_samples_leave_and_join_on_the_npu(
         with np.load(INPUTS) as held:
             inputs = held["input"][:7]
     else:
-        quantised, inputs = of_blocks(tmp_path)
+        quantised, inputs = of_blocks(tmp_path, {"blocks": blocks, "residual": residual_blocks}[which])
         options = BUILT.model_copy(update={"batching": Batching.FC, "tile": Tile(64, 2, 3, 2)})
+        if which == "residual":
+            options = BUILT.model_copy(update={"tile": Tile(32, 3, 4)})
         rtl = written(quantised, tmp_path, options)
         command = built(rtl)
     network = quantised.network
@@ -192,11 +195,38 @@ def test_the_host_writes_what_no_product_writes_and_only_once(tmp_path: Path) ->
     script = script_of(quantised, reference.encode(quantised.network, inputs))
     host = {name: [part.name for part in place.host] for name, place in script.places.items() if place.host}
     assert host == {
-        "stem": ["input"], "e1": ["g1"], "before": ["sum"], "end": ["pool"], "twice": ["pool"], "e2": ["g2"],
+        "stem": ["input"], "e1": ["g1"], "end": ["pool"], "twice": ["pool"], "e2": ["g2"],
     }  # fmt: skip
     order = list(script.places)
     waits = {order[order.index(name) + 1] for name, place in script.places.items() if place.end is End.HOST}
     assert waits == {"e1", "end", "twice", "e2"}  # `before` is the first of its stage
+
+
+def test_residual_additions_need_no_host(tmp_path: Path) -> None:
+    """It writes the input alone; each sum lies where its product writes, and both of its operands alike."""
+    quantised, inputs = of_blocks(tmp_path, residual_blocks)
+    script = script_of(quantised, reference.encode(quantised.network, inputs))
+    places, order = script.places, list(script.places)
+    assert [name for name in order if places[name].all_host] == ["stem"]
+    assert [name for name in order if places[name].end is not End.NEXT] == ["e1", "e2"]
+    adds = {name: (place.map, place.residual.name) for name, place in places.items() if place.residual}
+    assert adds == {"down": ("first", "wide"), "project": ("second", "first"), "last": ("third", "second")}
+    for name, (_, other) in adds.items():
+        (writer,) = (place for place in places.values() if place.map == other)
+        place = places[name]
+        assert place.residual
+        assert place.residual.at == writer.y
+        assert (place.y_sample, place.y_channel) == (writer.y_sample, writer.y_channel)
+
+
+def test_an_addition_whose_scales_differ_too_much_is_refused(digits: Quantised) -> None:
+    design, fbcb = designed(digits)
+    layers = [
+        layer.model_copy(update={"left": (0, 16)}) if isinstance(layer, AddLayer) else layer
+        for layer in digits.network.layers
+    ]
+    with pytest.raises(InputError, match='layer "sum1": addition: expected maps whose scales differ by at most 2'):
+        jobs_of(digits.network._replace(layers=layers), design, fbcb)
 
 
 def first_stage(script: Script, b: int) -> Script:

@@ -16,7 +16,7 @@ from fluidb.dse import engine
 from fluidb.dse.hardware.templates import ENGINE, RTL, filled
 from synthesis import Size, control_block
 
-NARROW = {"NUMBER_BITS": 4, "SIZE_BITS": 4, "BEAT_BITS": 4 + 4 * 4, "FLIGHT_BITS": 2, "RESET_CYCLES": 4}
+NARROW = {"NUMBER_BITS": 4, "SIZE_BITS": 4, "BEAT_BITS": 5 + 4 * 4, "FLIGHT_BITS": 2, "RESET_CYCLES": 4}
 SIZES: dict[str, Any] = {"T_R": 4, "T_P": 1, "T_C": 1, "V": 1, "S": 1}
 
 IN_FLIGHT = """
@@ -82,7 +82,7 @@ class Proof(NamedTuple):
     errors: dict[str, tuple[str, str]]
 
 
-DATA = ("element", "inputs", "load_beats", "outputs", "scale", "store_beats", "sums", "tiles", "weights")
+DATA = ("element", "inputs", "load_beats", "outputs", "residual", "scale", "store_beats", "sums", "tiles", "weights")
 PROOFS = {
     "fbe": Proof(
         4, 7, ("fbcb", "fbe"), (), "endmodule",

@@ -58,18 +58,19 @@ def layouts(draw):
 
 @st.composite
 def products(draw):
-    """A product, and its line and stride: of a map of whole lines, or of none."""
+    """A product, its line and stride, of a map of whole lines or of none, and whether its store adds a map."""
     R, *rest = draw(gemms)
     line, stride = draw(st.sampled_from([0, 0, *(n for n in range(1, R + 1) if R % n == 0)])), draw(st.integers(1, 5))
-    return (R, *rest), (line, stride if line else 1)
+    return (R, *rest), (line, stride if line else 1), draw(st.booleans())
 
 
-def ran(gemm, tile, layout, blocks, port, drain=15.0, mode=schedule.AS_BUILT, source=(0, 1)):
+def ran(gemm, tile, layout, blocks, port, drain=15.0, source=(0, 1), adds=False):
     """Cycles, those that compute, beats' cycles, first load, last store, words, of weights, blocks, their rows."""
     columns = (gemm, float), (source, float), (tile, float), (layout, int)
     gemms, sources, tiles, layouts = (np.array([values], dtype=kind) for values, kind in columns)
-    layers, engine = schedule.LayerSizes(gemms, sources, np.ones(1)), schedule.EngineTimes(port, drain, 0, 1.0)
-    return schedule.run_layers(layers, tiles, layouts, np.array([blocks]), engine, mode)[0]
+    layers = schedule.LayerSizes(gemms, sources, np.ones(1), np.array([float(adds)]))
+    engine = schedule.EngineTimes(port, drain, 0, 1.0)
+    return schedule.run_layers(layers, tiles, layouts, np.array([blocks]), engine, schedule.AS_BUILT)[0]
 
 
 def samples_of_a_tile(gemm, tile, layout):
@@ -81,18 +82,19 @@ def samples_of_a_tile(gemm, tile, layout):
 
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
 @settings(max_examples=80)
-@example(((12, 1, 1, 3), (0, 1)), (20, 1, 3, 1), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
-@example(((30, 40, 7, 1), (0, 1)), (60, 2, 3, 2), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
-@example(((1, 20, 7, 1), (1, 2)), (16, 4, 3, 1), (2, 2, 1, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 2)
+@example(((12, 1, 1, 3), (0, 1), False), (20, 1, 3, 1), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
+@example(((30, 40, 7, 1), (0, 1), True), (60, 2, 3, 2), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
+@example(((30, 4, 9, 1), (0, 1), True), (240, 2, 9, 1), (8, 8, 1, 1), 1, Port(1.0, 8.0, 8.0, 70.0), 20)  # chunks wait
+@example(((1, 20, 7, 1), (1, 2), False), (16, 4, 3, 1), (2, 2, 1, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 2)
 def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, drain):
-    gemm, source = product
-    found = ran(gemm, tile, layout, blocks, port, float(drain), source=source)
+    gemm, source, adds = product
+    found = ran(gemm, tile, layout, blocks, port, float(drain), source, adds)
     cycles, busy, beats, first, last, words, _, divided, rows = found
     line, rows = source[0], int(rows)
     down = layout[1] * gemm[0]
     assert rows == naive_engine.rows_of_block(down, line, tile[3], blocks)
-    assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain, source)
-    assert words == naive_engine.words_of(gemm, tile, layout, rows)
+    assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain, source, adds)
+    assert words == naive_engine.words_of(gemm, tile, layout, rows, adds)
     assert divided == -(-layout[1] * gemm[0] // rows)
     assert max(busy + first + last, beats) <= cycles
 
@@ -108,16 +110,16 @@ def test_no_layer_of_a_network_takes_less_than_the_least_bound_of_its_layouts():
 
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports)
 @example(
-    ((14, 14, 18, 1), (0, 1)), (60, 1, 5, 1), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0)
+    ((14, 14, 18, 1), (0, 1), False), (60, 1, 5, 1), (7, 6, 2, 1), 4, Port(4.0, 8.0, 8.0, 0.0)
 )  # the last pass has no samples
 def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
-    gemm, source = product
+    gemm, source, adds = product
     of = tuple(map(float, gemm)), tuple(map(float, tile)), layout
     shape, rate = kernels.shape_of(*of), port.words * port.ready / port.cycles
-    cycles, *_, blocks, rows = ran(gemm, tile, layout, blocks, port, source=source)
+    cycles, *_, blocks, rows = ran(gemm, tile, layout, blocks, port, source=source, adds=adds)
     down = layout[1] * gemm[0]
     for first, last in ((rows, down - (blocks - 1) * rows), (1, 0)):
-        layer, engine = schedule.LayerSizes(of[0], source, 1.0), schedule.EngineTimes(port, 15.0, 0, rate)
+        layer, engine = schedule.LayerSizes(of[0], source, 1.0, float(adds)), schedule.EngineTimes(port, 15.0, 0, rate)
         least = schedule.least_cycles(layer, *of[1:], shape, blocks, first, last, engine)
         assert max(least) <= cycles
     ideal = schedule.ideal_cycles(layer, *of[1:], shape, blocks, engine)
@@ -129,17 +131,21 @@ def evaluator(gemms, b_max, gb_s=1.0, **options):
     return Evaluator(network_of(gemms), board, SearchOptions(b_max=b_max, **options))
 
 
-@example(((1, 4, 18, 1), (1, 3)), (37, 4, 5, 4), (0, 0, 0), 4, 1.0, Batching.FLUID)  # a beat has outputs of a row
-@example(((1, 40, 4, 1), (0, 1)), (28, 4, 11, 1), (0, 0, 0), 4, 1.0, Batching.FC)  # and inputs along P
-@example(((5, 20, 14, 1), (5, 4)), (50, 2, 1, 1), (9, 1, 3), 1, 0.4, Batching.FLUID)  # beats take most of the time
+@example(
+    ((1, 4, 18, 1), (1, 3), False), (37, 4, 5, 4), (0, 0, 0), 4, 1.0, Batching.FLUID
+)  # a beat has outputs of a row
+@example(((1, 40, 4, 1), (0, 1), False), (28, 4, 11, 1), (0, 0, 0), 4, 1.0, Batching.FC)  # and inputs along P
+@example(
+    ((5, 20, 14, 1), (5, 4), True), (50, 2, 1, 1), (9, 1, 3), 1, 0.4, Batching.FLUID
+)  # beats take most of the time
 @given(
     products(), engines, st.tuples(st.integers(0, 60), st.integers(0, 6), st.integers(0, 12)), st.integers(1, 4),
     st.sampled_from([0.1, 0.4, 1.0, 5.0]), st.sampled_from(list(Batching)),
 )  # fmt: skip
 @settings(max_examples=60)
 def test_no_design_costs_less_than_its_bound_nor_than_a_larger_one_s(product, tile, more, b, gb_s, batching):
-    gemm, source = product
-    of = evaluator([(*gemm, False, *source)], b, gb_s, batching=batching)
+    gemm, source, adds = product
+    of = evaluator([(*gemm, False, *source, adds)], b, gb_s, batching=batching)
     tiles = np.array([(*tile, 0), (*np.add(tile[:3], more), tile[3], 0)]).T
     (least, of_larger), cycles = of.least_cost(tiles, traffic=False).cycles, of.account(tiles[:, :1])[0][0].sum(axis=1)
     assert np.all(of_larger <= least)
@@ -151,23 +157,23 @@ def side_by_side(board, V):
     return max(int(port_for(board).words) // V, 1) if V > 1 else 99
 
 
-@example(((2, 1, 1, 1), (1, 1)), (8, 1, 1, 2), 4, 0.3)  # a larger B_R with equal B_P takes a cycle less
+@example(((2, 1, 1, 1), (1, 1), False), (8, 1, 1, 2), 4, 0.3)  # a larger B_R with equal B_P takes a cycle less
 @given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
 @settings(max_examples=8)
 def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
-    gemm, source = product
-    of = evaluator([(*gemm, False, *source)], b, gb_s)
+    gemm, source, adds = product
+    of = evaluator([(*gemm, False, *source, adds)], b, gb_s)
     port, drain = port_for(board_of(4, 400, gb_s)), naive_engine.drain_of(tile[1])
     tiles = [tuple(row) for row in stacked(Tile(*tile).array)[..., 0].T.astype(int).tolist()]
     rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in range(1, b + 1)]
     most = side_by_side(board_of(4, 400, gb_s), tile[3])
-    cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain, source, most)
+    cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain, source, most, adds)
     choice = of.choose(Tile(*tile))
     found = [getattr(choice, name)[0, -1] for name in ("cycles", "words", "codes", "B_R")]
     assert found == [cycles, words, code, B_R]
     chosen = stacked(Tile(*tile).array)[:, code, 0]
     blocks = int(choice.blocks[0, -1])
-    assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source=source)[8] == -minus_rows
+    assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source)[8] == -minus_rows
 
 
 def test_a_memory_only_layer_is_no_faster_than_the_port():
@@ -225,11 +231,12 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
                         for n in naive_engine.SERIES
                     }
                     blocks = [n for n, each in high.items() if each <= room and (each > 1 or n <= down)]
-                    cases += [(u, b, gemm, work.sources[u], tiles[:, code], layout, n) for n in blocks]
+                    sizes = gemm, work.sources[u], work.adds[u]
+                    cases += [(u, b, *sizes, tiles[:, code], layout, n) for n in blocks]
     columns = list(zip(*cases, strict=True))
-    gemms, sources, *of_design = (np.array(column) for column in columns[2:])
+    gemms, sources, adds, *of_design = (np.array(column) for column in columns[2:])
     layers, engine = (
-        schedule.LayerSizes(gemms, sources, np.ones(len(cases))),
+        schedule.LayerSizes(gemms, sources, np.ones(len(cases)), adds),
         schedule.EngineTimes(port_for(board), drain, 0, 1.0),
     )
     found = schedule.run_layers(layers, *of_design, engine, schedule.AS_BUILT)

@@ -48,7 +48,7 @@ module axi_write #(
   localparam int BYTE_BITS = $clog2(W * BYTES);
   localparam int PAGE_BITS = 12 - BYTE_BITS;  // no burst crosses 4 KB
   localparam int BURST = 1 << BURST_BITS;
-  localparam int STORE_BITS = 3;  // of the beats whose words are expected or wait: enough for one in each cycle
+  localparam int STORE_BITS = 4;  // of the beats whose words are expected or wait: enough for one in each cycle
   localparam int ANSWER_BITS = 6;  // of the bursts that are not answered
   localparam int REQUEST = NUMBER_BITS + PLACE_BITS + 1;
 

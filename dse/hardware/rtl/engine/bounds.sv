@@ -1,21 +1,27 @@
-// The words of a beat, each kept within the bounds of the layer: 0 is the lower one of a rectifier.
+// The words of a beat, each kept within bounds: 0 is the lower one of a rectifier.
 
 `default_nettype none
 
-module bounds (
-    input  wire                     clk,
-    input  wire engine_pkg::word_t  low,     // signed, as words are
-    input  wire engine_pkg::word_t  high,
-    input  wire engine_pkg::beat_t  words,
-    output      engine_pkg::beat_t  bounded  // a cycle later
+module bounds #(
+    parameter int WIDTH = engine_pkg::WORD_BITS
+) (
+    input  wire                                  clk,
+    input  wire engine_pkg::word_t               low,     // signed, as words are
+    input  wire engine_pkg::word_t               high,
+    input  wire  [engine_pkg::W*WIDTH-1:0]       words,
+    output      engine_pkg::beat_t               bounded  // a cycle later
 );
 
   localparam int WORD = engine_pkg::WORD_BITS;
 
+  logic signed [WIDTH-1:0] lowest, highest;
+  assign lowest  = WIDTH'($signed(low));
+  assign highest = WIDTH'($signed(high));
+
   for (genvar i = 0; i < engine_pkg::W; i++) begin : gen_word
-    engine_pkg::word_t word;
-    always_ff @(posedge clk) word <= words[i*WORD+:WORD];
-    assign bounded[i*WORD+:WORD] = ($signed(word) < $signed(low)) ? low : ($signed(word) > $signed(high)) ? high : word;
+    logic [WIDTH-1:0] word;
+    always_ff @(posedge clk) word <= words[i*WIDTH+:WIDTH];
+    assign bounded[i*WORD+:WORD] = ($signed(word) < lowest) ? low : ($signed(word) > highest) ? high : word[WORD-1:0];
   end
 
 endmodule

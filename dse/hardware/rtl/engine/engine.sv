@@ -40,7 +40,6 @@ module engine (
   localparam int FLIGHT_BITS = engine_pkg::FLIGHT_BITS;
   localparam int START = engine_pkg::START;
   localparam int IN_FLIGHT = engine_pkg::IN_FLIGHT;
-  localparam int WRITE_DELAY = engine_pkg::WRITE_DELAY;
   localparam int LATENCY = engine_pkg::ROW_CYCLES;  // from a row to its products' sums
   localparam int SIZE = engine_pkg::SIZE_BITS;
   localparam int PASS_BITS = engine_pkg::PASS_BITS;
@@ -55,7 +54,7 @@ module engine (
   assign of = job;
 
   // The port's program.
-  logic take, tile_done;  // a beat of a load is accepted; a tile is computed
+  logic take, stores, tile_done;  // a beat of a load, or of a store, is accepted; a tile is computed
   logic [FLIGHT_BITS:0] in_flight;  // beats that are accepted and whose words have not come
   logic signed [PASS_BITS-1:0] stored_pass, pass, stored_beyond;
   logic [DRAIN-1:0] drains;
@@ -75,7 +74,9 @@ module engine (
       .hold        (in_flight[FLIGHT_BITS]),
       .tile_done,
       .pass_drained(drains[DRAIN-1]),
+      .comes       (writes && written.residual),
       .loads       (take),
+      .stores,
       .load_beat,
       .on_map,
       .store_beat,
@@ -214,7 +215,7 @@ module engine (
       .slot_rows(of.slot_rows),
       .next_beat(written),
       .next_map (written_map),
-      .write    (writes_1 && !written_1.weights),
+      .write    (writes_1 && !written_1.weights && !written_1.residual),
       .beat     (written_1),
       .words    (words_1),
       .half,
@@ -231,7 +232,7 @@ module engine (
         .ends,
         .begins,
         .count (COLUMN'(written_1.count)),
-        .write (writes_2 && written_2.weights),
+        .write (writes_2 && written_2.weights && !written_2.residual),
         .beat  (written_2),
         .words (words_2),
         .half  (half_at[3]),
@@ -332,15 +333,22 @@ module engine (
 
   // Words of a beat are of rows in turn; of one row, if they are of columns.
   localparam int PLACE_BITS = (V > 1) ? $clog2(V) : 1;
-  logic [(WRITE_DELAY-1)*PLACE_BITS-1:0] places;  // of its first row among V
+  localparam int TURNED = 4;  // cycles from a beat to its words in turn
+  logic [TURNED*PLACE_BITS-1:0] places;  // of its first row among V
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::number_t place;  // 0 if V is 1
   // verilator lint_on UNUSEDSIGNAL
-  engine_pkg::beat_t in_turn;
+  engine_pkg::beat_t in_turn, of_product;
+  engine_pkg::residuals_t sums;
+  logic [TURNED:0] stored_at;  // beats of a store, bit 0 one cycle after each is accepted
 
-  assign place = NUMBER'(places[(WRITE_DELAY-2)*PLACE_BITS+:PLACE_BITS]);
+  assign place = NUMBER'(places[(TURNED-1)*PLACE_BITS+:PLACE_BITS]);
 
-  always_ff @(posedge clk) places <= {places[(WRITE_DELAY-2)*PLACE_BITS-1:0], store_beat.row[PLACE_BITS-1:0]};
+  always_ff @(posedge clk) begin
+    places    <= {places[(TURNED-1)*PLACE_BITS-1:0], store_beat.row[PLACE_BITS-1:0]};
+    stored_at <= {stored_at[TURNED-1:0], stores};
+    if (start) stored_at <= '0;
+  end
 
   for (genvar i = 0; i < W; i++) begin : gen_word
     assign in_turn[i*WORD+:WORD] = (of.R == 1) ? stored[(place%V*W+i)*WORD+:WORD] : stored[((place+i)%V*W+i/V)*WORD+:WORD];
@@ -348,9 +356,30 @@ module engine (
 
   bounds of_layer (
       .clk,
+      .low    (of.product_bounds[WORD-1:0]),
+      .high   (of.product_bounds[2*WORD-1:WORD]),
+      .words  (in_turn),
+      .bounded(of_product)
+  );
+
+  residual addends (
+      .clk,
+      .start,
+      .addition  (of.addition),
+      .comes     (writes && written.residual),
+      .read_words(words),
+      .pops      (stored_at[TURNED]),
+      .words     (of_product),
+      .sums
+  );
+
+  bounds #(
+      .WIDTH(engine_pkg::RESIDUAL_BITS)
+  ) of_sum (
+      .clk,
       .low    (of.low[WORD-1:0]),
       .high   (of.high[WORD-1:0]),
-      .words  (in_turn),
+      .words  (sums),
       .bounded(write_words)
   );
 

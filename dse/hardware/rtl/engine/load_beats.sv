@@ -317,6 +317,7 @@ module load_beats (
     end
   end
 
+  assign beat.residual = 1'b0;
   assign beat.weights = weights;
   assign beat.half    = half;
   assign beat.first   = first;

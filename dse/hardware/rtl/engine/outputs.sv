@@ -117,7 +117,7 @@ module outputs #(
 
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
-  localparam int STAGES = 5;  // with that of `bounds`
+  localparam int STAGES = 10;  // with two of `bounds`, and four of `residual` between them
   initial assert (engine_pkg::WRITE_DELAY == STAGES) else $fatal(1, "words follow a beat after as many stages");
   always @(posedge clk) begin
     if (write) assert (row < (two ? ROWS : 2 * ROWS)) else $fatal(1, "a row beyond the store buffer");

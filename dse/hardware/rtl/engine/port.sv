@@ -2,6 +2,9 @@
 //
 // After tile 0, each next tile is loaded once a half of the buffers is free; after it goes a share of the store of the
 // pass before.  A pass is a tile of columns and a block of rows, over all tiles along P.
+//
+// If a residual map is added to the outputs, the port reads it in chunks, each before the store adds to it: the first of a
+// share before the tile is loaded, so that the words come meanwhile.
 
 `default_nettype none
 
@@ -26,7 +29,9 @@ module port (
     // what becomes of the tiles
     input  wire                       tile_done,     // one is computed: a half of the buffers is free
     input  wire                       pass_drained,  // one more pass is all in the store buffer
-    output logic                      loads,         // a beat of a load is accepted
+    input  wire                       comes,         // words of a residual map do
+    output logic                      loads,         // a beat of a load, or of a residual map, is accepted
+    output logic                      stores,        // a beat of a store is
     output      engine_pkg::load_t    load_beat,
     output      engine_pkg::map_t     on_map,        // of the load in the cycle before
     output      engine_pkg::store_t   store_beat,
@@ -39,13 +44,13 @@ module port (
   localparam logic signed [PASS_BITS-1:0] ONE = 1;
   localparam int STATE_BITS = 4;
   localparam logic [STATE_BITS-1:0] IDLE = 0, PREPARE = 1, LOAD_WAIT = 2, LOAD = 3, STORE_WAIT = 4, STORE = 5,
-      LAST_WAIT = 6, LAST = 7, DONE = 8;
+      LAST_WAIT = 6, LAST = 7, DONE = 8, FETCH = 9;
 
   // Tile i is that after which tile i + 1 loads and a share of the store before its pass goes.
   // verilator lint_off UNUSEDSIGNAL
   engine_pkg::tile_t tile, storing, next_storing, pass_0, pass_1, pass_2, pass_3;
   // verilator lint_on UNUSEDSIGNAL
-  logic [STATE_BITS-1:0] state, following;
+  logic [STATE_BITS-1:0] state, following, resumed;
   logic made, tile_there, two_tiles;  // what the loader makes for the job; a tile, and the one after it
   logic more, begun, at_end;  // tiles are left to load; tile 0 is loaded; i is the last tile
   logic has_before, next_has_before;  // tile i is not of the first pass
@@ -60,7 +65,21 @@ module port (
   logic signed [PASS_BITS-1:0] loading_pass, next_pass, drained, drained_beyond;
   logic go_load, go_store, take, take_last, store_last, needs_share, next_needs_share, shares, moves_on, open_after, next_stores;
   logic [1:0] occupied;  // tiles whose load has begun and that are not computed
-  engine_pkg::number_t load_address, store_address;
+  engine_pkg::number_t load_address, fetch_address, store_address;
+  engine_pkg::load_t loader_beat;
+
+  // Of a residual map: beats that are read and not stored, those whose words are there, beats left of the share.
+  localparam int AHEAD_BITS = engine_pkg::AHEAD_BITS;
+  // verilator lint_off UNUSEDSIGNAL
+  engine_pkg::addition_t addition;
+  // verilator lint_on UNUSEDSIGNAL
+  logic adds, fetches, go_fetch, fetch_open, fetch_last, fetch_end, chunk_end, none_ahead, is_there;
+  logic [AHEAD_BITS:0] ahead, there;
+  engine_pkg::number_t fetch_left;
+  assign addition = job.addition[engine_pkg::ADDITION_BITS-1:0];
+  assign adds     = addition.adds;
+  assign fetches  = adds && none_ahead;
+  assign go_fetch = fetches && ((state == LOAD_WAIT && shares) || state == STORE_WAIT || (state == LAST_WAIT && !empty));
 
   assign next_0          = !begun || turns;
   assign next_pass       = turns ? stored_pass + ONE : stored_pass;
@@ -75,18 +94,27 @@ module port (
   assign next_storing = next_stored[1] ? (next_stored[0] ? pass_3 : pass_2) : (next_stored[0] ? pass_1 : pass_0);
 
   assign drained_beyond = drained - stored_pass;
-  assign go_load        = state == LOAD_WAIT && tile_there && occupied <= 1;
-  assign go_store       = (state == STORE_WAIT || state == LAST_WAIT) && drained_beyond > 0;
-  assign burst          = go_load || go_store;
+  assign go_load        = state == LOAD_WAIT && !go_fetch && tile_there && occupied <= 1;
+  assign go_store       = (state == STORE_WAIT || state == LAST_WAIT) && drained_beyond > 0 && (!adds || is_there || (state == LAST_WAIT && empty));
+  assign burst          = go_fetch || go_load || go_store;
   assign write          = state == STORE || state == LAST;
-  assign valid          = (state == LOAD && !hold) || write;
+  assign valid          = ((state == LOAD || state == FETCH) && !hold) || (write && (!adds || is_there));
   assign take           = valid && ready;
-  assign address        = write ? store_address : load_address;
-  assign count          = write ? store_beat.count : load_beat.weights ? load_beat.count : engine_pkg::W;
+  assign address        = write ? store_address : state == FETCH ? fetch_address : load_address;
+  assign count          = write ? store_beat.count : load_beat.residual || !load_beat.weights ? engine_pkg::W : load_beat.count;
   assign done           = state == DONE;
   assign loads          = take && !write;
+  assign stores         = take && write;
 
-  assign take_last  = take && (state == LOAD ? load_beat.last : store_last || (state == STORE && share_end));
+  always_comb begin
+    load_beat          = loader_beat;
+    load_beat.residual = state == FETCH;
+    load_beat.last     = loader_beat.last && state == LOAD;
+  end
+
+  assign take_last  = take && (state == LOAD ? loader_beat.last : store_last || (state == STORE && share_end));
+  assign fetch_end  = take && (fetch_last || fetch_left == 1 || ahead == (AHEAD_BITS + 1)'((1 << AHEAD_BITS) - 1));
+  assign chunk_end  = adds && ahead == 1;
   assign open_after = state == STORE ? !store_last : store_open;
 
   assign needs_share      = step_0 ? has_before && !empty : store_open;
@@ -98,9 +126,10 @@ module port (
     moves_on  = 1'b0;
     case (state)
       PREPARE: if (two_tiles && made) following = LOAD_WAIT;
-      LOAD_WAIT: if (go_load) following = LOAD;
-      STORE_WAIT: if (go_store) following = STORE;
-      LAST_WAIT: if (go_store) following = empty ? DONE : LAST;
+      LOAD_WAIT: following = go_fetch ? FETCH : go_load ? LOAD : LOAD_WAIT;
+      STORE_WAIT: following = go_fetch ? FETCH : go_store ? STORE : STORE_WAIT;
+      LAST_WAIT: following = go_fetch ? FETCH : !go_store ? LAST_WAIT : empty ? DONE : LAST;
+      FETCH: if (fetch_end) following = resumed;
       LOAD, STORE:
       if (take_last) begin
         if (state == LOAD && shares) following = STORE_WAIT;
@@ -108,8 +137,8 @@ module port (
           moves_on  = 1'b1;
           following = more ? LOAD_WAIT : (!at_end && begun && next_needs_share) ? STORE_WAIT : LAST_WAIT;
         end
-      end
-      LAST: if (take_last) following = DONE;
+      end else if (stores && chunk_end) following = STORE_WAIT;
+      LAST: if (take_last) following = DONE; else if (stores && chunk_end) following = LAST_WAIT;
       default: following = state;
     endcase
     if (start) following = PREPARE;
@@ -134,6 +163,10 @@ module port (
       drained      <= 0;
       occupied     <= '0;
       stored_pass  <= -ONE;
+      fetch_open   <= 1'b0;
+      none_ahead   <= 1'b1;
+      is_there     <= 1'b0;
+      {ahead, there} <= '0;
     end else begin
       occupied <= occupied + {1'b0, go_load} - {1'b0, tile_done};
       if (go_load) begin
@@ -148,18 +181,33 @@ module port (
         if (loading_pass[1:0] == 2) pass_2 <= tile;
         if (loading_pass[1:0] == 3) pass_3 <= tile;
       end
-      if (go_store) begin
-        beats_left <= job.share;
-        share_end  <= job.share == 1;
-        store_open <= 1'b1;
+      if (go_fetch) begin
+        resumed    <= state;
+        fetch_open <= 1'b1;
       end
-      if (take && write) begin
+      if (state == FETCH && take) begin
+        ahead      <= ahead + 1'b1;
+        none_ahead <= 1'b0;
+        fetch_left <= fetch_left - 1;
+        if (fetch_last) fetch_open <= 1'b0;
+      end
+      if (stores && adds) begin
+        ahead      <= ahead - 1'b1;
+        none_ahead <= chunk_end;
+      end
+      there    <= there + (AHEAD_BITS + 1)'(comes) - (AHEAD_BITS + 1)'(stores && adds);
+      is_there <= comes || there > (AHEAD_BITS + 1)'(stores && adds);
+      if (go_store) store_open <= 1'b1;
+      if (stores) begin
         beats_left <= beats_left - 1;
         share_end  <= beats_left == 2;
         if (store_last) store_open <= 1'b0;
       end
       if (pass_drained) drained <= drained + ONE;
       if (moves_on) begin
+        beats_left  <= job.share;
+        share_end   <= job.share == 1;
+        fetch_left  <= (following == LAST_WAIT) ? '1 : job.share;
         begun       <= 1'b1;
         has_before  <= next_has_before;
         step        <= next_0 ? 0 : step + 1;
@@ -191,26 +239,42 @@ module port (
       .begins (start),
       .made,
       .start  (go_load),
-      .take   (loads),
+      .take   (loads && state == LOAD),
       .job,
       .tile,
       .half   (!load_half),
       .address(load_address),
-      .beat   (load_beat),
+      .beat   (loader_beat),
       .on_map
   );
 
   store_beats storer (
       .clk,
-      .start  (go_store && !store_open),
-      .take   (take && write),
+      .start   (go_store && !store_open),
+      .take    (stores),
       .job,
-      .tile   (storing),
-      .half   (stored_pass[0]),
-      .address(store_address),
-      .beat   (store_beat),
-      .last   (store_last)
+      .tile    (storing),
+      .distance('0),
+      .half    (stored_pass[0]),
+      .address (store_address),
+      .beat    (store_beat),
+      .last    (store_last)
   );
+
+  // verilator lint_off PINCONNECTEMPTY
+  store_beats fetcher (
+      .clk,
+      .start   (go_fetch && !fetch_open),
+      .take    (take && state == FETCH),
+      .job,
+      .tile    (storing),
+      .distance(job.distance),
+      .half    (1'b0),
+      .address (fetch_address),
+      .beat    (),
+      .last    (fetch_last)
+  );
+  // verilator lint_on PINCONNECTEMPTY
 
 `ifndef SYNTHESIS
   // What the modules around it promise, and what it promises to them.
@@ -227,7 +291,7 @@ module port (
     waits       <= valid && !ready && !start && !rst;
     was_burst   <= burst;
     was_valid   <= valid;
-    was_held    <= state == LOAD && hold;
+    was_held    <= ((state == LOAD || state == FETCH) && hold) || (write && adds && !is_there);
     was_write   <= write;
     was_address <= address;
     was_count   <= count;
@@ -243,6 +307,12 @@ module port (
       assert (!go_load || (under_way >= ONE && under_way <= HELD)) else $fatal(1, "a pass is overwritten before its store");
       assert (!go_store || store_open || storing == of_pass) else $fatal(1, "the store of another pass");
       assert (!pass_drained || drained != loading_pass) else $fatal(1, "a pass drains before it is loaded");
+      assert (there <= ahead && ahead <= (AHEAD_BITS + 1)'(1 << AHEAD_BITS)) else $fatal(1, "residual words that nothing holds");
+      assert (!comes || there < ahead) else $fatal(1, "residual words that no beat asked for");
+      assert (!stores || !adds || there != 0) else $fatal(1, "a store before its residual words");
+      assert (none_ahead == (ahead == 0) && is_there == (there != 0)) else $fatal(1, "a count of residual words");
+      assert (!go_fetch || storing == of_pass || fetch_open) else $fatal(1, "the residual map of another pass");
+      assert (!done || !adds || ahead == 0) else $fatal(1, "residual words are left");
     end
   end
 `endif

@@ -1,4 +1,5 @@
-// The beats that store the outputs of a pass: column by column; row by row if a sample has one row.
+// The beats that store the outputs of a pass: column by column; row by row if a sample has one row.  And the beats that
+// read what is added to them, which lie elsewhere in the same order.
 
 `default_nettype none
 
@@ -10,6 +11,7 @@ module store_beats (
     input  wire  engine_pkg::job_t   job,
     input  wire  engine_pkg::tile_t  tile,     // at `start`
     // verilator lint_on UNUSEDSIGNAL
+    input  wire  engine_pkg::number_t distance,  // from the address of an output
     input  wire                      half,     // of the buffer
     output       engine_pkg::number_t address,
     output       engine_pkg::store_t beat,
@@ -100,10 +102,10 @@ module store_beats (
       after       <= one ? '0 : start_at_last ? start_last_after : start_after;
       column      <= '0;
       row         <= '0;
-      slot_base   <= tile.y;
-      line_base   <= tile.y + tile.y_c;
-      piece_base  <= tile.y + tile.y_c;
-      address     <= tile.y + tile.y_c;
+      slot_base   <= tile.y + distance;
+      line_base   <= tile.y + tile.y_c + distance;
+      piece_base  <= tile.y + tile.y_c + distance;
+      address     <= tile.y + tile.y_c + distance;
     end else if (take) begin
       if (ends_slot) begin
         first_piece <= 1'b1;
@@ -162,7 +164,7 @@ module store_beats (
       assert (count != 0 && count <= W) else $fatal(1, "words of a beat");
       assert (columns_here <= stored) else $fatal(1, "columns beyond the tile");
       assert (row + (one ? SIZE'(1) : count) <= rows_here) else $fatal(1, "rows beyond the tile");
-      assert (address - job.y_base + NUMBER'(count) <= (job.runs - 1) * job.y_run + job.B_P * job.y_column) else $fatal(1, "an address beyond the outputs");
+      assert (address - distance - job.y_base + NUMBER'(count) <= (job.runs - 1) * job.y_run + job.B_P * job.y_column) else $fatal(1, "an address beyond the outputs");
     end
   end
 `endif
