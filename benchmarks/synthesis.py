@@ -56,6 +56,7 @@ WEIGHTS = [
 ]  # fmt: skip
 SIZES = {
     "elements": [Size(1024, T_P, 8, 16, S) for T_P, S in ELEMENTS],
+    "maxima": [Size(1024, T_P, 8, 16, 1) for T_P in (3, 4, 7, 12)],
     "weights": [Size(1024, *of) for of in WEIGHTS],
     "sums": [Size(T_R, 4, 8, 8, 2) for T_R in (64, 1024, 4000)],
     "inputs": [
@@ -79,6 +80,7 @@ SIZES = {
 
 CHECKS = {
     **{part: [Size(64, 4, 4, 4, 2)] for part in ("elements", "weights", "sums")},
+    "maxima": [Size(1024, 5, 8, 16, 2)],
     "inputs": [Size(64, 4, 4, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 7, 8, 8, 2)],
     "outputs": [Size(512, 4, 32, 32, 2)],
 }
@@ -86,15 +88,22 @@ CHECKS = {
 
 # Two neighbours differ, so both are in a part.  Without samples side by side there is no choice of one.
 WRAPPERS = """
-module part_elements (input wire clk, input wire engine_pkg::code_t k,
+module part_elements #(parameter int FIRST = 4) (input wire clk, input wire maximum, input wire engine_pkg::code_t k,
     input wire engine_pkg::inputs_t x,
     input wire [2*16*engine_pkg::T_P-1:0] weight, input wire [4*engine_pkg::SLOT_BITS-1:0] slot,
     output wire [4*48-1:0] sums);
   for (genvar e = 0; e < 2; e++) begin : gen_two
-    element #(.E(4 + e)) one (.clk, .k, .x, .weight(weight[e*16*engine_pkg::T_P+:16*engine_pkg::T_P]),
+    element #(.E(FIRST + e)) one (.clk, .maximum, .k, .x, .weight(weight[e*16*engine_pkg::T_P+:16*engine_pkg::T_P]),
         .slot((engine_pkg::S > 1) ? slot[e*2*engine_pkg::SLOT_BITS+:2*engine_pkg::SLOT_BITS] : '0),
         .lower(sums[e*96+:48]), .upper(sums[e*96+48+:48]));
   end
+endmodule
+
+module part_maxima (input wire clk, input wire maximum, input wire engine_pkg::code_t k,
+    input wire engine_pkg::inputs_t x,
+    input wire [2*16*engine_pkg::T_P-1:0] weight, input wire [4*engine_pkg::SLOT_BITS-1:0] slot,
+    output wire [4*48-1:0] sums);
+  part_elements #(.FIRST(0)) first (.*);
 endmodule
 
 module part_weights (input wire clk, input wire engine_pkg::code_t k, input wire engine_pkg::columns_t ends,
@@ -169,14 +178,14 @@ module weights #(parameter int E = 0) (input wire clk, input wire engine_pkg::co
       count[$clog2(engine_pkg::W + 1)-1:0], words, half}), .out({weight, slot}));
 endmodule
 
-module element #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k,
+module element #(parameter int E = 0) (input wire clk, input wire maximum, input wire engine_pkg::code_t k,
     input wire engine_pkg::inputs_t x, input wire engine_pkg::weights_t weight,
     input wire engine_pkg::slots_t slot, output engine_pkg::sum_t lower, output engine_pkg::sum_t upper);
   taps #(.IN(2*engine_pkg::SLOT_BITS), .OUT(96)) used (.clk, .in(slot), .out({lower, upper}));
 endmodule
 
-module sums #(parameter int BANK = 0) (input wire clk, input wire engine_pkg::code_t k,
-    input wire engine_pkg::shift_t shift,
+module sums #(parameter int BANK = 0, parameter bit MAXIMA = 0) (input wire clk, input wire maximum,
+    input wire engine_pkg::code_t k, input wire engine_pkg::shift_t shift,
     input wire valid, input wire first, input wire engine_pkg::number_t next_row, input wire engine_pkg::sum_t lower,
     input wire engine_pkg::sum_t upper,
     output engine_pkg::word_t out_lower, output engine_pkg::word_t out_upper);
@@ -211,8 +220,8 @@ endmodule
 """
 
 TOPS = {part: part for part in ("inputs", "outputs", "sums")} | {
-    **{part: f"part_{part}" for part in ("elements", "weights", "residual", "loader")}, "control": "engine",
-    "engine": "engine", "fbe": "fbe", "top": "npu",
+    **{part: f"part_{part}" for part in ("elements", "maxima", "weights", "residual", "loader")},
+    "control": "engine", "engine": "engine", "fbe": "fbe", "top": "npu",
 }  # fmt: skip
 """The module of each part."""
 
@@ -273,8 +282,8 @@ def synthesise(part: str, size: Size) -> Row:
     assert estimated == luts + max(unpaired + 1, 0) // 2
     if part == "engine":
         luts, unpaired = estimated, 0
-    halved = 2 if part in ("elements", "weights") else 1
-    return Row(
+    halved = 2 if part in ("elements", "maxima", "weights") else 1
+    row = Row(
         part,
         size,
         (luts + count(r"SRL\w+")) // halved,
@@ -282,6 +291,10 @@ def synthesise(part: str, size: Size) -> Row:
         4 * count(r"RAM\d+M"),
         count(r"FD\w+") // halved,
     )
+    if part != "maxima":
+        return row
+    others = synthesise("elements", size)  # which find no maxima: the part is what is beyond these
+    return Row(part, size, *(one - other for one, other in zip(row[2:], others[2:], strict=True)))
 
 
 def read_table() -> list[Row]:

@@ -69,7 +69,8 @@ class SearchProblem(NamedTuple):
     @property
     def inputs(self) -> tuple[LayerArrays, LayoutPlan]:
         """Inputs of the kernel: distinct layers, and their layouts."""
-        return distinct(self.network, memory_layers=self.options.memory_layers)[0], self.options.plan(self.platform)
+        work, _ = distinct(self.network, pooled=False, memory_layers=self.options.memory_layers)
+        return work, self.options.plan(self.platform)
 
     @property
     def memory_words(self) -> float:

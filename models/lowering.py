@@ -59,8 +59,8 @@ def _conv(op: Conv, source: Shape) -> Lowered:
     return shape, Gemm(shape.positions, window, op.out // op.groups, op.groups), 0
 
 
-def _line(op: Conv, source: Shape, shape: Shape) -> tuple[int, int]:
-    """Line and stride of a convolution's :class:`Layer`."""
+def _line(op: Conv | Pool, source: Shape, shape: Shape) -> tuple[int, int]:
+    """Line and stride of the :class:`Layer` of a window."""
     if shape.positions == 1:  # a window over the whole map is read as a fully connected layer reads it
         return (0, 1) if tuple(op.kernel) == source[:2] and not any(op.pad) else (1, 1)
     if tuple(op.stride) == (1, 1) and shape.width == source.width:  # a window moves by a row, over the map's edge too
@@ -146,6 +146,14 @@ def _pool(op: Pool | GlobalPool, source: Shape) -> Lowered:
     return shape, None, source.words + shape.words
 
 
+def _pool_product(op: Pool | GlobalPool, source: Shape, shape: Shape) -> tuple[Gemm, int, int]:
+    """The product as which an NPU pools, and its line and stride."""
+    if isinstance(op, GlobalPool) or (tuple(op.kernel) == source[:2] and shape.positions == 1 and not any(op.pad[:2])):
+        # each channel is a row, whose inputs follow one another
+        return Gemm(source.channels, source.positions, 1), 1, 0
+    return Gemm(shape.positions, op.kernel[0] * op.kernel[1], 1, source.channels), *_line(op, source, shape)
+
+
 def _flatten(_: Flatten, source: Shape) -> Lowered:
     return Shape(1, 1, source.words), None, 0
 
@@ -186,18 +194,23 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, *, in_head: bool = False
     if len(sources) != 1 and not isinstance(op, Join | MatMul | MemoryPass | Product | Recurrent):
         raise ValueError(f"{op.op} takes one input, found {len(sources)}")
     shape, gemm, words = _LOWER[type(op)](op, *sources)
-    if max(shape.words, words, gemm.macs if gemm else 0) > MAX_WORK:
+    pool, line, stride = None, 0, 1
+    if isinstance(op, Pool | GlobalPool):
+        pool, line, stride = _pool_product(op, sources[0], shape)
+    elif isinstance(op, Conv):
+        line, stride = _line(op, sources[0], shape)
+    if max(shape.words, words, *(product.macs for product in (gemm, pool) if product)) > MAX_WORK:
         raise ValueError(f"expected at most {MAX_WORK:.2g} MACs or words, found more; check kernel, out and input")
     if op.shape is not None and shape != tuple(op.shape):
         raise ValueError(f"shape says {'x'.join(map(str, op.shape))}, but its inputs give {shape}")
     if gemm is None and words == 0:
         return shape, None
-    line, stride = _line(op, sources[0], shape) if isinstance(op, Conv) else (0, 1)
     return shape, Layer(
         name=f"exit{stage}/{op.name}" if in_head else op.name,
         stage=stage,
         role=("bridge" if op.bridge else "head") if in_head else "backbone",
         gemm=gemm,
+        pool=pool,
         per_sample=isinstance(op, MatMul) or (isinstance(op, Product) and op.per_sample),
         line=line,
         stride=stride,

@@ -77,13 +77,16 @@ class Layer(Strict):
         ``head`` of the exit where its stage ends.
     gemm : Gemm or None
         The product it lowers to; ``None`` for a memory-only layer.
+    pool : Gemm or None
+        The product as which an NPU pools, with equal weights: of each channel alone, or of all channels as rows
+        where the window is the whole map. Other devices run a pool as a memory-only layer.
     per_sample : bool
         True if the right operand of the product is an activation too, as in
         attention: samples share nothing, and a batch runs one sample after the other.
     line, stride : int
         Rows of a line of the map that a convolution reads, whose inputs lie ``stride`` words
-        from one another; 0 if the inputs of all rows follow one another in memory, as
-        where the output is as wide as the input.
+        from one another; the line is 0 if the inputs of all rows follow one another in memory,
+        as where the output is as wide as the input, and the stride if the inputs of each row do.
     residual : bool
         True if its outputs are added to another map as they are stored
         (:func:`fluidb.models.residuals.fused_additions`).
@@ -98,12 +101,17 @@ class Layer(Strict):
     stage: Count
     role: Literal["backbone", "bridge", "head"] = "backbone"
     gemm: Gemm | None
+    pool: Gemm | None = None
     per_sample: bool = False
     line: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
-    stride: Count = 1
+    stride: Annotated[int, Field(ge=0, le=MAX_WORK)] = 1
     residual: bool = False
     memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
     shape: Shape
+
+    def product(self, *, pooled: bool) -> Gemm | None:
+        """What an NPU multiplies, on which pools are products, too, or (not ``pooled``) memory-only layers."""
+        return self.pool if self.pool and pooled else self.gemm
 
     @property
     def in_head(self) -> bool:

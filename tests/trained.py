@@ -123,3 +123,41 @@ def blocks(folder: Path) -> Path:
     weights["alone.w"] = rng.normal(0, 0.5, (2, 5, 1, 1)).astype(np.float32)
     head(2, joined("most", more, "alone"), 7)
     return saved(folder, nodes, ["e1", "e2"], (3, 10, 9), weights)
+
+
+def pools(folder: Path) -> Path:
+    """A stem with a pool, a block as of Inception-v3 with pools in its branches, two exits; weights by a seed."""
+    rng, weights, nodes = np.random.default_rng(4), {}, []
+
+    def conv(name: str, source: str, shape: tuple[int, ...], **more: object) -> str:
+        """With a bias and a rectifier."""
+        inner = shape[1] * shape[2] * shape[3]
+        weights[f"{name}.w"] = rng.normal(0, (8 / inner) ** 0.5, shape).astype(np.float32)
+        weights[f"{name}.b"] = rng.normal(0, 0.5, shape[0]).astype(np.float32)
+        more |= {"pads": [shape[2] // 2, shape[3] // 2] * 2}
+        nodes.append(node("Conv", [source, f"{name}.w", f"{name}.b"], [name], name=name, **more))
+        nodes.append(node("Relu", [name], [f"{name}.act"]))
+        return f"{name}.act"
+
+    def pool(name: str, source: str, kind: str, kernel: int, stride: int, **more: object) -> str:
+        more |= {"count_include_pad": 1} if kind == "AveragePool" else {}
+        shape = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2}
+        nodes.append(node(kind, [source], [name], name=name, **shape, **more))
+        return name
+
+    def head(number: int, source: str, channels: int) -> None:
+        weights[f"m{number}"] = rng.normal(0, 1, (channels, 5)).astype(np.float32)
+        nodes.append(node("GlobalAveragePool", [source], [f"g{number}"]))
+        nodes.append(node("Flatten", [f"g{number}"], [f"flat{number}"]))
+        nodes.append(node("MatMul", [f"flat{number}", f"m{number}"], [f"e{number}"]))
+
+    first = pool("first", conv("stem", "x", (4, 3, 3, 3)), "MaxPool", 3, 2, pads=[1] * 4)
+    mean = pool("mean", first, "AveragePool", 3, 1, pads=[1] * 4)
+    most = pool("most", first, "MaxPool", 3, 1, pads=[1] * 4)
+    branches = [conv("one", first, (3, 4, 1, 1)), conv("behind", mean, (2, 4, 1, 1)), most]
+    nodes.append(node("Concat", branches, ["all"], name="all", axis=1))
+    head(1, "all", 9)
+    part = pool("part", "all", "MaxPool", 2, 2, ceil_mode=1)
+    wide = conv("wide", pool("few", part, "AveragePool", 2, 1), (6, 9, 1, 1))
+    head(2, conv("deep", wide, (6, 1, 3, 3), group=6), 6)
+    return saved(folder, nodes, ["e1", "e2"], (3, 13, 11), weights)

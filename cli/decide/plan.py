@@ -51,30 +51,21 @@ def command(
     plan surely keeps the requirements (`fluidb docs plan`). For a file of networks, one NPU, or
     one device, serves all of them, and each policy has every rule between them.
     """
-    from ...formats import InputError
     from ...plots.plan import draw_plans
     from ...studies.plan import ask
-    from ...studies.plan.record import check_plan_output, write_plan
-    from ...studies.plan.several import is_networks_file
     from .plan_answer import answer_record, answer_text, miss
 
     output, runs = search.output, search.runs
-    if output is not None:
-        check_plan_output(output, force=picture.force)
     picture.check([output, runs])
     scenario = asked(ctx, network, platforms, designs, question)
-    if output is not None and is_networks_file(scenario.network):
-        raise InputError(
-            "output: expected one network, found a file of networks; leave it out, and write the design with `fluidb "
-            "dse A,B BOARD --together`"
-        )
     with resumable(runs, "simulations"), progress("rates" if scenario.rate == "max" else "designs") as report:
-        answer = ask.plan(scenario, runs=runs, scheduler=search.scheduler, threads=search.threads, progress=report)
+        answer = ask.plan(
+            scenario, output=output, replace=picture.force, runs=runs, scheduler=search.scheduler,
+            threads=search.threads, progress=report,
+        )  # fmt: skip
     for text in answer.notes:
         warn(text)
     if answer.front:
-        if output is not None:
-            write_plan(output, answer, replace=picture.force)
         picture.write(lambda: draw_plans(answer))
     if as_json or answer.front:
         written_to, pictures = (output, [picture.plot]) if answer.front else (None, [])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..engine import LAYER_START, PREPARE, RECORD_WORDS, Port
 from ..integers import reference
+from ..integers.layer_jobs import EngineLayer
 from ..integers.network import WORD_TYPE, IntegerNetwork, Integers, ProductLayer
 from .memory import PARTS, End, Image, Part, parts_of, stages_of
 from .program import TimedJob
@@ -76,7 +77,7 @@ class Script:
     ) -> None:
         self.network, self.timed, self.places = network, timed, memory.places
         self.maps, self.samples = reference.run(network, samples), len(samples)
-        self.products: list[Any] = [network.layer(name) for name in timed]
+        self.layers: list[Any] = [network.layer(name) for name in timed]
         self.stages = stages_of(network)
         self.numbers = {name: number for number, name in enumerate(timed)}
         head = [port.ready, port.cycles, port.latency, 0, cycles_between(port, memory.b_max)]
@@ -99,18 +100,31 @@ class Script:
         """Write an entry of the control block; its record is the memory's."""
         self.add(Command.ENTRY, number, int(entry, 2))
 
-    def supply(self, layer: ProductLayer, part: Part, rows: Rows, slot: int) -> None:
-        """Write a part of the inputs of a product for samples; `slot` is the place of the first in the maps."""
-        place, (source,) = self.places[layer.name], layer.inputs
-        address, values = place.x + slot * place.x_sample, self.maps[source][rows]
-        if part.channels == len(values[0]):
-            values = reference.with_constant(layer, values)
-        else:
-            address += part.first * values[0, 0].size
-            values = values[:, part.first : part.first + part.channels]
-        self._words(Command.WRITE, address, place.x_sample, values)
+    def inputs(self, layer: EngineLayer, rows: Rows) -> Integers:
+        """The inputs of a layer, with the constant of a product."""
+        maps = self.maps[layer.inputs[0]][rows]
+        return reference.with_constant(layer, maps) if isinstance(layer, ProductLayer) else maps
 
-    def _residual(self, command: int, layer: ProductLayer, part: Part, rows: Rows, slot: int) -> None:
+    def of_channels(self, command: Command, layer: EngineLayer, first: int, slot: int, values: Integers) -> None:
+        """Channels of the inputs of a pool, which may lie apart; `slot` is the place of the first sample."""
+        place = self.places[layer.name]
+        address = place.x + slot * place.x_sample + first * place.x_channel
+        if place.x_channel == values[0, 0].size:
+            self._words(command, address, place.x_sample, values)
+            return
+        for channel in range(values.shape[1]):
+            self._words(command, address + channel * place.x_channel, place.x_sample, values[:, channel])
+
+    def supply(self, layer: EngineLayer, part: Part, rows: Rows, slot: int) -> None:
+        """Write a part of the inputs of a layer for samples; `slot` is the place of the first in the maps."""
+        place, values = self.places[layer.name], self.maps[layer.inputs[0]][rows]
+        if isinstance(layer, ProductLayer) and part.channels == len(values[0]):
+            self._words(Command.WRITE, place.x + slot * place.x_sample, place.x_sample, self.inputs(layer, rows))
+            return
+        values = values[:, part.first : part.first + part.channels]
+        self.of_channels(Command.WRITE, layer, part.first, slot, values)
+
+    def _residual(self, command: int, layer: EngineLayer, part: Part, rows: Rows, slot: int) -> None:
         """A part of the map that the store of a product adds; others may lie between its channels."""
         place = self.places[layer.name]
         assert place.residual is not None
@@ -119,8 +133,8 @@ class Script:
             self._words(command, at, place.y_sample, self.maps[place.residual.name][rows][:, channel])
 
     def hand_over(self, stage: int, rows: Rows, slot: int) -> None:
-        """Write what products after a stage read of it and before it, 0 being the input, where they expect it."""
-        for layer in self.products:
+        """Write what layers after a stage read of it and before it, 0 being the input, where they expect it."""
+        for layer in self.layers:
             place, (source,) = self.places[layer.name], layer.inputs
             for part in parts_of(self.network, source) if place.joined else place.host:
                 if layer.stage > stage >= self.stages[part.name]:
@@ -132,7 +146,7 @@ class Script:
     def stage(self, stage: int, rows: Rows, slot: int, strobes: int, b_exit: int, b_incr: int) -> None:
         """Run a stage for samples, the first at place `slot` of the maps; the host does its part."""
         give, running = (strobes | Strobe.START, b_exit, b_incr, slot), []
-        for layer in self.products:
+        for layer in self.layers:
             if layer.stage != stage:
                 continue
             place = self.places[layer.name]
@@ -153,8 +167,8 @@ class Script:
                 self.expect(ran, rows, slot)
             give, running = (Strobe.ADVANCE | Strobe.START, 0, 0, slot), []
 
-    def expect(self, layer: ProductLayer, rows: Rows, slot: int) -> None:
-        """Expect the outputs of a product, the constants behind them, and all that it reads as it was."""
+    def expect(self, layer: EngineLayer, rows: Rows, slot: int) -> None:
+        """Expect the outputs of a layer, the constants behind them, and all that it reads as it was."""
         place = self.places[layer.name]
         maps = self.maps[place.map][rows]
         values = maps.reshape(*maps.shape[:2], -1)
@@ -164,8 +178,11 @@ class Script:
             behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, WORD_TYPE)
             values = np.concatenate([values, behind], axis=1)
         self._words(Command.EXPECT, place.y + slot * place.y_sample, place.y_sample, values)
-        inputs = reference.with_constant(layer, self.maps[layer.inputs[0]][rows])
-        self._words(Command.EXPECT, place.x + slot * place.x_sample, place.x_sample, inputs)
+        inputs = self.inputs(layer, rows)
+        if isinstance(layer, ProductLayer):
+            self._words(Command.EXPECT, place.x + slot * place.x_sample, place.x_sample, inputs)
+        else:
+            self.of_channels(Command.EXPECT, layer, 0, slot, inputs)
         if place.residual:
             whole = Part(place.residual.name, 0, self.network.size(place.residual.name).channels)
             self._residual(Command.EXPECT, layer, whole, rows, slot)

@@ -24,6 +24,10 @@ OF_LAYER = (
     ("addition", "of a residual map, an addition_t"),
     ("distance", "from the address of an output to that of the word which is added to it"),
     ("product_bounds", "before that: the lower one below the upper one"),
+    (
+        "maximum",
+        "outputs are the largest product, not the sum: of words from 0 on, by 1, in the only column",
+    ),
     ("R P C groups", ""),
     ("steps", "tiles along P"),
     ("share", "beats of a store between two loads, at most"),
@@ -31,7 +35,7 @@ OF_LAYER = (
     ("tile_quotient tile_remainder tile_words", "T_C divided by C; words of the remainder's outputs"),
     ("x_sample x_group x_tile x_block x_step", ""),
     ("", "Inputs of a line of rows are `stride_x` words apart: of a line of the map, or of a whole sample if all are."),
-    ("along_P", "the inputs of the only row follow one another along P"),
+    ("along_P", "the inputs of each row follow one another along P"),
     ("line line_words of_beat beat_words", "rows and words of a line and of a beat"),
     ("x_line x_wrap", "words from a line to the next, from the first line of a sample to beyond the last"),
     ("block_at block_in_line x_lines", "rest of a block: rows, their words, whole lines"),
@@ -119,6 +123,12 @@ class Job(NamedTuple):
     x_sample, y_sample, y_channel : int
         Words from a sample of the inputs, a sample or a channel of the outputs to the next, if others lie between
         them; 0 if none do.
+    x_channel : int
+        Words from a channel of the inputs of a pool to the next; 0 if they follow one another.
+    shared : bool
+        Whether all groups have one copy of the weights.
+    maximum : bool
+        Whether an output is the largest product, as in a maximum pool.
     addition : Addition, optional
         What is added to the product before the outputs are kept within their bounds.
     """
@@ -136,6 +146,9 @@ class Job(NamedTuple):
     x_sample: int = 0
     y_sample: int = 0
     y_channel: int = 0
+    x_channel: int = 0
+    shared: bool = False
+    maximum: bool = False
     addition: Addition | None = None
 
     @property
@@ -155,7 +168,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         Words of a beat of the port.
     x, weights, y : int
         Addresses in words: of inputs [sample][group][channel][height][width], of weights
-        [group][P][C] and of outputs [sample][group][C][R].
+        [group][P][C], of one group if they are shared, and of outputs [sample][group][C][R].
 
     Returns
     -------
@@ -192,7 +205,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile[:4]))
     _, share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0, 0.0)
     values = {
-        "k": job.code, "shift": job.shift, "low": job.low, "high": job.high,
+        "k": job.code, "shift": job.shift, "low": job.low, "high": job.high, "maximum": job.maximum,
         "addition": add.packed() if add else 0, "distance": add.distance if add else 0,
         "product_bounds": high << WORD_BITS | low & (1 << WORD_BITS) - 1,
         "R": R, "P": P, "C": C, "groups": groups, "runs": passes,
@@ -202,7 +215,8 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         "tile_quotient": turn, "tile_remainder": left, "tile_words": left * y_channel,
         "slot_rows": (-(-job.rows // V) | 1) * V,
         "x_base": x if window.along_P else x - window.pad[0] * width - window.pad[1],
-        "x_sample": x_sample, "x_column": B_R * x_sample, "x_group": window.words, "x_run": samples * x_sample,
+        "x_sample": x_sample, "x_column": B_R * x_sample, "x_run": samples * x_sample,
+        "x_group": job.x_channel or window.words,
         "x_tile": turn * B_R * x_sample, "x_block": down * x_sample,
         "x_step": T_P if window.along_P else (channels * height + step_y) * width + step_x,
         "along_P": window.along_P, "of_beat": of_beat, "beat_words": of_beat * stride_x,
@@ -212,7 +226,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         "step_x": step_x, "step_y": step_y,
         "x_window": window.dilation[0] * width - kernel_x, "x_channel": (height - kernel_y) * width,
         "pad_x": window.pad[1], "pad_y": window.pad[0], "width": width, "height": height,
-        "w_base": weights, "w_group": P * C, "w_step": T_P * C,
+        "w_base": weights, "w_group": 0 if job.shared else P * C, "w_step": T_P * C,
         "y_base": y, "y_sample": y_sample, "y_column": B_R * y_sample, "y_run": samples * y_sample,
         "y_channel": y_channel, "y_group": C * y_channel, "y_tile": turn * B_R * y_sample, "y_block": down * y_sample,
     }  # fmt: skip
@@ -220,7 +234,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         values |= {"line": R, "line_words": R, "x_line": 0, "x_wrap": 0}
         values |= {"block_at": rest, "block_in_line": rest, "x_lines": 0}
     else:
-        step = stride_y * width
+        step = job.x_channel if window.in_rows and job.x_channel else stride_y * width  # a row may be a channel
         values |= {"line": line, "line_words": line * stride_x, "x_line": step, "x_wrap": lines * step}
         values |= {"block_at": at, "block_in_line": at * stride_x, "x_lines": block_lines * step}
     mask = 2**NUMBER_BITS - 1  # an address before the memory wraps

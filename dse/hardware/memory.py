@@ -12,6 +12,7 @@ import numpy as np
 
 from ...formats import InputError
 from ..engine import BLOCKS_BITS, NUMBER_BITS, RECORD_WORDS, ROWS_BITS, WORD_BITS
+from ..integers.layer_jobs import EngineLayer, job_of
 from ..integers.network import WORD_TYPE, ConcatLayer, IntegerNetwork, Integers, ProductLayer
 from ..npu.fbcb import K_BITS, FbcbTable
 from . import jobs
@@ -35,7 +36,7 @@ class End(IntEnum):
 
 
 class Part(NamedTuple):
-    """Channels of a product's inputs that the host writes: a map, or the whole map that the product reads."""
+    """Channels of a layer's inputs that the host writes: a map, or the whole map that the layer reads."""
 
     name: str
     first: int
@@ -61,7 +62,7 @@ class Addend(NamedTuple):
 
 
 class Location(NamedTuple):
-    """A product in the memory; addresses in words of 16 bits.
+    """A product or a pool in the memory; addresses in words of 16 bits.
 
     Attributes
     ----------
@@ -71,12 +72,12 @@ class Location(NamedTuple):
         Of the first sample's inputs, of the weights, of the first sample's outputs.
     x_sample, y_sample : int
         Words from a sample to the next.
-    y_channel : int
-        Words from a channel of the outputs to the next.
+    x_channel, y_channel : int
+        Words from a channel to the next.
     joined : bool
-        Whether its inputs lie where products write them, or where the host does for all that read them.
+        Whether its inputs lie where the NPU writes them, or where the host does for all that read them.
     host : tuple of Part
-        What the host writes of its inputs, if it did not for a product before it.
+        What the host writes of its inputs, if it did not for a layer before it.
     filling : int
         The constant behind the outputs of each sample, or of each channel if others follow at twice their words, for
         the products that read it there; 0 if there is none.
@@ -92,6 +93,7 @@ class Location(NamedTuple):
     y: int
     x_sample: int
     y_sample: int
+    x_channel: int
     y_channel: int
     joined: bool
     host: tuple[Part, ...]
@@ -106,7 +108,7 @@ class Location(NamedTuple):
 
 
 class Image(NamedTuple):
-    """The NPU's memory before the first batch: from address 0 on ``b_max`` records of each product, weights, maps."""
+    """The NPU's memory before the first batch: from address 0 on ``b_max`` records of each layer, weights, maps."""
 
     words: Integers
     places: dict[str, Location]
@@ -165,13 +167,13 @@ class _Store(NamedTuple):
 
 
 class _Places:
-    """Places of maps, from an address on, as products need them."""
+    """Places of maps, from an address on, as the layers of the engine need them."""
 
-    def __init__(self, network: IntegerNetwork, products: list[ProductLayer], first: int, b_max: int) -> None:
+    def __init__(self, network: IntegerNetwork, layers: list[EngineLayer], first: int, b_max: int) -> None:
         self.network, self.at, self.b_max = network, first, b_max
-        self.products = {layer.name: layer for layer in products}
+        self.products = [layer for layer in layers if isinstance(layer, ProductLayer)]
         self.additions = additions_of(network)
-        self.results = {self.result(layer.name): layer for layer in products}
+        self.results = {self.result(layer.name): layer for layer in layers}
         self.parents: dict[str, _Home] = {}  # the concatenation that has a map, the first of several
         for layer in network.layers:
             if isinstance(layer, ConcatLayer):
@@ -219,7 +221,7 @@ class _Places:
 
     def readers(self, name: str) -> list[ProductLayer]:
         """The products that read a map."""
-        return [layer for layer in self.products.values() if layer.inputs[0] == name]
+        return [layer for layer in self.products if layer.inputs[0] == name]
 
     def by_channel(self, name: str) -> bool:
         """Whether all that read a map want one constant behind each of its channels."""
@@ -236,14 +238,16 @@ class _Places:
             return _Store(0, 2 * channels * plane, 2 * plane, filling)
         return _Store(0, channels * plane + (plane if filling else 0), plane, filling)
 
-    def fits(self, layer: ProductLayer) -> bool:
-        """Whether a product can read its inputs where they are written, without a copy of its own."""
+    def fits(self, layer: EngineLayer) -> bool:
+        """Whether a layer can read its inputs where they are written, without a copy of its own."""
         (source,) = layer.inputs
         home = self.home(source)
         if home.name == source and len(parts_of(self.network, source)) == 1:
             self.store(source)
         if home.name not in self.stored:
             return False
+        if not isinstance(layer, ProductLayer):
+            return True  # the channels of a pool may lie apart
         store, (channels, height, width) = self.stored[home.name], self.network.size(source)
         if not layer.constant:
             return store.channel == height * width
@@ -254,7 +258,7 @@ class _Places:
         return layer.groups == 1 and home.first + channels == self.network.size(home.name).channels
 
     def by_host(self, source: str) -> tuple[Part, ...]:
-        """What the host writes of a map in its place: what neither a product nor it wrote there before."""
+        """What the host writes of a map in its place: what neither the NPU nor it wrote there before."""
         home, parts = self.home(source), []
         for part in parts_of(self.network, source):
             place = _Home(home.name, home.first + part.first)
@@ -263,28 +267,29 @@ class _Places:
                 parts.append(part)
         return tuple(parts)
 
-    def place(self, layer: ProductLayer) -> Location:
-        """The place of the next product."""
-        weights, joined = self.take(self.network.weights[layer.name].size), self.fits(layer)
+    def place(self, layer: EngineLayer) -> Location:
+        """The place of the next layer."""
+        job = job_of(self.network, layer)
+        weights, joined = self.take(job.weights.size), self.fits(layer)
         (source,) = layer.inputs
         if joined:
             home = self.home(source)
-            x_sample, before = self.stored[home.name].sample, self.stored[home.name]
-            x = before.at + home.first * before.channel
+            before = self.stored[home.name]
+            x, x_sample, x_channel = before.at + home.first * before.channel, before.sample, before.channel
         else:
-            x_sample = layer.groups * self.network.window(layer).words
-            x = self.take(self.b_max * x_sample)
+            x_sample, (_, height, width) = job.groups * job.window.words, self.network.size(source)
+            x, x_channel = self.take(self.b_max * x_sample), height * width
         result = self.result(layer.name)
         home = self.home(result)
         store = self.store(home.name)
         filling, y = store.filling if home.name == result else 0, store.at + home.first * store.channel
         host = self.by_host(source) if joined else (Part(source, 0, self.network.size(source).channels),)
         residual = self.residual(layer)
-        strides = x_sample, store.sample, store.channel
+        strides = x_sample, store.sample, x_channel, store.channel
         return Location(result, x, weights, y, *strides, joined, host, filling, End.EXIT, residual)
 
-    def residual(self, layer: ProductLayer) -> Addend | None:
-        """What the store of a product adds."""
+    def residual(self, layer: EngineLayer) -> Addend | None:
+        """What the store of a layer adds."""
         if layer.name not in self.additions:
             return None
         (name,) = (name for name in self.additions[layer.name].inputs if name != layer.name)
@@ -299,12 +304,12 @@ def _by_channel(layer: ProductLayer) -> bool:
 
 
 def places_of(network: IntegerNetwork, order: list[str], first: int, b_max: int) -> tuple[dict[str, Location], int]:
-    """Where products, in the order in which they run, are from an address on; and the first address behind them."""
-    products: list[Any] = [network.layer(name) for name in order]
+    """Where layers, in the order in which they run, are from an address on; and the first address behind them."""
+    layers: list[Any] = [network.layer(name) for name in order]
     stages = stages_of(network)
-    maps = _Places(network, products, first, b_max)
-    places = {layer.name: maps.place(layer) for layer in products}
-    for layer, after in pairwise(products):
+    maps = _Places(network, layers, first, b_max)
+    places = {layer.name: maps.place(layer) for layer in layers}
+    for layer, after in pairwise(layers):
         if after.stage == layer.stage:
             by_host = any(stages[part.name] == layer.stage for part in places[after.name].all_host)
             places[layer.name] = places[layer.name]._replace(end=End.HOST if by_host else End.NEXT)
@@ -338,11 +343,13 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
             f"{network.name}: expected at most {MAX_WORDS:,} words of records, weights and maps, found {end:,}"
         )
     memory = np.zeros(end, WORD_TYPE)
-    products: dict[str, Any] = {name: network.layer(name) for name in timed}
     records = memory[:first].reshape(len(timed), fbcb.b_max, size)
     for layer, (name, row), entries in zip(records, timed.items(), fbcb.rows, strict=True):
-        place, product, weights = places[name], products[name], network.weights[name].ravel()
+        place, product = places[name], network.layer(name)
+        weights = job_of(network, product).weights.ravel()  # type: ignore[arg-type]
         strides = {key: getattr(place, key) for key in ("x_sample", "y_sample", "y_channel")}
+        if not isinstance(product, ProductLayer):
+            strides["x_channel"] = place.x_channel
         for words_, one, entry in zip(layer, row, entries.entries, strict=True):
             job = one.job._replace(**strides)
             if job.addition and place.residual:
@@ -350,7 +357,7 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
             numbers = record(job, words, place, entry, fbcb.block_bits)
             words_[: PARTS * RECORD_WORDS] = np.array(numbers, "<u4").view("<i2")
         memory[place.weights : place.weights + len(weights)] = weights
-        if product.constant:
+        if isinstance(product, ProductLayer) and product.constant:
             groups, channels = product.groups, product.channels
             for sample in range(fbcb.b_max):
                 inputs = memory[place.x + sample * place.x_sample :][: product.groups * network.window(product).words]

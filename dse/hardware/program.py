@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ...formats import InputError
 from ...models.residuals import Operation, fused_additions
 from ...tables.latency import DESIGN_FILE
+from ..integers.layer_jobs import LayerJob, engine_layers, job_of
 from ..integers.network import AddLayer, IntegerNetwork, ProductLayer
 from ..npu.costs import configured, layer_costs
 from ..npu.design import DesignTable
@@ -33,13 +34,13 @@ def additions_of(network: IntegerNetwork) -> dict[str, AddLayer]:
     return {product: layers[name] for product, name in fused.items()}
 
 
-def _added(layer: ProductLayer, addition: AddLayer | None) -> dict[str, Any]:
+def _added(name: str, job: LayerJob, addition: AddLayer | None) -> dict[str, Any]:
     """Bounds of the outputs of a product, and what is added to it first."""
     if addition is None:
-        return {"low": layer.low, "high": layer.high}
-    first = addition.inputs[0] == layer.name
+        return {"low": job.low, "high": job.high}
+    first = addition.inputs[0] == name
     left = addition.left[0 if first else 1], addition.left[1 if first else 0]
-    added = Addition(left, addition.shift, layer.low, layer.high)
+    added = Addition(left, addition.shift, job.low, job.high)
     try:
         added.packed()
     except InputError as error:
@@ -48,7 +49,7 @@ def _added(layer: ProductLayer, addition: AddLayer | None) -> dict[str, Any]:
 
 
 def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> dict[str, list[TimedJob]]:
-    """Jobs of every product as a design's control block configures it.
+    """Jobs of every product and every pool of the engine, as a design's control block configures it.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     Returns
     -------
     dict of str to list of TimedJob
-        For each product by name its jobs for batches of 1, 2, ... samples.
+        For each of them by name its jobs for batches of 1, 2, ... samples.
 
     Raises
     ------
@@ -70,35 +71,36 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
     if costs.block_rows is None:
         raise InputError(f"{DESIGN_FILE}: expected a design as built; search again without --overlap")
-    places = [place for place, layer in enumerate(design.network.layers) if layer.gemm]
+    places = [place for place, layer in enumerate(design.network.layers) if layer.product(pooled=True)]
     rows, cycles = costs.block_rows[places], costs.time_s[places] * design.platform.clock_hz
     layouts = [[(b, B_R, B_P, passes) for b, B_R, B_P, passes in row] for row in chosen.layouts.tolist()]
-    products = {layer.name: layer for layer in network.layers if isinstance(layer, ProductLayer)}
+    layers = {layer.name: layer for layer in engine_layers(network)}
     jobs: dict[str, list[TimedJob]] = {}
     additions = additions_of(network)
     for index, place in enumerate(places):
         lowered = design.network.layers[place]
-        layer = products.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
+        layer = layers.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
         if layer is None:
             raise InputError(f'{DESIGN_FILE}: layer "{lowered.name}": expected a product of {network.name}')
-        window, columns = network.window(layer), layer.shape[0] // layer.groups
-        sizes = (window.R, window.P, columns, layer.groups), window.source, layer.name in additions
-        if (lowered.gemm, (lowered.line, lowered.stride), lowered.residual) != sizes:
+        job = job_of(network, layer)
+        sizes = (job.window.R, job.window.P, job.C, job.groups), job.window.source, layer.name in additions
+        if (lowered.product(pooled=True), (lowered.line, lowered.stride), lowered.residual) != sizes:
             raise InputError(
                 f'{DESIGN_FILE}: layer "{lowered.name}": expected the sizes of {network.name}, found others; '
                 "search a design for the network file that `fluidb quantise` wrote"
             )
-        added = _added(layer, additions.get(layer.name))
+        added = _added(layer.name, job, additions.get(layer.name))
         jobs[layer.name] = [
             TimedJob(
                 Job(
-                    window, columns, layer.groups, layouts[index][b], int(codes[index, b]),
-                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), layer.shift, **added,
+                    job.window, job.C, job.groups, layouts[index][b], int(codes[index, b]),
+                    Tile(*map(int, chosen.tile[:, index, b])), int(rows[index, b]), job.shift,
+                    shared=len(job.weights) < job.groups, maximum=job.maximum, **added,
                 ),
                 round(cycles[index, b]),
             )
             for b in range(fbcb.b_max)
         ]  # fmt: skip
-    if missing := sorted(products.keys() - jobs.keys()):
+    if missing := sorted(layers.keys() - jobs.keys()):
         raise InputError(f'{DESIGN_FILE}: expected a product "{missing[0]}", found none; search again')
     return jobs

@@ -20,6 +20,7 @@ from ..npu.fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
 from ..npu.layouts import LayerKind, one_by_one
 from ..npu.side_by_side import power_of_two
 from ..npu.tiles import Tile
+from ..npu.workload import products_of
 from . import registers
 from .templates import (
     BOARD_FILE,
@@ -106,7 +107,8 @@ def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
 def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
     """The SystemVerilog package that fits the engine to a design."""
     layers, batching = len(fbcb.rows), design.options.batching
-    alone = [one_by_one(batching, LayerKind.of(layer)) for layer in design.network.layers if layer.gemm]
+    products = products_of(design.network, pooled=design.options.pooled)
+    alone = [one_by_one(batching, LayerKind.of(layer)) for layer in products]
     row_bits = fbcb.b_max * fbcb.bits
     rows = [
         f"      {index}: fbcb_row = {row_bits}'b{'_'.join(reversed(row.entries))};  // layer: {_plain(row.layer)}"
@@ -141,7 +143,9 @@ def check_counters(design: DesignTable) -> None:
             f"be in flight, found {port.latency:,g}; search again on a copy of the board with a shorter one"
         )
     for layer in design.network.layers:
-        sizes = {"columns of a group": layer.gemm[2], "rows of a line": layer.line} if layer.gemm else {}
+        sizes = {"columns of a group": layer.gemm.C, "rows of a line": layer.line} if layer.gemm else {}
+        if layer.pool and layer.stride == 0:
+            sizes = {"channels of a pooled map": layer.pool.R, "words of a channel": layer.pool.P}
         for what, size in sizes.items():
             if size > MOST:
                 raise InputError(

@@ -18,6 +18,7 @@ from ...models.writer import network_text
 from ..engine import SUM_BITS, WORD_BITS
 from . import reference
 from .file import INTEGER_FILE, content
+from .layer_jobs import on_engine
 from .network import (
     HIGH,
     LOW,
@@ -376,8 +377,9 @@ def _as_ops(network: IntegerNetwork, layer: IntegerLayer, names: LayerNames) -> 
     base: dict[str, Any] = {"name": layer.name, "from": layer.inputs}
     if isinstance(layer, AddLayer | ConcatLayer | FlattenLayer):
         return [base | {"op": layer.op}]
-    if isinstance(layer, ClipLayer):  # the host moves its map
-        return [base | {"op": "memory"}]
+    if not on_engine(layer, network):  # the host moves its map: of a `Clip`, or of a pool that the engine cannot do
+        channels, height, width = layer.shape
+        return [base | {"op": "memory", "shape": [height, width, channels]}]
     size = network.size(layer.inputs[0])
     reach = [(kernel - 1) * apart + 1 for kernel, apart in zip(layer.kernel, layer.dilation, strict=True)]
     spans = [(n - 1) * step + span for n, step, span in zip(layer.shape[1:], layer.stride, reach, strict=True)]

@@ -18,6 +18,7 @@ class Window(NamedTuple):
     stride: tuple[int, int] = (1, 1)
     pad: tuple[int, int] = (0, 0)  # above and to the left
     dilation: tuple[int, int] = (1, 1)
+    in_rows: bool = False  # the inputs of each row follow one another along P, as in a pool of whole maps
 
     @classmethod
     def of_product(cls, R: int, P: int) -> Window:
@@ -41,16 +42,21 @@ class Window(NamedTuple):
 
     @property
     def along_P(self) -> bool:
-        """True if the only row takes the whole map in order."""
-        whole = self.kernel == self.size and not any(self.pad)
-        return self.R == 1 and whole and all(n == 1 or d == 1 for n, d in zip(self.kernel, self.dilation, strict=True))
+        """True if each row takes its inputs in order, or the only row the whole map."""
+        whole = self.R == 1 and self.kernel == self.size and not any(self.pad)
+        apart = any(n > 1 < d for n, d in zip(self.kernel, self.dilation, strict=True))
+        return self.in_rows or (whole and not apart)
 
     @property
     def joined(self) -> bool:
         """True if the inputs of all rows follow one another, from one line of the map to the next."""
+        if self.in_rows:
+            return False
         return self.along_P or (self.R > 1 and self.stride == (1, 1) and self.outputs[1] == self.size[1])
 
     @property
     def source(self) -> tuple[int, int]:
         """Line and stride of the layer, as :class:`fluidb.models.Layer` has them."""
+        if self.in_rows:
+            return 1, 0
         return (0, 1) if self.joined else (self.outputs[1], self.stride[1])

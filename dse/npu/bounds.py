@@ -29,9 +29,9 @@ def of_beats(work, cycles_per_word, port):
     R, line, stride = work.gemms[:, :1], work.sources[:, :1], work.sources[:, 1:]
     beat = port.cycles / port.ready
     line = np.where(line > 0, line, R)
-    inputs = beat * np.ceil(line / np.maximum(np.floor(port.words / stride), 1)) / line
+    inputs = beat * np.ceil(line / np.maximum(np.floor(port.words / np.maximum(stride, 1)), 1)) / line
     outputs = beat * np.ceil(R / port.words) / R
-    along_P = (R == 1) & (work.sources[:, :1] == 0)
+    along_P = (stride == 0) | ((R == 1) & (work.sources[:, :1] == 0))
     inputs, outputs = np.where(along_P, beat / port.words, inputs), np.where(R == 1, beat / port.words, outputs)
     return Paces(cycles_per_word, inputs, outputs, 1.0, port.latency + START)
 

@@ -81,7 +81,7 @@ class Configured(NamedTuple):
 def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
     """Each product of a design's network as its FBCB configures it."""
     options = design.options
-    work, rows = distinct(design.network, room=options.resident_words(design.platform))
+    work, rows = distinct(design.network, pooled=options.pooled, room=options.resident_words(design.platform))
     codes, blocks, B_R = fbcb.unpack()
     layouts = [
         [(b, down, *arrange(options.batching, b, down, LayerKind(kind))) for b, down in enumerate(row, 1)]
@@ -117,7 +117,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
     waiting = moved / design.words_per_cycle  # a memory-only layer does nothing else
-    has_gemm = np.array([layer.gemm is not None for layer in network.layers])
+    has_gemm = np.array([layer.product(pooled=options.pooled) is not None for layer in network.layers])
 
     def spread(products: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         table = rest.astype(np.float64)

@@ -34,6 +34,7 @@ from .ports import port_of
 from .resources import paper_luts
 from .search import RankedDesign, SearchResult
 from .tiles import Tile
+from .workload import products_of
 
 SEARCH_FILE = "search.json"
 OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
@@ -205,7 +206,7 @@ def tabulate_design(
         energy_j=cost.energy_j[0].tolist() if counted else None,
         **result._asdict(),
     )
-    names = [layer.name for layer in network.layers if layer.gemm]
+    names = [layer.name for layer in products_of(network, pooled=options.pooled)]
     blocks = choice.blocks if options.overlap is Overlap.TILES else None
     return design, encode(names, choice.codes, blocks, choice.B_R).derived_from(design)
 
@@ -282,7 +283,7 @@ def read_design(folder: AnyPath) -> tuple[DesignTable, FbcbTable]:
         )
     design = read_table(DesignTable, Path(folder, DESIGN_FILE))
     fbcb = read_table(FbcbTable, Path(folder, FBCB_FILE), design)
-    names = [row.name for row in design.network.layers if row.gemm]
+    names = [layer.name for layer in products_of(design.network, pooled=design.options.pooled)]
     if fbcb.b_max != design.options.b_max or [row.layer for row in fbcb.rows] != names:
         raise InputError(
             f"{Path(folder, FBCB_FILE)}: expected the layers and batch sizes of {DESIGN_FILE}; make both again"

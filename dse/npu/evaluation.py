@@ -59,7 +59,7 @@ class Evaluator:
         self._macs, self._prices = workload.macs, prices_of(platform, options.objective)
         room = options.resident_words(platform)
         counted = replace(workload, shares=(1.0,) * len(workload.networks)) if options.launches else workload
-        self.work, self._rows = merged(counted, memory_layers=options.memory_layers, room=room)
+        self.work, self._rows = merged(counted, pooled=options.pooled, memory_layers=options.memory_layers, room=room)
         if options.overlap is Overlap.PAPER:  # which counts no residual map
             self.work = self.work._replace(adds=np.zeros_like(self.work.adds))
         stages = len(self.work.memory_words)
@@ -179,7 +179,7 @@ class Evaluator:
             return cost
         samples = self._launches @ cost.batch
         return cost._replace(
-            launched_macs=float(samples @ (self.work.repeats.T @ self.work.gemms.prod(axis=1))),
+            launched_macs=float(samples @ (self.work.repeats.T @ self.work.macs)),
             busy_cycles=weighted(self._launches.ravel(), figures[0].reshape(len(figures[0]), -1)),
         )
 

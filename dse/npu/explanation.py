@@ -108,7 +108,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     """Every (k, B_R) that the search weighs, the fastest first, for each of the network's products and each batch."""
     platform, overlap = design.platform, design.options.overlap
     plan = design.options.plan(platform)
-    work, rows = distinct(design.network, room=design.options.resident_words(platform))
+    work, rows = distinct(design.network, pooled=design.options.pooled, room=design.options.resident_words(platform))
     tiles = stacked(design.tile.array, plan.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
     rate, prices = design.words_per_cycle, prices_of(platform, design.options.objective)
@@ -171,7 +171,7 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
     costs = layer_costs(design, fbcb)
     network, platform, options = design.network, design.platform, design.options
     weighed = _weigh(design)
-    products = [index for index, layer in enumerate(network.layers) if layer.gemm]
+    products = [index for index, layer in enumerate(network.layers) if layer.product(pooled=options.pooled)]
     bound = np.array(list(Cause), dtype=object)[np.argmax(list(costs.parts_s.values()), axis=0)]
     # a memory-only layer has no choice
     chosen: list[list[tuple[str, int]]] = [[] for _ in network.layers]

@@ -20,12 +20,15 @@ class LayerKind(IntEnum):
     SHARED = 0  # all samples share the weights
     SINGLE_ROW = 1  # they do, and R = 1: a fully connected layer
     PER_SAMPLE = 2  # a product of two activations: each sample has both operands of its own
+    POOL = 3  # all samples lie down the rows: maxima are found in the first column only
 
     @classmethod
     def of(cls, layer: Layer) -> LayerKind:
         """The kind of a layer with a product."""
         if layer.per_sample:
             return cls.PER_SAMPLE
+        if layer.pool:
+            return cls.POOL
         return cls.SINGLE_ROW if layer.gemm and layer.gemm.R == 1 else cls.SHARED
 
 
@@ -43,6 +46,8 @@ def one_by_one(batching: Batching, kind: LayerKind) -> bool:
     """True if an engine runs the samples of a batch one after the other on a kind of layer."""
     if kind is LayerKind.PER_SAMPLE or batching is Batching.NONE:
         return True
+    if kind is LayerKind.POOL:
+        return batching is Batching.COLUMN
     return batching is Batching.FC and kind is not LayerKind.SINGLE_ROW
 
 
@@ -58,7 +63,7 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 def _layouts(batching: Batching, b: int, kind: LayerKind, *, every: bool) -> list[tuple[int, int, int, int]]:
     """Layouts that may be the best: with every B_R, or the smallest with each B_P (docs/search.md, Pruning)."""
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
-    if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
+    if (batching in (Batching.ROW, Batching.FC) or kind is LayerKind.POOL) and not one_by_one(batching, kind):
         rows = range(b, b + 1)
     if every and not one_by_one(batching, kind):
         return [(b, B_R, *arrange(batching, b, B_R, kind)) for B_R in rows]

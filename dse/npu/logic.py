@@ -22,14 +22,18 @@ FBE_FLIP_FLOPS = 45
 TOP_FLIP_FLOPS = 2333
 """Flip-flops of the NPU beside the two engines: most hold a layer's record."""
 
-PER_ELEMENT = ("elements", "weights", "sums")
+PER_ELEMENT = ("elements", "weights", "sums", "maxima")
 """Parts that each element has; the engine has one of each other part."""
+
+MAXIMA = 2
+"""Elements that find maxima, too: the first ones, whose part is ``maxima``."""
 
 SHARED = "weights"
 """The part of an element that the elements of all pixels share."""
 
 LUTS: dict[str, tuple[float, ...]] = {
     "elements": (0.108, 0.776, 0.747),
+    "maxima": (26.0, 26.0, 22.0),
     "weights": (1.123, 0.498, 1.552),
     "sums": (312.111, 0.106),
     "inputs": (0.630, 1.521, 2.129),
@@ -44,6 +48,7 @@ LUTS: dict[str, tuple[float, ...]] = {
 
 UNPAIRED: dict[str, tuple[float, ...]] = {
     "elements": (1.363, -0.565, -0.130),
+    "maxima": (34.0, 2.0, -18.0),
     "weights": (-0.798, -0.137, -0.248),
     "sums": (33.466, 1.464),
     "inputs": (0.547, -0.822, -2.362),
@@ -125,6 +130,36 @@ def _levels(T_P: Values) -> tuple[Values, Values]:
     return sums[at], adders[at]
 
 
+class _Trees(NamedTuple):
+    """Sums and registers without a sum of the trees of an element, in the first level and in the others."""
+
+    first: Values
+    first_alone: Values
+    others: Values
+    others_alone: Values
+
+
+@cache
+def _trees_up_to(most: int) -> _Trees:
+    """The trees of each T_P from 0 on."""
+    T_P = np.arange(most + 1.0)
+    lower, levels = np.floor(T_P / 2), bits(np.ceil(T_P / 2))
+    trees = _Trees(*np.zeros((4, most + 1)))
+    for level in range(1, int(levels.max()) + 1):
+        sums, alone = trees[:2] if level == 1 else trees[2:]
+        for leaves in (lower, T_P - lower):
+            nodes = np.ceil(leaves / 2 ** (level - 1)) * (level <= levels)
+            sums += np.floor(nodes / 2)
+            alone += (nodes % 2) * ((level == 1) | (nodes > 1))  # the only one is a word already
+    return trees
+
+
+def _trees(T_P: Values) -> _Trees:
+    """The trees of elements, as :func:`_levels` finds them."""
+    most = int(T_P.max(initial=0))
+    return _Trees(*(values[T_P.astype(np.int64)] for values in _trees_up_to(1 << most.bit_length())))
+
+
 def _sizes(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> tuple[Values, ...]:
     """Words of a beat, T_R, T_P, T_C, V, and samples side by side as numbers."""
     T_R, T_P, T_C, V, _ = np.asarray(tiles, np.float64)
@@ -162,10 +197,12 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
     one, half = np.ones_like(T_R), np.ceil(T_R / (2 * V))
     N = np.maximum(W, S * V)
     columns = 2 * W * np.ceil(T_C / W)
-    word = WORD_BITS
+    word, trees = WORD_BITS, _trees(T_P)
     return {
         # a multiplier takes the word of one sample, at one, two or three places by k and the element
         "elements": [SUM_BITS * _levels(T_P)[1], word * T_P, word * T_P * (S - 1)],
+        # a sum, in a DSP otherwise or not, and a register become the larger of two words, too
+        "maxima": [trees.first, trees.others, trees.first_alone + trees.others_alone],
         # half of a weight; the sample of a column, from where each ends; the word of a beat
         "weights": [word * T_P, _column_bits(W, T_C) * S * (S - 1), 2 * word * chosen(W) * one],
         "sums": [one, bits(half)],
@@ -193,9 +230,10 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
     N = np.maximum(W, S * V)
     line_bits = _line_bits(N, T_R, V)
     row_bits, groups = bits(2 * np.ceil(T_R / (2 * V))), 2 * np.ceil(T_C / W)
-    word = WORD_BITS
+    word, trees = WORD_BITS, _trees(T_P)
     return {
         "elements": SUM_BITS * _levels(T_P)[0],
+        "maxima": SUM_BITS * trees.first + 2 * word * trees.first_alone,
         "weights": 2 * word * T_P + 8 * bits(S) + 2 * bits(W) + 2,
         "sums": 237 + 2 * bits(np.ceil(T_R / (2 * V))),
         "inputs": 2 * word * T_P * S * V
@@ -252,9 +290,13 @@ def engine(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
     grown = features(words, tiles, samples)
     logic = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, tiles, samples))
     _, _, T_C, V, _ = np.asarray(tiles, np.float64)
+    largest = np.minimum(T_C, MAXIMA)
     for counts in logic:
         for name in PER_ELEMENT:
-            counts[name] = counts[name] * T_C * (1 if name == SHARED else V)
+            counts[name] = counts[name] * (largest if name == "maxima" else T_C) * (1 if name == SHARED else V)
+    for counts, weights in ((logic.luts, LUTS), (logic.unpaired, UNPAIRED)):
+        # sums of both trees, of two elements, over the tiles along P; the second element alone
+        counts["maxima"] = counts["maxima"] + V * (2 * largest * weights["maxima"][1] + weights["maxima"][2])
     return logic
 
 

@@ -171,6 +171,11 @@ class SearchOptions(Strict):
         every = self.placed and platform.pixels != ONE_PIXEL
         return make_plan(self.batching, self.b_max, stacking=self.stacking, every=every)
 
+    @property
+    def pooled(self) -> bool:
+        """True if pools are products, as built; in an ideal they are memory-only layers."""
+        return self.overlap is Overlap.TILES
+
     def words_per_cycle(self, platform: Board, tiles: Tiles | Tile) -> NDArray[np.float64]:
         """Off-chip words of a cycle: as the bandwidth allows; as built, or with a narrower port, at most a beat."""
         W = np.asarray(tiles[4])
@@ -198,7 +203,7 @@ class SearchOptions(Strict):
 
     def entries(self, workload: Workload) -> Entries:
         """The control blocks of all networks, whose entries are as wide as they may get."""
-        return Entries(len(workload.gemms) * self.b_max, entry_bits(self.b_max, MAX_BLOCK_BITS))
+        return Entries(workload.products(pooled=self.pooled) * self.b_max, entry_bits(self.b_max, MAX_BLOCK_BITS))
 
     def supply(self, network: Network | Workload, platform: Board) -> Supply:
         """What the designs for a network, or for several, may take of a board, beside the weights that stay.

@@ -3,7 +3,8 @@
 Symbols are as in :mod:`.kernels`.  ``blocks`` is the number of blocks into which the rows are divided; ``port`` is
 (words of a beat, numerator and denominator of the share of cycles in which it is ready, latency).  ``source`` is (rows
 of a line of the map from which inputs come, or 0 if the inputs of all rows follow one another; words from the input of
-one row to the input of the next).  Times are cycles, float64 that hold whole numbers.
+one row to the input of the next, or 0 if the inputs of each row follow one another).  Times are cycles, float64 that
+hold whole numbers.
 """
 
 from typing import Any, NamedTuple
@@ -109,7 +110,7 @@ def following(blocks):
 @formula
 def rows_of_beat(source, words):
     """Rows of inputs that a beat of some words holds."""
-    return max(np.floor(words / source[1]), 1.0)
+    return max(np.floor(words / max(source[1], 1)), 1.0)
 
 
 @formula
@@ -140,8 +141,8 @@ def rows_of(down, source, V, blocks):
 
 @formula
 def along_P(R, source):
-    """True if the inputs of a row lie one after the other, as in a fully connected layer."""
-    return R == 1 and source[0] == 0
+    """True if the inputs of a row lie one after the other, as in a fully connected layer or a pool of whole maps."""
+    return source[1] == 0 or (R == 1 and source[0] == 0)
 
 
 @formula

@@ -80,6 +80,10 @@ class Workload:
         """The products of all its networks, network by network."""
         return [gemm for network in self.networks for gemm in network.gemms]
 
+    def products(self, *, pooled: bool) -> int:
+        """How many products an NPU runs (:meth:`fluidb.models.Layer.product`)."""
+        return sum(len(products_of(network, pooled=pooled)) for network in self.networks)
+
     @property
     def macs(self) -> float:
         """Multiply-accumulates of the mean request."""
@@ -89,6 +93,11 @@ class Workload:
 def as_workload(given: Network | AnyPath | Workload) -> Workload:
     """The workload; a network alone is one."""
     return given if isinstance(given, Workload) else Workload.of([given])
+
+
+def products_of(network: Network, *, pooled: bool) -> list[Layer]:
+    """The layers that an NPU runs as products, in execution order."""
+    return [layer for layer in network.layers if layer.product(pooled=pooled)]
 
 
 class LayerArrays(NamedTuple):
@@ -102,16 +111,22 @@ class LayerArrays(NamedTuple):
     sources: NDArray[np.float64]  # (U, 2), line and stride of :class:`fluidb.models.Layer`
     adds: NDArray[np.float64]  # (U,), 1 if the store adds a residual map
 
+    @property
+    def macs(self) -> NDArray[np.float64]:
+        """Multiply-accumulates of each layer; a pool has none. Shapes: returns (U,)."""
+        macs: NDArray[np.float64] = self.gemms.prod(axis=1) * (self.kinds != LayerKind.POOL)
+        return macs
 
-def fetched_shares(network: Network, room: int) -> list[float]:
+
+def fetched_shares(products: Sequence[Layer], room: int) -> list[float]:
     """Share of each product's weights that is fetched if the first layers' weights stay on the chip."""
     if not room:
-        return [1.0] * len(network.gemms)
+        return [1.0] * len(products)
     shares = []
-    for layer in network.layers:
-        if layer.gemm is None:
-            continue
-        weights = 0 if layer.per_sample else layer.gemm.P * layer.gemm.C * layer.gemm.groups
+    for layer in products:
+        weights = 0
+        if layer.gemm and not layer.per_sample:  # the equal weights of a pool are no parameters
+            weights = layer.gemm.P * layer.gemm.C * layer.gemm.groups
         stays = min(weights, room)
         room -= stays
         shares.append(1 - stays / weights if weights else 1.0)
@@ -119,38 +134,41 @@ def fetched_shares(network: Network, room: int) -> list[float]:
 
 
 @memoized
-def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, NDArray[np.int64]]:
+def distinct(
+    network: Network, *, pooled: bool, memory_layers: bool = True, room: int = 0
+) -> tuple[LayerArrays, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance."""
     words = np.zeros(len(network.exits))
-    index: dict[tuple[Gemm, bool, int, int, bool, float], int] = {}
-    first: list[Layer] = []
+    index: dict[tuple[Gemm, LayerKind, int, int, bool, float], int] = {}
     repeats: list[list[int]] = []
     rows: list[int] = []
-    shares = iter(fetched_shares(network, room))
+    shares = iter(fetched_shares(products_of(network, pooled=pooled), room))
     for layer in network.layers:
-        if layer.gemm is None:
+        product = layer.product(pooled=pooled)
+        if product is None:
             words[layer.stage - 1] += layer.memory_words * memory_layers
             continue
-        key = layer.gemm, layer.per_sample, layer.line, layer.stride, layer.residual, next(shares)
+        key = product, LayerKind.of(layer), layer.line, layer.stride, layer.residual, next(shares)
         row = index.setdefault(key, len(index))
-        if row == len(first):
-            first.append(layer)
+        if row == len(repeats):
             repeats.append([0] * len(words))
         repeats[row][layer.stage - 1] += 1
         rows.append(row)
-    gemms, _, lines, strides, adds, fetched = zip(*index, strict=True)
-    kinds = np.array([LayerKind.of(layer) for layer in first], dtype=np.int64)
+    gemms, of_layers, lines, strides, adds, fetched = zip(*index, strict=True)
+    kinds = np.array(of_layers, dtype=np.int64)
     sources = zip(lines, strides, strict=True)
     figures = (np.array(list(values), dtype=np.float64) for values in (repeats, words, fetched, sources, adds))
     return LayerArrays(np.array(gemms, dtype=np.float64), kinds, *figures), np.array(rows)
 
 
-def merged(workload: Workload, *, memory_layers: bool, room: int) -> tuple[LayerArrays, NDArray[np.int64]]:
+def merged(
+    workload: Workload, *, pooled: bool, memory_layers: bool, room: int
+) -> tuple[LayerArrays, NDArray[np.int64]]:
     """The layers of all networks, equal ones once, and the stages of one network behind the stages of the other.
 
     Occurrences and words are of the mean request; rows are network by network.
     """
-    parts = [distinct(network, memory_layers=memory_layers, room=room) for network in workload.networks]
+    parts = [distinct(network, pooled=pooled, memory_layers=memory_layers, room=room) for network in workload.networks]
     index: dict[tuple[float, ...], int] = {}
     every = [np.column_stack([work.gemms, work.kinds, work.fetched, work.sources, work.adds]) for work, _ in parts]
     places = [np.array([index.setdefault(tuple(row), len(index)) for row in rows]) for rows in every]

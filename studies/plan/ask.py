@@ -19,6 +19,7 @@ from .plan_traffic import PlanTraffic
 from .policies import find_policies
 from .problem import PlanProblem, problem_of
 from .rates import PlanAnswer, find_at_rates, find_highest_rate, lowest_rate
+from .record import check_plan_output, write_plan
 from .scenario import SCHEMA, PlanScenario, read_plan_scenario
 from .several import is_networks_file, networks_asked, several_problem, sources_of
 from .steps import steps_of
@@ -27,6 +28,8 @@ from .steps import steps_of
 def plan(
     question: PlanScenario | Mapping[str, Any] | AnyPath,
     *,
+    output: AnyPath | None = None,
+    replace: bool = False,
     runs: AnyPath | None = None,
     scheduler: str | None = None,
     threads: int | None = None,
@@ -38,6 +41,10 @@ def plan(
     ----------
     question : str or Path or mapping or PlanScenario
         The file of a scenario, whose paths start from its folder; or its keys, whose paths start from here.
+    output : str or Path, optional
+        Folder to write the cheapest plan to, with its design and tables, if there is one; not of a file of networks.
+    replace : bool
+        Whether an existing folder of a plan is replaced; else it is a fault.
     runs : str or Path, optional
         File that keeps finished simulations, for a search that goes on from them.
     scheduler : str, optional
@@ -59,7 +66,9 @@ def plan(
         If the question has faults; each has a line.
     """
     scenario = _scenario(question)
-    problem, rates_per_s = _problem(scenario), scenario.rates_per_s
+    if output is not None:
+        check_plan_output(output, force=replace)
+    problem, rates_per_s = _problem(scenario, output), scenario.rates_per_s
     with nullcontext() if runs is None else kept_races(runs) as kept:
         if scenario.rate == "max":
             highest = find_highest_rate(problem, kept=kept, scheduler=scheduler, threads=threads, progress=progress)
@@ -78,7 +87,10 @@ def plan(
     if not answer.front:
         return answer
     best = answer.front[0]
-    return answer._replace(steps=steps_of(best.search.problem, best.plan))
+    answer = answer._replace(steps=steps_of(best.search.problem, best.plan))
+    if output is not None:
+        write_plan(output, answer, replace=replace)
+    return answer
 
 
 def _scenario(question: PlanScenario | Mapping[str, Any] | AnyPath) -> PlanScenario:
@@ -89,7 +101,7 @@ def _scenario(question: PlanScenario | Mapping[str, Any] | AnyPath) -> PlanScena
     return read_plan_scenario(question)
 
 
-def _problem(scenario: PlanScenario) -> PlanProblem:
+def _problem(scenario: PlanScenario, output: AnyPath | None) -> PlanProblem:
     """The problem of a scenario, at the first of its rates, checked before anything is simulated."""
     samples = None if scenario.samples is None else read_samples(scenario.samples)
     if scenario.think is not None and scenario.clients is None:
@@ -105,7 +117,7 @@ def _problem(scenario: PlanScenario) -> PlanProblem:
         clients=None if scenario.clients is None else Clients(scenario.clients, *parse_think(scenario.think or "0")),
     )
     if is_networks_file(scenario.network):
-        return _of_several(scenario, traffic)
+        return _of_several(scenario, traffic, output)
     networks = find_networks(scenario.network, samples)
     sources = [
         source for name in scenario.platforms for source in find_sources(networks, name, scenario.designs)
@@ -115,12 +127,13 @@ def _problem(scenario: PlanScenario) -> PlanProblem:
     return problem_of(networks[0].network, sources, policies, required, traffic, scenario.thresholds)
 
 
-def _of_several(scenario: PlanScenario, traffic: PlanTraffic) -> PlanProblem:
+def _of_several(scenario: PlanScenario, traffic: PlanTraffic, output: AnyPath | None) -> PlanProblem:
     """The same for a file of networks."""
     for key, given, instead in (
         ("samples", scenario.samples, "state samples of a network in the file"),
         ("clients", scenario.clients, "state clients of a network in the file"),
         ("rate", scenario.rate if scenario.rate == "max" else None, "`fluidb capacity` finds the highest rate"),
+        ("output", output, "leave it out, and write the design with `fluidb dse A,B BOARD --together`"),
     ):
         if given is not None:
             raise InputError(

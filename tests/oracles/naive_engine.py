@@ -26,7 +26,7 @@ def beats(cells, words):
 
 def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
     """Each pass of one group: its tiles as (beats loaded, words loaded), its rows, beats and words stored."""
-    line, of_beat = source[0] or gemm[0], max(words // source[1], 1)
+    line, of_beat = source[0] or gemm[0], max(words // max(source[1], 1), 1)
     R, P, C, _ = gemm
     _, T_P, T_C, *_ = tile
     b, B_R, B_P, runs = layout
@@ -46,8 +46,8 @@ def passes_of(gemm, tile, layout, rows, words, source=(0, 1)):
             tiles = []
             for inner, (of_weights, number) in zip(inners, weights_of, strict=True):
                 loaded = len(inner) * of_index
-                if R == 1 and not source[0]:  # the inner indices of a fully connected layer's only row follow, too
-                    alone = [[((q, i), p) for p in inner for i, _ in cells] for q, cells in held.items()]
+                if not source[1] or (R == 1 and not source[0]):  # the inner indices of a row follow one another, too
+                    alone = [[((q, *row), p) for p in inner for row in cells] for q, cells in held.items()]
                     loaded = sum(beats(cells, words) for cells in alone)
                 tiles.append((loaded + of_weights, len(inner) * rows_held + number))
             out = [((q, i, c), r) if R > 1 else ((q, i), c) for q, c in columns for i, r in held[q]]

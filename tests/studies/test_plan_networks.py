@@ -372,7 +372,7 @@ def test_faults_are_one_line(fluidb: Run, folder: Path):
         (("n.toml", *asked), "platforms: expected at least one, found none"),
         (("n.toml", "large", *asked, "--clients", 2), "--clients: expected with one network only, found 2 beside a"),
         (("n.toml", "large", *asked, "--rate", "max"), "--rate: expected with one network only, found max beside"),
-        (("n.toml", "large", *asked, "-o", "out"), "--output: expected one network, found a file of networks; leave"),
+        (("n.toml", "large", *asked, "-o", "out"), "--output: expected with one network only, found out beside a"),
         (("n.toml", "large", "--require", "mean[c] <= 1 s"), 'unknown network "c"'),
     ]
     for options, said in cases:

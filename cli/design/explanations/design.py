@@ -63,6 +63,7 @@ def _network(explanation: Explanation, b: int, top: int) -> Iterator[str]:
 
     design, at = explanation.design, b - 1
     board, products = design.platform, len(design.network.gemms)
+    pools = sum(layer.gemm is None for layer in explanation.layers if layer.product(pooled=design.options.pooled))
     time_s, parts_s = explanation.time_s[:, at], np.array([part[:, at] for part in explanation.parts_s.values()])
     totals = percents(parts_s.sum(axis=1))
     worst = max(range(1, len(totals)), key=lambda i: parts_s[i].sum())
@@ -71,7 +72,8 @@ def _network(explanation: Explanation, b: int, top: int) -> Iterator[str]:
     reach = f"it bounds {bounded.sum()} layers, which take {percent(time_s[bounded].sum() / time_s.sum(), 1)}"
     about: dict[str, str | None] = {
         "network": f"{design.network.title} ({design.network.name})",
-        "layers": f"{products} GEMMs and {len(explanation.layers) - products} memory-only that take time",
+        "layers": f"{products} GEMMs{f', {pools} pools' if pools else ''} and "
+        f"{len(explanation.layers) - products - pools} memory-only that take time",
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.dsps:,} of {board.dsps:,} DSPs in use",
         **blocks(explanation.board_use),
@@ -166,6 +168,8 @@ def _layer(explanation: Explanation, index: int) -> Iterator[str]:
     if layer.gemm:
         size = "x".join(map(str, layer.gemm[:3]))
         product = f"R x P x C = {size}, groups {layer.gemm.groups}, {layer.gemm.macs:,} MACs"
+    elif pool := layer.product(pooled=explanation.design.options.pooled):
+        product = f"a pool, R x P x C = {'x'.join(map(str, pool[:3]))}, groups {pool.groups}"
     place = f"{layer.name}, {index + 1} of {len(explanation.layers)}, in stage {layer.stage}"
     yield facts(
         {"layer": place, "product": product, "design": f"{explanation.design.tile.names} = {explanation.design.tile}"}
@@ -200,12 +204,14 @@ def _record(explanation: Explanation, index: int | None) -> dict[str, Any]:
 
     def row(i: int) -> dict[str, Any]:
         layer, following = explanation.layers[i], explanation.runner_up(i)
+        product = layer.product(pooled=design.options.pooled)
         return {
             "layer": layer.name,
             "stage": layer.stage,
             "gemm": layer.gemm and {**layer.gemm._asdict(), "per_sample": layer.per_sample},
+            "pool": None if layer.gemm or product is None else product._asdict(),
             **times(lambda part: part[i]),
-            "block_rows": None if explanation.block_rows is None or not layer.gemm else explanation.block_rows[i],
+            "block_rows": None if explanation.block_rows is None or product is None else explanation.block_rows[i],
             "dram_bytes": explanation.dram_bytes[i],
             "bound": explanation.bound[i],
             "k": [k for k, _ in explanation.chosen[i]] or None,

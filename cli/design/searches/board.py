@@ -150,7 +150,7 @@ def _text(design: DesignTable, fbcb: FbcbTable, limits: str) -> Iterator[str]:
     rest = f"{evaluated:,}; {ruled_out:,} more are ruled out by a bound" if ruled_out else f"all {evaluated:,}"
     taken, luts = board_use_of(design, fbcb), f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
     lines = {
-        "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
+        "network": f"{design.network.title} ({design.network.name}), {len(design.network.gemms)} GEMMs",
         "board": board_of(board),
         "design": f"{design.tile.names} = {design.tile}, {design.origin}",
         "evaluated": None if design.options.tile else rest,
@@ -232,12 +232,13 @@ def blocks(taken: BoardUse | None) -> dict[str, str]:
 
 def _stays(design: DesignTable) -> str | None:
     """Content of the persistent buffer, if there is one."""
-    from ....dse.npu.workload import fetched_shares
+    from ....dse.npu.workload import fetched_shares, products_of
 
     options, board = design.options, design.platform
     if not options.persistent_mbit:
         return None
-    shares = fetched_shares(design.network, options.resident_words(board))
+    weighted = products_of(design.network, pooled=False)
+    shares = fetched_shares(weighted, options.resident_words(board))
     return f"{options.persistent_mbit:g} Mb; {sum(share == 0 for share in shares)} of {len(shares)} layers whole"
 
 

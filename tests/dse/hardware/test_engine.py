@@ -17,13 +17,15 @@ from fluidb.dse.engine import FLIGHT_BITS, MOVE_BITS
 from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.templates import ENGINE as SOURCE
 from fluidb.dse.hardware.templates import filled
+from fluidb.dse.integers.layer_jobs import job_of
+from fluidb.dse.integers.network import IntegerNetwork, Map, MaxPool, Pad, Pair
 from fluidb.dse.integers.window import Window
 from fluidb.dse.npu.costs import configured, layer_costs
 from fluidb.dse.npu.tiles import Tile
 from fluidb.formats import InputError
 from fluidb.models import Shape, load_network
 from fluidb.models.lowering import lower
-from fluidb.models.schema import Conv
+from fluidb.models.schema import Conv, GlobalPool, Pool
 from fluidb.platforms import load_platform
 
 BENCH = Path(__file__).parent / "engine_tb.cpp"
@@ -101,6 +103,16 @@ def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
     return Window(max(1, P // (kernel[0] * kernel[1])), size, kernel, outputs, stride, pad, dilation)
 
 
+def random_pool(rng: np.random.Generator, P: int, R: int) -> tuple[Window, int]:
+    """A pool of about so many inner rows: the window of a channel, and channels; or of whole maps, which are rows."""
+    if rng.random() < 0.3:
+        return Window(1, (R, P), (1, P), (R, 1), in_rows=True), 1
+    while True:
+        window = random_window(rng, P, R)
+        if window.dilation == (1, 1) and window.channels * math.prod(window.kernel) <= P:
+            return window._replace(channels=1), int(rng.integers(1, 6))
+
+
 def random_job(design: Design, rng: np.random.Generator) -> Job:
     def size(most: int) -> int:
         """Often 1, or about a size of the design."""
@@ -109,11 +121,14 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
     while True:
         k = float(rng.choice([1, 1, 2, 0.5]))
         T_R, T_P, T_C, *_ = tile = design.stacked(k)
-        window = random_window(rng, size(4 * design.T_P + 3), size(40))
+        pools, P, R = rng.random() < 0.25, size(4 * design.T_P + 3), size(40)
+        window = random_window(rng, P, R)
         C, groups = size(3 * design.T_C + 3), int(rng.choice([1, 1, 1, 2, 3]))
         b = int(rng.integers(1, 9))
         runs = b if rng.random() < 0.1 else 1
         B_R = int(rng.integers(1, b // runs + 1))
+        if pools:
+            (window, groups), C, B_R = random_pool(rng, P, R), 1, b // runs
         layout = b, B_R, math.ceil(b // runs / B_R), runs
         R, P = window.R, window.P
         if min(tile[:4]) < 1:
@@ -135,10 +150,20 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
             y_channel = R + int(R > 1 and rng.choice([0, 1, R]))
             y_sample, x_sample = groups * C * y_channel, groups * window.words
             run = run._replace(y_channel=y_channel)
+            if pools:
+                x_channel = groups * window.words // channels_of(run) + int(rng.integers(9))
+                x_sample, run = channels_of(run) * x_channel, run._replace(x_channel=x_channel)
             run = run._replace(x_sample=x_sample + int(rng.integers(9)), y_sample=y_sample + int(rng.integers(9)))
-        if rng.random() < 0.4:
+        if pools:
+            run = run._replace(shared=True, maximum=bool(rng.integers(2)))
+        elif rng.random() < 0.4:
             run = run._replace(addition=random_addition(rng))
         return Job(run, num, den, latency, int(rng.integers(2**31)))
+
+
+def channels_of(run: jobs.Job) -> int:
+    """Channels of the inputs that may have others between them: of a pool's all, of a product's none."""
+    return run.window.size[0] if run.window.in_rows else run.groups
 
 
 def random_addition(rng: np.random.Generator) -> jobs.Addition:
@@ -162,7 +187,8 @@ def outputs(maps: Any, weights: Any, run: jobs.Job, others: Any) -> Any:
             ways = zip((y, x), window.stride, at, window.dilation, window.pad, strict=True)
             iy, ix = (place * step + n * apart - pad for place, step, n, apart, pad in ways)
             if 0 <= iy < high and 0 <= ix < wide:
-                sums[..., y, x] += maps[:, :, channel, iy, ix, None] * weights[:, p]
+                made = maps[:, :, channel, iy, ix, None] * weights[:, p]
+                sums[..., y, x] = np.maximum(sums[..., y, x], made) if run.maximum else sums[..., y, x] + made
     found = np.clip((sums + (1 << run.shift >> 1)) >> run.shift, -(2**15), 2**15 - 1)
     if (add := run.addition) is not None:
         found = np.minimum(np.maximum(found, add.low), add.high).reshape(others.shape)
@@ -176,14 +202,19 @@ def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
     high = int(rng.choice([2, 200, 2**15]))
     maps = rng.integers(-high, high, (run.layout[0], run.groups, run.window.channels, *run.window.size))
     weights = rng.integers(-high, high, (run.groups, run.window.P, run.C))
+    if run.shared:  # a pool
+        maps = np.minimum(abs(maps), MOST) if run.maximum else maps
+        weights = np.full((1, *weights.shape[1:]), 1 if run.maximum else rng.integers(1, high))
     if job.seed == 0:  # sums of 65,535, whose half rounds up to beyond 16 bits
         maps[:], weights[:] = 2**15 - 1, 1
         maps[:, :, -1] = 1
     b, R, channels, inputs = len(maps), run.window.R, run.groups * run.C, maps[0].size
     y_channel, others = run.y_channel or R, rng.integers(-high, high, (b, channels, R))
-    parts = [maps.reshape(b, -1), weights, outputs(maps, weights, run, others).reshape(b, channels, R), others]
+    inner = maps.reshape(b, channels_of(run), -1)
+    parts = [inner, weights, outputs(maps, weights, run, others).reshape(b, channels, R), others]
     of_output = run.y_sample or channels * y_channel, y_channel, 1
-    strides = ((run.x_sample or inputs, 1), (weights[0].size, run.C, 1), of_output, of_output)
+    of_input = run.x_sample or inputs, run.x_channel or inner.shape[2], 1
+    strides = (of_input, (weights[0].size, run.C, 1), of_output, of_output)
     places = [np.tensordot(of, np.indices(part.shape), 1) for of, part in zip(strides, parts, strict=True)]
     bases, at = [0, 0, 0, 0], int(rng.integers(3))
     size = at + sum(int(place.max()) + 1 for place in places) + 6
@@ -305,7 +336,7 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
     options = SearchOptions(tile=whole, b_max=2)
     design, fbcb = tabulate_design(network, board, options, search(network, board, options))
     costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
-    places = [place for place, layer in enumerate(network.layers) if layer.gemm]
+    places = [place for place, layer in enumerate(network.layers) if layer.product(pooled=True)]
     assert costs.block_rows is not None
     words, ready, cycles, latency = map(int, design.port)
     sizes, found = Design(*whole[:3], words, 2), []
@@ -368,3 +399,26 @@ def test_a_layer_s_line_and_stride_are_those_of_its_window(size: tuple[int, int]
     window = Window(3, size, kernel, outputs, stride, pad)
     assert (layer.line, layer.stride) == window.source
     assert layer.gemm == (window.R, window.P, 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "op"),
+    [
+        ((7, 7), {"kernel": [3, 3], "stride": [1, 1], "pad": [1, 1, 1, 1]}),
+        ((8, 7), {"kernel": [3, 3], "stride": [2, 2], "pad": [1, 1, 1, 1]}),
+        ((7, 8), {"kernel": [2, 2], "stride": [2, 2], "ceil": True}), ((5, 4), {"kernel": [5, 4], "stride": [1, 1]}),
+        ((5, 4), {"kernel": [5, 4], "stride": [5, 4], "pad": [0, 0, 1, 0]}),
+        ((4, 4), {"kernel": [1, 1], "stride": [2, 2]}), ((1, 1), {"kernel": [1, 1], "stride": [1, 1]}), ((6, 5), None),
+    ],
+)  # fmt: skip
+def test_a_pool_is_lowered_to_the_job_that_the_engine_runs(size: tuple[int, int], op: dict[str, Any] | None) -> None:
+    pool = Pool(name="p", op="maxpool", **op) if op else GlobalPool(name="p", op="globalavgpool")
+    shape, layer = lower(pool, [Shape(*size, 3)], 1)
+    assert layer is not None
+    assert (layer.gemm, layer.memory_words) == (None, 3 * math.prod(size) + shape.words)  # on other devices
+    kernel, stride, pad = (pool.kernel, pool.stride, pool.pad[:2]) if isinstance(pool, Pool) else (size, (1, 1), (0, 0))
+    made = MaxPool(name="p", inputs=["input"], stage=1, shape=Map(3, *shape[:2]), exponent=0, kernel=Pair(*kernel),
+                   stride=Pair(*stride), pad=Pad(*pad), dilation=Pair(1, 1))  # fmt: skip
+    job = job_of(IntegerNetwork("n", Map(3, *size), 0, [made], [], {}), made)
+    assert (layer.line, layer.stride) == job.window.source
+    assert layer.pool == (job.window.R, job.window.P, job.C, job.groups)

@@ -13,16 +13,20 @@ import pytest
 from builders import COMPILED, lines
 from fluidb.dse.integers import reference
 from fluidb.dse.integers.file import content, read_integer
+from fluidb.dse.integers.layer_jobs import on_engine
 from fluidb.dse.integers.network import (
     HIGH,
     LOW,
     AddLayer,
     AveragePool,
+    ClipLayer,
     ConcatLayer,
     IntegerExit,
     IntegerNetwork,
     Map,
     MaxPool,
+    Pad,
+    Pair,
     ProductLayer,
 )
 from fluidb.dse.integers.quantise import exponent_of, quantise
@@ -489,3 +493,29 @@ def test_a_network_for_photographs_with_random_weights(tmp_path) -> None:
         values.size * found.network.layer(name).shape[1] * found.network.layer(name).shape[2]
         for name, values in found.network.weights.items()
     )
+
+
+POOLED: dict[str, tuple[dict[str, object], bool]] = {
+    "behind a rectifier": ({}, True),
+    "of values below 0": ({"low": LOW}, False),
+    "with places between its inputs": ({"dilation": Pair(2, 1)}, False),
+    "with a window beyond the map": ({"pad": Pad(3, 0)}, False),
+    "with a window behind the map": ({"shape": Map(2, 5, 2), "stride": Pair(2, 2)}, False),
+}
+
+
+@pytest.mark.parametrize("which", POOLED)
+def test_the_engine_takes_the_pools_that_it_can(which: str) -> None:
+    """A map behind others is as they are."""
+    changes, taken = POOLED[which]
+    base: dict[str, Any] = {"stage": 1, "exponent": 0}
+    clip = ClipLayer(name="c", inputs=["input"], shape=Map(1, 6, 6), low=int(changes.get("low", 0)), high=9, **base)
+    both = ConcatLayer(name="b", inputs=["c", "c"], shape=Map(2, 6, 6), shifts=[0, 0], **base)
+    window = {"kernel": Pair(3, 3), "stride": Pair(1, 1), "pad": Pad(0, 0), "dilation": Pair(1, 1)}
+    window |= {"shape": Map(2, 4, 4)} | {key: value for key, value in changes.items() if key != "low"}
+    pool = MaxPool(name="p", inputs=["b"], **base, **window)
+    mean = AveragePool(name="m", inputs=["b"], factor=9, shift=3, **base, **window)
+    network = IntegerNetwork("n", Map(1, 6, 6), 0, [clip, both, pool, mean], [], {})
+    assert not on_engine(clip, network)
+    assert on_engine(pool, network) == taken
+    assert on_engine(mean, network) == ("dilation" not in changes)

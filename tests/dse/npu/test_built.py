@@ -58,10 +58,11 @@ def layouts(draw):
 
 @st.composite
 def products(draw):
-    """A product, its line and stride, of a map of whole lines or of none, and whether its store adds a map."""
+    """A product, its line and stride, of whole lines, none or rows in order, and whether its store adds a map."""
     R, *rest = draw(gemms)
     line, stride = draw(st.sampled_from([0, 0, *(n for n in range(1, R + 1) if R % n == 0)])), draw(st.integers(1, 5))
-    return (R, *rest), (line, stride if line else 1), draw(st.booleans())
+    source = draw(st.sampled_from([(line, stride if line else 1)] * 4 + [(1, 0)]))
+    return (R, *rest), source, draw(st.booleans())
 
 
 def ran(gemm, tile, layout, blocks, port, drain=15.0, source=(0, 1), adds=False):
@@ -178,7 +179,7 @@ def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
 
 def test_a_memory_only_layer_is_no_faster_than_the_port():
     """That of U50 has 64 words at most, and its memory brings 767 a cycle."""
-    board, network = load_platform("u50"), load_network("resnet50")
+    board, network = load_platform("u50"), load_network("vit_b_16")
     assert board.words_per_cycle > board.usual_port_words
     for overlap, rate in (("tiles", board.usual_port_words), ("ideal", board.words_per_cycle)):
         tile = Tile(512, 7, 64)
@@ -213,7 +214,7 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
     """Every layer, b = 1..8, every B_R: what bounds and the smallest B_R of each B_P leave out is never better."""
     network, board = load_network(network), without_logic(board)
     choice = Evaluator(network, board, SearchOptions()).choose(Tile(*tile))
-    work, rows = distinct(network)
+    work, rows = distinct(network, pooled=True)
     tiles = stacked(Tile(*tile).array)[..., 0]
     least = np.full((len(work.gemms), 8), np.inf)
     drain = float(schedule.drain_cycles(tile[1]))
@@ -221,7 +222,7 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
     for u, (gemm, kind) in enumerate(zip(work.gemms, work.kinds, strict=True)):
         for b in range(1, 9):
             for code in np.flatnonzero(tiles.min(axis=0) >= 1):
-                for B_R in range(1, b + 1):
+                for B_R in range(b if kind == LayerKind.POOL else 1, b + 1):
                     layout = b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind(kind))
                     of = tuple(gemm), tuple(tiles[:, code]), layout
                     down = layout[1] * gemm[0]
@@ -378,9 +379,11 @@ def test_the_control_block_says_the_blocks(fluidb, tiny_design):
     assert again.rows == fbcb.rows
     found = explain(design, fbcb)
     record = json.loads(fluidb("explain", tiny_design, "--json").stdout)
-    assert [row["block_rows"] is None for row in record["layers"]] == [layer.gemm is None for layer in found.layers]
-    products = [index for index, layer in enumerate(found.layers) if layer.gemm]
-    R = np.array([layer.gemm.R for layer in found.layers if layer.gemm])[:, None]
+    assert [row["block_rows"] is None for row in record["layers"]] == [
+        layer.product(pooled=True) is None for layer in found.layers
+    ]
+    gemms = {index: gemm for index, layer in enumerate(found.layers) if (gemm := layer.product(pooled=True))}
+    products, R = list(gemms), np.array([gemm.R for gemm in gemms.values()])[:, None]
     assert found.block_rows is not None
     assert np.array_equal(found.block_rows[products], -(-B_R * R // blocks))
     whole = fluidb("explain", tiny_design, "--layer", found.layers[0].name).stdout

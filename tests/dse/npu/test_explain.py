@@ -232,7 +232,7 @@ def test_json_holds_every_layer_and_batch(fluidb, tiny_design):
             assert sum(row[f"{cause}_s"][b] for cause in Cause) == pytest.approx(row["time_s"][b], rel=1e-12)
     assert np.sum([row["time_s"] for row in content["layers"]], axis=0) == pytest.approx(content["time_s"], rel=1e-12)
     pool = next(row for row in content["layers"] if row["layer"] == "pool")
-    assert (pool["gemm"], pool["k"], pool["B_R"], set(pool["bound"])) == (None, None, None, {"memory"})
+    assert (pool["gemm"], pool["pool"]["C"], pool["B_R"]) == (None, 1, [1, 2, 3, 4])
     (row,) = json.loads(fluidb("explain", tiny_design, "--json", "--layer", "fc").stdout)["layers"]
     best = {b: next(item for item in row["candidates"] if item["b"] == b) for b in range(1, 5)}
     assert [best[b]["time_s"] for b in best] == row["time_s"]

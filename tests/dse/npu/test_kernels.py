@@ -84,7 +84,7 @@ def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stackin
 
 def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=True):
     found, tiles = evaluator(network, b_max, rate, mode, stacking=stacking), Tile(*tile).array
-    found.work = distinct(network)[0]._replace(memory_words=np.array(memory_words, dtype=np.float64))
+    found.work = distinct(network, pooled=False)[0]._replace(memory_words=np.array(memory_words, dtype=np.float64))
     cycles = found.account(tiles)[0][0]
     if not found.plan.literal:
         assert found.cycles(tiles).tolist() == cycles.tolist()

@@ -104,7 +104,7 @@ def test_limits_that_are_known():
     found = search(network, KV260, narrow).best
     limits = limited_by(network, KV260, narrow, found)
     assert limits == ({}, found.objective)  # a port of 32 words would fit, and one of 16 carries no more
-    few = KV260.model_copy(update={"luts": 30_000})
+    few = KV260.model_copy(update={"luts": 36_000})
     assert limited_by(network, few, narrow, found).refuses == {"luts": {"W": 32}}
 
 

@@ -90,8 +90,9 @@ def test_parts_that_were_not_fitted():
         weights = logic.LUTS[row.part]
         found = sum(weight * of for weight, of in zip(weights, features_of(row), strict=True))
         errors[row.part] = max(errors.get(row.part, 0), abs(found / own_luts(row) - 1))
-    assert {part for part, error in errors.items() if error > 0.1} == {"inputs"}
+    assert {part for part, error in errors.items() if error > 0.1} == {"inputs", "maxima"}
     assert errors["inputs"] < 0.31
+    assert errors["maxima"] < 0.2  # of 84 tables
 
 
 def counted(row: Row) -> tuple[float, float]:

@@ -9,7 +9,19 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from builders import POCKET, TINY, Run, board_of, lines, modes, network_of, paper_options, tiles, words_per_cycle
+from builders import (
+    POCKET,
+    TINY,
+    Run,
+    board_of,
+    layer_of,
+    lines,
+    modes,
+    network_of,
+    paper_options,
+    tiles,
+    words_per_cycle,
+)
 from enumeration import ranked
 from fluidb.dse import Tile, read_design, search, tabulate_design
 from fluidb.dse.npu import persistent
@@ -19,7 +31,7 @@ from fluidb.dse.npu.persistent import STEPS, search_persistent
 from fluidb.dse.npu.resources import Supply
 from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.dse.npu.space import designs
-from fluidb.dse.npu.workload import fetched_shares
+from fluidb.dse.npu.workload import fetched_shares, products_of
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import Board, load_platform
@@ -110,8 +122,10 @@ def test_an_access_to_a_resident_weight_counts_three_times():
 
 def test_a_product_of_activations_has_no_weights_that_could_stay():
     network = network_of([(4, 5, 6, 1, True), (4, 5, 6, 2)])
-    assert fetched_shares(network, 45) == [1.0, 0.25]
-    assert fetched_shares(network, 0) == [1.0, 1.0]
+    pool = layer_of((1, 9, 1, 4))
+    products = [*products_of(network, pooled=True), pool.model_copy(update={"gemm": None, "pool": pool.gemm})]
+    assert fetched_shares(products, 45) == [1.0, 0.25, 1.0]  # nor has a pool
+    assert fetched_shares(products, 0) == [1.0] * 3
 
 
 @settings(max_examples=15)

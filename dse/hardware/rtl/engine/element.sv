@@ -1,4 +1,6 @@
 // Processing element: T_P multipliers and two trees of adders, for the lower and the upper half of them.
+//
+// The first two elements find the largest product of a maximum pool, too, whose only column they have under each k.
 
 `default_nettype none
 
@@ -6,6 +8,9 @@ module element #(
     parameter int E = 0
 ) (
     input  wire                   clk,
+    // verilator lint_off UNUSEDSIGNAL
+    input  wire                   maximum,
+    // verilator lint_on UNUSEDSIGNAL
     input  wire engine_pkg::code_t    k,
     input  wire engine_pkg::inputs_t  x,
     input  wire engine_pkg::weights_t weight,
@@ -23,6 +28,11 @@ module element #(
   localparam int SLOT_BITS = engine_pkg::SLOT_BITS;
   localparam int LEVELS = engine_pkg::LEVELS;
   localparam int LEAVES = 1 << LEVELS;
+
+  // verilator lint_off UNUSEDSIGNAL
+  logic largest;  // without a level of sums nothing uses it
+  // verilator lint_on UNUSEDSIGNAL
+  assign largest = E < 2 && maximum;
 
   logic [LEAVES*SUM-1:0] low, high;  // products
 
@@ -63,9 +73,12 @@ module element #(
       assign l_high = high;
     end else begin : gen_sums
       for (genvar i = 0; i < SUMS; i++) begin : gen_sum
+        engine_pkg::sum_t low_0, low_1, high_0, high_1;
+        assign {low_1, low_0}   = gen_level[l-1].l_low[2*i*SUM+:2*SUM];
+        assign {high_1, high_0} = gen_level[l-1].l_high[2*i*SUM+:2*SUM];
         always_ff @(posedge clk) begin
-          l_low[i*SUM+:SUM]  <= gen_level[l-1].l_low[2*i*SUM+:SUM] + gen_level[l-1].l_low[(2*i+1)*SUM+:SUM];
-          l_high[i*SUM+:SUM] <= gen_level[l-1].l_high[2*i*SUM+:SUM] + gen_level[l-1].l_high[(2*i+1)*SUM+:SUM];
+          l_low[i*SUM+:SUM]  <= largest ? engine_pkg::larger(low_0[WORD-1:0], low_1[WORD-1:0]) : low_0 + low_1;
+          l_high[i*SUM+:SUM] <= largest ? engine_pkg::larger(high_0[WORD-1:0], high_1[WORD-1:0]) : high_0 + high_1;
         end
       end
     end

@@ -248,12 +248,13 @@ module engine (
     logic [COLUMNS*WORD-1:0] outs;
 
     for (genvar e = 0; e < T_C; e++) begin : gen_element
-      engine_pkg::sum_t lower, upper, last_lower, last_upper, neighbour, sum_lower, sum_upper;
+      engine_pkg::sum_t lower, upper, last_lower, last_upper, neighbour, both, pair, sum_lower, sum_upper;
 
       element #(
           .E(e)
       ) trees (
           .clk,
+          .maximum(of.maximum[0]),
           .k     (of.k[K_BITS-1:0]),
           .x     (x[v*2*T_P*S*WORD+:2*T_P*S*WORD]),
           .weight(weight[e*WORD*T_P+:WORD*T_P]),
@@ -269,18 +270,29 @@ module engine (
         assign neighbour = '0;
       end
 
+      if (e < 2) begin : gen_maxima
+        assign both = of.maximum[0] ? engine_pkg::larger(lower[WORD-1:0], upper[WORD-1:0]) : lower + upper;
+        assign pair = of.maximum[0] ? engine_pkg::larger(whole[e*SUM+:WORD], neighbour[WORD-1:0])
+            : whole[e*SUM+:SUM] + neighbour;
+      end else begin : gen_sums
+        assign both = lower + upper;
+        assign pair = whole[e*SUM+:SUM] + neighbour;
+      end
+
       always_ff @(posedge clk) begin
-        whole[e*SUM+:SUM] <= lower + upper;
+        whole[e*SUM+:SUM] <= both;
         last_lower      <= lower;
         last_upper      <= upper;
-        sum_lower       <= (of.k[K_BITS-1:0] == engine_pkg::K_HALF) ? last_lower : whole[e*SUM+:SUM] + neighbour;
+        sum_lower       <= (of.k[K_BITS-1:0] == engine_pkg::K_HALF) ? last_lower : pair;
         sum_upper       <= last_upper;
       end
 
       sums #(
-          .BANK(2 * (v * T_C + e))
+          .BANK  (2 * (v * T_C + e)),
+          .MAXIMA(e == 0)
       ) accumulator (
           .clk,
+          .maximum  (of.maximum[0]),
           .k        (of.k[K_BITS-1:0]),
           .shift    (of.shift[SHIFT_BITS-1:0]),
           .valid    (row_at[LATENCY-1]),
@@ -413,6 +425,7 @@ module engine (
       assert (of.columns == of.B_P * of.C && of.filled <= of.down) else $fatal(1, "columns and rows of the layout");
       assert (of.T_P <= 2 * T_P && of.T_C <= 2 * T_C) else $fatal(1, "a tile larger than the design");
       assert (of.steps * of.T_P >= of.P && (of.steps - 1) * of.T_P < of.P) else $fatal(1, "tiles along P");
+      assert (of.maximum == 0 || of.columns == 1) else $fatal(1, "a maximum beyond the first column");
       assert (of.slot_rows % V == 0 && of.slot_rows >= of.rows) else $fatal(1, "rows from a sample to the next");
     end
   end

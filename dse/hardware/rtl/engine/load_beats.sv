@@ -74,8 +74,8 @@ module load_beats (
     inner_step   <= job.dilation_x;
     inner_turn_x <= job.dilation_x + job.x_window;
     inner_turn_y <= inner_turn_x + job.x_channel;
-    sample_turn  <= one ? '0 : job.x_sample - job.x_wrap;
-    line_step    <= one ? job.x_sample : job.x_line;
+    sample_turn  <= job.x_sample - job.x_wrap;
+    line_step    <= job.x_line;
     line_turn    <= line_step + sample_turn;
     along        <= one ? NUMBER'(WORDS) : job.beat_words;
     last_x         <= job.kernel_x[SIZE-1:0] - job.dilation_x[SIZE-1:0];
@@ -85,7 +85,7 @@ module load_beats (
     one_x          <= last_x == 0;
     one_y          <= last_y == 0;
     of_beat      <= one ? W : job.of_beat[SIZE-1:0];
-    unit         <= one ? SIZE'(1) : (job.line >> SIZE != 0) ? '1 : job.line[SIZE-1:0];
+    unit         <= (job.line >> SIZE != 0) ? '1 : job.line[SIZE-1:0];
     line_rest    <= job.R - job.line;
   end
 
@@ -108,7 +108,7 @@ module load_beats (
   assign start_wide  = all_columns ? job.C[SIZE-1:0]
       : (tile.columns < tile.ends[NUMBER-1:0]) ? tile.columns[SIZE-1:0] : tile.ends[SIZE-1:0];
   assign start_rest  = (all_columns || tile.columns < tile.ends[NUMBER-1:0]) ? '0 : tile.columns[SIZE-1:0] - tile.ends[SIZE-1:0];
-  assign start_line  = one ? 1 : job.line - tile.at;
+  assign start_line  = job.line - tile.at;
   assign start_depth = tile.depth[SIZE-1:0];
   // the rows that the first line has of those of a slot
   assign start_height = (tile.height <= start_line) ? tile.height[SIZE-1:0] : start_line[SIZE-1:0];
@@ -356,7 +356,7 @@ module load_beats (
       assert (NUMBER'(p) < of.depth) else $fatal(1, "an inner row beyond the tile");
       if (weights) begin
         assert (NUMBER'(column) + NUMBER'(count) <= job.C) else $fatal(1, "weights beyond the columns");
-        assert (address - job.w_base + NUMBER'(count) <= job.groups * job.w_group) else $fatal(1, "an address beyond the weights");
+        assert (address - job.w_base + NUMBER'(count) <= (job.groups - 1) * job.w_group + job.P * job.C) else $fatal(1, "an address beyond the weights");
       end else begin
         assert (loads_left != 0 && NUMBER'(row_end) <= end_of_slot) else $fatal(1, "rows beyond the tile");
       end

@@ -3,9 +3,11 @@
 `default_nettype none
 
 module sums #(
-    parameter int BANK = 0  // its first bank among all of the sums
+    parameter int BANK = 0,  // its first bank among all of the sums
+    parameter bit MAXIMA = 1'b0  // the element has the column of a maximum pool
 ) (
     input  wire                        clk,
+    input  wire                        maximum,
     input  wire engine_pkg::code_t     k,
     input  wire engine_pkg::shift_t    shift,
     input  wire                        valid,      // of the parts of a row, in this cycle
@@ -19,17 +21,19 @@ module sums #(
     output      engine_pkg::word_t     out_upper
 );
 
+  localparam int WORD = engine_pkg::WORD_BITS;
   localparam int ROWS = engine_pkg::SUM_ROWS;
   localparam int BITS = (ROWS > 1) ? $clog2(ROWS) : 1;
 
   // Rows beyond half of the most are in the other memory, except under k = 1/2, which has its second column there.
   logic two, beyond, beyond_now, beyond_then, valid_then;
   logic [BITS-1:0] at, at_now, at_then;
-  engine_pkg::sum_t old_lower, old_upper, sum_lower, sum_upper;
+  engine_pkg::sum_t old_lower, old_upper, sum_lower, sum_upper, old;
 
   assign two    = k == engine_pkg::K_HALF;
   assign beyond = !two && next_row >= ROWS;
   assign at     = BITS'(next_row - (beyond ? ROWS : 0));
+  assign old    = first ? '0 : beyond_now ? old_upper : old_lower;
 
   always_ff @(posedge clk) begin
     beyond_now  <= beyond;
@@ -37,7 +41,7 @@ module sums #(
     at_now      <= at;
     at_then     <= at_now;
     valid_then  <= valid;
-    sum_lower   <= lower + (first ? '0 : beyond_now ? old_upper : old_lower);
+    sum_lower   <= (MAXIMA && maximum) ? engine_pkg::larger(lower[WORD-1:0], old[WORD-1:0]) : lower + old;
     sum_upper   <= upper + (first ? '0 : old_upper);
   end
 
