@@ -14,6 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import clock
+from fluidb.dse.hardware.templates import filled
+from fluidb.dse.hardware.write import placement_text
 from fluidb.dse.npu.fbcb import entry_bits
 from fluidb.dse.npu.logic import Entries
 from fluidb.dse.npu.resources import Demand
@@ -36,11 +38,21 @@ class Taken(NamedTuple):
     blocks: int  # EBRs, of 18 Kb
 
 
+def tile_of(size: clock.Size) -> Tile:
+    """The design of a size."""
+    return Tile(size.T_R, size.T_P, size.T_C, 1, size.W)
+
+
 def synthesise(size: clock.Size) -> Taken:
-    """Count the cells of an NPU."""
+    """Count the cells of an NPU whose memories lie where they are counted."""
+    held = placement_text(load_platform("ulx3s"), tile_of(size))
+    made = clock.packages("npu", size) | {
+        "engine_pkg.sv": filled("engine_pkg.sv", V=1, **size._asdict(), memories=held)
+    }
     with TemporaryDirectory() as folder:
-        clock.prepare(Path(folder), "npu", size)
-        names = " ".join([*clock.packages("npu", size), *(path.name for path in clock.sources_of("npu"))])
+        for name, text in made.items():
+            Path(folder, name).write_text(text)
+        names = " ".join([*made, *map(str, clock.sources_of("npu"))])
         script = f"read_verilog -sv {names}; synth_ecp5 -top npu; tee -q -o cells stat"
         subprocess.run(["yosys", "-q", "-p", script], cwd=folder, check=True, capture_output=True)
         text = Path(folder, "cells").read_text()
@@ -57,9 +69,8 @@ def taken(size: clock.Size, text: str) -> Taken:
 def counted(size: clock.Size) -> Demand:
     """What a search counts, in tables of six inputs."""
     layers, b_max, block_bits = clock.LAYERS_OF["npu"][5:]
-    W, S, *tile = size
     board = load_platform("ulx3s").model_copy(update={"luts_per_lut6": 1.0})
-    return Demand(board, Tile(*tile, 1, W), S, Entries(layers * b_max, entry_bits(b_max, block_bits)))
+    return Demand(board, tile_of(size), size.S, Entries(layers * b_max, entry_bits(b_max, block_bits)))
 
 
 def read_rows() -> list[Taken]:
