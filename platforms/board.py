@@ -52,6 +52,8 @@ class Board(Platform):
         On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
     flip_flops, luts : int, optional
         Registers and look-up tables; a design uses a share of them; ``None`` on an ASIC, which has none.
+    luts_per_lut6 : float
+        Its look-up tables that do the work of one of six inputs, in which designs are counted; 1 where they have six.
     block_rams, ultra_rams : int, optional
         Blocks of 36 Kb and of 288 Kb that the on-chip memory of an FPGA is made of.
     clock_mhz : float
@@ -88,6 +90,7 @@ class Board(Platform):
     on_chip_mbit: Amount
     flip_flops: Count | None = None
     luts: Count | None = None
+    luts_per_lut6: Annotated[float, Field(ge=1, le=16)] = 1.0
     block_rams: Annotated[int, Field(ge=0, le=10**6)] | None = None
     ultra_rams: Annotated[int, Field(ge=0, le=10**6)] | None = None
     clock_mhz: Amount
@@ -114,8 +117,8 @@ class Board(Platform):
 
     @model_serializer(mode="wrap")
     def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A file has no key for pixels if its board allows one only, and none for a host that takes no time."""
-        usual = {"pixels": ONE_PIXEL, "host": None}
+        """A file has no key for pixels if its board allows one only, and none for what most boards do not state."""
+        usual = {"pixels": ONE_PIXEL, "host": None, "luts_per_lut6": 1.0}
         return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
 
     @property

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ...platforms import Board
-from .banks import small
 from .logic import NO_ENTRIES, Entries, Values
 from .resources import LOGIC, Limits, Resource, Supply
 from .rows import rows_by_blocks
@@ -105,7 +104,7 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
     return BoardUse(
         block_rams=block_rams,
         ultra_rams=ultra_rams,
-        lutram_luts=int(small(demand.banks)[0]),
+        lutram_luts=ceil(demand.small_banks[0]),
         block_rams_of_board=board.block_rams,
         ultra_rams_of_board=None if block_rams is None else board.ultra_rams or 0,
         samples=samples,

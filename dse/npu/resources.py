@@ -139,12 +139,22 @@ class Demand:
     @cached_property
     def parts(self) -> Logic:
         """Look-up tables and flip-flops of the parts that no larger T_R makes smaller: all but small banks."""
-        return logic.npu(words_of(self.board, self.tiles), self.tiles, self.samples, self.entries)
+        parts = logic.npu(words_of(self.board, self.tiles), self.tiles, self.samples, self.entries)
+        each = self.board.luts_per_lut6
+        luts, unpaired = ({part: each * of for part, of in counts.items()} for counts in (parts.luts, parts.unpaired))
+        return parts._replace(luts=luts, unpaired=unpaired)
+
+    @cached_property
+    def small_banks(self) -> tuple[Any, Any, Any]:
+        """Look-up tables that hold banks that no block does, those that choose their rows, and their flip-flops."""
+        of_cells, of_choosers, flip_flops = (each.astype(np.float64) for each in small(self.banks))
+        each = self.board.luts_per_lut6
+        return each * of_cells, each * of_choosers, flip_flops
 
     @cached_property
     def logic(self) -> Logic:
         """Look-up tables and flip-flops of all parts."""
-        of_cells, of_choosers, flip_flops = (each.astype(np.float64) for each in small(self.banks))
+        of_cells, of_choosers, flip_flops = self.small_banks
         luts = self.parts.luts | {"small banks": of_cells + of_choosers}
         return self.parts._replace(luts=luts, flip_flops=self.parts.flip_flops | {"small banks": flip_flops})
 

@@ -68,7 +68,8 @@ def test_two_blocks_of_an_ecp5_are_one():
         int(count) / 2,
         pytest.approx(int(count) * int(kb) / 1024, abs=0.01),
     )
-    assert f"{board.flip_flops:,} look-up tables" in board.sources["flip_flops"]
+    assert board.flip_flops == board.luts
+    assert f"{board.luts:,} look-up tables" in board.sources["luts"]
 
 
 @pytest.mark.parametrize("name", BOARDS)

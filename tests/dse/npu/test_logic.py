@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+import lut4
 import naive_engine
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from fluidb.dse.npu.choices import Batching, Objective, Overlap
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.fbcb import entry_bits
 from fluidb.dse.npu.layouts import LayerKind, arrange
-from fluidb.dse.npu.logic import NO_ENTRIES
+from fluidb.dse.npu.logic import NO_ENTRIES, Entries
 from fluidb.dse.npu.objectives import OBJECTIVES
 from fluidb.dse.npu.resources import Demand, logic_of
 from fluidb.dse.npu.search import rank
@@ -279,3 +280,30 @@ def test_boards_whose_words_the_engine_has_not_are_counted_without_it():
     assert counted is not None
     assert counted.lut_share is not None
     assert math.isclose(counted.lut_share, counted.total_luts / 218_600)
+
+
+def test_an_ecp5_has_the_cells_that_are_counted():
+    """Multipliers and blocks as they are; look-up tables of four inputs within 3 %, by the mean of whole NPUs."""
+    rows, board = lut4.read_rows(), load_platform("ulx3s")
+    demands = [lut4.counted(row.size) for row in rows]
+    assert [(row.multipliers, row.blocks) for row in rows] == [
+        (int(one.dsps), 2 * float(one.placed.block_rams)) for one in demands
+    ]
+    ratios = np.array([row.luts / float(one.logic.total_luts) for row, one in zip(rows, demands, strict=True)])
+    assert board.luts_per_lut6 == pytest.approx(ratios.mean(), abs=0.005)
+    assert abs(board.luts_per_lut6 / ratios - 1).max() < 0.03
+
+
+def test_a_board_counts_its_own_look_up_tables():
+    """Every part, and so what fits."""
+    board, tile = load_platform("zc706"), Tile(64, 4, 4)
+    other = board.model_copy(update={"luts_per_lut6": 2.5})
+    once, more = (Demand(of, tile, 2, Entries(80, 6)).logic for of in (board, other))
+    assert more.total_luts == pytest.approx(2.5 * once.total_luts)
+    assert {part: 2.5 * luts for part, luts in once.luts.items()} == pytest.approx(more.luts)
+    assert more.total_flip_flops == once.total_flip_flops
+    taken = board_use(other, tile, 2, Entries(80, 6))
+    assert taken
+    assert taken.lutram_luts == 2.5 * board_use(board, tile, 2, Entries(80, 6)).lutram_luts
+    assert "luts_per_lut6" in other.model_dump()
+    assert "luts_per_lut6" not in board.model_dump()
