@@ -51,7 +51,7 @@ class Size(NamedTuple):
     T_C: int = 8
 
 
-PARTS = ("element", "inputs", "load_beats", "outputs", "port", "store_beats", "sums", "tiles", "weights")
+PARTS = ("element", "inputs", "load_beats", "outputs", "port", "residual", "store_beats", "sums", "tiles", "weights")
 GRID = [
     *((part, Size(W)) for W in (4, 8, 16, 32) for part in PARTS),
     ("fbe", Size(16)),

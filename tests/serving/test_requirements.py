@@ -241,7 +241,7 @@ def test_accuracy_needs_a_trace_that_knows_what_is_right():
 
 
 def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
-    fluidb("trace", "poisson", "--rate", 6000, "--count", 2000, "--seed", 5, "-o", "t.csv")
+    fluidb("trace", "poisson", "--rate", 4400, "--count", 2000, "--seed", 5, "-o", "t.csv")
     common = ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "400us", "--seed", 3]
     plain = fluidb(*common).stdout
     kept = ["--require", "violation_rate <= 20 %", "--require", "p50 < 1s"]
@@ -264,7 +264,7 @@ def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design
 
     done = fluidb(*common, "--require", "p99.9 <= 1s")
     assert done.returncode == 0
-    assert "26,000 more requests needed" in done.stdout
+    assert "22,000 more requests needed" in done.stdout
 
     done = fluidb(*common, *kept, "--require", "p99 <= 1us", "--json")
     assert (done.returncode, done.stderr) == (1, "")
