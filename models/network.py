@@ -109,6 +109,11 @@ class Layer(Strict):
     memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
     shape: Shape
 
+    @property
+    def operator(self) -> str:
+        """The name of its operator in the network file."""
+        return self.name.removeprefix(f"exit{self.stage}/") if self.in_head else self.name
+
     def product(self, *, pooled: bool) -> Gemm | None:
         """What an NPU multiplies, on which pools are products, too, or (not ``pooled``) memory-only layers."""
         return self.pool if self.pool and pooled else self.gemm

@@ -80,5 +80,4 @@ def with_residuals(
         nodes.append(Operation(op.name, [before] if op.inputs is None else op.inputs, stage, product, adds))
         before = op.name
     fused = fused_additions(nodes, outputs)
-    names = [layer.name.removeprefix(f"exit{layer.stage}/") if layer.in_head else layer.name for layer in layers]
-    return [layer.model_copy(update={"residual": name in fused}) for layer, name in zip(layers, names, strict=True)]
+    return [layer.model_copy(update={"residual": layer.operator in fused}) for layer in layers]

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...formats import InputError
 from ..engine import BLOCKS_BITS, NUMBER_BITS, RECORD_WORDS, ROWS_BITS, WORD_BITS
-from ..integers.layer_jobs import EngineLayer, job_of
+from ..integers.layer_jobs import EngineLayer, engine_layers, job_of
 from ..integers.network import WORD_TYPE, ConcatLayer, IntegerNetwork, Integers, ProductLayer
 from ..npu.fbcb import K_BITS, FbcbTable
 from . import jobs
@@ -344,9 +344,10 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
         )
     memory = np.zeros(end, WORD_TYPE)
     records = memory[:first].reshape(len(timed), fbcb.b_max, size)
+    products = {layer.name: layer for layer in engine_layers(network)}
     for layer, (name, row), entries in zip(records, timed.items(), fbcb.rows, strict=True):
-        place, product = places[name], network.layer(name)
-        weights = job_of(network, product).weights.ravel()  # type: ignore[arg-type]
+        place, product = places[name], products[name]
+        weights = job_of(network, product).weights.ravel()
         strides = {key: getattr(place, key) for key in ("x_sample", "y_sample", "y_channel")}
         if not isinstance(product, ProductLayer):
             strides["x_channel"] = place.x_channel

@@ -79,7 +79,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     additions = additions_of(network)
     for index, place in enumerate(places):
         lowered = design.network.layers[place]
-        layer = layers.get(lowered.name.removeprefix(f"exit{lowered.stage}/") if lowered.in_head else lowered.name)
+        layer = layers.get(lowered.operator)
         if layer is None:
             raise InputError(f'{DESIGN_FILE}: layer "{lowered.name}": expected a product of {network.name}')
         job = job_of(network, layer)

@@ -107,29 +107,6 @@ def chosen(ways: ArrayLike) -> Values:
     return np.where(ways > 1, np.maximum(ways / 4, 1.0), 0.0)
 
 
-@cache
-def _levels_up_to(most: int) -> tuple[Values, Values]:
-    """What :func:`_levels` finds for each T_P from 0 on."""
-    T_P = np.arange(most + 1.0)
-    lower = np.floor(T_P / 2)
-    sums, adders = np.zeros_like(T_P), np.zeros_like(T_P)
-    levels = bits(np.ceil(T_P / 2))
-    for level in range(2, int(levels.max()) + 1):
-        for leaves in (lower, T_P - lower):
-            exists = level <= levels
-            sums = sums + exists * np.ceil(leaves / 2**level)
-            adders = adders + exists * np.floor(np.ceil(leaves / 2 ** (level - 1)) / 2)
-    return sums, adders
-
-
-def _levels(T_P: Values) -> tuple[Values, Values]:
-    """Sums that the trees of an element keep beyond those in its DSPs, and its adders beyond theirs."""
-    most = int(T_P.max(initial=0))
-    sums, adders = _levels_up_to(1 << most.bit_length())  # few tables, as a search asks for the same T_P many times
-    at = T_P.astype(np.int64)
-    return sums[at], adders[at]
-
-
 class _Trees(NamedTuple):
     """Sums and registers without a sum of the trees of an element, in the first level and in the others."""
 
@@ -137,6 +114,7 @@ class _Trees(NamedTuple):
     first_alone: Values
     others: Values
     others_alone: Values
+    kept: Values  # of the others both, also where one register is left
 
 
 @cache
@@ -144,18 +122,20 @@ def _trees_up_to(most: int) -> _Trees:
     """The trees of each T_P from 0 on."""
     T_P = np.arange(most + 1.0)
     lower, levels = np.floor(T_P / 2), bits(np.ceil(T_P / 2))
-    trees = _Trees(*np.zeros((4, most + 1)))
+    trees = _Trees(*np.zeros((5, most + 1)))
     for level in range(1, int(levels.max()) + 1):
-        sums, alone = trees[:2] if level == 1 else trees[2:]
+        sums, alone = trees[:2] if level == 1 else trees[2:4]
         for leaves in (lower, T_P - lower):
             nodes = np.ceil(leaves / 2 ** (level - 1)) * (level <= levels)
             sums += np.floor(nodes / 2)
             alone += (nodes % 2) * ((level == 1) | (nodes > 1))  # the only one is a word already
+            if level > 1:
+                trees.kept[:] += np.ceil(nodes / 2)
     return trees
 
 
 def _trees(T_P: Values) -> _Trees:
-    """The trees of elements, as :func:`_levels` finds them."""
+    """The trees of elements; a search asks for the same T_P many times, of which few tables are made."""
     most = int(T_P.max(initial=0))
     return _Trees(*(values[T_P.astype(np.int64)] for values in _trees_up_to(1 << most.bit_length())))
 
@@ -200,7 +180,7 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
     word, trees = WORD_BITS, _trees(T_P)
     return {
         # a multiplier takes the word of one sample, at one, two or three places by k and the element
-        "elements": [SUM_BITS * _levels(T_P)[1], word * T_P, word * T_P * (S - 1)],
+        "elements": [SUM_BITS * trees.others, word * T_P, word * T_P * (S - 1)],
         # a sum, in a DSP otherwise or not, and a register become the larger of two words, too
         "maxima": [trees.first, trees.others, trees.first_alone + trees.others_alone],
         # half of a weight; the sample of a column, from where each ends; the word of a beat
@@ -232,7 +212,7 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
     row_bits, groups = bits(2 * np.ceil(T_R / (2 * V))), 2 * np.ceil(T_C / W)
     word, trees = WORD_BITS, _trees(T_P)
     return {
-        "elements": SUM_BITS * _levels(T_P)[0],
+        "elements": SUM_BITS * trees.kept,
         "maxima": SUM_BITS * trees.first + 2 * word * trees.first_alone,
         "weights": 2 * word * T_P + 8 * bits(S) + 2 * bits(W) + 2,
         "sums": 237 + 2 * bits(np.ceil(T_R / (2 * V))),
