@@ -11,10 +11,12 @@ from xml.etree.ElementTree import Element
 from ... import __version__
 from ...dse.npu.design import DesignTable
 from ..canvas import COLOURS
+from .comparison_section import comparison_parts
 from .conclusion import conclusions, section_lines
 from .content import ComparisonFolder, Report, ReportEntry
+from .design_section import design_parts
 from .markup import Node, document, element, named, style_sheet, table
-from .sections import comparison_parts, design_parts, policy_parts
+from .policy_section import policy_parts
 
 SHEET = Path(__file__).with_name("style.css")
 
