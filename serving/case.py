@@ -14,6 +14,7 @@ from ..formats import InputError, memoized
 from ..tables.latency import LatencyTable, Segments, SubNetEntry
 from ..traffic.traffic import Traffic, places
 from .admission import Admission
+from .deadlines import ON_DEADLINE
 from .device_traffic import DeviceTraffic, merged
 from .fits import check_columns, check_device, check_policy
 from .host import known_times, sent_at
@@ -24,6 +25,7 @@ from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
 from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests, zeros
 from .scheduler import Scheduler, losses_of
+from .sources import Sending
 from .state import (
     BETWEEN,
     FCFS,
@@ -37,7 +39,7 @@ from .state import (
     networks_of,
     times_of,
 )
-from .terms import ON_DEADLINE, Sending, Terms, terms_of
+from .terms import Terms, terms_of
 
 
 class NetworkCase(NamedTuple):
