@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, memoized
-from ..tables.latency import LatencyTable, Segments, SubNetEntry
+from ..tables.latency import LatencyTable
+from ..tables.layer_use import Segments
+from ..tables.reuse import SubNetEntry
 from ..traffic.traffic import Traffic, places
 from .admission import Admission
 from .deadlines import ON_DEADLINE

@@ -29,7 +29,8 @@ from ...tables.exit_plan import (
     PlanFigures,
     PlannedExit,
 )
-from ...tables.latency import EXITS_FILE, LATENCY_FILE, LatencyTable, read_latency
+from ...tables.files import EXITS_FILE, LATENCY_FILE
+from ...tables.latency import LatencyTable, read_latency
 from ...traffic.measures import Measure
 from ...traffic.samples import Samples, samples_bytes
 from ..device.tabulate import tabulate_file
