@@ -447,11 +447,13 @@ def begin_look(lane, clock):
 
 @compiled(inline="always")
 def turn_of(k, several, at, state):
-    """The network that is asked about a lane, or -1, and whether it is its turn; one that is alone always has it."""
+    """The network that is asked about a lane, or -1 if each was asked, and whether it is its turn."""
     lane = state.lanes[k]
     if several is None:
-        return (0 if lane.depth > 0 or waiting_in(state.queues[0]) > 0 else -1), True
-    first = whose_turn(k, at.networks, at.state, at.work)
+        asked = state.counts[0].look == state.clock[0].looks
+        first = -1 if asked or waiting_in(state.queues[0]) == 0 else 0
+    else:
+        first = whose_turn(k, at.networks, at.state, at.work)
     number = lane.network if lane.depth > 0 else first
     if number >= 0:
         state.counts[number].look = state.clock[0].looks
@@ -652,8 +654,6 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
                     answer = decide(refer(view_of(k, queue, in_turn, its, state, requests)), data)
                     outcome = heed(answer, k, queue, in_turn, its, networks, state, requests)
                     if outcome == WAITS:
-                        if several is None:
-                            break
                         continue  # another network may have something to run
                     if outcome != OK:
                         return outcome

@@ -80,8 +80,7 @@ def join(request, terms, networks, state, requests):
     if terms.left_s[request] < math.inf:
         return
     now_s = requests.arrival_s[request]
-    if state.joined.size > 0:
-        choose_queue(request, now_s, networks, state)
+    choose_queue(request, now_s, networks, state)
     if terms.first.size > 0 and terms.left_s[terms.first[request]] == now_s:
         terms.refused[request] = terms.refused[terms.first[request]]
         turn_away(request, now_s, terms, networks, state, requests)
