@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 from numba import types
 
 from ..jit import compiled, refer
+from .deadlines import TOGETHER, next_deadline, sweep
 from .host import inputs_s, outputs_s
 from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
-from .terms import TERMS, TOGETHER, next_arrival, next_deadline, note_members, pass_time, sweep, tell_returned
+from .terms import TERMS, next_arrival, note_members, pass_time, tell_returned
 from .turns import charge, queue_at, waiting_in, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)
