@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, levels_of
+from fluidb.rules.exit_choice import choose_exits
+from fluidb.rules.exit_log import Log, levels_of
+from fluidb.rules.exit_thresholds import ExitGoal
 from rounds import BenchmarkTable, Entrant, take_turns, timed
 
 LEVELS, CHOICE = "levels of all confidences", "choice of the exits"

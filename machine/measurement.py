@@ -22,7 +22,8 @@ from ..platforms.platform import NAME
 from ..platforms.writer import platform_text
 from ..serving.statistics import mean_interval
 from ..tables.decisions import DECISIONS_FILE
-from ..tables.latency import LATENCY_FILE, LatencyTable
+from ..tables.files import LATENCY_FILE
+from ..tables.latency import LatencyTable
 from ..traffic.exits import decide, levels
 from ..traffic.samples import samples_bytes
 from .host import MESSAGES, HostRounds, measure_host

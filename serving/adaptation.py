@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..formats import InputError
-from ..rules.exit_choice import NEARLY, ExitGoal, Floats, Ints, Log
+from ..rules.exit_log import Floats, Ints, Log
+from ..rules.exit_thresholds import ExitGoal
+from ..rules.exit_times import NEARLY
 from .case import requests_of
 from .judgement import Cause, Exits, Judge, precision_of
 from .play import Control, Loop

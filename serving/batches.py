@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple
 
 from ..jit import compiled
+from .deadlines import TOGETHER
 from .host import outputs_s
-from .terms import TOGETHER
 from .turns import charge, queue_at, waiting_in
 
 HANDS_OUT = 2

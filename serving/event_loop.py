@@ -15,11 +15,12 @@ from numba import types
 from ..jit import compiled, refer
 from .batches import MERGES, compact, enter, give_way, hand_out, has_slower, leave, meets_below, numbers_of
 from .contention import slow_each_other
+from .deadlines import next_deadline, sweep
 from .host import inputs_s
 from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
 from .state import NETWORKS, RECORD, STATE, WORK
-from .terms import TERMS, TOGETHER, next_arrival, next_deadline, note_members, pass_time, sweep, tell_returned
+from .terms import TERMS, next_arrival, note_members, pass_time, tell_returned
 from .turns import charge, queue_at, waiting_in, whose_turn
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW, WAITS = range(6)

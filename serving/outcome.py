@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import brief, first_rows
-from ..tables.latency import LatencyTable, Segments
+from ..tables.latency import LatencyTable
+from ..tables.layer_use import Segments
 from ..traffic.request_columns import REQUEST_COLUMNS
 from ..traffic.traffic import Traffic, places
 from .device_traffic import DeviceTraffic, merged

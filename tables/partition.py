@@ -14,7 +14,8 @@ from ..formats import AnyPath, SparseRecord, Strict, Table, by_name, check_folde
 from ..models import Exit
 from ..models.schema import MAX_SIZE
 from ..platforms.cluster import MAX_MEMBERS, Cluster
-from .latency import PARTITION_FILE, SecondsOrNone
+from .files import PARTITION_FILE
+from .layer_use import SecondsOrNone
 
 Index = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 

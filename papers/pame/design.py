@@ -8,7 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...rules.exit_choice import CandidateVerdict, ExitGoal, Log, average_latency, bin_sizes, replay_exits, time_row
+from ...rules.exit_choice import CandidateVerdict
+from ...rules.exit_log import Log
+from ...rules.exit_thresholds import ExitGoal
+from ...rules.exit_times import average_latency, bin_sizes, replay_exits, time_row
 from ..lab import Lab, row
 from ..rows import CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED

@@ -19,7 +19,8 @@ from ...serving.networks import as_served, named_records, names_of, scheduler_on
 from ...serving.requirements import Requirement, RequirementVerdict, judge_all
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...studies.paired import differences
-from ...tables.latency import DESIGN_FILE, LatencyTable
+from ...tables.files import DESIGN_FILE
+from ...tables.latency import LatencyTable
 
 OPENING_PASSES = 20
 """Length of the picture of the first moments, in passes of one sample through the whole network."""
