@@ -15,7 +15,7 @@ from numba import types
 from ..jit import compiled, refer
 from .batches import MERGES, compact, enter, give_way, hand_out, has_slower, leave, meets_below, numbers_of
 from .contention import slow_each_other
-from .deadlines import next_deadline, sweep
+from .deadlines import TOGETHER, next_deadline, sweep
 from .host import inputs_s
 from .policies.estimates import narrowest
 from .policies.interface import DECIDE, Data, LaneView
