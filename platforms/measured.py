@@ -17,7 +17,7 @@ from . import triton
 from .by_stage import TimedDevice, Width
 from .detect import READ
 from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
-from .platform import plain_name
+from .platform import NAME
 
 NO_WIDTH, EVERY_STAGE = 0.0, -1
 """Values for columns that a file does not have."""
@@ -96,7 +96,7 @@ def import_times(
     """Make a device from measured times."""
     tables = {"table": path} | ({} if gathers is None else {"gather_table": gathers})
     content: dict[str, Any] = {
-        "name": name or plain_name(path.stem),
+        "name": name or NAME.plain(path.stem),
         "title": f"Times of {network}, measured",
         "network": network,
         "stages": stages,

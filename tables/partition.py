@@ -38,6 +38,11 @@ def first_to_last(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
 
 
+def counted_devices(count: int) -> str:
+    """A number of devices, as text."""
+    return "one device" if count == 1 else f"{count} devices"
+
+
 class FusionRule(StrEnum):
     """A rule that fuses units into blocks (EdgeSP, Section 3.3)."""
 

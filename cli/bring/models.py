@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...formats.display import printable
 from ..declare import argument, flag, flat, followed, option, written
 from ..names import NETWORK, named, offering
 from ..options import AsJson, Force, names
-from ..render import every_fault, facts, percent, printable, show, table, warn
+from ..render import every_fault, facts, percent, show, table, warn
 from ..values import Values, pair, values_of
 from .subnets import subnets
 

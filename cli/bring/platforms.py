@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...formats.display import printable
 from ..declare import argument, flat, followed, option, written
 from ..names import NETWORK, PLATFORM, named
 from ..options import AsJson, Force, PictureOptions, Threads
-from ..render import every_fault, facts, ms, percent, printable, progress, show, table
+from ..render import every_fault, facts, ms, percent, progress, show, table
 
 if TYPE_CHECKING:
     from ...platforms import Platform

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...formats.display import printable
 from ..declare import argument, option, written
 from ..options import (
     AsJson,
@@ -22,7 +23,7 @@ from ..options import (
     Slo,
     Think,
 )
-from ..render import facts, ms, percent, printable, show, table
+from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...plots.report import Report

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError, check_installed, check_own_folder, open_arrays, write_directory
-from ...models.importers.names import plain_name
-from ...models.schema import NetworkFile
+from ...models.schema import NAME, NetworkFile
 from ...models.writer import network_text
 from . import reference
 from .engine_network import network_file
@@ -101,7 +100,7 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
             if not math.isfinite(largest[name]):
                 raise InputError(f'{path}: layer "{name}": expected finite values on {samples}, found others')
         plain.append(_answers(trained.exits, values))
-    made = ScaleChoice(plain_name(path.stem), trained, largest, path).make()
+    made = ScaleChoice(NAME.plain(path.stem), trained, largest, path).make()
     saturated, chosen = 0, []
     for part in _parts(inputs):
         outputs = reference.run(made, reference.encode(made, part))
