@@ -13,8 +13,8 @@ module tiles (
     // verilator lint_off UNUSEDSIGNAL
     input  wire  engine_pkg::job_t  job,
     // verilator lint_on UNUSEDSIGNAL
-    output logic                    valid,
-    output logic                    ready,  // so is the tile after it
+    output logic                    comes,  // `tile` is there in the next cycle
+    output logic                    ready,  // so it is in this one, and the tile after it
     output       engine_pkg::tile_t tile
 );
 
@@ -28,8 +28,9 @@ module tiles (
   engine_pkg::number_t x_run, x_group, x_column, x_block, x_row, x_p, w_group, w_p, y_run, y_group, y_column, y_c, y_block;
   engine_pkg::number_t at, in_line, row_x, row_y, window_x, window_y;
   logic [PHASE_BITS-1:0] phase;
-  logic advance;
+  logic valid, advance;
 
+  assign comes   = phase == LAST || (valid && !next);
   assign ready   = valid && phase == LAST;
   assign advance = phase == LAST && (!valid || next);
 
