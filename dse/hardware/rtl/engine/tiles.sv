@@ -28,11 +28,11 @@ module tiles (
   engine_pkg::number_t x_run, x_group, x_column, x_block, x_row, x_p, w_group, w_p, y_run, y_group, y_column, y_c, y_block;
   engine_pkg::number_t at, in_line, row_x, row_y, window_x, window_y;
   logic [PHASE_BITS-1:0] phase;
-  logic valid, advance;
+  logic at_last, valid, advance;  // at_last: phase == LAST
 
-  assign comes   = phase == LAST || (valid && !next);
-  assign ready   = valid && phase == LAST;
-  assign advance = phase == LAST && (!valid || next);
+  assign comes   = at_last || (valid && !next);
+  assign ready   = valid && at_last;
+  assign advance = at_last && (!valid || next);
 
   // First cycle: sums, and what is left.
   engine_pkg::number_t left_p, left_rows, left_columns, left_q, left_filled;
@@ -170,9 +170,11 @@ module tiles (
   assign empty_last  = has_last && none_filled;
 
   always_ff @(posedge clk) begin
-    if (phase != LAST) phase <= phase + 1'b1;
+    if (!at_last) phase <= phase + 1'b1;
+    at_last <= at_last || phase == LAST - 1;
     if (next) valid <= 1'b0;
     if (advance) begin
+      at_last  <= 1'b0;
       phase    <= FIRST;
       valid    <= 1'b1;
       p        <= p + job.T_P;
@@ -215,7 +217,7 @@ module tiles (
     if (start || next_column) {top, offset, x_block, y_block, x_row, at, in_line, row_x, row_y} <= '0;
     if (start || next_group) {column, q, c, x_column, y_column, y_c} <= '0;
     if (start || next_run) {group, x_group, w_group, y_group} <= '0;
-    if (start) {run, x_run, y_run, phase, valid} <= '0;
+    if (start) {run, x_run, y_run, phase, at_last, valid} <= '0;
   end
 
   // Fourth cycle.
