@@ -20,38 +20,40 @@ module store_beats (
 
   localparam int NUMBER = engine_pkg::NUMBER_BITS;
   localparam int SIZE = engine_pkg::SIZE_BITS;
+  localparam int SLOTS = $clog2(engine_pkg::S + 2);  // bits of a count of samples side by side
   localparam logic [SIZE-1:0] W = SIZE'(engine_pkg::W);
 
   typedef logic [SIZE-1:0] size_t;
+  typedef logic [SLOTS-1:0] slots_t;
 
   // Of a job: rows of a sample, as far as a block may have them.
   size_t unit;
   logic one, unit_ends, columns_end, one_column;  // ..._end: it is a beat at most
+  engine_pkg::number_t beyond_sample;  // words from the end of a sample's column to the next sample
   always_ff @(posedge clk) begin
     one         <= job.R == 1;
     unit        <= (job.R >> SIZE != 0) ? '1 : job.R[SIZE-1:0];
     unit_ends   <= job.R <= NUMBER'(W);
     columns_end <= job.C <= NUMBER'(W);
     one_column  <= job.C == 1;
+    beyond_sample <= job.y_sample - job.R;
   end
 
   // Of a tile, at `start`: columns of the first sample; rows of its block in the first sample down the rows, and after it.
   size_t start_width, start_rows, start_last, start_after, start_last_after;
-  engine_pkg::number_t start_line;
   logic start_at_last;
   assign start_width   = (tile.stored < tile.ends[NUMBER-1:0]) ? tile.stored[SIZE-1:0] : tile.ends[SIZE-1:0];
-  assign start_line    = job.R - tile.offset;
-  assign start_rows    = start_whole ? tile.height[SIZE-1:0] : start_line[SIZE-1:0];
-  assign start_last    = start_last_whole ? tile.last_height[SIZE-1:0] : start_line[SIZE-1:0];
-  assign start_after   = start_whole ? '0 : tile.height[SIZE-1:0] - start_line[SIZE-1:0];
-  assign start_last_after = start_last_whole ? '0 : tile.last_height[SIZE-1:0] - start_line[SIZE-1:0];
+  assign start_rows    = start_whole ? tile.height[SIZE-1:0] : tile.rows_left[SIZE-1:0];
+  assign start_last    = start_last_whole ? tile.last_height[SIZE-1:0] : tile.rows_left[SIZE-1:0];
+  assign start_after   = start_whole ? '0 : tile.height[SIZE-1:0] - tile.rows_left[SIZE-1:0];
+  assign start_last_after = start_last_whole ? '0 : tile.last_height[SIZE-1:0] - tile.rows_left[SIZE-1:0];
   assign start_at_last = tile.has_last && tile.slots == 1;
   logic start_width_ends, start_ends, start_last_ends, start_whole, start_last_whole, start_one_column, start_one_row, start_one_last;
   assign start_width_ends = tile.stored <= NUMBER'(W) || tile.ends[NUMBER-1:0] <= NUMBER'(W);
-  assign start_ends       = tile.height <= NUMBER'(W) || start_line <= NUMBER'(W);
-  assign start_last_ends  = tile.last_height <= NUMBER'(W) || start_line <= NUMBER'(W);
-  assign start_whole      = tile.height <= start_line;
-  assign start_last_whole = tile.last_height <= start_line;
+  assign start_ends       = tile.height <= NUMBER'(W) || tile.rows_left <= NUMBER'(W);
+  assign start_last_ends  = tile.last_height <= NUMBER'(W) || tile.rows_left <= NUMBER'(W);
+  assign start_whole      = tile.height <= tile.rows_left;
+  assign start_last_whole = tile.last_height <= tile.rows_left;
   assign start_one_column = tile.stored == 1 || tile.ends[NUMBER-1:0] == 1;
   assign start_one_row    = tile.height == 1;
   assign start_one_last   = tile.last_height == 1;
@@ -63,7 +65,8 @@ module store_beats (
 
   // Where it is: a piece is of one sample, in a column; of one row if a sample has one.
   logic first_piece;
-  size_t slots_left, lines_left;  // of this sample column: columns, or rows if a sample has one
+  slots_t slots_left;
+  size_t lines_left;  // of this sample column: columns, or rows if a sample has one
   size_t width, beyond;  // columns of this sample column, of those after it
   size_t slot_column, slot_rows, slot_after;  // its first column; the first piece of each column, and rows after it
   size_t column, row, piece, after;
@@ -111,9 +114,9 @@ module store_beats (
       full_whole  <= start_whole;
       last_ends   <= start_last_ends;
       last_whole  <= start_last_whole;
-      first_step  <= job.y_sample - tile.offset;
+      first_step  <= beyond_sample + tile.rows_left;
       first_piece <= 1'b1;
-      slots_left  <= tile.slots[SIZE-1:0];
+      slots_left  <= tile.slots[SLOTS-1:0];
       width       <= start_width;
       width_ends  <= start_width_ends;
       beyond      <= tile.stored[SIZE-1:0] - start_width;

@@ -35,7 +35,7 @@ module tiles (
   assign advance = at_last && (!valid || next);
 
   // First cycle: sums, and what is left.
-  engine_pkg::number_t left_p, left_rows, left_columns, left_q, left_filled;
+  engine_pkg::number_t left_p, left_rows, left_columns, left_q, left_filled, rows_left;
   engine_pkg::number_t sum_offset, sum_c, sum_at, sum_in_line, sum_row_x, sum_row_y, sum_window_x, sum_window_y;
   engine_pkg::number_t sum_x_block, sum_x_row, sum_y_block, sum_x_column, sum_y_column, sum_y_c, sum_q;
   engine_pkg::number_t x_outer, x_middle, x_inner, w_inner, y_outer, y_middle;
@@ -59,6 +59,7 @@ module tiles (
     left_columns <= job.columns - column;
     left_q       <= job.B_P - q;
     left_filled  <= job.filled - top;
+    rows_left    <= job.R - offset;
     none_filled  <= job.filled <= top;
     last_group   <= group + 1 == job.groups;
     last_run     <= run + 1 == job.runs;
@@ -231,6 +232,7 @@ module tiles (
       tile.stored      <= empty_last ? before_last : wide;
       tile.column      <= c;
       tile.offset      <= offset;
+      tile.rows_left   <= rows_left;
       tile.at          <= at;
       tile.in_line     <= in_line;
       tile.row_x       <= row_x;
