@@ -52,7 +52,8 @@ module port (
   engine_pkg::tile_t tile, storing, next_storing, pass_0, pass_1, pass_2, pass_3;
   // verilator lint_on UNUSEDSIGNAL
   logic [STATES-1:0] state, following;
-  logic made, tile_comes, two_tiles;  // what the loader makes for the job; a tile in the next cycle, and the one after it
+  logic made;  // what the loader makes for the job
+  logic tile_comes, two_tiles;  // a tile is there in the next cycle; one is in this cycle, and the tile after it
   logic more, begun, at_end;  // tiles are left to load; tile 0 is loaded; i is the last tile
   logic has_before, next_has_before;  // tile i is not of the first pass
   logic load_half, store_open;  // store_open: a store has begun and beats are left
@@ -124,11 +125,13 @@ module port (
   assign next_stored  = (more || next_stores) ? next_pass[1:0] : stored_last[1:0];
   assign next_storing = next_stored[1] ? (next_stored[0] ? pass_3 : pass_2) : (next_stored[0] ? pass_1 : pass_0);
 
-  // What begins in a cycle is decided in the cycle before, so that registers start the parts.
+  // What begins in a cycle is decided in the cycle before, so that registers start the parts.  `next_...` and `follows`
+  // are of the next cycle; `drains_...`: the pass before that of tile i, that pass, the last one is all in the store buffer.
   logic go_load, go_fetch, go_store, next_load, next_fetch, next_store;
   logic [1:0] into_half;  // a load begins, by half
   logic [2**2-1:0] into_pass;  // ... by pass
-  logic next_empty, next_shares, none_follows, next_may_store, is_free, drains_here, drains_after, drains_last, next_drains;
+  logic next_empty, next_shares, none_follows, next_may_store, next_drains, is_free;
+  logic drains_here, drains_after, drains_last;
   logic signed [PASS_BITS-1:0] beyond_here, beyond_after, beyond_last;
   assign next_drained   = drained + {{(PASS_BITS - 1) {1'b0}}, pass_drained};
   assign beyond_here    = next_drained - stored_pass;
@@ -143,9 +146,11 @@ module port (
   assign none_follows   = stores ? chunk_end : none_ahead && !fetch_take;
   assign next_may_store = !adds || comes || (stores ? there > 1 : there != 0);
   assign is_free        = !occupied[1] || tile_done;  // while no load begins
-  assign next_fetch     = adds && none_follows && ((following[LOAD_WAIT] && next_shares) || following[STORE_WAIT] || (following[LAST_WAIT] && !next_empty));
+  assign next_fetch     = adds && none_follows
+      && ((following[LOAD_WAIT] && next_shares) || following[STORE_WAIT] || (following[LAST_WAIT] && !next_empty));
   assign next_load      = following[LOAD_WAIT] && tile_comes && is_free && !(adds && none_follows && next_shares);
-  assign next_store     = next_drains && ((following[STORE_WAIT] && next_may_store) || (following[LAST_WAIT] && (next_may_store || next_empty)));
+  assign next_store     = next_drains && (next_may_store || (following[LAST_WAIT] && next_empty))
+      && (following[STORE_WAIT] || following[LAST_WAIT]);
   assign burst          = go_fetch || go_load || go_store;
 
   always_comb begin

@@ -48,7 +48,8 @@ module store_beats (
   assign start_after   = start_whole ? '0 : tile.height[SIZE-1:0] - tile.rows_left[SIZE-1:0];
   assign start_last_after = start_last_whole ? '0 : tile.last_height[SIZE-1:0] - tile.rows_left[SIZE-1:0];
   assign start_at_last = tile.has_last && tile.slots == 1;
-  logic start_width_ends, start_ends, start_last_ends, start_whole, start_last_whole, start_one_column, start_one_row, start_one_last;
+  logic start_width_ends, start_ends, start_last_ends, start_whole, start_last_whole;
+  logic start_one_column, start_one_row, start_one_last;
   assign start_width_ends = tile.stored <= NUMBER'(W) || tile.ends[NUMBER-1:0] <= NUMBER'(W);
   assign start_ends       = tile.height <= NUMBER'(W) || tile.rows_left <= NUMBER'(W);
   assign start_last_ends  = tile.last_height <= NUMBER'(W) || tile.rows_left <= NUMBER'(W);
