@@ -31,25 +31,26 @@ module store_beats (
   logic one, unit_ends, columns_end, one_column;  // ..._end: it is a beat at most
   engine_pkg::number_t beyond_sample;  // words from the end of a sample's column to the next sample
   always_ff @(posedge clk) begin
-    one         <= job.R == 1;
-    unit        <= (job.R >> SIZE != 0) ? '1 : job.R[SIZE-1:0];
-    unit_ends   <= job.R <= NUMBER'(W);
-    columns_end <= job.C <= NUMBER'(W);
-    one_column  <= job.C == 1;
+    one           <= job.R == 1;
+    unit          <= (job.R >> SIZE != 0) ? '1 : job.R[SIZE-1:0];
+    unit_ends     <= job.R <= NUMBER'(W);
+    columns_end   <= job.C <= NUMBER'(W);
+    one_column    <= job.C == 1;
     beyond_sample <= job.y_sample - job.R;
   end
 
   // Of a tile, at `start`: columns of the first sample; rows of its block in the first sample down the rows, and after it.
   size_t start_width, start_rows, start_last, start_after, start_last_after;
   logic start_at_last;
+  // ..._ends: that is a beat at most; ..._whole: no rows are after it; start_one_...: it is the only one
+  logic start_width_ends, start_ends, start_last_ends, start_whole, start_last_whole;
+  logic start_one_column, start_one_row, start_one_last;
   assign start_width   = (tile.stored < tile.ends[NUMBER-1:0]) ? tile.stored[SIZE-1:0] : tile.ends[SIZE-1:0];
   assign start_rows    = start_whole ? tile.height[SIZE-1:0] : tile.rows_left[SIZE-1:0];
   assign start_last    = start_last_whole ? tile.last_height[SIZE-1:0] : tile.rows_left[SIZE-1:0];
   assign start_after   = start_whole ? '0 : tile.height[SIZE-1:0] - tile.rows_left[SIZE-1:0];
   assign start_last_after = start_last_whole ? '0 : tile.last_height[SIZE-1:0] - tile.rows_left[SIZE-1:0];
   assign start_at_last = tile.has_last && tile.slots == 1;
-  logic start_width_ends, start_ends, start_last_ends, start_whole, start_last_whole;
-  logic start_one_column, start_one_row, start_one_last;
   assign start_width_ends = tile.stored <= NUMBER'(W) || tile.ends[NUMBER-1:0] <= NUMBER'(W);
   assign start_ends       = tile.height <= NUMBER'(W) || tile.rows_left <= NUMBER'(W);
   assign start_last_ends  = tile.last_height <= NUMBER'(W) || tile.rows_left <= NUMBER'(W);
