@@ -26,7 +26,6 @@ LONG_BODIES: dict[str, str] = {}
 
 LONG_FILES = {
     "dse/npu/schedule.py": "one schedule: its kernels are read, compiled and compared with the engine together",
-    "serving/event_loop.py": "one loop: its parts are read together, and one file is compiled for each kind of run",
 }
 """Files of more lines, with the reason; each of the others has one reason to change."""
 
