@@ -33,7 +33,9 @@ from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Board
 from fluidb.serving import Scheduler, find_policy
 from fluidb.serving.policies import Policy
-from fluidb.tables.latency import LatencyTable, LayerUse, Reuse, SubNetEntry
+from fluidb.tables.latency import LatencyTable
+from fluidb.tables.layer_use import LayerUse
+from fluidb.tables.reuse import Reuse, SubNetEntry
 from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import strategies as st
 from schemas import check_output, widen_schema

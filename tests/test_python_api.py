@@ -28,7 +28,7 @@ from fluidb.models.supernets import load_family
 from fluidb.plots.report import make_report
 from fluidb.serving import Requests, find_policy, serve, simulate
 from fluidb.studies.adapt import serve_adaptively
-from fluidb.tables.latency import MADE_FROM
+from fluidb.tables.files import MADE_FROM
 from fluidb.tables.partition import PartitionOptions
 from fluidb.tables.subgraphs import SubGraphOptions
 

@@ -15,7 +15,9 @@ from fluidb.papers.pictures import draw
 from fluidb.papers.rows import Item, Row
 from fluidb.platforms import Device, load_platform
 from fluidb.plots import save
-from fluidb.rules.exit_choice import CandidateVerdict, ExitGoal, Setting, choose_exits, moving_on
+from fluidb.rules.exit_choice import CandidateVerdict, choose_exits
+from fluidb.rules.exit_thresholds import ExitGoal, Setting
+from fluidb.rules.exit_times import moving_on
 
 RESULTS = Path(__file__).parents[2] / "results" / "pame"
 

@@ -12,18 +12,12 @@ from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.dse.exits.stage_times import stage_times
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
-from fluidb.rules.exit_choice import (
-    ExitChoice,
-    ExitGoal,
-    Log,
+from fluidb.rules.exit_choice import ExitChoice, choose_exits
+from fluidb.rules.exit_log import Log, count_thresholds, levels_of, log_of
+from fluidb.rules.exit_thresholds import ExitGoal, find_setting, kept_thresholds
+from fluidb.rules.exit_times import (
     average_latency,
-    choose_exits,
-    count_thresholds,
     exceeded_by,
-    find_setting,
-    kept_thresholds,
-    levels_of,
-    log_of,
     pattern_row,
     replay_exits,
     run_exits,

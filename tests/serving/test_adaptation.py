@@ -14,7 +14,10 @@ from fluidb.dse.exits.stage_times import stage_times
 from fluidb.formats import InputError
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
-from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, kept_thresholds, log_of, replay_exits
+from fluidb.rules.exit_choice import choose_exits
+from fluidb.rules.exit_log import Log, log_of
+from fluidb.rules.exit_thresholds import ExitGoal, kept_thresholds
+from fluidb.rules.exit_times import replay_exits
 from fluidb.serving import find_policy
 from fluidb.serving.adaptation import AdaptiveRun, Change, DeviceTimes, Hardware, Observation, PlannedExits, adapt
 from fluidb.serving.judgement import FALSE_ALARM, Exits, Judge, Verdict

@@ -16,7 +16,7 @@ from fluidb.serving.play import Loop
 from fluidb.serving.policies import Decision, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
 from fluidb.serving.state import DeviceArrays, OneNetwork, Rules, networks_of
-from fluidb.tables.latency import SubNetEntry
+from fluidb.tables.reuse import SubNetEntry
 from fluidb.traffic import Trace, Traffic
 
 # PAME: several batches in flight that slow each other, compaction at chosen exits, thresholds that change

@@ -15,7 +15,8 @@ from fluidb.serving.case import variants_of
 from fluidb.serving.metrics import variance_within
 from fluidb.serving.one_run import OneRun
 from fluidb.serving.requirements import judge, parse_requirement
-from fluidb.tables.latency import LatencyTable, SubNetEntry
+from fluidb.tables.latency import LatencyTable
+from fluidb.tables.reuse import SubNetEntry
 from fluidb.traffic import Trace, offline, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st

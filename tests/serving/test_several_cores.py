@@ -15,7 +15,8 @@ from fluidb.serving import find_policy, simulate, summarise
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.policies import go_on, launch
 from fluidb.serving.state import BETWEEN, DISPATCH
-from fluidb.tables.latency import Cores, LatencyTable
+from fluidb.tables.hardware import Cores
+from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson, prepare
 from test_networks import random_admission, random_requests, traffic_with
 

@@ -26,11 +26,11 @@ from fluidb.formats import InputError
 from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
 from fluidb.serving.admission import parse_admission
+from fluidb.serving.deadlines import ON_DEADLINE
 from fluidb.serving.inputs import Requests
 from fluidb.serving.networks import ServedNetwork, as_served
 from fluidb.serving.policies import Policy, go_on, launch, sleep
 from fluidb.serving.replay import record_runs
-from fluidb.serving.terms import ON_DEADLINE
 from fluidb.serving.timeline import timeline_events
 from fluidb.traffic import cameras, offline, poisson, prepare
 from fluidb.traffic.clients import Clients, parse_think

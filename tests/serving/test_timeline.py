@@ -14,8 +14,8 @@ from builders import Run, scheduler_named, table_of, ticks, trace_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.formats.trace_events import timeline_text
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
+from fluidb.serving.batches import MERGES
 from fluidb.serving.device_traffic import DeviceTraffic
-from fluidb.serving.event_loop import MERGES
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.timeline import check_timeline_size, timeline_events
 from hypothesis import given, settings

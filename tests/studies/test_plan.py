@@ -69,7 +69,8 @@ from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
 from fluidb.studies.plan.trials import TrialRun, Trials
 from fluidb.studies.workers import workers
-from fluidb.tables.latency import USES, LatencyTable, LayerUse
+from fluidb.tables.latency import LatencyTable
+from fluidb.tables.layer_use import USES, LayerUse
 from fluidb.traffic import offline, poisson
 from fluidb.traffic.clients import Clients
 from fluidb.traffic.exits import decide

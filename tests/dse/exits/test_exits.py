@@ -18,7 +18,10 @@ from fluidb.dse.exits.tabulate import goal_of
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import load_network
 from fluidb.models.loader import read_network_file
-from fluidb.rules.exit_choice import ExitGoal, Setting, choose_exits, log_of, replay_exits
+from fluidb.rules.exit_choice import choose_exits
+from fluidb.rules.exit_log import log_of
+from fluidb.rules.exit_thresholds import ExitGoal, Setting
+from fluidb.rules.exit_times import replay_exits
 from fluidb.tables import read_latency
 from fluidb.tables.exit_plan import InferenceTime, read_plan
 from fluidb.traffic import Samples, read_samples

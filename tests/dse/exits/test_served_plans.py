@@ -17,7 +17,7 @@ import pytest
 from builders import Run, blocks, call_fluidb
 from fluidb.dse.exits.tabulate import goal_of
 from fluidb.formats import read_table, toml
-from fluidb.rules.exit_choice import log_of
+from fluidb.rules.exit_log import log_of
 from fluidb.serving import Requests, find_policy, serve
 from fluidb.serving.adaptation import DeviceTimes, PlannedExits, adapt
 from fluidb.serving.judgement import Exits

@@ -43,7 +43,7 @@ from fluidb.models.digits import INPUTS, MODEL
 from fluidb.models.loader import build_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
-from fluidb.tables.latency import layer_groups
+from fluidb.tables.layer_use import layer_groups
 from fluidb.traffic import poisson
 from test_engine import verilate
 from trained import blocks, pools, residual_blocks

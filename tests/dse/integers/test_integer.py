@@ -29,7 +29,8 @@ from fluidb.dse.integers.network import (
     Pair,
     ProductLayer,
 )
-from fluidb.dse.integers.quantise import exponent_of, quantise
+from fluidb.dse.integers.quantise import quantise
+from fluidb.dse.integers.scales import exponent_of
 from fluidb.formats import InputError
 from fluidb.models.digits import INPUTS, MODEL
 from fluidb.models.importers.onnx.trained import read_trained
