@@ -32,7 +32,7 @@ SCHEMA = "fluidb.engine-coverage/1"
 
 DPUS = ("dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260", "dpu-b1600-ultra96")
 MORE = DPUS[:3]
-"""DPUs of which ``dpu-more.csv`` has times."""
+"""DPUs whose times are in ``dpu-more.csv``."""
 MACHINES = (
     ("gemmini", "gemmini.csv"),
     *((f"chaidnn-{dsps}", "chaidnn.csv") for dsps in (128, 256, 512, 1024)),

@@ -50,7 +50,7 @@ LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 """Arrival rates, as shares of the saturation rate."""
 NAMES = ("violation_rate", "mean", "p50", "p90", "p99")
 SHORT = ("mean", "p99")
-"""Figures of which the page tells how many runs are too short."""
+"""Figures for which the page tells how many runs are too short."""
 FEW = 10
 """Least number of intervals for a share; of fewer, only the number is printed."""
 TOGETHER = 5

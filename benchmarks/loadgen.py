@@ -148,7 +148,9 @@ def drive(
         sent = events_in(Path(folder))
     latency_s = np.array([event["args"]["complete_ns"] for event in sent]) / 1e9
     scheduled_s = np.array([event["ts"] for event in sent]) / 1e6
-    assert [event["args"]["sample_idx"] for event in sent] == client.rows.tolist(), "the order is that of sending"
+    assert [event["args"]["sample_idx"] for event in sent] == client.rows.tolist(), (
+        "samples are in the order of sending"
+    )
     return LoadgenRun(served, latency_s, scheduled_s + latency_s)
 
 

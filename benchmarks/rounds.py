@@ -79,7 +79,7 @@ class BenchmarkTable:
         return next(row for row in self.rows if row.name == name)
 
     def ratios(self, row: BenchmarkRow) -> list[float]:
-        """Time of a row over that of its reference in the same round, for each round."""
+        """Time of a row over the time of its reference in the same round, for each round."""
         if row.against is None:
             return []
         return [mine / theirs for mine, theirs in zip(row.seconds, self.row(row.against).seconds, strict=True)]
@@ -126,7 +126,7 @@ def _usual() -> dict[str, str]:
 
 def process(arguments: Iterable[str | Path], environment: Mapping[str, str] | None = None) -> Sample:
     """Wall time and peak memory of a command."""
-    # a child's peak starts at that of its parent, so a small process starts it
+    # a child's peak starts at its parent's, so a small process starts it
     done = subprocess.run(
         [sys.executable, "-I", "-S", HERE / "probe.py", *arguments],
         env={**_usual(), **(environment or {})}, stdout=subprocess.PIPE, check=True,

@@ -50,7 +50,7 @@ GROUNDS = {
 }
 POINT = 0.01
 SAMPLE = [name for name in NETWORKS.names() if name != "digits" and not name.endswith(("_caffe", "_tfslim"))]
-"""The networks: without the other forms of ResNets, whose times are near those of theirs."""
+"""The networks, without other forms of ResNets, whose times are nearly the same."""
 
 LATENCIES = ("mean_most_x", "p99_most_x", "longest_most_x")
 
@@ -206,7 +206,7 @@ def draw(grids: dict[str, list[GridCell]]) -> None:
         figure.colorbar(image, ax=figure.axes, label="violations, difference in points (median)", shrink=0.9)
         fewer, every = (sum(cell.typical < bound for cells in grids.values() for cell in cells) for bound in (0, 1e9))
         said = f"fluid-slack has fewer violations than FluidB, in the median, in {fewer} of {every} cells."
-        describe(figure, "Violations of fluid-slack less those of FluidB; numbers: the largest difference", said)
+        describe(figure, "Violations of fluid-slack less violations of FluidB; numbers: the largest difference", said)
         save(figure, PICTURE, replace=True)
 
 

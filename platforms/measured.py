@@ -103,8 +103,8 @@ def import_times(
         **{key: os.path.relpath(table, file.parent) for key, table in tables.items()},
         "sources": {key: f"measured; imported from {table.name}" for key, table in tables.items()},
     }
-    if is_input(path) and (found := triton.describe(path)):
-        content["sources"]["table"] += f", {found}"
+    if is_input(path) and (description := triton.describe(path)):
+        content["sources"]["table"] += f", {description}"
     return MeasuredDevice.read(content, file)
 
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_devices(found: Sequence[Study]) -> Figure:
+def draw_devices(studies: Sequence[Study]) -> Figure:
     """Draw the average time and the data sent over the number of devices."""
-    counts, every = [len(study.every.devices) for study in found], [study.every for study in found]
+    counts, every = [len(study.every.devices) for study in studies], [study.every for study in studies]
     name, scale = durations(max(partition.average_s for partition in every))
     with canvas(6.0, 5.0) as figure:
         above, below = figure.subplots(2, 1, sharex=True)

@@ -70,13 +70,13 @@ def _goals(near: str | None) -> dict[str, list[float]]:
 
     if near is None:
         return {}
-    items = near.split(",")
-    units = {"GMAC": 1e9, "MMAC": 1e6} if "MAC" in items[0] else {"MB": 1e6}
+    texts = near.split(",")
+    units = {"GMAC": 1e9, "MMAC": 1e6} if "MAC" in texts[0] else {"MB": 1e6}
     try:
-        goals = [parse_quantity(text, dict.fromkeys(units, 1.0), "near", "7.6MB") for text in items]
+        goals = [parse_quantity(text, dict.fromkeys(units, 1.0), "near", "7.6MB") for text in texts]
     except InputError as error:
         raise InputError(f"{error.faults[0]}, or 1.3GMAC; all of one kind") from None
-    scales = [next(scale for unit, scale in units.items() if text.strip().endswith(unit)) for text in items]
+    scales = [next(scale for unit, scale in units.items() if text.strip().endswith(unit)) for text in texts]
     values = [goal * scale for goal, scale in zip(goals, scales, strict=True)]
     return {"macs" if "GMAC" in units else "weights": values}
 

@@ -133,6 +133,6 @@ def _text(report: Report) -> Iterator[str]:
         yield "\n".join(map(printable, verdict_lines(report)))
     if report.comparisons:
         yield facts(
-            (compared.name, f"{compared.found.title}, {len(compared.found.points)} points")
+            (compared.name, f"{compared.comparison.title}, {len(compared.comparison.points)} points")
             for compared in report.comparisons
         )

@@ -72,7 +72,7 @@ class ScaleChoice:
         self.weights: dict[str, Integers] = {}
 
     def own(self, name: str) -> int:
-        """The exponent that the values of a map allow, and those of the maps beside it."""
+        """The exponent that the values of a map, and of the maps beside it, allow."""
         own = exponent_of(self.largest[name], 2.0 ** (BITS - HEADROOM))
         return min(own, self.limits.get(name, own))
 

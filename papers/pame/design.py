@@ -20,9 +20,9 @@ from .rehearsal import GLUE, IMAGENET, QNLI, SEEDS, SIZES, TASKS, PaperTask, Reh
 MEDIUM = 32
 
 
-def change(found: float, original: float) -> float:
+def change(value: float, original: float) -> float:
     """In percent of the original."""
-    return 100 * (found / original - 1)
+    return 100 * (value / original - 1)
 
 
 def fate(verdict: CandidateVerdict) -> str:
@@ -227,7 +227,8 @@ def pame_fig12(lab: Lab) -> Item:
                 )
     rows = []
     columns = {
-        place: {key: np.array([alone[key] for alone in items]) for key in items[0]} for place, items in by_place.items()
+        place: {key: np.array([alone[key] for alone in of_place]) for key in of_place[0]}
+        for place, of_place in by_place.items()
     }
     for place, by_key in sorted(columns.items()):
         block = float(task.names[place - 1].removeprefix("H"))

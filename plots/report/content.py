@@ -125,7 +125,7 @@ class ComparisonFolder:
     """The outcome of ``fluidb compare -o``, by the name of its folder."""
 
     name: str
-    found: Comparison
+    comparison: Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,8 @@ class Report:
             "best": first and best and {"design": first.name, "policy": best.policies[0]},
             "designs": [design.record(best) for design in self.designs],
             "comparisons": [
-                {"folder": folder.name, "scenario_sha256": folder.found.scenario_sha256} for folder in self.comparisons
+                {"folder": folder.name, "scenario_sha256": folder.comparison.scenario_sha256}
+                for folder in self.comparisons
             ],
         }
 

@@ -349,7 +349,8 @@ module port (
       assert (there <= ahead && ahead <= (AHEAD_BITS + 1)'(1 << AHEAD_BITS)) else $fatal(1, "residual words that nothing holds");
       assert (!comes || there < ahead) else $fatal(1, "residual words that no beat asked for");
       assert (!stores || !adds || there != 0) else $fatal(1, "a store before its residual words");
-      assert (none_ahead == (ahead == 0) && chunk_end == (ahead == 1) && may_store == (!adds || there != 0)) else $fatal(1, "a count of residual words");
+      assert (none_ahead == (ahead == 0) && chunk_end == (ahead == 1)) else $fatal(1, "a count of residual words");
+      assert (done || may_store == (!adds || there != 0)) else $fatal(1, "a count of residual words");
       assert (!go_fetch || storing == of_pass || fetch_open) else $fatal(1, "the residual map of another pass");
       assert (!done || !adds || ahead == 0) else $fatal(1, "residual words are left");
     end
