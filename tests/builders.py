@@ -341,7 +341,7 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
 
 
 def by_stage(stage_s: list[list[float]]) -> LatencyTable:
-    """The table of :func:`table_of` without its layers, as that of a device that was measured."""
+    """The table of :func:`table_of` without its layers, as of a device that was measured."""
     return table_of(stage_s).model_copy(update={"layers": [], "stage_s": [stage_s], "peak_macs_per_s": None})
 
 
@@ -392,7 +392,7 @@ def trace_of(arrivals, slo_s=None) -> Trace:
 
 
 def traffic_of(trace: Trace, exits: np.ndarray, slo_s: float | None = None) -> Traffic:
-    """Requests with these exits, and with this objective or that of the trace."""
+    """Requests with these exits, and with this objective or the trace's."""
     return prepare(replace(trace, exits=exits, confidences=None), [0.0] * max(exits), slo_s=slo_s)
 
 
@@ -405,7 +405,7 @@ def ticks(low: int, high: int) -> st.SearchStrategy[float]:
 def workloads(draw):
     """A table, arrivals (ties and bursts among them), exits and objectives."""
     stages, b_max = draw(st.integers(1, 4)), draw(st.integers(1, 5))
-    # at least 8 ticks, of which 6 in the layer that multiplies: the MACs of five samples take 3.2
+    # at least 8 ticks, 6 of them in the layer that multiplies: the MACs of five samples take 3.2
     first = draw(st.lists(ticks(2, 128).map(lambda time: 4 * time), min_size=stages, max_size=stages))
     growth = draw(st.integers(0, 5)) / 4
     table = table_of([[time * (1 + growth * b) for b in range(b_max)] for time in first])

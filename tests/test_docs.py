@@ -215,7 +215,7 @@ def test_the_page_prints_what_it_says(tmp_path, page, shown_sizes):
 
 @needs_speed
 def test_the_page_on_decisions_prints_what_it_says(main_job, tmp_path):
-    """All but the scenarios: those of the page have a test of their own, and those that ship take minutes."""
+    """All but the scenarios: the page's have a test of their own, and shipped ones take minutes."""
     page = "docs/compare.md"
     shutil.copytree(main_job[0], tmp_path, dirs_exist_ok=True)
     commands = [block for block in blocks(page, "sh") if "fluidb compare" not in block]
@@ -442,7 +442,7 @@ def test_every_command_is_in_the_docs():
 
 @needs_speed
 def test_a_real_device_is_measured_and_served_as_the_page_says(tmp_path, monkeypatch):
-    """The verdict is that of the machine that runs the test; what is printed with it is not."""
+    """The verdict depends on the machine that runs the test; what is printed with it is not."""
     monkeypatch.setattr("fluidb.machine.protocol.ALONE", 3)
     with np.load(INPUTS) as held:  # each command first runs the whole network on all of them
         np.savez(tmp_path / "few.npz", **{name: held[name][:40] for name in held})

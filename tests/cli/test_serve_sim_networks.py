@@ -53,7 +53,7 @@ def test_figures_of_all_are_those_of_the_networks(fluidb: Run, folder: Path) -> 
 
 
 def test_one_network_is_served_as_its_table_alone(tiny_design: Path, tmp_path: Path) -> None:
-    """The figures of all, those of the network, and those of ``serve``, with the seed that is printed."""
+    """The figures of all, of the network, and of ``serve``, with the seed that is printed."""
     write_trace(poisson(8000, 2000, 5), tmp_path / "t.csv")
     requests = Requests(trace=tmp_path / "t.csv", slo_s=4e-4, seed=3)
     served = serve([ServedNetwork(name="only", table=tiny_design)], requests, "fluid:between=shares")

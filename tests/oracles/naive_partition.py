@@ -216,7 +216,7 @@ def run_shares(
                     local[name][k] = rows
                 continue
             source = inputs[0][busy[0]]
-            if isinstance(ops[name], GlobalPool):  # each row counts once; those of the block's input have been computed
+            if isinstance(ops[name], GlobalPool):  # each row counts once; rows of the block's input have been computed
                 (read,) = sources[name]
                 source = maps[read] if read in maps else np.full(shapes[read], np.nan)
                 for layer_ in block.layers:
@@ -233,7 +233,7 @@ def run_shares(
 
 
 def _steps(file: NetworkFile, block: BlockRows) -> list[tuple[str, LayerRows | None]]:
-    """The layers of a block of the trunk in execution order; those of gates have no rows."""
+    """The layers of a block of the trunk in execution order; layers of gates have no rows."""
     found: dict[str, LayerRows | None] = {layer.name: layer for layer in block.layers}
     found |= {name: None for gate in block.gates for name in gate.layers}
     return [(op.name, found[op.name]) for op in file.layers if op.name in found]

@@ -109,7 +109,7 @@ OF_TWENTY = {"built": 19 / 2.093}
 """The same of items whose scenario has twenty seeds: (20 - 1) / 2.093."""
 
 FREE = {"pame_fig16": ", before"}
-"""Items of which only some rows come from each seed alone: the load of Fig. 16 is set by the mean over all of them."""
+"""Items with only some rows that come from each seed alone: the load of Fig. 16 is set by the mean over all of them."""
 
 
 PARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {

@@ -497,7 +497,7 @@ def test_pictures_show_what_their_tables_say(long_report):
         # one scale for all of them: what lies on a line in the table does so in the picture
         values = np.array([value for value, *_ in rows] + [bound for _, *bounds in rows for bound in bounds])
         marks = np.array(dots + [x for pair in ends for x in pair]) - 8  # 0 is at the left
-        # the scales that bring each mark to its value in the table, of which only two digits are known
+        # the scales that bring each mark to its value in the table, which has two digits
         least, most = (marks - 0.15) / (values + 0.005), (marks + 0.15) / np.maximum(values - 0.005, 1e-9)
         assert least.max() <= most.min()
 
@@ -814,7 +814,7 @@ def test_in_print_the_data_are_open(browser, report):
 
 
 def test_several_networks_have_figures_of_each(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
-    """Those of ``serve-sim``; what a policy refuses or drops has columns, and infinite means are not compared."""
+    """The figures of ``serve-sim``; what a policy refuses or drops has columns, and infinite means are not compared."""
     (tmp_path / "tiny").symlink_to(tiny_design)
     text = (DATA / "networks.toml").read_text().replace('samples = "s.csv"\n', 'admit = "queue:2"\n')
     (tmp_path / "networks.toml").write_text(text)

@@ -39,7 +39,7 @@ def problems(draw):
     batch = draw(st.integers(1, min(6, samples)))
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     confidences = random.integers(0, 9, (samples, candidates, values)) / 8
-    # answers at the end are good, and those of a confident exit are better than those of another
+    # answers at the end are good, and a confident exit answers better than another
     scores = np.where(random.random((samples, candidates)) < 0.4 + 0.6 * confidences.max(axis=2), 1.0, 0.0)
     scores = np.column_stack([scores, random.random(samples) < 0.8]).astype(np.float64)
     if draw(st.booleans()):

@@ -408,7 +408,7 @@ def test_counts_are_whole_numbers_or_infinite(name, least):
 
 
 def test_predictions_of_steps_need_steps():
-    """Predictions of exits would be read as those of steps."""
+    """Predictions of exits would be read as predictions of steps."""
     table = repeating([[1.0], [1.0]], 3)
     trace = replace(trace_of([0.0]), predicted_depth=np.ones(1))
     fault = "predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, found none"

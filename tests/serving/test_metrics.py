@@ -108,7 +108,7 @@ def test_summary_by_hand():
     assert summary.accuracy is None
 
 
-@pytest.mark.parametrize("policy", ["fluid", "fluid-slack"])  # of which the second decides after each layer
+@pytest.mark.parametrize("policy", ["fluid", "fluid-slack"])  # the second decides after each layer
 def test_energy_by_hand(policy):
     """The layers a and b of a batch take 1 and 3 J for each stage and sample, and 2 J for each batch."""
     table = table_of([[1.0, 1.0], [2.0, 2.0]])
@@ -179,7 +179,7 @@ def test_who_finds_the_system_empty():
 
 
 def test_a_variant_tells_subnet_and_state():
-    """Of three axes, of which the width varies first."""
+    """Of three axes, the width varies first."""
     axes = {"widths": [8.0, 4.0], "subnets": [SubNetEntry(name=name) for name in "abc"], "states": ["empty", "full"]}
     replay = simulate(with_variants([[1.0]], **axes), everybody(12, 1), find_policy("serial"))
     assert replay.table.variants == 12

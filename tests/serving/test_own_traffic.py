@@ -83,7 +83,7 @@ def test_frames_are_a_D_D_1_queue():
 
 
 def test_jitter_delays_each_frame_by_itself():
-    """The phase of a frame in its period is normal, about that of the camera."""
+    """The phase of a frame in its period is normal, about the camera's phase."""
     arrival_s = OwnTraffic(frames_per_s=10.0, jitter_s=0.01, lasts_s=2000.0).draw(3, 0).arrival_s
     turns = np.exp(2j * np.pi * 10 * arrival_s)
     late_s = np.angle(turns / turns.mean()) / (2 * np.pi * 10)

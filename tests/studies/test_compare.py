@@ -284,7 +284,7 @@ def test_clients_that_wait_are_points_of_the_grid(fluidb: Run, tmp_path: Path) -
     outcome = json.loads(fluidb("compare", path, "--json", "-o", "d").stdout)
     alone, busy = (point for point in outcome["points"][:2])
     assert (alone["clients"], alone["think"], alone["rate_per_s"]) == (1, "exponential:100us", None)
-    assert "clients" not in outcome["points"][-1]  # that of a trace
+    assert "clients" not in outcome["points"][-1]  # the point of a trace
     serial, waits, fluid = busy["contenders"]
     assert "unavoidable_rate" not in serial["metrics"]
     assert waits["metrics"]["dropped_rate"]["mean"] > 0

@@ -124,7 +124,7 @@ def test_requests_have_the_columns_that_trace_add_draws(fluidb: Run, tmp_path: P
 
 
 def test_requests_may_have_objectives_of_their_own(fluidb: Run, scenario: Path):
-    """Drawn with shares, or those of the trace: the violations are those of a single replay."""
+    """Objectives drawn with shares, or the trace's: violations as of a single replay."""
     edited(scenario, ('slos = ["9s"]', 'slo = "shares:2s=0.75,40s=0.25"'))
     (point,) = json.loads(fluidb("compare", "mine.toml", "--json").stdout)["points"]
     assert (point["slo_s"], point["slo"]) == (None, "shares:2s=0.75,40s=0.25")

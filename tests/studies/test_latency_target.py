@@ -70,7 +70,7 @@ def test_accuracy_prefers_the_exit_that_brings_most_for_its_time():
 
 
 def test_the_printed_thresholds_serve_the_target(fluidb: Run, tmp_path, tiny_design):
-    """One request at a time, drawn from the samples: its mean latency is that of the samples."""
+    """One request at a time, drawn from the samples: its mean latency is the samples' mean."""
     write_samples(drawn(2000), tmp_path / "e.npz")
     time_s = read_latency(tiny_design).array()[0, 1:, 1]
     target = f"{1e6 * (0.6 * time_s[0] + 0.4 * time_s[2]):.4f}us"

@@ -142,7 +142,7 @@ def thresholds_of(problem: PlanProblem) -> list[float]:
 
 @cache
 def every_plan(seed: int, *, drops: bool = False, rate: float = 1.0) -> list[Ran]:
-    """All plans of a random problem at so many times its rate, simulated once for the tests that ask about it."""
+    """All plans of a random problem at a few times its rate, simulated once for the tests that ask about it."""
     problem = random_problem(seed, drops=drops)
     problem = problem if rate == 1 else problem.at_rate(rate * (problem.traffic.rate_per_s or 0.0))
     return list(simulate_plans(problem, thresholds_of(problem)))
@@ -307,7 +307,7 @@ def test_the_front_over_the_percentile_is_that_of_brute_force(seed: int, monkeyp
 def test_where_fresh_seeds_refute_a_plan_the_next_one_has_its_turn(
     minimised: Cost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fresh seeds that refute three plans of four, by chance: the front is that of the others."""
+    """Fresh seeds that refute three plans of four, by chance: the front has the others."""
 
     def holds(tile: Sequence[int], *rest: object) -> bool:
         return zlib.crc32(repr((*map(int, tile), *rest)).encode()) % 4 == 0
@@ -666,7 +666,7 @@ def test_trials_fail_as_whole_runs_do_whatever_ran_before() -> None:
 def test_no_policy_does_better_with_any_setting_than_a_scheduler_that_knows_the_future() -> None:
     """By layer the bound is the one of the setting's latency table; by stage it is higher, and no policy is below.
 
-    Of a branch it is not above that of any setting on it, with which no request leaves earlier.
+    Of a branch it is not above the bound of any setting on it, with which no request leaves earlier.
     """
     by_stages = [name for name in POLICIES if not find_policy(name).policy.by_layer]
     gained = held = 0
@@ -764,7 +764,7 @@ def test_a_policy_that_merges_batches_at_layers_is_judged_by_layers() -> None:
 
 
 def test_requests_that_state_no_steps_run_the_last_stage_as_often_as_it_can() -> None:
-    """Stages of 1 s, the second at most three times: after the first exit 1 s, else 4 s, of which 2.5 s are too few."""
+    """Stages of 1 s, the second at most three times: after the first exit 1 s, else 4 s: 2.5 s are too few."""
     traffic = at_times([0.0, 10.0, 20.0], 2.5)
     traffic = replace(traffic, exits=np.array([1, 2, 2]))
     (setting,) = as_stated(table_of([[1.0], [1.0]]).exits)
@@ -1075,7 +1075,7 @@ def test_with_refusals_the_highest_rate_is_beyond_what_can_be_served() -> None:
 
 
 def test_requests_that_are_refused_take_no_energy() -> None:
-    """The bound is that of requests that leave at the first exit."""
+    """The bound is as of requests that leave at the first exit."""
     problem = random_problem(5)
     (source,) = problem.sources
     (setting,) = as_stated(NETWORK.exits)

@@ -263,7 +263,7 @@ def test_requirements_of_one_network(fluidb: Run, tmp_path: Path, tiny_design: P
 def test_a_network_without_a_request_tries_no_threshold_and_has_no_figures(
     fluidb: Run, tmp_path: Path, tiny_design: Path
 ) -> None:
-    """The points are those of the other network alone."""
+    """The points are equal to the other network's alone."""
     (tmp_path / "tiny").symlink_to(tiny_design)
     text = (DATA / "networks.toml").read_text().replace("weight = 2", 'weight = 2\nsamples = "s.csv"')
     (tmp_path / "networks.toml").write_text(text)

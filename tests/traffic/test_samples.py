@@ -147,7 +147,7 @@ def test_a_trace_that_knows_its_exits_draws_no_samples(column):
 
 
 def test_faults_name_the_file_that_has_the_column(tmp_path):
-    """The objective is the trace's own, the answers are those of the samples."""
+    """The objective is the trace's own, the answers are the samples'."""
     samples = replace(samples_of(3, 2, 1, 0), source=tmp_path / "answers.npz")
     trace = Trace(np.arange(4), np.arange(4.0), slo_s=np.ones(4), source=tmp_path / "t.csv")
     drawn = draw_samples(trace, samples, 0)

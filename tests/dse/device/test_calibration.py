@@ -123,7 +123,7 @@ def test_no_other_constants_are_better(cells: list[tuple[list[tuple[int, int]], 
 
 @pytest.mark.parametrize("times", [10.0, 0.1])
 def test_gross_errors_hardly_move_the_constants(times: float) -> None:
-    """Every hundredth row ten times too long or too short, of which least squares would make other constants."""
+    """Every hundredth row ten times too long or too short: least squares would make other constants."""
     draw = np.random.default_rng(5)
     rows = []
     for at in range(400):

@@ -175,7 +175,7 @@ def lengths(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def gates(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Widths that the gate of DS-MobileNet chooses, likewise."""
+    """Widths that the gate of DS-MobileNet chooses."""
     return rng.choice([153.0, 255.0, 355.0, 475.0, 565.0], count, p=[0.07, 0.53, 0.16, 0.04, 0.20])
 
 

@@ -133,7 +133,7 @@ def test_a_table_worked_out_by_hand() -> None:
 
 @pytest.mark.parametrize("network", ["resnet50", "mobilenet_v2", "inception_v3", "bert_base", "transformer_seq2seq"])
 def test_the_works_of_a_network_are_its_layers(network: str) -> None:
-    """Names, stages, products and traffic are those of the network as lowered; additions come on top."""
+    """Names, stages, products and traffic are the lowered network's; additions come on top."""
     works = layer_works(*read_network_file(network))
     lowered = load_network(network).layers
     names = {layer.name for layer in lowered}
@@ -202,7 +202,7 @@ def test_words_of_winograd_and_of_a_batch_by_hand() -> None:
     engine = engine_of(**moves)
     need = needs(FILE, "n.toml", engine)
     assert [work.name for work in need.works] == ["a", "exit1/fc", "b", "fc"]
-    activations = [64, 32 + 16, 32 + 32 + 2, 2 + 3]  # b reads the map of a, too, and writes that of the pool
+    activations = [64, 32 + 16, 32 + 32 + 2, 2 + 3]  # b reads the map of a, too, and writes the map of the pool
     weights = [36 * 16 / 9, 2, 4, 6]
     assert need.bytes == pytest.approx([2 * sum(pair) for pair in zip(activations, weights, strict=True)])
     of_three = need.of_batch(3, engine)
@@ -241,7 +241,7 @@ def test_fully_connected_outputs_over_the_pixels_by_hand() -> None:
 
 
 def test_rates_of_additions_and_pools_and_what_stays_on_the_chip_by_hand() -> None:
-    """Layers of 3,000 words, of which 1,024 stay; 500 + 1,000 + 2,000 weights, of which the first 1,024 stay."""
+    """Layers of 3,000 words: 1,024 stay; 500 + 1,000 + 2,000 weights: the first 1,024 stay."""
     base = work_of(1, 1, (1, 1), 10, 50, 1)._replace(words=3000)
     works = [base._replace(weights=count) for count in (500, 1000, 2000)]
     works += [base._replace(gemm=None, weights=0, added=added) for added in (True, False)]

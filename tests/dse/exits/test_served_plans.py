@@ -233,7 +233,7 @@ def test_a_plan_is_served_as_planned(fluidb: Run, tmp_path: Path, seed: int) -> 
     still = adapt(second, trace.arrival_s, planned, taken, find_policy("pame"), window=0, slo_s=1e3)
     np.testing.assert_allclose(still.finish_s, found.finish_s, rtol=1e-9)
 
-    # in batches of any size, the served times are those of the plan's matrix
+    # in batches of any size, the served times are in the plan's matrix
     rate = random.uniform(0.2, 1.5) * batch / plan.checked.average_s
     fluidb("trace", "poisson", "--rate", rate, "--count", 200, "-o", "t.csv")
     done = fluidb("serve-sim", "plan", "--trace", "t.csv", "--samples", "plan/samples.npz", "--slo",

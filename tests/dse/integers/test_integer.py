@@ -113,7 +113,7 @@ def test_pools_and_sums_are_their_plain_loops(seed: int) -> None:
 
 
 def test_sums_are_exact_up_to_their_48_bits() -> None:
-    """Products of 65,000 inner rows of the largest values, of which one bit more or less changes the result."""
+    """Products of 65,000 inner rows of the largest values: one bit more or less changes the result."""
     weights = np.full((1, 65_000, 1), -(2**15), np.int16)
     layer = ProductLayer(
         name="l", inputs=["input"], stage=1, shape=(1, 1, 1), exponent=0, groups=1, channels=65_000, constant=0,

@@ -213,7 +213,7 @@ def test_a_given_design_must_keep_the_limits(limit, fault):
         search(network, board_of(6), paper_options(tile=tile, limits=Limits(**limit)))
 
 
-# Paper 000, Table I: T_P, T_C and LUT share; the last row's design is that of docs/model.md, Resources
+# Paper 000, Table I: T_P, T_C and LUT share; the last row's design is in docs/model.md, Resources
 TABLE_I = [(7, 128, "zc706", 0.77), (10, 172, "zcu104", 0.78), (4, 225, "zc706", 0.75), (9, 192, "zcu104", 0.79)]
 
 

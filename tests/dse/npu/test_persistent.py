@@ -75,7 +75,7 @@ def test_weights_that_stay_wait_for_no_rows():
 @settings(max_examples=40)
 @given(gemms, tiles, st.integers(1, 4), words_per_cycle, modes, st.integers(0, 6000))
 def test_cycles_and_words_equal_plain_loops(layers, tile, b_max, rate, mode, room):
-    layers = [*layers, layers[0]]  # an equal layer, of which less may stay
+    layers = [*layers, layers[0]]  # an equal layer, with fewer words that may stay
     options = paper_options(batching=mode, b_max=b_max, persistent_mbit=room * 16 / 2**20)
     evaluator = Evaluator(network_of(layers), board(rate), options)
     stays = stays_of(layers, options.resident_words(board(rate)))

@@ -71,7 +71,7 @@ layer_of_either_kind = st.builds(lambda gemm, per_sample: (*gemm, per_sample), a
 )  # fmt: skip
 @example([(8, 17, 8, 1, False)], 0, board_of(4, 60, 6.4), 4, "eq1", False)  # 4 samples: 18 tiles of 4, not 4 ceil(17/4)
 def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, mode, stacking):
-    """Nor less than that of a larger tile, in time, in words and in accesses, for every batch (docs/model.md)."""
+    """Nor less than the bound of a larger tile, in time, words and accesses, for every batch (docs/model.md)."""
     evaluator = Evaluator(
         network_of(gemms, memory_words), board, paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
     )

@@ -115,7 +115,7 @@ def test_blocks_tile_the_network_and_none_crosses_an_exit(seed: int):
 
 
 def test_one_device_is_no_cluster():
-    """Nothing is communicated, and the time is that of its operations alone."""
+    """Nothing is communicated, and the time is for its operations alone."""
     cut, cluster = network("alexnet_cifar10"), preset("edgesp-a")
     for communication, rule in product(["eq3", "once", "halo"], FusionRule):
         counted = cluster.model_copy(update={"communication": communication})

@@ -123,7 +123,7 @@ def chain(height: int, **layers: dict[str, Any]) -> RowNetwork:
 
 
 def devices(*memory: float, rates: tuple[float, ...] = (), **changes: Any) -> Cluster:
-    """Devices with room for so many words."""
+    """Devices with room for these numbers of words."""
     members = [
         {"name": f"d{k}", "gflop_s": rate, "memory_gb": 4e-9 * (words + 0.1)}
         for k, (words, rate) in enumerate(zip(memory, rates or [1.0] * len(memory), strict=True))

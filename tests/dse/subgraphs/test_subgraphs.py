@@ -133,7 +133,7 @@ def test_peaks_are_exact():
 
 
 def random_work(source: np.random.Generator) -> tuple[SubNetArrays, list[list[dict[str, Any] | None]]]:
-    """Three SubNets of nine layers, the first of which all have; some maps just fit the streaming buffer of `small`."""
+    """Three SubNets of nine layers; all have the first layer; some maps just fit the streaming buffer of `small`."""
     depthwise = source.random(9) < 0.3
     members = []
     for _ in range(3):
