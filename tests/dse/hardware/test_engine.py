@@ -315,7 +315,7 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
 
 def test_an_assertion_sees_a_tile_that_loads_too_early(tmp_path: Path) -> None:
     """In a half of the buffers whose tile is not computed yet."""
-    design, mutant, rule = Design(16, 2, 1, 2, 2), tmp_path / "rtl", "occupied <= 1;"
+    design, mutant, rule = Design(16, 2, 1, 2, 2), tmp_path / "rtl", "!occupied[1] || tile_done;"
     mutant.mkdir()
     for path in SOURCE.glob("*.sv"):
         text = path.read_text(encoding="utf-8")
