@@ -108,13 +108,15 @@ def tables(run: dict[str, Any]) -> str:
     """What the page shows of a run."""
     header = ["machine", "networks", "rows", "without constants", "constants kept", "", "further networks inside"]
     rows = []
-    for item in run["machines"]:
-        ratio = item["kept"] / item["none"]
+    for machine in run["machines"]:
+        ratio = machine["kept"] / machine["none"]
         said = f"the form fits: {ratio:.2f} of it" if ratio <= FITS else f"the form does not fit: {ratio:.2f} of it"
-        inside = f"{item['within'] / item['judged']:.0%} of {item['judged']}" if item["judged"] else "too few"
-        errors = f"{item['none']:.1%}", f"{item['kept']:.1%} ({', '.join(item['constants']) or 'none'})"
-        rows.append([item["machine"], f"{item['networks']}", f"{item['rows']}", *errors, said, inside])
-    within, judged = (sum(item[key] for item in run["machines"]) for key in ("within", "judged"))
+        inside = (
+            f"{machine['within'] / machine['judged']:.0%} of {machine['judged']}" if machine["judged"] else "too few"
+        )
+        errors = f"{machine['none']:.1%}", f"{machine['kept']:.1%} ({', '.join(machine['constants']) or 'none'})"
+        rows.append([machine["machine"], f"{machine['networks']}", f"{machine['rows']}", *errors, said, inside])
+    within, judged = (sum(machine[key] for machine in run["machines"]) for key in ("within", "judged"))
     more: dict[str, dict[str, list[str]]] = {}
     for item in run["more"]:
         cell = f"{item['error']:+.1%}{'' if item['inside'] else ', outside'}"

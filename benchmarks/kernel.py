@@ -58,7 +58,7 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
             row("C, 1 thread", lambda: in_c(1), None),
             row("C, 2 threads", lambda: in_c(2), None),
         ]
-    one, two = (item.name for item in c_rows) if c_rows else (None, None)
+    one, two = (row.name for row in c_rows) if c_rows else (None, None)
     rows = take_turns(
         [
             *c_rows,
@@ -70,7 +70,7 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
         ],
         rounds,
     )
-    rows = [_scaled(item, problem) for item in rows]
+    rows = [_scaled(row, problem) for row in rows]
     return BenchmarkTable(
         "search",
         "Search kernel",

@@ -26,9 +26,9 @@ def test_a_line_comes_back_exactly(tmp_path):
     write_sweep(SWEEP, seconds, tmp_path / "s.csv", replace=False)
     found = fit_device(tmp_path / "s.csv")
     assert (found.gflop_s, found.layer_s, found.r2) == pytest.approx((12.5, 3e-4, 1.0))
-    assert [item.convolution for item in found.points] == SWEEP
-    assert [item.measured_s for item in found.points] == seconds
-    assert max(abs(item.residual_s) for item in found.points) < 1e-15
+    assert [point.convolution for point in found.points] == SWEEP
+    assert [point.measured_s for point in found.points] == seconds
+    assert max(abs(point.residual_s) for point in found.points) < 1e-15
 
 
 @settings(max_examples=40)

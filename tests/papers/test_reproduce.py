@@ -164,7 +164,7 @@ FEW = ("claims", "batchcond_fig8", "pame_fig9", "pame_fig12", "pame_fig15", "pam
 def test_two_requests_are_too_few_for_statements_and_enough_for_rows(lab: Lab):
     """No item breaks, and what cannot be known is told."""
     found = {name: OF[name].reproduce(name, Lab(lab.folder, requests=2, seeds=1)) for name in FEW}
-    assert all(item.rows or item.claims for item in found.values())
+    assert all(value.rows or value.claims for value in found.values())
     assert "not known" in {claim.ours for claim in found["claims"].claims}
 
 

@@ -137,7 +137,9 @@ class Ran(NamedTuple):
 
 def thresholds_of(problem: PlanProblem) -> list[float]:
     """The thresholds that the settings of a problem have, never aside."""
-    return sorted({float(at) for item in problem.settings for at in item.thresholds or () if at != NEVER}) or [0.5]
+    return sorted({float(at) for setting in problem.settings for at in setting.thresholds or () if at != NEVER}) or [
+        0.5
+    ]
 
 
 @cache
@@ -210,17 +212,19 @@ def simulate_plans(problem: PlanProblem, tried: list[float]) -> Iterator[Ran]:
             first, share = run(policy.spec, asked.seed)
             required = problem.requirements
             if first.deadlines is None:
-                required = [replace(item, name=item.name.removesuffix("_of_all")) for item in required]
-            if not all(judge(item, first).holds for item in required):
+                required = [
+                    replace(requirement, name=requirement.name.removesuffix("_of_all")) for requirement in required
+                ]
+            if not all(judge(requirement, first).holds for requirement in required):
                 continue
             of_all = right if first.deadlines is None else right + (first.deadlines.accuracy_of_all - share)
             fresh = [run(policy.spec, asked.seed + 1 + at)[0] for at in range(asked.seeds)]
             kept_there = []
-            for item in required:
-                values = np.array([judge(item, summary).value for summary in fresh])
+            for requirement in required:
+                values = np.array([judge(requirement, summary).value for summary in fresh])
                 interval = mean_interval(values) if np.isfinite(values).all() else Interval(np.inf, np.inf)
                 assert interval is not None
-                kept_there.append(item.allows(interval.low) and item.allows(interval.high))
+                kept_there.append(requirement.allows(interval.low) and requirement.allows(interval.high))
             yield Ran((tile, kept, thresholds, policy.spec), of_all, first, fresh, all(kept_there))
 
 
@@ -256,7 +260,7 @@ def brute_force_over_p99(every: list[Ran]) -> list[Ran]:
     ordered = sorted(every, key=lambda ran: (cost_of(ran, "dsps"), -ran.right, p99_of([ran.first])))
     front: list[Ran] = []
     for ran in ordered:
-        others = [item for item in front if item.right >= ran.right]
+        others = [plan for plan in front if plan.right >= ran.right]
         lower = all(p99_of([ran.first]) < (1 - STEP) * p99_of([item.first]) for item in others)
         if lower and ran.kept and all(p99_of(ran.fresh) < p99_of(item.fresh) for item in others):
             front.append(ran)
@@ -479,7 +483,7 @@ def test_of_several_rates_plans_that_a_higher_rate_makes_needless_are_left_out()
             for other in alone[higher]
         )
     ]
-    assert [(item.rate_per_s, item.plan.cost, item.plan.accuracy) for item in found.front] == wanted
+    assert [(plan.rate_per_s, plan.plan.cost, plan.plan.accuracy) for plan in found.front] == wanted
     assert len({rate for rate, *_ in wanted}) > 1
     assert len(wanted) < sum(map(len, alone.values()))
 
@@ -798,9 +802,13 @@ def test_more_to_choose_from_is_never_worse() -> None:
     front = find_plans(replace(problem, sources=[slow, source])).front
     settings, tried = problem.settings, thresholds_of(problem)
     changes: list[dict[str, Any]] = [{"sources": [slow]}, {"sources": [source]}]
-    changes += [{"policies": problem.policies[:-1]}, {"settings": [item for item in settings if 1 not in item.kept]}]
     changes += [
-        {"settings": [item for item in settings if at not in (item.thresholds or ())]} for at in (NEVER, tried[0])
+        {"policies": problem.policies[:-1]},
+        {"settings": [setting for setting in settings if 1 not in setting.kept]},
+    ]
+    changes += [
+        {"settings": [setting for setting in settings if at not in (setting.thresholds or ())]}
+        for at in (NEVER, tried[0])
     ]
     fewer = [replace(problem, _drawn={}, **change) for change in changes]
     found = [plan for one in fewer for plan in find_plans(one).front]
@@ -877,7 +885,7 @@ def test_the_folder_of_a_plan_serves_as_the_plan_says(asking: Run, tmp_path: Pat
     best, *others = found["front"]
     assert all(item["dsps"] > best["dsps"] for item in others)
     assert {"p.svg", "p", "s.npz", BOARD} == {path.name for path in tmp_path.iterdir()}
-    (faster,) = [item for item in found["steps"] if "more requests" in item["change"]]
+    (faster,) = [step for step in found["steps"] if "more requests" in step["change"]]
     assert faster["figures"]["busy_share"]["mean"] > best["figures"]["busy_share"]["mean"]
     kept = json.loads((tmp_path / "p" / "plan.json").read_text())
     assert kept["plan"] == best
@@ -1127,7 +1135,7 @@ def test_accuracy_of_all_stands_where_a_policy_may_leave_a_request_without_an_an
     answered = json.loads(asking(*asked, "--policy", "fluid:on_deadline=serve|answer", "--json").stdout)
     assert answered["policies"] == ["fluid:on_deadline=serve", "fluid:on_deadline=answer"]
     assert answered["front"]
-    assert all(item["kept"]["accuracy_of_all >= 70 %"] for item in answered["front"])
+    assert all(plan["kept"]["accuracy_of_all >= 70 %"] for plan in answered["front"])
     shown = asking(*asked, "--policy", "fluid", "--policy", "serial:on_deadline=drop").stdout
     assert "accuracy of all" in shown
 
@@ -1168,7 +1176,7 @@ def test_a_requirement_that_holds_at_one_end_of_a_measured_error_is_undecided(as
     asked += ["--policy", "serial"]
     found = json.loads(asking(*asked, "--require", "p50 <= 1s", "--json").stdout)
     (best,) = found["front"]
-    ends = {item["change"]: item for item in found["steps"] if item["change"].startswith("times as measured")}
+    ends = {step["change"]: step for step in found["steps"] if step["change"].startswith("times as measured")}
     (fast, slow) = sorted(ends, key=lambda change: ends[change]["figures"]["p50"]["mean"])
     there, here = ends[slow]["figures"]["p50"]["mean"], best["figures"]["p50"]["mean"]
     assert ends[fast]["figures"]["p50"]["mean"] < here < there
@@ -1213,7 +1221,7 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
     assert by_file == by_options
     assert (tmp_path / "f.svg").exists()
     answer = ask.plan(tmp_path / "asked" / "q.toml")
-    records = [plan_record(item.search.problem, item.plan) for item in answer.front]
+    records = [plan_record(plan.search.problem, plan.plan) for plan in answer.front]
     assert json.loads(json.dumps(records)) == by_file["front"]
     assert [step.change for step in answer.steps] == [step["change"] for step in by_file["steps"]]
     (fault,) = lines(asking("plan", "asked/q.toml", "--rate", 5))
@@ -1305,8 +1313,8 @@ def test_a_subnet_on_a_board_is_written_with_its_design(fluidb: Run, tmp_path: P
         """
     )
     found = json.loads(fluidb(*asked, "--json", "-o", "p").stdout)
-    assert [item["platform"] for item in found["front"]] == ["pynq-z1: SubNet small", "pynq-z1: SubNet large"]
-    assert all(item["figures"]["served_accuracy"]["mean"] == pytest.approx(0.6) for item in found["steps"])
+    assert [plan["platform"] for plan in found["front"]] == ["pynq-z1: SubNet small", "pynq-z1: SubNet large"]
+    assert all(step["figures"]["served_accuracy"]["mean"] == pytest.approx(0.6) for step in found["steps"])
     assert json.loads((tmp_path / "p" / "latency.json").read_text())["subnets"][0]["name"] == "small"
     assert fluidb("fbcb", "p").returncode == 0
 
@@ -1525,7 +1533,7 @@ def test_of_many_exits_pames_rule_chooses(fluidb: Run, tmp_path: Path) -> None:
         fluidb(*asked, "--samples", "log.npz", "--policy", "fluid", "--require", "mean <= 1s", "--json").stdout
     )
     assert found["searches"][0]["counts"]["all"] > 15 * 3  # each alone with several thresholds
-    accuracy = [item["figures"]["accuracy"]["mean"] for item in found["front"]]
+    accuracy = [plan["figures"]["accuracy"]["mean"] for plan in found["front"]]
     assert found["front"][-1]["exits"] == [] or accuracy == sorted(accuracy)
     chosen = json.loads(
         fluidb(
@@ -1539,8 +1547,8 @@ def test_of_many_exits_pames_rule_chooses(fluidb: Run, tmp_path: Path) -> None:
     table = tabulate_file(with_exits(*read_network_file("resnet50")), Path("resnet50"), device)
     times_s = [stage_times(table, network)]
     first_half = chosen_settings(network.exits, samples[slice(0, 250)], samples.measure.searched, times_s)
-    places = tuple(item["place"] for item in chosen["exits"])
-    assert (places, tuple(item["confidence"] for item in chosen["exits"])) in [
+    places = tuple(exit_["place"] for exit_ in chosen["exits"])
+    assert (places, tuple(exit_["confidence"] for exit_ in chosen["exits"])) in [
         (item.kept, item.thresholds)
         for item in first_half  # `exits` chooses with one half
     ]

@@ -157,7 +157,7 @@ def test_scales_from_few_samples_serve_the_others(tmp_path) -> None:
         images, labels = held["input"], held["label"]
     np.savez(tmp_path / "few.npz", input=images[:60])
     found = quantise(MODEL, tmp_path / "few.npz")
-    assert [item.right_float for item in found.exits] == [None] * 4
+    assert [exit_.right_float for exit_ in found.exits] == [None] * 4
     maps = reference.run(found.network, reference.encode(found.network, images[60:]))
     expected = reference.run(quantise(MODEL, INPUTS).network, reference.encode(found.network, images[60:]))
     for exit_ in found.network.exits:
@@ -446,7 +446,7 @@ def test_the_command_writes_the_same_bytes_again(fluidb, tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert record["schema"] == "fluidb.quantise-output/1"
-    assert [item["same"] > 0.99 for item in record["exits"]] == [True] * 4
+    assert [exit_["same"] > 0.99 for exit_ in record["exits"]] == [True] * 4
     first = [Path(tmp_path, name).read_bytes() for name in record["files"]]
     assert "output folder exists already" in lines(fluidb("quantise", "digits", "-o", "q"))[0]
     assert fluidb("quantise", "digits", "-o", "q", "--force").returncode == 0
@@ -486,7 +486,7 @@ def test_a_network_for_photographs_with_random_weights(tmp_path) -> None:
         assert np.abs(ours - plain).max() < 0.01
         assert (ours.argmax(axis=1) == plain.argmax(axis=1)).mean() >= 11 / 12
     network = build_network(found.file, "net.toml")
-    assert [item.name for item in network.exits] == ["p1", "p2", "fc3"]
+    assert [exit_.name for exit_ in network.exits] == ["p1", "p2", "fc3"]
     products = {layer.name: layer for layer in network.layers if layer.gemm}
     assert {layer.name for layer in network.layers if not layer.gemm} == {"p1", "p2", "p5", "exit1/g1", "exit2/g2"}
     assert products["conv3"].gemm == (64, 9 * 193, 384, 1)  # a further channel holds the constant of the bias

@@ -114,7 +114,7 @@ def test_each_objective_equals_brute_force(gemms, dsps, kibit, gb_s, weights, mo
 def test_a_ranking_goes_from_the_best_on(name):
     network, board = load_network(TINY), load_platform(POCKET)
     found = search(network, board, paper_options(b_max=2, objective=name), top=10)
-    values = [item.objective for item in found.ranking]
+    values = [ranked.objective for ranked in found.ranking]
     assert values == sorted(values, reverse=OBJECTIVES[name].higher_is_better)
     assert len(set(values)) > 1
 
@@ -322,5 +322,5 @@ def test_limits_that_make_no_sense(fluidb, arguments, fault):
 
 
 def test_a_value_of_four_digits_ends_without_a_point():
-    energy = next(item for item in OBJECTIVES.values() if item.unit == "J")
+    energy = next(value for value in OBJECTIVES.values() if value.unit == "J")
     assert [energy.text(value) for value in (4.2421, 0.42421, 42.421e-3)] == ["4,242 mJ", "424.2 mJ", "42.42 mJ"]
