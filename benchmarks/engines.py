@@ -77,12 +77,12 @@ def measure(machine: Machine, splits: int) -> dict[str, Any]:
     within = judged = 0
     for _ in range(splits if len(names) > FEWEST else 0):
         seen = set(draw.permutation(names)[: draw.integers(FEWEST, len(names))].tolist())
-        found = calibrate(machine.engine, [row for row in machine.rows if row.network in seen])
-        if found.error is None:
+        calibration = calibrate(machine.engine, [row for row in machine.rows if row.network in seen])
+        if calibration.error is None:
             continue
         away = [row for row in machine.rows if row.network not in seen]
-        logs = log_ratios(calibrate(found.engine, away, keep=CONSTANTS).rows).values()
-        within += sum(math.log(found.error.low) <= log <= math.log(found.error.high) for log in logs)
+        logs = log_ratios(calibrate(calibration.engine, away, keep=CONSTANTS).rows).values()
+        within += sum(math.log(calibration.error.low) <= log <= math.log(calibration.error.high) for log in logs)
         judged += len(logs)
     return {
         "machine": machine.name, "networks": len(names), "rows": len(machine.rows),

@@ -165,8 +165,8 @@ def test_the_file_s_thresholds_are_those_of_every_command(fluidb: Run, tmp_path:
     run("latency", "net.toml", "rtx-2080-ti", "-o", "gpu")
     elsewhere = run("serve-sim", "gpu", "--samples", "here/samples.npz", "--trace", "t.csv", "--slo", "50ms", "--json")
     assert json.loads(elsewhere)["exits_from"].startswith(f"{said} of ")
-    found = json.loads(run("thresholds", "gpu", "--samples", "here/samples.npz", *common[:-1]))
-    assert 0.7 in [point["threshold"] for point in found["points"]]
+    record = json.loads(run("thresholds", "gpu", "--samples", "here/samples.npz", *common[:-1]))
+    assert 0.7 in [point["threshold"] for point in record["points"]]
 
 
 SQUEEZED = """

@@ -86,9 +86,9 @@ def made(tmp_path_factory):
     network = RealNetwork(str(network_file(folder)), folder / "in.npz")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring_protocol, "ALONE", 3)
-        found = measure(network, b_max=3, repeats=2, name="here")
-    write_measurement(network, found, folder / "dev")
-    return network, found, folder
+        measured = measure(network, b_max=3, repeats=2, name="here")
+    write_measurement(network, measured, folder / "dev")
+    return network, measured, folder
 
 
 def test_a_measured_network_is_an_ordinary_device(made):

@@ -56,13 +56,13 @@ def test_the_page_is_made_of_the_tables_beside_it(paper):
     folder = RESULTS / paper.folder
     page = (folder / "README.md").read_text().splitlines()
     for name in paper.items:
-        found = result_rows(folder, name)
-        if stated := "statement" in found[0]:
-            claims = [Claim(**{**row, "holds": row["holds"] == "True"}) for row in found]
+        rows = result_rows(folder, name)
+        if stated := "statement" in rows[0]:
+            claims = [Claim(**{**row, "holds": row["holds"] == "True"}) for row in rows]
             wanted = _claims(claims)
         else:
-            wanted = _table([row_of(row) for row in found if not row["x"]])[2:]
-            assert all(row["basis"] in BASES for row in found if row["paper"] or paper is PAPER)
+            wanted = _table([row_of(row) for row in rows if not row["x"]])[2:]
+            assert all(row["basis"] in BASES for row in rows if row["paper"] or paper is PAPER)
         assert [line for line in wanted if line not in page] == [], name
         assert (folder / f"{name}.svg").exists() != stated
 

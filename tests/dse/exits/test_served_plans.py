@@ -92,10 +92,10 @@ def device(random: Random) -> dict[str, Any]:
 def answers(random: Random, candidates: int, count: int) -> Samples:
     """The answers of classes by confidence or entropy, or of a dense task."""
     preset, seed = PRESETS[random.choice(list(PRESETS))], int(random.integers(2**31))
-    found = draw_answers(preset, candidates, count, seed, values=int(random.choice([1, 1, 1, 3])))
-    if found.values > 1 or random.random() < 0.6:
-        return found
-    return as_measured(found, MEASURES[random.choice([*MEASURES])], preset.classes)
+    samples = draw_answers(preset, candidates, count, seed, values=int(random.choice([1, 1, 1, 3])))
+    if samples.values > 1 or random.random() < 0.6:
+        return samples
+    return as_measured(samples, MEASURES[random.choice([*MEASURES])], preset.classes)
 
 
 def expected_s(plan: ExitPlan, times: np.ndarray, exits: np.ndarray) -> np.ndarray:
