@@ -134,7 +134,7 @@ def choose_new(found: AdaptiveRun, log: Log, change: Change) -> Exits:
 
 
 def test_precision_is_found_where_as_many_leave_as_before():
-    """Confidences are those of the log, and answers at the exit are wrong more often."""
+    """Confidences are the log's, and answers at the exit are wrong more often."""
     log = drawn(3, 2000)
     place = FOUND.places[0] - 1
     wrong = np.random.default_rng(0).random(len(log.scores)) < 0.05

@@ -260,7 +260,7 @@ def test_batches_merge_at_the_wider_of_two_widths():
 def supernet(view, data):
     """The smallest of two SubNets that is accurate enough; after every second query the cache holds the one used last.
 
-    Tables: SubNet 0 and 1 with the cache of SubNet 0, then with that of SubNet 1.
+    Tables: SubNet 0 and 1 with the cache of SubNet 0, then of SubNet 1.
     """
     if view.depth > 0:
         return go_on(view.segments)

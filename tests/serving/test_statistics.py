@@ -12,7 +12,7 @@ from fluidb.serving.statistics import mean_interval, warm_up, welch_interval
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("rising", [0, 40, 200, 300])
 def test_the_warm_up_ends_where_the_rest_has_the_least_standard_error(seed, rising):
-    """MSER-5: means of five observations, of which the first are left out; at most half of them."""
+    """MSER-5: means of five observations; the first means are left out, at most half of them."""
     values = np.random.default_rng(seed).random(504) + np.minimum(np.arange(504), rising)
     means = [values[i : i + 5].mean() for i in range(0, 500, 5)]
     errors = [np.var(means[cut:]) / len(means[cut:]) for cut in range(50)]

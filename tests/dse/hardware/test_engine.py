@@ -81,7 +81,7 @@ def samples_side_by_side(C: int, T_C: int, B_P: int) -> int:
 
 
 def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
-    """A convolution of about so many inner rows, or a product of just these sizes."""
+    """A convolution of about P inner rows, or a product of just these sizes."""
     kernel: Any
     outputs: Any
     stride: Any
@@ -104,7 +104,7 @@ def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
 
 
 def random_pool(rng: np.random.Generator, P: int, R: int) -> tuple[Window, int]:
-    """A pool of about so many inner rows: the window of a channel, and channels; or of whole maps, which are rows."""
+    """A pool of about P inner rows: the window of a channel, and channels; or of whole maps, which are rows."""
     if rng.random() < 0.3:
         return Window(1, (R, P), (1, P), (R, 1), in_rows=True), 1
     while True:
