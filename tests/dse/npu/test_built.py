@@ -104,7 +104,7 @@ def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, dr
     found = ran(gemm, tile, layout, blocks, port, float(drain), source, adds)
     cycles, busy, beats, lines, first, last, words, _, divided, rows = found
     shares = seconds_of(gemm, tile, layout, rows, port, source, adds)
-    assert (lines == beats) == (not any(shares))
+    assert lines == beats if not any(shares) else lines >= beats
     line, rows = source[0], int(rows)
     down = layout[1] * gemm[0]
     assert rows == naive_engine.rows_of_block(down, line, tile[3], blocks)
