@@ -55,7 +55,7 @@ def full(requests: int, rounds: int, peers_python: Path | None) -> Iterator[Benc
 
 
 def smoke() -> Iterator[BenchmarkTable]:
-    """Every table once, small, but that of commands, which ``make ratios`` runs."""
+    """Every table once, small, without the table of commands, which ``make ratios`` runs."""
     yield kernel.measure(1, dsps=64)
     yield kernel.measure_bound(1, [("pynq-z1", None)], ["resnet50"])
     yield kernel.measure_built(1, [("resnet50", "zc706")])

@@ -12,7 +12,9 @@ from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.dse.exits.stage_times import keep_exits, stage_times
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
-from fluidb.rules.exit_choice import ExitGoal, choose_exits, log_of
+from fluidb.rules.exit_choice import choose_exits
+from fluidb.rules.exit_log import log_of
+from fluidb.rules.exit_thresholds import ExitGoal
 from fluidb.serving import Replay, find_policy, simulate
 from fluidb.serving.adaptation import EVENTS, DeviceTimes, PlannedExits, adapt
 from fluidb.serving.judgement import Exits

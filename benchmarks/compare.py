@@ -1,7 +1,7 @@
 """Comparison of two runs of the benchmarks: changes beyond noise.
 
 For each row that measures fluidb, the samples of both runs are compared.  A sample
-is the ratio of its time to that of a reference row in the same round, so that a
+is the ratio of its time to the time of a reference row in the same round, so that a
 machine that is slower as a whole changes nothing.  A row without a reference is listed, not judged.
 """
 
@@ -38,7 +38,7 @@ class Verdict(StrEnum):
 
 
 class RowChange(NamedTuple):
-    """Ratio of a row's time to that of before: estimate and interval."""
+    """Ratio of a row's time to its time before: estimate and interval."""
 
     name: str
     factor: float

@@ -52,7 +52,7 @@ MEMORIES: dict[str, dict[str, Any]] = {
     "arty-a7": {"memtype": "DDR3", "sdram_module": "MT41K128M16", "sdram_phy": "A7DDRPHY"},
     "ulx3s": {"memtype": "SDR", "sdram_module": "MT48LC16M16", "sdram_phy": "GENSDRPHY"},
 }
-"""Boards, and what LiteX is told of their memories, both of which are 16 bits wide."""
+"""Boards, and what LiteX is told of their memories, which are 16 bits wide."""
 
 HALF_RATE = {"ulx3s": ["--half-rate", "MT48LC16M16"]}
 """Boards whose memory has twice the clock (``dram_controller.py``)."""

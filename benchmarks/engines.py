@@ -32,7 +32,7 @@ SCHEMA = "fluidb.engine-coverage/1"
 
 DPUS = ("dpu-b4096-zcu102", "dpu-b4096-zcu104", "dpu-b4096-kv260", "dpu-b1600-ultra96")
 MORE = DPUS[:3]
-"""DPUs of which ``dpu-more.csv`` has times."""
+"""DPUs whose times are in ``dpu-more.csv``."""
 MACHINES = (
     ("gemmini", "gemmini.csv"),
     *((f"chaidnn-{dsps}", "chaidnn.csv") for dsps in (128, 256, 512, 1024)),
@@ -77,12 +77,12 @@ def measure(machine: Machine, splits: int) -> dict[str, Any]:
     within = judged = 0
     for _ in range(splits if len(names) > FEWEST else 0):
         seen = set(draw.permutation(names)[: draw.integers(FEWEST, len(names))].tolist())
-        found = calibrate(machine.engine, [row for row in machine.rows if row.network in seen])
-        if found.error is None:
+        calibration = calibrate(machine.engine, [row for row in machine.rows if row.network in seen])
+        if calibration.error is None:
             continue
         away = [row for row in machine.rows if row.network not in seen]
-        logs = log_ratios(calibrate(found.engine, away, keep=CONSTANTS).rows).values()
-        within += sum(math.log(found.error.low) <= log <= math.log(found.error.high) for log in logs)
+        logs = log_ratios(calibrate(calibration.engine, away, keep=CONSTANTS).rows).values()
+        within += sum(math.log(calibration.error.low) <= log <= math.log(calibration.error.high) for log in logs)
         judged += len(logs)
     return {
         "machine": machine.name, "networks": len(names), "rows": len(machine.rows),
@@ -108,13 +108,15 @@ def tables(run: dict[str, Any]) -> str:
     """What the page shows of a run."""
     header = ["machine", "networks", "rows", "without constants", "constants kept", "", "further networks inside"]
     rows = []
-    for item in run["machines"]:
-        ratio = item["kept"] / item["none"]
+    for machine in run["machines"]:
+        ratio = machine["kept"] / machine["none"]
         said = f"the form fits: {ratio:.2f} of it" if ratio <= FITS else f"the form does not fit: {ratio:.2f} of it"
-        inside = f"{item['within'] / item['judged']:.0%} of {item['judged']}" if item["judged"] else "too few"
-        errors = f"{item['none']:.1%}", f"{item['kept']:.1%} ({', '.join(item['constants']) or 'none'})"
-        rows.append([item["machine"], f"{item['networks']}", f"{item['rows']}", *errors, said, inside])
-    within, judged = (sum(item[key] for item in run["machines"]) for key in ("within", "judged"))
+        inside = (
+            f"{machine['within'] / machine['judged']:.0%} of {machine['judged']}" if machine["judged"] else "too few"
+        )
+        errors = f"{machine['none']:.1%}", f"{machine['kept']:.1%} ({', '.join(machine['constants']) or 'none'})"
+        rows.append([machine["machine"], f"{machine['networks']}", f"{machine['rows']}", *errors, said, inside])
+    within, judged = (sum(machine[key] for machine in run["machines"]) for key in ("within", "judged"))
     more: dict[str, dict[str, list[str]]] = {}
     for item in run["more"]:
         cell = f"{item['error']:+.1%}{'' if item['inside'] else ', outside'}"

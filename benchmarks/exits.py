@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, levels_of
+from fluidb.rules.exit_choice import choose_exits
+from fluidb.rules.exit_log import Log, levels_of
+from fluidb.rules.exit_thresholds import ExitGoal
 from rounds import BenchmarkTable, Entrant, take_turns, timed
 
 LEVELS, CHOICE = "levels of all confidences", "choice of the exits"
 
 
 def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> BenchmarkTable:
-    """Time of a whole choice, beside that of comparing every confidence with the thresholds once."""
+    """Time of a whole choice, and of comparing every confidence with the thresholds once."""
     random = np.random.default_rng(0)
     confidences = -np.sort(-random.random((samples, candidates, 10)), axis=2)
     scores = (random.random((samples, candidates + 1)) < np.linspace(0.5, 0.8, candidates + 1)).astype(np.float64)

@@ -79,7 +79,7 @@ class BenchmarkTable:
         return next(row for row in self.rows if row.name == name)
 
     def ratios(self, row: BenchmarkRow) -> list[float]:
-        """Time of a row over that of its reference in the same round, for each round."""
+        """Time of a row over the time of its reference in the same round, for each round."""
         if row.against is None:
             return []
         return [mine / theirs for mine, theirs in zip(row.seconds, self.row(row.against).seconds, strict=True)]
@@ -87,20 +87,20 @@ class BenchmarkTable:
 
 def take_turns(entrants: Sequence[Entrant], rounds: int) -> list[BenchmarkRow]:
     """Measure each entrant once in each round; every second round goes in reverse order."""
-    samples: dict[str, list[Sample]] = {item.name: [] for item in entrants}
+    samples: dict[str, list[Sample]] = {entrant.name: [] for entrant in entrants}
     for turn in range(rounds):
         for item in entrants if turn % 2 == 0 else reversed(entrants):
             samples[item.name].append(item.run())
     return [
         BenchmarkRow(
-            item.name,
-            [sample.seconds for sample in samples[item.name]],
-            item.against,
-            item.work,
-            item.ours,
-            [sample.peak_mb for sample in samples[item.name] if sample.peak_mb is not None],
+            entrant.name,
+            [sample.seconds for sample in samples[entrant.name]],
+            entrant.against,
+            entrant.work,
+            entrant.ours,
+            [sample.peak_mb for sample in samples[entrant.name] if sample.peak_mb is not None],
         )
-        for item in entrants
+        for entrant in entrants
     ]
 
 
@@ -126,7 +126,7 @@ def _usual() -> dict[str, str]:
 
 def process(arguments: Iterable[str | Path], environment: Mapping[str, str] | None = None) -> Sample:
     """Wall time and peak memory of a command."""
-    # a child's peak starts at that of its parent, so a small process starts it
+    # a child's peak starts at its parent's, so a small process starts it
     done = subprocess.run(
         [sys.executable, "-I", "-S", HERE / "probe.py", *arguments],
         env={**_usual(), **(environment or {})}, stdout=subprocess.PIPE, check=True,

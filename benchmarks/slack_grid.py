@@ -50,7 +50,7 @@ GROUNDS = {
 }
 POINT = 0.01
 SAMPLE = [name for name in NETWORKS.names() if name != "digits" and not name.endswith(("_caffe", "_tfslim"))]
-"""The networks: without the other forms of ResNets, whose times are near those of theirs."""
+"""The networks, without other forms of ResNets, whose times are nearly the same."""
 
 LATENCIES = ("mean_most_x", "p99_most_x", "longest_most_x")
 
@@ -118,10 +118,10 @@ def arrivals(ground: str, rate_per_s: float, recorded: Trace | None) -> list[tup
 
 def figures(table: LatencyTable, trace: Trace, slo_s: float, seed: int, policy: str) -> list[float]:
     """Violation rate, and average, p99 and longest latency of a run."""
-    traffic = prepare(trace, [item.rate for item in table.exits], slo_s=slo_s, seed=seed)
-    found = simulate(table, traffic, find_policy(policy))
-    latency_s = found.latency_s
-    return [found.violated.mean(), latency_s.mean(), np.percentile(latency_s, 99), latency_s.max()]
+    traffic = prepare(trace, [exit_.rate for exit_ in table.exits], slo_s=slo_s, seed=seed)
+    replay = simulate(table, traffic, find_policy(policy))
+    latency_s = replay.latency_s
+    return [replay.violated.mean(), latency_s.mean(), np.percentile(latency_s, 99), latency_s.max()]
 
 
 def measure(ground: str, recorded: Trace | None) -> Iterator[GridPoint]:
@@ -206,7 +206,7 @@ def draw(grids: dict[str, list[GridCell]]) -> None:
         figure.colorbar(image, ax=figure.axes, label="violations, difference in points (median)", shrink=0.9)
         fewer, every = (sum(cell.typical < bound for cells in grids.values() for cell in cells) for bound in (0, 1e9))
         said = f"fluid-slack has fewer violations than FluidB, in the median, in {fewer} of {every} cells."
-        describe(figure, "Violations of fluid-slack less those of FluidB; numbers: the largest difference", said)
+        describe(figure, "Violations of fluid-slack less violations of FluidB; numbers: the largest difference", said)
         save(figure, PICTURE, replace=True)
 
 

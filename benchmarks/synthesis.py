@@ -43,8 +43,8 @@ class Row(NamedTuple):
 
     part: str
     size: Size
-    luts: int  # of three inputs or more; those of memories left out; of a whole engine all, as placed
-    unpaired: int  # small ones beyond those that share one with a table of three or four inputs; less than 0 if too few
+    luts: int  # of three inputs or more, without memories; of a whole engine all, as placed
+    unpaired: int  # small ones that share none with a table of three or four inputs; less than 0 if too few
     memory_luts: int
     flip_flops: int
 

@@ -91,7 +91,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def ratio_text(table: BenchmarkTable, row: BenchmarkRow) -> str:
-    """Time of a row over that of its reference: median and range over rounds."""
+    """Time of a row over the time of its reference: median and range over rounds."""
     ratios = table.ratios(row)
     if not ratios:
         return ""

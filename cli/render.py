@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from ..formats.display import printable
+
 if TYPE_CHECKING:
     from ..serving.requirements import RequirementVerdict
 
@@ -47,11 +49,6 @@ def note(line: str) -> None:
     """A remark on stderr, printed only to a terminal."""
     if sys.stderr.isatty():
         typer.echo(printable(line), err=True)
-
-
-def printable(text: str) -> str:
-    """Text with control characters escaped: a name in a file must not be able to control the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def plain(value: Any) -> Any:

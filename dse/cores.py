@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from ..formats import AnyPath, InputError, check_own_folder, table_text, write_directory
 from ..models.schema import NetworkFile
 from ..platforms.engine import Engine
-from ..tables.latency import LATENCY_FILE, USES, Cores, LatencyTable
+from ..tables.files import LATENCY_FILE
+from ..tables.hardware import Cores
+from ..tables.latency import LatencyTable
+from ..tables.layer_use import USES
 from .device.engine import needs, tabulate_engine
 from .device.tabulate import DEVICE_FILES
 from .npu.banks import banks_of, place

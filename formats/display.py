@@ -1,4 +1,4 @@
-"""How results show themselves in Python: a short text, and in a notebook the first rows of their columns."""
+"""How results and texts are shown: a line, in a notebook the first rows of columns, and no control characters."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ FIRST = 10
 
 LONGEST = 300
 """Characters of a record's text, about."""
+
+
+def printable(text: str) -> str:
+    """Text with control characters escaped: a name in a file must not control a terminal, or hide text beside it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def brief(record: Any) -> str:

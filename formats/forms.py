@@ -37,6 +37,29 @@ class Form(NamedTuple):
         words = f"1 to {longest} letters of a to z or A to Z, digits and any of {' '.join(marks)}"
         return cls(f"[A-Za-z0-9{re.escape(marks)}]{{1,{longest}}}", words)
 
+    def plain(self, text: str) -> str:
+        """A text as such a name: ``_`` in place of every other character, and cut to its length.
+
+        Parameters
+        ----------
+        text : str
+            The text.
+
+        Returns
+        -------
+        str
+            The name.
+
+        Examples
+        --------
+        >>> Form.name("_.", 8).plain("Test 1/conv.2")
+        'Test_1_c'
+        """
+        name = "".join(char if re.fullmatch(self.pattern, char) else "_" for char in text) or "_"
+        longest = re.match(self.pattern, name)
+        assert longest is not None  # every character fits
+        return longest[0]
+
     @property
     def validator(self) -> AfterValidator:
         """The check of a field, for ``Annotated[str, ...]``."""

@@ -183,8 +183,7 @@ class LiveService(Service):
             self.work.exit_of[number] = self.last[sample.network]
             if self.terms is not None and self.terms.first.size:
                 self.terms.first[number] = number - sample.row
-            if self.state.joined.size:
-                self.state.joined[number] = sample.network
+            self.state.joined[number] = sample.network
 
     def let_go(self) -> None:
         """Tell of the samples that have left, and forget them once they take half of the room."""

@@ -22,7 +22,8 @@ from ..platforms.platform import NAME
 from ..platforms.writer import platform_text
 from ..serving.statistics import mean_interval
 from ..tables.decisions import DECISIONS_FILE
-from ..tables.latency import LATENCY_FILE, LatencyTable
+from ..tables.files import LATENCY_FILE
+from ..tables.latency import LatencyTable
 from ..traffic.exits import decide, levels
 from ..traffic.samples import samples_bytes
 from .host import MESSAGES, HostRounds, measure_host
@@ -201,18 +202,18 @@ def check_measured_folder(folder: AnyPath, replace: bool) -> None:
     check_own_folder(folder, replace, "a measured device", DEVICE_FILE, MEASURED_FILES)
 
 
-def write_measurement(network: RealNetwork, found: MeasuredTimes, folder: AnyPath, *, replace: bool = False) -> None:
+def write_measurement(network: RealNetwork, measured: MeasuredTimes, folder: AnyPath, *, replace: bool = False) -> None:
     """Write the device, its times, its latency table, and the answers to the samples, whole or not at all."""
     check_measured_folder(folder, replace)
     rows = io.StringIO()
     rows.write("stage,batch,seconds,half_width_s,median_s\n")
-    for cell in found.cells:
+    for cell in measured.cells:
         rows.write(f"{cell.stage},{cell.batch},{cell.seconds!r},{cell.half_width_s!r},{cell.median_s!r}\n")
     files: dict[str, str | bytes] = {
-        DEVICE_FILE: platform_text(found.device),
+        DEVICE_FILE: platform_text(measured.device),
         TIMES_FILE: rows.getvalue(),
-        LATENCY_FILE: table_text(found.table),
-        DECISIONS_FILE: table_text(tabulate_decisions(found.table)),
+        LATENCY_FILE: table_text(measured.table),
+        DECISIONS_FILE: table_text(tabulate_decisions(measured.table)),
         SAMPLES_FILE: samples_bytes(network.samples()),
     }
     write_directory(folder, files, replace=replace)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, open_arrays
 from ..models.digits import INPUTS, MODEL
-from ..models.importers.names import plain_name
+from ..models.schema import NAME
 from ..traffic.exits import decide, levels
 from ..traffic.measures import CONFIDENCE, Threshold
 from ..traffic.samples import Samples
@@ -57,7 +57,7 @@ class RealNetwork:
 
         shipped = model == "digits" and not Path(model).exists()
         self.path = MODEL if shipped else Path(model)
-        self.name, self.runtime = plain_name(self.path.stem), f"onnxruntime {VERSION}"
+        self.name, self.runtime = NAME.plain(self.path.stem), f"onnxruntime {VERSION}"
         self.cores = chosen_cores(threads)
         self.runs_on = f"{self.runtime}, threads: {threads}, {cores_text(self.cores)}"
         parts = read_stages(self.path, exits, values or {})

@@ -104,8 +104,8 @@ def compare_recorded(folder: AnyPath) -> RecordedError:
     """Serve the samples of a record in the simulator: at their arrivals, with their exits, under the same policy."""
     folder = Path(folder)
     make = "make it with `fluidb serve --record`"
-    found = read_json(folder / SERVED_FILE, SERVED, f"expected a record, found no such file; {make}", "no JSON", make)
-    served = validate(ServedRecord, found, folder / SERVED_FILE)
+    content = read_json(folder / SERVED_FILE, SERVED, f"expected a record, found no such file; {make}", "no JSON", make)
+    served = validate(ServedRecord, content, folder / SERVED_FILE)
     several = folder / NETWORKS_FILE
     networks = as_served(several if several.exists() else folder)
     trace = read_trace(folder / TRACE_FILE)

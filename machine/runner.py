@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..serving.case import Case
+from ..serving.deadlines import next_deadline
 from ..serving.event_loop import FAULTS, NO_PROGRESS
 from ..serving.outcome import DeviceUse, Replay
 from ..serving.play import LoopRun, stepper
 from ..serving.state import Record, RequestArrays, begin
-from ..serving.terms import next_deadline
 from .clock import Clock
 
 

@@ -22,7 +22,7 @@ def check_validation_folder(folder: AnyPath, replace: bool) -> None:
 
 
 def write_validation(
-    found: Validation,
+    validation: Validation,
     network: str,
     about: Mapping[str, str],
     tables: Iterable[str],
@@ -44,7 +44,9 @@ def write_validation(
     for table in tables:
         lines += [table, ""]
     lines += [f"![Latencies of the simulator over those of the machine]({PICTURE})", ""]
-    write_directory(folder, {PAGE: "\n".join(lines), PICTURE: picture, RUNS: runs_text(found.trials)}, replace=replace)
+    write_directory(
+        folder, {PAGE: "\n".join(lines), PICTURE: picture, RUNS: runs_text(validation.trials)}, replace=replace
+    )
 
 
 def runs_text(trials: Iterable[Trial]) -> str:

@@ -36,7 +36,7 @@ def fused_additions(nodes: Iterable[Operation], outputs: Collection[str]) -> dic
     Returns
     -------
     dict of str to str
-        The name of an addition for that of each product.
+        The name of an addition, by the name of each product.
     """
     layers = list(nodes)
     order = {node.name: number for number, node in enumerate(layers)}

@@ -113,7 +113,7 @@ class WholeRun(NamedTuple):
 
 
 class RowNetwork(NamedTuple):
-    """A network of which a part, all or nothing is cut into rows."""
+    """A network with all, a part or nothing of it cut into rows."""
 
     name: str
     source: Shape  # the input

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 from ..formats import AnyPath, InputError, Strict, is_folder, is_input, read_text, read_toml, validate
 from .board import Board
 from .detect import READ
-from .platform import NAME, plain_name
+from .platform import NAME
 
 BLOCK_KBIT = 18
 ULTRARAM_KBIT = 288
@@ -123,7 +123,7 @@ def import_platform(
     if missing:
         raise InputError(missing)
     content = {
-        "name": name or plain_name(file.device.name),
+        "name": name or NAME.plain(file.device.name),
         "title": f"{file.device.name}{f' ({file.device.part})' if file.device.part else ''}",
         **{key: value for key, (value, _) in known.items()},
         "sources": {key: source for key, (_, source) in known.items()},

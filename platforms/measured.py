@@ -17,7 +17,7 @@ from . import triton
 from .by_stage import TimedDevice, Width
 from .detect import READ
 from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
-from .platform import plain_name
+from .platform import NAME
 
 NO_WIDTH, EVERY_STAGE = 0.0, -1
 """Values for columns that a file does not have."""
@@ -96,15 +96,15 @@ def import_times(
     """Make a device from measured times."""
     tables = {"table": path} | ({} if gathers is None else {"gather_table": gathers})
     content: dict[str, Any] = {
-        "name": name or plain_name(path.stem),
+        "name": name or NAME.plain(path.stem),
         "title": f"Times of {network}, measured",
         "network": network,
         "stages": stages,
         **{key: os.path.relpath(table, file.parent) for key, table in tables.items()},
         "sources": {key: f"measured; imported from {table.name}" for key, table in tables.items()},
     }
-    if is_input(path) and (found := triton.describe(path)):
-        content["sources"]["table"] += f", {found}"
+    if is_input(path) and (description := triton.describe(path)):
+        content["sources"]["table"] += f", {description}"
     return MeasuredDevice.read(content, file)
 
 

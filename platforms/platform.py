@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -11,11 +10,6 @@ from pydantic import Field, field_validator
 from ..formats import Form, Strict, validate
 
 NAME = Form.name("_.-", 80)
-
-
-def plain_name(text: str) -> str:
-    """Replace every character that a name may not hold by ``_``."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:80]
 
 
 class Platform(Strict):

@@ -21,24 +21,24 @@ VERDICTS = {KEPT: (COLOURS[2], "o"), UNDECIDED: (COLOURS[4], "D"), NOT_KEPT: (CO
 """Colour and marker of each verdict."""
 
 
-def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figure:
+def draw_capacity(capacity: Capacity, requirements: Sequence[Requirement]) -> Figure:
     """Draw the required figures over the rate, or the number of clients, with intervals, bounds and verdicts."""
     axis, at, unit = "arrival rate, requests/s", "arrival rate", "requests/s"
-    if found.clients is not None:
+    if capacity.clients is not None:
         axis, at, unit = "clients", "number of clients", "clients"
-    if found.growth is not None:
+    if capacity.growth is not None:
         axis, at, unit = "factor of the rates", "factor of the rates", "times the rates"
     with canvas(6.5, 1.6 + 2.5 * len(requirements)) as figure:
         panels = figure.subplots(len(requirements), 1, sharex=True, squeeze=False)[:, 0]
         for index, (axes, requirement) in enumerate(zip(panels, requirements, strict=True)):
-            _panel(axes, found, requirement, index)
+            _panel(axes, capacity, requirement, index)
         panels[-1].set_xlabel(axis)
         handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
-        kept, not_kept = _reached(found)
+        kept, not_kept = _reached(capacity)
         said = f"No {at} keeps all requirements." if kept is None else f"All requirements hold up to {kept:.4g} {unit}."
         if not_kept is not None:
-            said += f" At {not_kept:.4g} {unit}, {found.limited_by} is surely broken."
+            said += f" At {not_kept:.4g} {unit}, {capacity.limited_by} is surely broken."
         return describe(figure, f"Requirements over the {at}", said)
 
 

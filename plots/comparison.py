@@ -24,13 +24,13 @@ DRAWN = ("violation_rate", "p99_latency_s")
 """Metrics of the picture."""
 
 
-def draw_comparison(found: Comparison) -> Figure:
+def draw_comparison(comparison: Comparison) -> Figure:
     """Draw violations and p99 over the rate or the SLO, with intervals; a case of one point side by side."""
-    series = _series(found.points)
+    series = _series(comparison.points)
     columns, bands = min(COLUMNS, len(series)), -(-len(series) // COLUMNS)
     with canvas(max(2.6 * columns, 5.0), 4.6 * bands + 0.9) as figure:
         grid = figure.subplots(2 * bands, columns, squeeze=False, sharey="row")
-        alike = _alike(found)
+        alike = _alike(comparison)
         for band in range(bands):
             drawn = series[band * columns : (band + 1) * columns]
             every = [standing for points in drawn for point in points for standing in point.contenders]
@@ -54,7 +54,7 @@ def draw_comparison(found: Comparison) -> Figure:
                 cells[0].set_ylabel(label)
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
-        return describe(figure, f"Comparison: {legible(found.title, 60)}", _said(found))
+        return describe(figure, f"Comparison: {legible(comparison.title, 60)}", _said(comparison))
 
 
 def _means(contenders: Sequence[Standing], metric: str) -> list[float]:

@@ -20,14 +20,14 @@ MOST = 6
 """Most maps, and most curves, of a picture; of more, these are drawn, evenly spread from first to last."""
 
 
-def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
+def draw_decisions(table: LatencyTable, decisions: DecisionTable) -> Figure:
     """Draw maps of pad or split, the throughput by batch size, and the ideal batch by width."""
-    title = f"{legible(found.network)} on {legible(found.platform)}"
-    drawn = [found.points[place] for place in _some(len(found.points))]
-    panels: list[Callable[[Axes], None]] = [partial(_map, decisions=found, row=row) for row in drawn]
-    panels.append(partial(_throughput, table=table, decisions=found))
+    title = f"{legible(decisions.network)} on {legible(decisions.platform)}"
+    drawn = [decisions.points[place] for place in _some(len(decisions.points))]
+    panels: list[Callable[[Axes], None]] = [partial(_map, decisions=decisions, row=row) for row in drawn]
+    panels.append(partial(_throughput, table=table, decisions=decisions))
     if table.widths is not None:
-        panels.append(partial(_ideal, widths=table.widths, decisions=found))
+        panels.append(partial(_ideal, widths=table.widths, decisions=decisions))
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     with canvas(max(3.6 * columns, 5.0), 3.2 * rows + 0.5) as figure:
@@ -36,15 +36,15 @@ def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
             draw(axes)
         for axes in every[len(panels) :]:
             axes.set_axis_off()
-        ideal = sorted({row.ideal_batch for row in found.variants})
+        ideal = sorted({row.ideal_batch for row in decisions.variants})
         spread = str(ideal[0]) if len(ideal) == 1 else f"{ideal[0]} to {ideal[-1]}"
         said = f"The ideal batch is {spread}."
-        if found.points:
-            maps = [len(row.after_exits) * len(row.variants) for row in found.points]  # alike, so stated once
-            pays = sum(count * int(row.map().sum()) for count, row in zip(maps, found.points, strict=True))
-            pairs = sum(maps) * max(found.b_max * (found.b_max - 1) // 2, 1)
+        if decisions.points:
+            maps = [len(row.after_exits) * len(row.variants) for row in decisions.points]  # alike, so stated once
+            pays = sum(count * int(row.map().sum()) for count, row in zip(maps, decisions.points, strict=True))
+            pairs = sum(maps) * max(decisions.b_max * (decisions.b_max - 1) // 2, 1)
             said = f"Splitting a batch pays for {100 * pays / pairs:.1f} % of the pairs of b and E. {said}"
-        return describe(figure, f"Where splitting pays: {title}; {len(drawn)} of {len(found.points)} maps", said)
+        return describe(figure, f"Where splitting pays: {title}; {len(drawn)} of {len(decisions.points)} maps", said)
 
 
 def _some(count: int) -> list[int]:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_fit(found: DeviceFit, title: str) -> Figure:
+def draw_fit(fit: DeviceFit, title: str) -> Figure:
     """Draw measured times with the fitted line, and residuals, a colour for each size of the kernel."""
-    points = found.points
+    points = fit.points
     work, measured_s = (np.array([getattr(point, key) for point in points]) for key in ("gflop", "measured_s"))
     residual_s = np.array([point.residual_s for point in points])
     kernels = np.array([point.convolution.kernel for point in points])
@@ -24,7 +24,7 @@ def draw_fit(found: DeviceFit, title: str) -> Figure:
     line = np.geomspace(work.min(), work.max(), 200)
     with canvas(9, 3.8) as figure:
         times, left = figure.subplots(1, 2)
-        times.plot(line, per_s * (line / found.gflop_s + found.layer_s), color="0.3", linewidth=1, label="fit")
+        times.plot(line, per_s * (line / fit.gflop_s + fit.layer_s), color="0.3", linewidth=1, label="fit")
         for colour, kernel in zip(itertools.cycle(COLOURS), np.unique(kernels)):
             here = kernels == kernel
             times.plot(
@@ -40,7 +40,7 @@ def draw_fit(found: DeviceFit, title: str) -> Figure:
         round_ticks(times.yaxis)
         times.legend(title="kernel", fontsize=7)
         said = (
-            f"The device makes {found.gflop_s:.4g} GFLOP/s and needs {per_s * found.layer_s:.3g} {unit} more for each "
-            f"layer (R2 = {found.r2:.4f})."
+            f"The device makes {fit.gflop_s:.4g} GFLOP/s and needs {per_s * fit.layer_s:.3g} {unit} more for each "
+            f"layer (R2 = {fit.r2:.4f})."
         )
         return describe(figure, f"Times of {len(points)} convolutions of {legible(title)}", said)

@@ -37,18 +37,18 @@ NAME_IN = 0.09
 """Least distance between the names of two layers under the heat map, in inches."""
 
 
-def draw_explanation(found: Explanation, b: int) -> Figure:
+def draw_explanation(explanation: Explanation, b: int) -> Figure:
     """Draw the roofline at a batch size, the parts of the time, and the share of MACs of each layer."""
-    design = found.design
-    width = float(np.clip(0.095 * len(found.layers) + 1.2, 9.0, 17.0))
+    design = explanation.design
+    width = float(np.clip(0.095 * len(explanation.layers) + 1.2, 9.0, 17.0))
     with canvas(width, 7.2) as figure:
         above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
         title = f"{legible(design.network.name)} on {legible(design.platform.name)}, {design.tile}"
         roofline, causes = above.subplots(1, 2)
-        _roofline(roofline, found, b)
-        _causes(causes, found)
-        _heat(below.subplots(), found, b, width)
-        share = found.parts_s[Cause.COMPUTE][:, b - 1].sum() / found.time_s[:, b - 1].sum()
+        _roofline(roofline, explanation, b)
+        _causes(causes, explanation)
+        _heat(below.subplots(), explanation, b, width)
+        share = explanation.parts_s[Cause.COMPUTE][:, b - 1].sum() / explanation.time_s[:, b - 1].sum()
         said = f"At batch {b}, {100 * share:.1f} % of the time makes MACs."
         return describe(figure, f"Roofline, causes and utilisation of {title}", said)
 

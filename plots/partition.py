@@ -17,12 +17,12 @@ NAMED = 60
 and bars overlap: rows that two devices compute have a mixed colour."""
 
 
-def draw_partition(found: PartitionExplanation) -> Figure:
+def draw_partition(explanation: PartitionExplanation) -> Figure:
     """Draw the rows of each device as bars, layer by layer; rows in two bars are computed twice."""
-    table = found.table
+    table = explanation.table
     if not table.blocks:
         raise InputError(f"plot: draws rows by device, found none, as one device runs all of {table.network}")
-    layers = [(block, layer) for block in found.blocks for layer in block.layers]
+    layers = [(block, layer) for block in explanation.blocks for layer in block.layers]
     count, many = len(table.devices), len(layers) > NAMED
     busy = [k for k, name in enumerate(table.devices) if name not in table.idle]
     width = 1.0 if many else 0.8 / len(busy)
@@ -52,7 +52,7 @@ def draw_partition(found: PartitionExplanation) -> Figure:
         columns = -(-len(busy) // 24)  # 24 names fill the height of the picture
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, title="computed by", ncols=columns)
         title = f"{legible(table.network)} on {count} devices of {legible(table.cluster.name)}"
-        said = f"{100 * found.twice_share:.1f} % of the computed rows are computed by another device, too." + (
+        said = f"{100 * explanation.twice_share:.1f} % of the computed rows are computed by another device, too." + (
             f" No row for {', '.join(table.idle)}." if table.idle else ""
         )
         return describe(figure, f"Rows by device: {title}; devices exchange rows at dotted lines", said)

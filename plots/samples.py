@@ -17,9 +17,9 @@ MOST = 7
 """Most exits that are drawn, evenly spread; more lines could not be told apart."""
 
 
-def draw_samples(found: Sequence[ExitDescription], measure: Measure, title: str) -> Figure:
+def draw_samples(exits: Sequence[ExitDescription], measure: Measure, title: str) -> Figure:
     """Draw exit share and accuracy by threshold, and accuracy by confidence if the answers have confidences."""
-    sure = [*enumerate(found, 1)]
+    sure = [*enumerate(exits, 1)]
     if len(sure) > MOST:
         sure = [sure[round(at * (len(sure) - 1) / (MOST - 1))] for at in range(MOST)]
     calibrated = measure.probability
@@ -35,7 +35,7 @@ def draw_samples(found: Sequence[ExitDescription], measure: Measure, title: str)
             ranges = description.calibration
             for calibration in others:
                 calibration.plot([row.confidence for row in ranges], [row.accuracy for row in ranges], marker=".")
-        accuracies.axhline(found[-1].accuracy, color="0.5", linestyle=":", label="end of the network")
+        accuracies.axhline(exits[-1].accuracy, color="0.5", linestyle=":", label="end of the network")
         for calibration in others:
             calibration.plot([0, 1], [0, 1], color="0.5", linestyle=":", label="confidence is accuracy")
             calibration.set_xlabel("confidence")
@@ -47,7 +47,7 @@ def draw_samples(found: Sequence[ExitDescription], measure: Measure, title: str)
             axes.set_ylim(-0.02, 1.02)
             axes.legend(fontsize=7)
         said = (
-            f"The first of {len(found)} exits has an accuracy of {found[0].accuracy:.3g}, the last of "
-            f"{found[-1].accuracy:.3g}."
+            f"The first of {len(exits)} exits has an accuracy of {exits[0].accuracy:.3g}, the last of "
+            f"{exits[-1].accuracy:.3g}."
         )
         return describe(figure, f"Samples {legible(title, 60)}", said)

@@ -22,12 +22,12 @@ def _name(point: ThresholdPoint) -> str:
     return ", ".join(show_level(network.threshold) for network in point.networks if network.threshold is not None)
 
 
-def draw_thresholds(found: Sweep) -> Figure:
+def draw_thresholds(sweep: Sweep) -> Figure:
     """Draw accuracy over mean latency and over violations; Pareto points are filled and named.
 
     Of several networks or exits they are named only if they are few.
     """
-    points, swept = found.points, [network.measure is not None for network in found.networks]
+    points, swept = sweep.points, [network.measure is not None for network in sweep.networks]
     one = sum(swept) == 1 and not any(isinstance(network.threshold, tuple) for network in points[0].networks)
     few = one or sum(point.pareto for point in points) <= NAMED
     kept = [bool(point.kept) for point in points if point.kept is not None]

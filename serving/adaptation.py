@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..formats import InputError
-from ..rules.exit_choice import NEARLY, ExitGoal, Floats, Ints, Log
+from ..rules.exit_log import Floats, Ints, Log
+from ..rules.exit_thresholds import ExitGoal
+from ..rules.exit_times import NEARLY
 from .case import requests_of
 from .judgement import Cause, Exits, Judge, precision_of
 from .play import Control, Loop
 from .policies.interface import VARIANT, zeros
 from .scheduler import Scheduler
-from .state import DeviceArrays, OneNetwork, RequestArrays, Rules, networks_of
+from .state import DeviceArrays, Networks, OneNetwork, RequestArrays, Rules, networks_of, times_of
 
 EVENTS = 256
 """Instants of the event loop between two looks at the batches that have returned."""
@@ -129,11 +131,11 @@ class _Adapter:
     """Lets new batches run with the exits that a judge wants."""
 
     def __init__(
-        self, judge: Judge, window: int, hardware: list[Hardware], work: RequestArrays, device: DeviceArrays,
-        rules: Rules,
-    ) -> None:  # fmt: skip
-        self.judge, self.window, self.hardware = judge, window, hardware
-        self.work, self.device, self.rules = work, device, rules
+        self, judge: Judge, window: int, hardware: list[Hardware], work: RequestArrays, networks: Networks
+    ) -> None:
+        self.judge, self.window, self.hardware, self.work = judge, window, hardware, work
+        self.memory, self.time_s = networks.memory, times_of(networks, 0, networks.time_s)
+        self.gather_s = networks.gather_s.reshape(-1, self.time_s.shape[-1])
         self.changes: list[Change] = []
         self.eras = [(0, judge.stage_s[0, -1])]  # first request, and the times of the whole network from then on
         self.done = 0  # all requests before this one have returned
@@ -142,10 +144,10 @@ class _Adapter:
     def install(self, exits: Exits) -> None:
         """Let new batches run with these exits, in a variant of their own."""
         started, log = self._started(), self.judge.log
-        variant = (int(self.rules.memory[-1]) + 1) % VARIANTS
-        self.rules.memory[-1] = variant
-        self.device.time_s[variant] = self._segments(exits.places)
-        thresholds = self.rules.memory[: VARIANTS * log.candidates].reshape(VARIANTS, log.candidates)
+        variant = (int(self.memory[-1]) + 1) % VARIANTS
+        self.memory[-1] = variant
+        self.time_s[variant] = self._segments(exits.places)
+        thresholds = self.memory[: VARIANTS * log.candidates].reshape(VARIANTS, log.candidates)
         thresholds[variant] = math.inf
         for place, threshold, column in zip(*exits, strict=True):
             thresholds[variant, place - 1] = threshold
@@ -157,7 +159,7 @@ class _Adapter:
 
     def _segments(self, places: Sequence[int]) -> Floats:
         """Time of each segment, from candidate to candidate: the first of a stage has the time of the stage."""
-        time_s: Floats = np.zeros_like(self.device.time_s[0])
+        time_s: Floats = np.zeros_like(self.time_s[0])
         for begin, end in itertools.pairwise([0, *places, len(time_s)]):
             time_s[begin] = self.judge.stage_s[begin, end][: time_s.shape[1]]
         return time_s
@@ -169,8 +171,8 @@ class _Adapter:
         self.done += int(waiting.argmax()) if waiting.any() else len(waiting)
         if self.hardware and self.done and requests.finish_s[self.done - 1] >= self.hardware[0].from_s:
             self.judge.run_on(self.hardware.pop(0).stage_s)
-            self.device.time_s[int(self.rules.memory[-1])] = self._segments(self.judge.exits.places)
-            self.device.gather_s[:] = gathers(self.judge.stage_s)[:, : self.device.gather_s.shape[1]]
+            self.time_s[int(self.memory[-1])] = self._segments(self.judge.exits.places)
+            self.gather_s[:] = gathers(self.judge.stage_s)[:, : self.gather_s.shape[1]]
             self.eras.append((self._started(), self.judge.stage_s[0, -1]))
         if self.window == 0:
             return
@@ -226,7 +228,7 @@ def adapt(
         latency_s=np.ascontiguousarray(stage_s[None]),
         segment_at=np.arange(candidates + 1),
         stage_after=np.arange(1, candidates + 2),
-        gather_s=gathers(stage_s).copy(),
+        gather_s=gathers(stage_s),
         load=np.zeros(most + 1) if times.load is None else np.array(times.load),
         variants=zeros(VARIANTS, VARIANT),
         wake_up_s=times.wake_up_s,
@@ -236,8 +238,8 @@ def adapt(
     rules = Rules(settings, memory, goal.batch, scheduler.call_s)
     judge = Judge(log, arrival_s, plan.past, goal, window, stage_s, plan.exits)
     hardware = sorted(times.hardware, key=lambda changed: changed.from_s)
-    adapter = _Adapter(judge, window, hardware, work, device, rules)
     networks = networks_of([OneNetwork(device, rules)], [0] * scheduler.lanes)
+    adapter = _Adapter(judge, window, hardware, work, networks)
     run = Loop(replace(scheduler, policy=policy), work, networks).to(control=Control(EVENTS, adapter.look))
     served = run.work.requests
     starts = batch_starts(served.start_s)

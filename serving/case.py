@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, memoized
-from ..tables.latency import LatencyTable, Segments, SubNetEntry
+from ..tables.latency import LatencyTable
+from ..tables.layer_use import Segments
+from ..tables.reuse import SubNetEntry
 from ..traffic.traffic import Traffic, places
 from .admission import Admission
+from .deadlines import ON_DEADLINE
 from .device_traffic import DeviceTraffic, merged
 from .fits import check_columns, check_device, check_policy
 from .host import known_times, sent_at
@@ -24,6 +27,7 @@ from .play import LoopRun, cut_off, runs_of
 from .policies import Policy
 from .policies.interface import CARRIED, COLUMNS, VARIANT, Requests, zeros
 from .scheduler import Scheduler, losses_of
+from .sources import Sending
 from .state import (
     BETWEEN,
     FCFS,
@@ -37,7 +41,7 @@ from .state import (
     networks_of,
     times_of,
 )
-from .terms import ON_DEADLINE, Sending, Terms, terms_of
+from .terms import Terms, terms_of
 
 
 class NetworkCase(NamedTuple):

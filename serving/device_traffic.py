@@ -276,9 +276,9 @@ def _prepared(network: ServedNetwork, requests: Requests, trace: Trace, seed: in
 
 def merged(network: NDArray[np.int64], values: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Values of the requests of each network, in the order of all requests."""
-    if len(values) == 1:
-        return values[0]
     joined = np.empty(len(network), np.result_type(*values))
     for number, own in enumerate(values):
+        if len(own) == len(network):
+            return own  # all requests are for one network
         joined[network == number] = own
     return joined

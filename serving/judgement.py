@@ -14,18 +14,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rules.exit_choice import (
-    NEARLY,
-    ExitChoice,
-    ExitGoal,
-    Floats,
-    Ints,
-    Log,
-    Passage,
-    choose_exits,
-    kept_thresholds,
-    run_exits,
-)
+from ..rules.exit_choice import ExitChoice, choose_exits
+from ..rules.exit_log import Floats, Ints, Log
+from ..rules.exit_thresholds import ExitGoal, kept_thresholds
+from ..rules.exit_times import NEARLY, Passage, run_exits
 from ..traffic.randomness import SAMPLES, stream
 from .evidence import Evidence, Rate, on_mean, on_rate, on_share, rate_of
 

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from ..formats import AnyPath, InputError, Strict, parse_duration, read_toml
-from ..tables.latency import TABLE_FILES, LatencyTable
+from ..tables.files import TABLE_FILES
+from ..tables.latency import LatencyTable
 from ..traffic.clients import RECORDED, Clients, parse_think
 from ..traffic.columns import Name
 from ..traffic.distributions import Objective

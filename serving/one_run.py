@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .statistics import Interval, share_interval, student_t
+from .statistics import Interval, share_interval, standard_errors
 
 Values = NDArray[np.float64] | NDArray[np.bool_]
 
@@ -77,7 +77,7 @@ class OneRun:
         side = _above(latency_s, median).astype(np.float64) - _above(median, latency_s)
         pieces = np.arange(PIECES) * self._count // PIECES
         self.independent = self._count / dependence(side, pieces)
-        self._t = student_t(PARTS - 1) * math.sqrt(1 + LEAST / self.independent)
+        self._t = standard_errors(PARTS - 1) * math.sqrt(1 + LEAST / self.independent)
         # pieces that are short beside the time a queue takes to forget show less dependence than there is
         self._told = min(self.independent, self._count / dependence(side, self._starts))
 

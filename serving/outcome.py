@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import brief, first_rows
-from ..tables.latency import LatencyTable, Segments
+from ..tables.latency import LatencyTable
+from ..tables.layer_use import Segments
 from ..traffic.request_columns import REQUEST_COLUMNS
 from ..traffic.traffic import Traffic, places
 from .device_traffic import DeviceTraffic, merged
@@ -24,7 +25,7 @@ class Runs:
 
     begin_s: NDArray[np.float64]  # (M,): start and end of each run
     end_s: NDArray[np.float64]
-    # (M,): 0-based segment, batch size, level in the stack from 0, flags of :mod:`.event_loop`, lane
+    # (M,): 0-based segment, batch size, level in the stack from 0, flags of :mod:`.batches`, lane
     segment: NDArray[np.int64]
     batch: NDArray[np.int64]
     level: NDArray[np.int64]

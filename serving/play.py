@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..jit import FunctionAddress, as_python, compile_for
+from .batches import HANDS_OUT
 from .event_loop import (
     FAULTS,
-    HANDS_OUT,
     OK,
     SIGNATURES,
     run_beside,

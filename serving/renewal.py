@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .case import Case
+from .deadlines import DUE
 from .state import Record, RequestArrays, State
-from .terms import DUE, Terms
+from .terms import Terms
 
 
 def forget_returned(case: Case, work: RequestArrays, state: State, record: Record) -> NDArray[np.int64]:

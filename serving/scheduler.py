@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from ..formats import InputError, did_you_mean, is_input, read_bytes, read_number
 from ..jit import uncompiled
 from .admission import Admission, parse_admission
+from .deadlines import ON_DEADLINE, SERVE
 from .policies import POLICIES, Policy, choice, duration
 from .state import BETWEEN, DISPATCH
-from .terms import ON_DEADLINE, SERVE
 
 LIMITS = ("b_max", "lanes")
 """Parameters of every policy that are whole numbers."""
@@ -56,7 +56,7 @@ class Scheduler:
         Largest number of batches that run side by side; a device may have fewer lanes.
     on_deadline : int
         What happens to a request at its deadline: it is served all the same, dropped, or answered by the last exit that
-        it passed (:data:`.terms.ON_DEADLINE`).
+        it passed (:data:`.deadlines.ON_DEADLINE`).
     admit : Admission or None
         Which requests are refused at their arrival; ``None`` if none is.
     between : int or None

@@ -139,7 +139,7 @@ class Networks(NamedTuple):
     records: Any  # (K,): a record array of NETWORK
     kinds: NDArray[np.int64]  # (L,): kind of core of each lane
     serves: NDArray[np.bool_]  # (K, L)
-    network_of: NDArray[np.int64]  # (N,): network of each request; empty if there is one network
+    network_of: NDArray[np.int64]  # (N,): network of each request; (1,): the network of all
     time_s: NDArray[np.float64]
     latency_s: NDArray[np.float64]
     segment_at: NDArray[np.int64]
@@ -170,7 +170,7 @@ class State(NamedTuple):
     members: NDArray[np.int64]  # (L * b_max,): requests on them in the same order, bottom batch first
     waiting: NDArray[np.int64]  # requests that wait, each queue from its head to its tail
     queues: NDArray[np.void]  # (K,); or (L * K,), lane after lane, where each has queues of its own
-    # (N,): the queue of each request, before it arrives the first of its network; empty if there is one
+    # (N,): the queue of each request, before it arrives the first of its network
     joined: NDArray[np.int64]
     counts: Any  # (K,): a record array of COUNTS
 
@@ -214,10 +214,7 @@ def networks_of(
     between: int = FCFS,
     dispatch: int = SHARED,
 ) -> Networks:
-    """Networks that share lanes of these kinds.
-
-    A network that is alone keeps the arrays that it came with: who adapts it changes them while it is served.
-    """
+    """Networks that share lanes of these kinds, with arrays of their own."""
     queues = 1 if dispatch == SHARED else len(kinds)
     parts = [_parts_of(network, queues) for network in networks]
     shares = {"memory": queues, **dict.fromkeys(OF_CORES, len(set(kinds)))}
@@ -227,13 +224,12 @@ def networks_of(
         numbers |= {part: own[name].size // shares.get(name, 1) for name, part in PARTS.items()}
         records.append(tuple(numbers[name] for name in NETWORK.names or ()))
         starts = {name: at + own[name].size for name, at in starts.items()}
-    rows = {name: [own[name] for own in parts] for name in parts[0]}
-    arrays: Any = {name: row[0] if len(row) == 1 else np.concatenate(row) for name, row in rows.items()}
+    arrays: Any = {name: np.concatenate([own[name] for own in parts]) for name in parts[0]}
     return Networks(
         between, dispatch, networks[0].device.contention, np.array(records, NETWORK).view(np.recarray),
         np.array(kinds, dtype=np.int64),
         np.array([network.serves or [True] * len(kinds) for network in networks]),
-        np.zeros(0, dtype=np.int64) if network_of is None else network_of,
+        np.zeros(1, dtype=np.int64) if network_of is None else network_of,
         **{**arrays, "variants": arrays["variants"].view(np.recarray)},
     )  # fmt: skip
 
@@ -295,16 +291,13 @@ def begin(networks: Networks, requests: int, *, of_any: bool = False) -> State:
         np.zeros(lanes * b_max, dtype=np.int64),
         np.zeros(requests * each * rooms, dtype=np.int64),
         zeros(queues, QUEUE),
-        np.zeros(0 if in_one_queue(networks) else requests, dtype=np.int64),
+        np.full(requests, networks.network_of, dtype=np.int64),
         zeros(count, COUNTS),
     )
-    if state.joined.size:
-        if networks.network_of.size:
-            state.joined[:] = networks.network_of
-        numbers = np.full(count, requests) if of_any else np.bincount(state.joined, minlength=count)
-        places = np.tile(numbers, each)  # all of a network may come into one queue
-        state.queues["head"] = state.queues["tail"] = np.cumsum(places) - places
-        state.queues["network"] = np.tile(np.arange(count), each)
+    numbers = np.full(count, requests) if of_any else np.bincount(state.joined, minlength=count)
+    places = np.tile(numbers, each)  # all of a network may come into one queue
+    state.queues["head"] = state.queues["tail"] = np.cumsum(places) - places
+    state.queues["network"] = np.tile(np.arange(count), each)
     state.lanes["wake_s"], state.lanes["end_s"], state.lanes["network"] = math.inf, -math.inf, -1
     state.lanes["offset"], state.lanes["kind"] = b_max * np.arange(lanes), networks.kinds
     state.lanes["queue"] = np.arange(lanes) if each > 1 else 0

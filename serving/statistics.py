@@ -1,4 +1,4 @@
-"""Confidence intervals of the figures of a finite run, written out so that SciPy is no dependency."""
+"""Confidence intervals of the figures of a finite run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..rules.quantiles import student_t
 
 CONFIDENCE = 0.95
 """The confidence of every interval that is printed."""
@@ -35,15 +37,9 @@ def share_interval(share: float, count: float, t: float) -> Interval:
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
-# Student's t for 95 % and 1 to 30 degrees of freedom, from a printed table
-_STUDENT_T: tuple[float, ...] = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-_STUDENT_T += (2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)
-_STUDENT_T += (2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
-
-
-def student_t(degrees: int) -> float:
-    """Student's t that leaves half of 1 - :data:`CONFIDENCE` on either side."""
-    return _STUDENT_T[degrees - 1] if degrees <= len(_STUDENT_T) else 1.96 + 2.5 / degrees
+def standard_errors(degrees: int) -> float:
+    """From a mean to an end of its interval: Student's t, to the three decimals of printed tables."""
+    return round(student_t((1 + CONFIDENCE) / 2, degrees), 3)
 
 
 def mean_interval(values: NDArray[np.float64]) -> Interval | None:
@@ -51,7 +47,7 @@ def mean_interval(values: NDArray[np.float64]) -> Interval | None:
     degrees = len(values) - 1
     if degrees < 1:
         return None
-    half = student_t(degrees) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    half = standard_errors(degrees) * float(values.std(ddof=1)) / math.sqrt(len(values))
     mean = float(values.mean())
     return Interval(mean - half, mean + half)
 
@@ -67,7 +63,7 @@ def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> 
         return Interval(difference, difference)
     # as shares of their sum: squares of variances would underflow
     degrees = 1 / ((parts[0] / error) ** 2 / (len(values) - 1) + (parts[1] / error) ** 2 / (len(others) - 1))
-    half = student_t(max(1, int(degrees + 1e-9))) * math.sqrt(error)
+    half = standard_errors(max(1, int(degrees + 1e-9))) * math.sqrt(error)
     return Interval(difference - half, difference + half)
 
 

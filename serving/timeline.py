@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError, write_file
 from ..formats.trace_events import PROCESS, Event, microseconds, slice_event, timeline_text, track_names
-from .event_loop import MERGES, PREEMPTS
+from .batches import MERGES, PREEMPTS
 from .outcome import Replay, Runs
 from .subnets import swaps_of
 

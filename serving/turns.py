@@ -121,7 +121,7 @@ def choose_queue(request, now_s, networks, state):
 @compiled(lean=True)
 def joined_at(request, state):
     """The place of the queue of a request."""
-    return state.joined[request] if state.joined.size > 0 else 0
+    return state.joined[request]
 
 
 @compiled(lean=True)

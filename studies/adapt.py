@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dse.exits.tabulate import goal_of
 from ..formats import AnyPath, InputError, read_table
-from ..rules.exit_choice import Log, log_of
+from ..rules.exit_log import Log, log_of
 from ..serving.adaptation import AdaptiveRun, DeviceTimes, Hardware, Observation, PlannedExits, adapt
 from ..serving.inputs import AnyPolicy, Requests, as_scheduler
 from ..serving.judgement import Exits

@@ -17,7 +17,7 @@ from ..models.loader import NETWORKS, read_network_file
 from ..models.schema import NetworkFile
 from ..tables import read_latency
 from ..tables.exit_plan import NETWORK_FILE, TIMES_FILE, InferenceTime, read_plan
-from ..tables.latency import DESIGN_FILE, EXITS_FILE
+from ..tables.files import DESIGN_FILE, EXITS_FILE
 from ..traffic.answers import AnswerModel, as_measured, draw_answers
 from ..traffic.measures import Measure
 from ..traffic.samples import Samples

@@ -16,7 +16,7 @@ from ..formats import InputError, Table, check_free, check_named, make_folder, r
 from ..formats.sources import made_with
 from ..models import Network
 from ..platforms import Board
-from ..tables.latency import DESIGN_FILE
+from ..tables.files import DESIGN_FILE
 from .workers import Workers, workers
 
 DesignRequest = tuple[Network | Workload, Board, SearchOptions]

@@ -49,12 +49,12 @@ def _checked(read: Callable[[Any], object]) -> AfterValidator:
 def _once(what: str, name: Callable[[Any], object] = lambda entry: entry) -> AfterValidator:
     """Refuse a list in which two items have the same name or value: their points could not be told apart."""
 
-    def check_list(items: list[Any] | None) -> list[Any] | None:
-        keys = [name(entry) for entry in items or []]
+    def check_list(entries: list[Any] | None) -> list[Any] | None:
+        keys = [name(entry) for entry in entries or []]
         for index in range(len(keys)):
             if keys[index] in keys[:index]:
                 raise ValueError(f"expected every {what} once, found {json.dumps(keys[index])} twice")
-        return items
+        return entries
 
     return AfterValidator(check_list)
 

@@ -134,9 +134,9 @@ class Store:
         result = SearchResult(kept.ranking, kept.designs_evaluated, kept.designs_ruled_out)
         return [FoundDesign(*tables, reused=True) for tables in tabulate_each(*asked, result)]
 
-    def keep_design(self, asked: DesignRequest, found: list[FoundDesign]) -> None:
+    def keep_design(self, asked: DesignRequest, designs: list[FoundDesign]) -> None:
         """Keep the design of a search for one network."""
-        self.keep(found[0].design, DESIGNS, design_key(asked))
+        self.keep(designs[0].design, DESIGNS, design_key(asked))
 
 
 def design_key(asked: DesignRequest) -> str:
@@ -170,8 +170,8 @@ class ServingTable(NamedTuple):
 def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> Iterator[tuple[int, ServingTable]]:
     """Search NPUs, or take what earlier searches kept."""
     for index, outcome in in_order(find_each(asked, store.read_design, store.keep_design, at)):
-        (found,) = outcome
-        yield index, ServingTable.of(as_served(tabulate_latency(found.design, found.fbcb)), found.design.tile)
+        (searched,) = outcome
+        yield index, ServingTable.of(as_served(tabulate_latency(searched.design, searched.fbcb)), searched.design.tile)
 
 
 def _arrivals(point: GridPoint, seed: int) -> Trace:

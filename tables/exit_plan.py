@@ -14,8 +14,9 @@ from pydantic import Field, model_validator
 
 from ..formats import AnyPath, SparseRecord, Strict, Table, check_beside, check_folder, read_table
 from ..platforms.device import MAX_BATCH
-from ..traffic.measures import MeasureName
-from .latency import EXITS_FILE, LATENCY_FILE, MAX_S, Level, PlannedService
+from ..traffic.measures import HIGHEST, MeasureName
+from .files import EXITS_FILE, LATENCY_FILE
+from .layer_use import MAX_S, Share
 
 TIMES_FILE, PATTERN_FILE = "inference_time.json", "batching_pattern.json"
 NETWORK_FILE, SAMPLES_FILE = "network.toml", "samples.npz"
@@ -26,9 +27,27 @@ Outcome = Literal["taken", "imprecise", "slow", "no gain", "longer"]
 """Outcome of a candidate: taken; no thresholds keep the precision; too many batches would be slower than without it; it
 saves too little time (Equation 3); or it meets all requirements, but another one is faster."""
 
-Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Time = Annotated[float, Field(ge=0, le=MAX_S)]
+
+Level = Annotated[float, Field(ge=0, le=HIGHEST)]
+"""A threshold of an exit, of any measure."""
+
+
+class PlannedService(SparseRecord):
+    """The batch size and the thresholds that the exits of a network were chosen for; a table is served with them."""
+
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    measure: MeasureName = "confidence"
+    thresholds: list[Level]  # of each exit but the last
+
+    def check(self, exits: int, b_max: int) -> None:
+        """Refuse, as a ``ValueError``, a batch or thresholds that do not fit the table."""
+        if self.batch > b_max or len(self.thresholds) != exits - 1:
+            raise ValueError(
+                f"planned: expected a batch of at most {b_max} and {exits - 1} thresholds, one for each exit but the "
+                "last"
+            )
 
 
 class StageRow(Strict):

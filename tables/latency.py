@@ -4,183 +4,26 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, first_rows, read_table
-from ..models import MAX_WORK, Exit, Layer
+from ..models import Exit
 from ..models.network import thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
 from ..platforms.host import Host
-from ..traffic.measures import HIGHEST, MeasureName, Threshold
-
-LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
-SUBGRAPHS_FILE, PARTITION_FILE, EXITS_FILE = "subgraphs.json", "partition.json", "exits.json"
-TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE, PARTITION_FILE, EXITS_FILE
-MADE_FROM = {
-    "fluidb.design/4": (DESIGN_FILE, "fluidb dse"),
-    "fluidb.fbcb/2": (FBCB_FILE, "fluidb dse"),
-    "fluidb.subgraphs/1": (SUBGRAPHS_FILE, "fluidb dse"),
-    "fluidb.partition/1": (PARTITION_FILE, "fluidb dse"),
-    "fluidb.exits/1": (EXITS_FILE, "fluidb exits"),
-}
-"""Tables that a latency table may be made from: the file beside it, and the command that writes it."""
-
-MAX_S = 1e9
-"""Longest time, thirty years: a longer one has a wrong unit."""
-
-Seconds = Annotated[float, Field(gt=0, le=MAX_S)]
-SecondsOrNone = Annotated[float, Field(ge=0, le=MAX_S)]
-Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
-USES = ("tile_padding_s", "batch_padding_s", "memory_bound_s")
-"""Causes of a layer's time beside its MACs; only the model of an NPU states them."""
-
-
-class SubNetEntry(SparseRecord):
-    """A network that shares its weights with others, and its accuracy if that is known."""
-
-    name: str
-    accuracy: Annotated[float | None, Field(ge=0, le=1)] = None
-
-
-NotNegative = Annotated[float, Field(ge=0)]
-
-
-class Reuse(SparseRecord):
-    """Weights of SubNets that each state keeps on chip, and the traffic that this saves (SUSHI).
-
-    Vectors are the kernels and channels [K_1, C_1, K_2, C_2, ...] of every layer of the SuperNet: S of a SubNet, G of
-    the weights that a state keeps (SUSHI, Fig. 6).  Lists of lists have a list for each state, with a value for each
-    SubNet.
-    """
-
-    refill_s: list[SecondsOrNone]  # by state: to load the weights that it keeps
-    refill_bytes: list[NotNegative]
-    overlap: list[list[NotNegative]] | None = None  # inner products of G and S
-    content: list[NotNegative] | None = None  # inner product of each G with itself; stated beside overlap
-    hit_ratio: list[list[Annotated[float, Field(ge=0, le=1)]]] | None = None  # ||min(S, G)|| / ||S|| (Appendix A.4)
-    off_chip_bytes: list[list[NotNegative]] | None = None  # that a request moves between chip and memory
-    joules_per_byte: Annotated[float | None, Field(gt=0, le=1)] = None  # of off_chip_bytes
-
-    def check(self, states: int, subnets: int) -> None:
-        """Refuse, as a ``ValueError``, lists that do not fit the numbers of states and SubNets."""
-        for name in ("refill_s", "refill_bytes", "content"):
-            if (values := getattr(self, name)) is not None and len(values) != states:
-                raise ValueError(f"reuse: {name}: expected {states} values, one for each state, found {len(values)}")
-        for name in ("overlap", "hit_ratio", "off_chip_bytes"):
-            if (rows := getattr(self, name)) is not None and [len(row) for row in rows] != [subnets] * states:
-                raise ValueError(f"reuse: {name}: expected a list for each of {states} states, of {subnets} SubNets")
-        if (self.overlap is None) != (self.content is None):
-            raise ValueError("reuse: expected overlap and content, or neither")
-        if self.joules_per_byte is not None and self.off_chip_bytes is None:
-            raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
-
-
-Level = Annotated[float, Field(ge=0, le=HIGHEST)]
-"""A threshold of an exit, of any measure."""
-
-
-class PlannedService(SparseRecord):
-    """The batch size and the thresholds that the exits of a network were chosen for; a table is served with them."""
-
-    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    measure: MeasureName = "confidence"
-    thresholds: list[Level]  # of each exit but the last
-
-
-LayerRole = Literal["backbone", "head", "check", "resume"]
-"""A layer of the backbone, or a part of an exit: bridge and head; exit check; start of the stage behind the exit."""
-
-
-class LayerUse(SparseRecord):
-    """The time of a layer with a product and the memory-only layers after it, and the causes of that time."""
-
-    variant: Annotated[int, Field(ge=0)] = 0
-    name: str
-    stage: Annotated[int, Field(ge=1)]  # a stage's last layer ends at its exit
-    role: LayerRole = "backbone"
-    macs: Annotated[int | None, Field(ge=0, le=MAX_WORK)] = None  # of one sample
-    time_s: list[Seconds]  # for b = 1..b_max
-    # parts of time_s in which units of the array are idle; the rest makes MACs
-    tile_padding_s: list[SecondsOrNone] | None = None  # the layer does not fill its last tiles
-    batch_padding_s: list[SecondsOrNone] | None = None  # the grid B_R x B_P has places without a sample
-    memory_bound_s: list[SecondsOrNone] | None = None  # waits for off-chip memory
-    energy_j: list[NotNegative] | None = None  # of the batch, without static power
-
-    @property
-    def exit(self) -> int:
-        """The exit that causes it: a head or check is of its stage's exit, a resume of the exit before; else 0."""
-        return {"backbone": 0, "resume": self.stage - 1}.get(self.role, self.stage)
-
-
-class Segments(NamedTuple):
-    """The segments that run between two decisions of a scheduler: stages, or layers.
-
-    Shapes: ``stage`` (S,), counted from 1; others (V, S, b_max + 1), 0 at b = 0; the four causes sum to ``time_s``.
-    """
-
-    stage: NDArray[np.int64]
-    time_s: NDArray[np.float64]
-    useful_s: NDArray[np.float64] | None = None
-    tile_padding_s: NDArray[np.float64] | None = None
-    batch_padding_s: NDArray[np.float64] | None = None
-    memory_bound_s: NDArray[np.float64] | None = None
-    energy_j: NDArray[np.float64] | None = None
-
-    @property
-    def causes(self) -> list[NDArray[np.float64]]:
-        """The four causes, or none."""
-        parts = (self.useful_s, self.tile_padding_s, self.batch_padding_s, self.memory_bound_s)
-        return [part for part in parts if part is not None]
-
-
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class Cores(SparseRecord):
-    """Cores on one memory: kinds with times of their own, and how they slow each other (docs/metrics.md, Cores)."""
-
-    names: Annotated[list[str], Field(min_length=1)]  # of the kinds
-    of: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=64)]  # kind of each core
-    contention: Share  # of a core's transfers that waits for transfers of another core at that time
-    moving: list[list[list[Share]]]  # share of the time in which words move, by kind, stage and b = 1..b_max
-
-    def check(self, stages: int, b_max: int) -> None:
-        """Refuse, as a ``ValueError``, lists that do not fit each other or the table."""
-        if sorted(set(self.of)) != list(range(len(self.names))):
-            raise ValueError(f"cores: of: expected every kind from 0 to {len(self.names) - 1}")
-        if [[len(row) for row in kind] for kind in self.moving] != [[b_max] * stages] * len(self.names):
-            raise ValueError(
-                f"cores: moving: expected {len(self.names)} kinds of {stages} stages, each with {b_max} shares, one "
-                "for each batch size"
-            )
-
-    def moving_array(self) -> NDArray[np.float64]:
-        """Shares of the time in which words move. Shapes: returns (kinds, stages, b_max + 1)."""
-        return _from_zero(np.array(self.moving))
-
-
-class BuiltNpu(SparseRecord):
-    """The NPU on which a table's times hold, whatever else it runs."""
-
-    board: str
-    tile: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=3, max_length=5)]  # T_R, T_P, T_C, V, W
-    stacking: bool = True
-    clock_mhz: Annotated[float, Field(gt=0)]
-    bandwidth_gb_s: Annotated[float, Field(gt=0)]
-    word_bits: Annotated[int, Field(ge=1)]
-
-    def __str__(self) -> str:
-        sizes = ",".join(map(str, self.tile))
-        fixed = "" if self.stacking else " with k = 1 only"
-        words = f"{self.word_bits}-bit words, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"
-        return f"<{sizes}>{fixed} on {self.board} ({words})"
+from ..traffic.measures import Threshold
+from .exit_plan import PlannedService
+from .files import EXITS_FILE, LATENCY_FILE, MADE_FROM
+from .hardware import BuiltNpu, Cores
+from .layer_use import USES, LayerUse, Ratio, Seconds, SecondsOrNone, Segments, from_zero
+from .reuse import Reuse, SubNetEntry
 
 
 class LatencyTable(Table, SparseRecord):
@@ -304,12 +147,8 @@ class LatencyTable(Table, SparseRecord):
         kinds = 1 if self.cores is None else len(self.cores.names)
         if self.npus is not None and len(self.npus) != kinds:
             raise ValueError(f"npus: expected {kinds}, one for each kind of cores, found {len(self.npus)}")
-        planned, early = self.planned, len(self.exits) - 1
-        if planned is not None and (planned.batch > self.b_max or len(planned.thresholds) != early):
-            raise ValueError(
-                f"planned: expected a batch of at most {self.b_max} and {early} thresholds, one for each exit but the "
-                "last"
-            )
+        if self.planned is not None:
+            self.planned.check(len(self.exits), self.b_max)
         return self
 
     @model_validator(mode="after")
@@ -335,10 +174,8 @@ class LatencyTable(Table, SparseRecord):
         counted = {layer.energy_j is not None for layer in self.layers}
         if len(counted) > 1 or (self.static_w is not None and True not in counted):
             raise ValueError("layers: expected energy_j of each or of none, and static_w beside it only")
-        columns = ("time_s", *(USES if caused else ()), *(("energy_j",) if True in counted else ()))
-        lists = [getattr(layer, name) for layer in self.layers for name in columns]
-        if any(len(column) != self.b_max for column in lists):
-            raise ValueError(f"layers: expected {self.b_max} values each, one for each batch size")
+        for layer in self.layers:
+            layer.check(self.b_max)
         return self
 
     def slower(self, factor: float) -> LatencyTable:
@@ -448,12 +285,12 @@ class LatencyTable(Table, SparseRecord):
             By variant, stage and batch size; zero at b = 0.
         """
         if self.stage_s is not None:
-            return _from_zero(np.array(self.stage_s))
+            return from_zero(np.array(self.stage_s))
         return self._sum_by_stage(self._by_layer([layer.time_s for layer in self.layers]))
 
     def _by_layer(self, column: list[list[float]]) -> NDArray[np.float64]:
         """A column of the layers. Shapes: returns (V, L, b_max + 1)."""
-        return _from_zero(np.array(column).reshape(self.variants, -1, self.b_max))
+        return from_zero(np.array(column).reshape(self.variants, -1, self.b_max))
 
     def _sum_by_stage(self, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums of the layers of each stage. Shapes: ``times_s`` (V, L, b_max + 1), returns (V, E, b_max + 1)."""
@@ -516,25 +353,6 @@ class LatencyTable(Table, SparseRecord):
         numbers = range(1, len(self.exits) + 1)
         stage = [layer.stage for layer in self.layers[: times_s.shape[1]]] if by_layer else numbers
         return Segments(np.array(stage, dtype=np.int64), times_s, *uses)._replace(energy_j=energy_j)
-
-
-def _from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Times with a zero for b = 0 before them."""
-    padded = np.zeros((*times_s.shape[:-1], times_s.shape[-1] + 1))
-    padded[..., 1:] = times_s
-    return padded
-
-
-def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
-    """Indices of the layers that are one :class:`LayerUse` together."""
-    group: list[int] = []
-    for index, layer in enumerate(layers):
-        first = layers[group[0]] if group else layer
-        if group and (layer.gemm is not None or (layer.stage, layer.in_head) != (first.stage, first.in_head)):
-            yield group
-            group = []
-        group.append(index)
-    yield group
 
 
 _MAKERS = "`fluidb latency`, or of this machine with `fluidb measure`"

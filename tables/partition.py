@@ -14,7 +14,8 @@ from ..formats import AnyPath, SparseRecord, Strict, Table, by_name, check_folde
 from ..models import Exit
 from ..models.schema import MAX_SIZE
 from ..platforms.cluster import MAX_MEMBERS, Cluster
-from .latency import PARTITION_FILE, SecondsOrNone
+from .files import PARTITION_FILE
+from .layer_use import SecondsOrNone
 
 Index = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 
@@ -35,6 +36,11 @@ Bytes = Annotated[float, Field(ge=0)]
 def first_to_last(names: Sequence[str]) -> str:
     """Layers that follow each other, as text."""
     return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
+
+
+def counted_devices(count: int) -> str:
+    """A number of devices, as text."""
+    return "one device" if count == 1 else f"{count} devices"
 
 
 class FusionRule(StrEnum):

@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 from ..formats import AnyPath, Strict, Table, read_table
 from ..models.supernets.schema import Accuracies
 from ..platforms import Accelerator
-from .latency import SUBGRAPHS_FILE
+from .files import SUBGRAPHS_FILE
+from .layer_use import NotNegative
 
 EMPTY = "EMPTY"
 """Name of the state in which the persistent buffer holds nothing: the first one."""
 
-NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=2**43)]
 
 

@@ -33,7 +33,9 @@ from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Board
 from fluidb.serving import Scheduler, find_policy
 from fluidb.serving.policies import Policy
-from fluidb.tables.latency import LatencyTable, LayerUse, Reuse, SubNetEntry
+from fluidb.tables.latency import LatencyTable
+from fluidb.tables.layer_use import LayerUse
+from fluidb.tables.reuse import Reuse, SubNetEntry
 from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import strategies as st
 from schemas import check_output, widen_schema
@@ -64,10 +66,10 @@ def library(name: str):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = importlib.import_module(name)
+            module = importlib.import_module(name)
             if name == "onnxscript":
                 keep_operators()
-            return found
+            return module
     except ModuleNotFoundError:
         if "FLUIDB_REQUIRE_EXPORTERS" in os.environ:
             raise
@@ -153,9 +155,9 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    found = done.stderr.splitlines()
-    assert all(line.startswith("fluidb: ") for line in found)
-    return found
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("fluidb: ") for line in lines)
+    return lines
 
 
 KILLED = """
@@ -205,12 +207,12 @@ def killed(folders: dict[Path, int], *arguments: object) -> list[int]:
 
 def tool(name: str) -> str:
     """Path of a program that a test needs; without it the test is skipped, or fails where every program is expected."""
-    found = shutil.which(name)
-    if found is None and os.environ.get("FLUIDB_REQUIRE_TOOLS") == "1":
+    path = shutil.which(name)
+    if path is None and os.environ.get("FLUIDB_REQUIRE_TOOLS") == "1":
         pytest.fail(f"{name} is missing: apt-get install {name}")
-    if found is None:
+    if path is None:
         pytest.skip(f"needs {name}: apt-get install {name}")
-    return found
+    return path
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -259,9 +261,9 @@ def result_rows(folder: Path, name: str) -> list[dict[str, str]]:
 
 def verdicts(folder: Path, name: str) -> list[bool]:
     """Whether each statement of an item holds: beside figures, statements are on the page only."""
-    found = result_rows(folder, name)
-    if "holds" in found[0]:
-        return [row["holds"] == "True" for row in found]
+    rows = result_rows(folder, name)
+    if "holds" in rows[0]:
+        return [row["holds"] == "True" for row in rows]
     page = (folder / "README.md").read_text()
     (section,) = [part for part in page.split("\n## ") if f"({name}.csv)" in part]
     return [said == "holds" for said in re.findall(r"\| (holds|does not hold)[^|]*\|$", section, re.MULTILINE)]
@@ -339,7 +341,7 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
 
 
 def by_stage(stage_s: list[list[float]]) -> LatencyTable:
-    """The table of :func:`table_of` without its layers, as that of a device that was measured."""
+    """The table of :func:`table_of` without its layers, as of a device that was measured."""
     return table_of(stage_s).model_copy(update={"layers": [], "stage_s": [stage_s], "peak_macs_per_s": None})
 
 
@@ -390,7 +392,7 @@ def trace_of(arrivals, slo_s=None) -> Trace:
 
 
 def traffic_of(trace: Trace, exits: np.ndarray, slo_s: float | None = None) -> Traffic:
-    """Requests with these exits, and with this objective or that of the trace."""
+    """Requests with these exits, and with this objective or the trace's."""
     return prepare(replace(trace, exits=exits, confidences=None), [0.0] * max(exits), slo_s=slo_s)
 
 
@@ -403,7 +405,7 @@ def ticks(low: int, high: int) -> st.SearchStrategy[float]:
 def workloads(draw):
     """A table, arrivals (ties and bursts among them), exits and objectives."""
     stages, b_max = draw(st.integers(1, 4)), draw(st.integers(1, 5))
-    # at least 8 ticks, of which 6 in the layer that multiplies: the MACs of five samples take 3.2
+    # at least 8 ticks, 6 of them in the layer that multiplies: the MACs of five samples take 3.2
     first = draw(st.lists(ticks(2, 128).map(lambda time: 4 * time), min_size=stages, max_size=stages))
     growth = draw(st.integers(0, 5)) / 4
     table = table_of([[time * (1 + growth * b) for b in range(b_max)] for time in first])

@@ -17,7 +17,7 @@ OBJECTIVES = ["gop_s", "latency", "energy", "gop_s_w"]
 
 
 def random_case(seed):
-    """A network, a board of which a small NPU takes most, and options."""
+    """A network, a board that a small NPU nearly fills, and options."""
     draw = np.random.default_rng(seed)
     sizes = [(*tuple(int(draw.integers(1, most)) for most in (150, 60, 40)), 1) for _ in range(draw.integers(1, 3))]
     pixels = [[1], [1, 2], [1, 4], [2]][draw.integers(4)]

@@ -215,7 +215,7 @@ def test_the_page_prints_what_it_says(tmp_path, page, shown_sizes):
 
 @needs_speed
 def test_the_page_on_decisions_prints_what_it_says(main_job, tmp_path):
-    """All but the scenarios: those of the page have a test of their own, and those that ship take minutes."""
+    """All but the scenarios: the page's have a test of their own, and shipped ones take minutes."""
     page = "docs/compare.md"
     shutil.copytree(main_job[0], tmp_path, dirs_exist_ok=True)
     commands = [block for block in blocks(page, "sh") if "fluidb compare" not in block]
@@ -389,7 +389,7 @@ def test_the_map_of_rooms_is_the_tree():
 def test_the_questions_are_answered_by_the_source():
     page = (ROOT / "docs" / "architecture.md").read_text()
     answers = page[page.index("## Questions of new readers") : page.index("## Where something new goes")]
-    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 26
+    assert len(re.findall(r"^\| .+\? \|", answers, re.MULTILINE)) == 27
     places = []
     for row in re.findall(r"^\| .+\? \| (.*) \|", answers, re.MULTILINE):
         file = ""
@@ -442,7 +442,7 @@ def test_every_command_is_in_the_docs():
 
 @needs_speed
 def test_a_real_device_is_measured_and_served_as_the_page_says(tmp_path, monkeypatch):
-    """The verdict is that of the machine that runs the test; what is printed with it is not."""
+    """The verdict depends on the machine that runs the test; what is printed with it is not."""
     monkeypatch.setattr("fluidb.machine.protocol.ALONE", 3)
     with np.load(INPUTS) as held:  # each command first runs the whole network on all of them
         np.savez(tmp_path / "few.npz", **{name: held[name][:40] for name in held})
@@ -517,14 +517,14 @@ def test_options_that_the_pages_name_exist():
         spans = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
         lines = [line for line in text.splitlines() if re.match(r" *(\$ )?fluidb ", line)]
         for words in [*spans, *lines]:
-            found = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", words)
+            matches = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", words)
             named = re.search(rf"\bfluidb ({'|'.join(COMMANDS)})(?: ([a-z][a-z-]*))?(?![\w-])", words)
             if named is None and not words.startswith(("--", "serve", *COMMANDS)):
                 continue  # of another program
             path = "" if named is None else f"{named[1]} {named[2]}"
             expected = any_of if named is None else known[path if path in known else named[1]]
-            seen += len(found)
-            wrong += [f"{page.name}: {words}: {option}" for option in found if option not in expected]
+            seen += len(matches)
+            wrong += [f"{page.name}: {words}: {option}" for option in matches if option not in expected]
     assert seen > 300
     assert wrong == []
 

@@ -60,7 +60,7 @@ def test_numba_keeps_its_cache_where_ours_replaces_it():
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of compiled functions, which takes those of this file too; `double` is there already."""
+    """The folder of compiled functions, which takes functions of this file too; `double` is there already."""
     monkeypatch.setattr(jit, "sources", lambda: {Path(__file__).resolve()})
     monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path / "kept")
     assert jit.compiled("i8(i8)")(double)(21) == 42

@@ -25,7 +25,7 @@ def saved(folder: Path, nodes, outputs, size, weights, version: int = 17) -> Pat
 def alexnet_cifar10(folder: Path, narrower: int = 1) -> Path:
     """The layers of the shipped table with exits behind its first two pools; weights are random (He), by a seed.
 
-    Each has so many times fewer channels.
+    Each has the given number of times fewer channels.
     """
     rng, weights, nodes, source, channels = np.random.default_rng(7), {}, [], "x", 3
 
@@ -110,7 +110,7 @@ def blocks(folder: Path) -> Path:
     deep = conv("deep", conv("wide", stem, (8, 4, 1, 1)), (8, 1, 3, 3), group=8)
     nodes.append(node("Add", [stem, conv("thin", deep, (4, 8, 1, 1), "")], ["sum"]))
     head(1, "sum", 4)
-    # branches of which two part once more, and a pool before the last one
+    # branches, two of them part once more, and a pool before the last one
     nodes.append(node("MaxPool", ["sum"], ["pool"], kernel_shape=[3, 3], pads=[1] * 4))
     three = conv("three", conv("before", "sum", (3, 4, 1, 1), "Relu"), (2, 3, 3, 3), "Relu")
     fork = joined("fork", conv("across", three, (2, 2, 1, 3), "Relu"), conv("down", three, (3, 2, 3, 1), "Relu"))

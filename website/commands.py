@@ -27,7 +27,7 @@ def page() -> str:
 
 
 def _help(name: str, command: Any) -> Iterator[str]:
-    """The help of a command, then that of each of its own commands."""
+    """The help of a command, then the help of each of its own commands."""
     context = typer.Context(
         command, info_name=name, terminal_width=100, max_content_width=100, help_option_names=["-h", "--help"]
     )

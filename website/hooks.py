@@ -20,7 +20,7 @@ PLACES = {
 }
 RESULTS = [path.relative_to(ROOT) for path in sorted((ROOT / "results").rglob("*")) if path.is_file()]
 PLACES |= {str(path): str(path) for path in RESULTS if not any(part.startswith(".") for part in path.parts)}
-"""Place in the site of each file of the repository; those of docs/ are at its top."""
+"""Place in the site of each file of the repository; files of docs/ are at its top."""
 
 LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)]*)?\)")
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...formats.display import printable
 from ..declare import argument, flat, followed, option, written
 from ..names import NETWORK, PLATFORM, named
 from ..options import AsJson, Force, PictureOptions, Threads
-from ..render import every_fault, facts, ms, percent, printable, progress, show, table
+from ..render import every_fault, facts, ms, percent, progress, show, table
 
 if TYPE_CHECKING:
     from ...platforms import Platform
@@ -33,8 +34,8 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
         return
     known = [load_platform(name, kind=Platform) for name in PLATFORMS.names()]
     kinds = {kind: [platform for platform in known if platform.listed_as == kind.listed_as] for kind in KINDS.values()}
-    record = {kind.listed_as: [_record(platform, "sources") for platform in items] for kind, items in kinds.items()}
-    text = (table(kind.headers, [platform.row for platform in items], text=True) for kind, items in kinds.items())
+    record = {kind.listed_as: [_record(platform, "sources") for platform in of_kind] for kind, of_kind in kinds.items()}
+    text = (table(kind.headers, [platform.row for platform in of_kind], text=True) for kind, of_kind in kinds.items())
     show(as_json, "fluidb.platforms-output/1", record, text)
 
 

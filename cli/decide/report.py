@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...formats.display import printable
 from ..declare import argument, option, written
 from ..options import (
     AsJson,
@@ -22,7 +23,7 @@ from ..options import (
     Slo,
     Think,
 )
-from ..render import facts, ms, percent, printable, show, table
+from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...plots.report import Report
@@ -132,6 +133,6 @@ def _text(report: Report) -> Iterator[str]:
         yield "\n".join(map(printable, verdict_lines(report)))
     if report.comparisons:
         yield facts(
-            (compared.name, f"{compared.found.title}, {len(compared.found.points)} points")
+            (compared.name, f"{compared.comparison.title}, {len(compared.comparison.points)} points")
             for compared in report.comparisons
         )

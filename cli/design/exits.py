@@ -14,7 +14,7 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.exits.search import PlanResult
-    from ...rules.exit_choice import ExitGoal
+    from ...rules.exit_thresholds import ExitGoal
     from ...tables.exit_plan import StepRecord
     from ...traffic.measures import Measure
 
@@ -35,7 +35,7 @@ class GoalOptions:
 
     def read(self, measure: Measure) -> ExitGoal:
         """The goal, with thresholds of a measure."""
-        from ...rules.exit_choice import ExitGoal
+        from ...rules.exit_thresholds import ExitGoal
 
         tried = tried_thresholds(self.thresholds)
         named: dict[str, Any] = {"bound": "bound", "none": None}

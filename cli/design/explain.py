@@ -33,7 +33,7 @@ def command(
     are computed twice, waiting times, and the bytes on each link (`fluidb docs edgesp`). --plot
     draws rows by device over the depth.
     """
-    from ...tables.latency import DESIGN_FILE, PARTITION_FILE, SUBGRAPHS_FILE
+    from ...tables.files import DESIGN_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 
     explanations: dict[str, DesignExplainOptions | SubGraphExplainOptions | PartitionExplainOptions] = {
         DESIGN_FILE: design,

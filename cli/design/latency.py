@@ -48,7 +48,7 @@ def command(
     fixed shape: the cores share the memory of the board (`fluidb docs policies`).
     """
     from ...formats import InputError, together
-    from ...tables.latency import LATENCY_FILE
+    from ...tables.files import LATENCY_FILE
 
     text: Iterator[str] = iter(())
     more: dict[str, Any] = {}
@@ -139,7 +139,7 @@ def _rows(made: LatencyTable) -> Iterator[dict[str, Any]]:
 
 def _times(made: LatencyTable) -> str:
     """Times from exit to exit; only from the input if there are many exits, only whole passes of several variants."""
-    from ...tables.latency import LATENCY_FILE
+    from ...tables.files import LATENCY_FILE
 
     names, last = ["input", *(row.name for row in made.exits)], len(made.exits)
     batches = [b for b in range(1, made.b_max + 1) if made.b_max <= 32 or b & (b - 1) == 0 or b == made.b_max]

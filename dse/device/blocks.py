@@ -11,7 +11,7 @@ from ...models.loader import build_network, read_network_file
 from ...models.network import Network
 from ...platforms.blocks import HAT, BlockKey, BlockTable, block_tool, hat_times, read_blocks
 from ...platforms.measured import MeasuredDevice
-from ...platforms.platform import plain_name
+from ...platforms.platform import NAME
 
 
 class SummedTimes(NamedTuple):
@@ -53,7 +53,7 @@ def import_blocks(path: Path, device_file: Path, network: AnyPath, name: str | N
         blocks, table = blocks_of(file, where), read_blocks(path)
         stage_s, how = _summed(blocks, table, path, net), f"{len(blocks)} blocks"
     content = {
-        "name": name or plain_name(path.stem),
+        "name": name or NAME.plain(path.stem),
         "title": f"Times of {net.name}, measured",
         "network": net.name,
         "stages": len(net.exits),

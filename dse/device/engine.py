@@ -14,7 +14,8 @@ from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.works import LayerWork, layer_works
 from ...platforms.engine import WINOGRAD, WINOGRAD_WEIGHTS, Engine
-from ...tables.latency import LatencyTable, LayerRole, LayerUse
+from ...tables.latency import LatencyTable
+from ...tables.layer_use import LayerRole, LayerUse
 
 Floats = NDArray[np.float64]
 

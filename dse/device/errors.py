@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...platforms.engine import Engine
+from ...rules.quantiles import student_t
 from .engine import Floats, layer_times
 from .measurements import Measurement
 
@@ -146,23 +147,3 @@ def times_error(rows: Sequence[RowFit], confidence: float, *, chose: bool = Fals
         return None
     low, high = (float(f"{math.exp(end):.4g}") for end in (mean - half, mean + half))
     return TimesError(low, high, confidence, count)
-
-
-def student_t(share: float, degrees: int) -> float:
-    """The value below which Student's t lies with a probability of ``share``, at least 1/2."""
-    low, high = 0.0, math.pi / 2  # angles whose tangent is t / sqrt(degrees)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, degrees) < 2 * share - 1 else (low, middle)
-    return math.tan(low) * math.sqrt(degrees)
-
-
-def _within(angle: float, degrees: int) -> float:
-    """Probability that t lies within plus or minus ``sqrt(degrees) * tan(angle)`` (Abramowitz and Stegun, 26.7.3-4)."""
-    sine, cosine = math.sin(angle), math.cos(angle)
-    odd = degrees % 2
-    term = total = (cosine if odd else 1.0) if degrees > 1 else 0.0
-    for i in range(2 + odd, degrees - 1, 2):
-        term *= (i - 1) / i * cosine * cosine
-        total += term
-    return (angle + sine * total) * 2 / math.pi if odd else sine * total

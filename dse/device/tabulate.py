@@ -16,7 +16,9 @@ from ...platforms.device import AnalyticDevice, Device
 from ...platforms.engine import Engine
 from ...platforms.writer import platform_text
 from ...tables.decisions import DECISIONS_FILE, DecisionTable
-from ...tables.latency import LATENCY_FILE, MAX_S, LatencyTable, LayerRole, LayerUse, layer_groups
+from ...tables.files import LATENCY_FILE
+from ...tables.latency import LatencyTable
+from ...tables.layer_use import MAX_S, LayerRole, LayerUse, layer_groups
 from .decisions import DecisionPoint, sum_up, tabulate_decisions
 from .engine import tabulate_engine
 

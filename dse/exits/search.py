@@ -13,7 +13,10 @@ from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
 from ...platforms import Device, load_platform
-from ...rules.exit_choice import ChoiceStep, ExitChoice, ExitGoal, Floats, Log, choose_exits, log_of, replay_exits
+from ...rules.exit_choice import ChoiceStep, ExitChoice, choose_exits
+from ...rules.exit_log import Floats, Log, log_of
+from ...rules.exit_thresholds import ExitGoal
+from ...rules.exit_times import replay_exits
 from ...tables.exit_plan import (
     NETWORK_FILE,
     PATTERN_FILE,
@@ -26,7 +29,8 @@ from ...tables.exit_plan import (
     PlanFigures,
     PlannedExit,
 )
-from ...tables.latency import EXITS_FILE, LATENCY_FILE, LatencyTable, read_latency
+from ...tables.files import EXITS_FILE, LATENCY_FILE
+from ...tables.latency import LatencyTable, read_latency
 from ...traffic.measures import Measure
 from ...traffic.samples import Samples, samples_bytes
 from ..device.tabulate import tabulate_file

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ...formats import InputError
 from ...models import Exit, Network
 from ...models.network import at_places
-from ...tables.latency import LatencyTable, PlannedService
+from ...tables.exit_plan import PlannedService
+from ...tables.latency import LatencyTable
 
 
 def stage_times(table: LatencyTable, network: Network | None = None) -> NDArray[np.float64]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from ...models import Exit, Network
-from ...rules.exit_choice import CandidateVerdict, ChoiceStep, ExitChoice, ExitGoal, Log, LogReplay
+from ...rules.exit_choice import CandidateVerdict, ChoiceStep, ExitChoice
+from ...rules.exit_log import Log
+from ...rules.exit_thresholds import ExitGoal
+from ...rules.exit_times import LogReplay
 from ...tables.exit_plan import (
     BatchingPattern,
     CandidateRecord,

@@ -198,7 +198,7 @@ class _Places:
         return alike
 
     def take(self, words: int) -> int:
-        """The address of so many words."""
+        """The address of this number of words, which are taken."""
         self.at += words
         return self.at - words
 

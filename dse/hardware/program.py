@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ...formats import InputError
 from ...models.residuals import Operation, fused_additions
-from ...tables.latency import DESIGN_FILE
+from ...tables.files import DESIGN_FILE
 from ..integers.layer_jobs import LayerJob, engine_layers, job_of
 from ..integers.network import AddLayer, IntegerNetwork, ProductLayer
 from ..npu.costs import configured, layer_costs

@@ -11,7 +11,8 @@ import numpy as np
 from ... import __version__
 from ...formats import InputError, check_own_folder, write_directory
 from ...platforms import Board
-from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
+from ...tables.files import DESIGN_FILE, LATENCY_FILE
+from ...tables.latency import LatencyTable, read_latency
 from ..engine import FLIGHT_BITS, MOST, WORD_BITS
 from ..npu.banks import banks_of, halves, place
 from ..npu.choices import Batching, Overlap

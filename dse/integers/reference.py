@@ -67,7 +67,7 @@ def scaled(sums: NDArray[np.int64], shift: int, low: int = LOW, high: int = HIGH
     shift : int
         From 0.
     low, high : int
-        The bounds; those of 16 bits if not given.
+        The bounds; of 16 bits if not given.
 
     Returns
     -------

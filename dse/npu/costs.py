@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...formats import InputError
 from ...platforms import ENERGY_KEYS
-from ...tables.latency import FBCB_FILE
+from ...tables.files import FBCB_FILE
 from . import kernels, schedule
 from .board_use import BoardUse, board_use
 from .choices import Batching, Overlap

@@ -23,7 +23,7 @@ from ...formats import (
 from ...models import Network, as_network
 from ...models.network import Count
 from ...platforms import ENERGY_KEYS, LUT_KEYS, Board, as_board
-from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
+from ...tables.files import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 from ..engine import Port
 from .choices import Overlap
 from .evaluation import Evaluator

@@ -1,4 +1,4 @@
-"""Rows that other rows beat, compiled.  A table has three columns, of which less is better; it is ordered by the first.
+"""Rows that other rows beat, compiled.  A table has three columns, in which less is better; it is ordered by the first.
 
 The rows so far are a staircase in the other two, (x, y): x rises, y falls, and what another row matches or beats in
 both is left out.

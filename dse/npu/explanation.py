@@ -114,9 +114,9 @@ class Explanation:
 def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     """Every (k, B_R) that the search weighs, the fastest first, for each of the network's products and each batch."""
     platform, overlap = design.platform, design.options.overlap
-    plan = design.options.plan(platform)
+    layouts = design.options.layouts(platform)
     work, rows = distinct(design.network, pooled=design.options.pooled, room=design.options.resident_words(platform))
-    tiles = stacked(design.tile.array, plan.codes)[..., 0]
+    tiles = stacked(design.tile.array, layouts.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
     rate, prices = design.words_per_cycle, prices_of(platform, design.options.objective)
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
@@ -124,15 +124,17 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     by_product: list[list[list[Configuration]]] = []
     sizes = work.gemms, work.sources, work.kinds, work.fetched, work.adds
     for gemm, source, kind, fetched, adds in zip(*sizes, strict=True):
-        layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]
+        of_kind = layouts.table[layouts.starts[kind] : layouts.starts[kind + 1]]
         if overlap is Overlap.PAPER:
-            cycles, words = kernels.gemm_cost(gemm, fitting[..., None], layouts.T[:, None], rate, plan.literal, fetched)
-            ties = words if plan.literal else kernels.count_tile_words(gemm, fitting, layouts, fetched)
+            cycles, words = kernels.gemm_cost(
+                gemm, fitting[..., None], of_kind.T[:, None], rate, layouts.literal, fetched
+            )
+            ties = words if layouts.literal else kernels.count_tile_words(gemm, fitting, of_kind, fetched)
         else:
             layer = schedule.LayerSizes(tuple(gemm.tolist()), tuple(source.tolist()), float(fetched), float(adds))
-            cycles, _, words = schedule.weigh(layer, fitting, plan, kind, engine, mode)
+            cycles, _, words = schedule.weigh(layer, fitting, layouts, kind, engine, mode)
             ties = words
-        columns = np.broadcast_arrays(cycles, ties, codes[:, None], layouts[:, 1], layouts[:, 0], words)
+        columns = np.broadcast_arrays(cycles, ties, codes[:, None], of_kind[:, 1], of_kind[:, 0], words)
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]
         # fewer cycles are better, then fewer words tile by tile, then the smaller code, then the smaller B_R
         for taken, _, code, B_R, b, moved in sorted(zip(*(column.ravel().tolist() for column in columns), strict=True)):

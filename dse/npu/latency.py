@@ -8,7 +8,10 @@ import numpy as np
 
 from ...formats import AnyPath, InputError, write_table
 from ...models import Network
-from ...tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, BuiltNpu, LatencyTable, LayerUse, layer_groups
+from ...tables.files import DESIGN_FILE, LATENCY_FILE
+from ...tables.hardware import BuiltNpu
+from ...tables.latency import LatencyTable
+from ...tables.layer_use import MAX_S, LayerUse, layer_groups
 from .costs import PADDING, WAITING, Cause, LayerCosts, layer_costs
 from .design import DesignTable, read_design
 from .fbcb import FbcbTable

@@ -135,7 +135,7 @@ def _trees_up_to(most: int) -> _Trees:
 
 
 def _trees(T_P: Values) -> _Trees:
-    """The trees of elements; a search asks for the same T_P many times, of which few tables are made."""
+    """The trees of elements; they are made once for each T_P, because a search asks for few T_P many times."""
     most = int(T_P.max(initial=0))
     return _Trees(*(values[T_P.astype(np.int64)] for values in _trees_up_to(1 << most.bit_length())))
 

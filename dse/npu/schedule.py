@@ -363,7 +363,7 @@ def place_of_least(values, count):
 
 
 @kernel
-def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
+def bound_layouts(layer, tiles, layouts, first, last, engine, room, only_least):
     """Fill in a bound of each (k, layout) as built, whatever the number of blocks; infinite for too many samples.
 
     Returns the least one.  If ``only_least`` is asked for, others may be infinite, too.
@@ -374,7 +374,7 @@ def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
         tile = tile_at(tiles, code)
         steps = tiles_along(gemm[1], tile[1])
         for n in range(first, last):
-            at, layout = code * wide + n - first, layout_at(plan, n)
+            at, layout = code * wide + n - first, layout_at(layouts, n)
             _, B_R, B_P, runs = layout
             down = B_R * gemm[0]
             room[at] = np.inf
@@ -413,7 +413,7 @@ def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
 
 
 @kernel
-def choose_as_built(layer, tiles, plan, first, last, engine, room):
+def choose_as_built(layer, tiles, layouts, first, last, engine, room):
     """The best (k, B_R, blocks) of a layer as built; ``room`` has the bounds of :func:`bound_layouts`."""
     wide, gemm = last - first, layer.gemm
     count = tiles.shape[1] * wide
@@ -424,7 +424,7 @@ def choose_as_built(layer, tiles, plan, first, last, engine, room):
         if room[at] > best or room[at] == np.inf:
             break
         room[at] = np.inf
-        tile, layout = tile_at(tiles, at // wide), layout_at(plan, first + at % wide)
+        tile, layout = tile_at(tiles, at // wide), layout_at(layouts, first + at % wide)
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
         several = bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds)
         for _ in range(several):
@@ -446,12 +446,12 @@ def choose_as_built(layer, tiles, plan, first, last, engine, room):
 
 
 @kernel
-def choose_ideal(layer, tiles, plan, first, last, engine):
+def choose_ideal(layer, tiles, layouts, first, last, engine):
     """The best (k, B_R) of a layer if all transfers overlap; each block has the most rows that fit."""
     wide, gemm = last - first, layer.gemm
     best, taken, chosen, chosen_blocks, least = np.inf, np.inf, -1, 1.0, (0.0, 0.0)
     for at in range(tiles.shape[1] * wide):
-        tile, layout = tile_at(tiles, at // wide), layout_at(plan, first + at % wide)
+        tile, layout = tile_at(tiles, at // wide), layout_at(layouts, first + at % wide)
         shape = shape_of(gemm, tile, layout)
         if shape[0] > engine.samples:
             continue
@@ -468,33 +468,33 @@ def choose_ideal(layer, tiles, plan, first, last, engine):
 
 
 @kernel
-def choose(layer, tiles, plan, first, last, engine, mode, room):
-    """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
+def choose(layer, tiles, layouts, first, last, engine, mode, room):
+    """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last``.
 
     It has the least price; on equal ones fewer cycles win, then fewer words, then the smaller stacking code, then the
     smaller B_R, then fewer blocks.
     ``tiles`` (4, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts that
     need more samples side by side than the design has are left out.
-    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; in mode
+    Returns cycles (infinite if none is left), code, row of ``layouts``, blocks, words of maps and of weights; in mode
     ``BOUND`` the least bound and no choice.
     """
     if mode == IDEAL:
-        return choose_ideal(layer, tiles, plan, first, last, engine)
-    least = bound_layouts(layer, tiles, plan, first, last, engine, room, mode == BOUND)
+        return choose_ideal(layer, tiles, layouts, first, last, engine)
+    least = bound_layouts(layer, tiles, layouts, first, last, engine, room, mode == BOUND)
     if mode == BOUND:
         return least, 0, first, 0.0, 0.0, 0.0
-    return choose_as_built(layer, tiles, plan, first, last, engine, room)
+    return choose_as_built(layer, tiles, layouts, first, last, engine, room)
 
 
 @kernel
-def run_designs(tiles, work, plan, engines, mode, choice, figures):
+def run_designs(tiles, work, layouts, engines, mode, choice, figures):
     """Fill in cycles, words moved off chip and accesses to buffers, and the layouts of the last design.
 
     Shapes: ``tiles`` (4, codes, D); ``figures`` (3, D, S, B_max).
     """
     cycles, words, accesses = figures[0], figures[1], figures[2]
     stages, batches = cycles.shape[1], cycles.shape[2]
-    room = np.empty(plan.codes * len(plan.layouts))
+    room = np.empty(layouts.codes * len(layouts.table))
     for d in range(tiles.shape[2]):
         of_all = engines.port
         port = Port(of_all.words[d], of_all.ready[d], of_all.cycles[d], of_all.latency, of_all.aligned)
@@ -507,21 +507,21 @@ def run_designs(tiles, work, plan, engines, mode, choice, figures):
         for u in range(work.gemms.shape[0]):
             gemm, kind, fetched = gemm_at(work, u), work.kinds[u], work.fetched[u]
             layer = LayerSizes(gemm, source_at(work, u), fetched, work.adds[u])
-            first = plan.starts[kind]
+            first = layouts.starts[kind]
             for i in range(batches):
-                last = plan.starts[kind + 1]
+                last = layouts.starts[kind + 1]
                 if i + 1 < batches:
-                    last = plan.fewest_rows[kind, i + 1]
+                    last = layouts.fewest_rows[kind, i + 1]
                 taken, code, n, blocks, maps, weights = choose(
-                    layer, tiles[:, :, d], plan, first, last, engine, mode, room
+                    layer, tiles[:, :, d], layouts, first, last, engine, mode, room
                 )
                 first = last
-                _, B_R, _, _ = layout_at(plan, n)
+                _, B_R, _, _ = layout_at(layouts, n)
                 moved = maps + weights
                 choice.codes[u, i], choice.B_R[u, i], choice.blocks[u, i] = code, B_R, int(blocks)
                 choice.cycles[u, i], choice.words[u, i] = taken, moved
                 stayed = stayed_words(weights, fetched)
-                choice.on_chip[u, i] = on_chip_words(gemm, tile_at(tiles[:, :, d], code), layout_at(plan, n), stayed)
+                choice.on_chip[u, i] = on_chip_words(gemm, tile_at(tiles[:, :, d], code), layout_at(layouts, n), stayed)
                 for s in range(stages):
                     repeats = work.repeats[u, s]
                     cycles[d, s, i] += repeats * taken
@@ -565,17 +565,17 @@ def run_layers(layers, tiles, layouts, blocks, engine, mode):
 
 
 @kernel
-def weigh(layer, tiles, plan, kind, engine, mode):
+def weigh(layer, tiles, layouts, kind, engine, mode):
     """Cycles, blocks, words of every (k, layout) of a layer; infinite cycles where too many samples are side by side.
 
     Shapes: ``tiles`` (4, codes), returns (3, codes, N).
     """
-    first, last = plan.starts[kind], plan.starts[kind + 1]
+    first, last = layouts.starts[kind], layouts.starts[kind + 1]
     figures, room = np.empty((3, tiles.shape[1], last - first)), np.empty(1)
     for code in range(tiles.shape[1]):
         for n in range(first, last):
             cycles, _, _, blocks, maps, weights = choose(
-                layer, tiles[:, code : code + 1], plan, n, n + 1, engine, mode, room
+                layer, tiles[:, code : code + 1], layouts, n, n + 1, engine, mode, room
             )
             figures[0, code, n - first], figures[1, code, n - first] = cycles, blocks
             figures[2, code, n - first] = maps + weights

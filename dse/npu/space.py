@@ -66,9 +66,9 @@ def _fault(supply: Supply, tile: Tile, demand: Demand, resource: Resource) -> st
         lower = f"lower T_R to {taken.largest_T_R:,} at most" if taken.largest_T_R else "lower T_P or T_C"
         return f"memories that can be placed on {name}, found {blocks}; {lower}, or count bits with --overlap paper"
     totals = {Resource.LUTS: taken.total_luts, Resource.FLIP_FLOPS: taken.total_flip_flops}
-    found = " and ".join(f"{total:,}" for of, total in totals.items() if of in supply.most)
+    counts = " and ".join(f"{total:,}" for of, total in totals.items() if of in supply.most)
     return (
-        f"at most {_logic(supply)} of {name}, found {found}; {_more_luts(supply)}lower T_P or T_C, or count as the "
+        f"at most {_logic(supply)} of {name}, found {counts}; {_more_luts(supply)}lower T_P or T_C, or count as the "
         "paper with --overlap paper"
     )
 

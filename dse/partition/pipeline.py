@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...formats import InputError, check_free, together
-from ...tables.latency import TABLE_FILES
+from ...tables.files import TABLE_FILES
 from ...tables.partition import PartitionTable, read_partition
 from .schedule import Pipelining, Schedule, pipelined_table, pipelining
 from .tabulate import check_folder, write_partition

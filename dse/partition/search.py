@@ -12,7 +12,7 @@ import numpy as np
 from ...formats import InputError
 from ...models.rows import RowNetwork
 from ...platforms.cluster import Cluster, Communication
-from ...tables.latency import MAX_S
+from ...tables.layer_use import MAX_S
 from ...tables.partition import FusionRule, PartitionOptions, PartitionTable
 from .blocks import Blocks, Costs, Span
 from .rules import BlockPlan, choose

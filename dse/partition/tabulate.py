@@ -9,7 +9,9 @@ import numpy as np
 from ...formats import AnyPath, InputError, check_own_folder, table_text, write_directory
 from ...models.rows import WholeLayer
 from ...platforms.cluster import Cluster
-from ...tables.latency import LATENCY_FILE, PARTITION_FILE, LatencyTable, LayerUse
+from ...tables.files import LATENCY_FILE, PARTITION_FILE
+from ...tables.latency import LatencyTable
+from ...tables.layer_use import LayerUse
 from ...tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, RowRange, WholeStep
 from .blocks import Costs, Gather, Rows
 from .rules import BlockPlan, BlockStep

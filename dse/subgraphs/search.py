@@ -15,7 +15,9 @@ from ...models.supernets.layout import subnet_file
 from ...models.supernets.sharing import Extents, Slot, extents_of, slots_of, weights_in
 from ...platforms import Accelerator
 from ...platforms.accelerator import DPE_MACS
-from ...tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyTable, Reuse, SubNetEntry
+from ...tables.files import LATENCY_FILE, SUBGRAPHS_FILE
+from ...tables.latency import LatencyTable
+from ...tables.reuse import Reuse, SubNetEntry
 from ...tables.subgraphs import (
     EMPTY,
     BufferChoice,

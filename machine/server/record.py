@@ -15,7 +15,7 @@ from ...formats import InputError, write_directory
 from ...formats.tables import table_text
 from ...serving.networks import ServedNetwork, names_of
 from ...serving.scheduler import Scheduler
-from ...tables.latency import LATENCY_FILE
+from ...tables.files import LATENCY_FILE
 from ..live import Sample
 from ..recorded import NETWORKS_FILE, OUTCOMES_FILE, SERVED, SERVED_FILE, TRACE_FILE, networks_text
 

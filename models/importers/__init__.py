@@ -14,7 +14,6 @@ from . import scalesim
 from .candidates import CandidateHead, place_candidates
 from .exits import Placement, place_exits, with_rates
 from .imported import ImportedNetwork
-from .names import plain_name
 from .read_as import ReadAs
 
 
@@ -104,7 +103,7 @@ def import_network(
         NAME.check(name, where="name: ")
     if not is_input(path):
         raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
-    made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {}, read_as or ReadAs())
+    made = IMPORTERS[format_name].read(path, name or NAME.plain(path.stem), dims or {}, read_as or ReadAs())
     file = made.file
     if exits is not None:
         if file.exits:

@@ -12,9 +12,8 @@ from ...formats import InputError, did_you_mean, validate
 from ..heads import HEADS
 from ..loader import build_network, layer_shapes
 from ..network import Shape
-from ..schema import MAX_EXITS, MAX_SIZE, MemoryPass, NetworkFile, Op, View
+from ..schema import MAX_EXITS, MAX_SIZE, NAME, MemoryPass, NetworkFile, Op, View
 from .imported import ImportedNetwork
-from .names import plain_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ def _named(path: Path, file: NetworkFile, names: Sequence[str], layer_of: Mappin
     places, faults = [], []
     for name in names:
         layer = next(
-            (spelling for spelling in (name, layer_of.get(name, name), plain_name(name)) if spelling in order), None
+            (spelling for spelling in (name, layer_of.get(name, name), NAME.plain(name)) if spelling in order), None
         )
         if layer is None:
             hint = did_you_mean(name, [*order, *layer_of], f"the first are {', '.join([*order][:5])}")

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from ..schema import NAME_LENGTH
-
-
-def plain_name(text: str) -> str:
-    """Replace every character that a name may not hold by ``_``: "Test 1/conv" becomes "Test_1_conv"."""
-    return re.sub(r"[^A-Za-z0-9_.:-]", "_", text)[:NAME_LENGTH] or "_"
+from ..schema import NAME, NAME_LENGTH
 
 
 class LayerNames:
@@ -21,7 +14,7 @@ class LayerNames:
 
     def give(self, text: str) -> str:
         """Return the name of one more layer."""
-        name = plain = plain_name(text)
+        name = plain = NAME.plain(text)
         while name in self._taken:
             self._count[plain] = self._count.get(plain, 1) + 1
             ending = f".{self._count[plain]}"

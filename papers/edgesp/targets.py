@@ -6,7 +6,7 @@ import numpy as np
 
 from ...dse.partition.study import study
 from ...rules.exit_shares import shares_of_latest
-from ...tables.partition import PartitionOptions
+from ...tables.partition import PartitionOptions, counted_devices
 from ..lab import Lab
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
@@ -27,19 +27,21 @@ def edgesp_fig7(lab: Lab) -> Item:
     for printed in PUBLISHED["time"]:
         ours = 1e3 * partitions[printed["devices"]].exit_s[printed["exit"] - 1]
         where = f"exit {printed['exit']}, {printed['bound']}"
-        rows.append(Row("time", _devices(printed["devices"]), where, "ms", ours, paper=printed["ms"], basis=CALIBRATED))
+        rows.append(
+            Row("time", counted_devices(printed["devices"]), where, "ms", ours, paper=printed["ms"], basis=CALIBRATED)
+        )
     for printed in PUBLISHED["accuracy"]:
         count, target_ms = printed["devices"], printed["target_ms"]
         ours = accuracy_within(partitions[count].exit_s, target_ms)
         basis = PREDICTED if count == 1 else CALIBRATED  # rates also by six devices, which need about 25 ms to the end
         rows.append(
-            Row("average accuracy", _devices(count), f"within {target_ms:g} ms", "%", ours,
+            Row("average accuracy", counted_devices(count), f"within {target_ms:g} ms", "%", ours,
                 paper=printed["accuracy"], basis=basis)
         )  # fmt: skip
     for count in (1, 2, 6):
         times = partitions[count].exit_s
         rows += [
-            Row("accuracy lost to exits", _devices(count), "AlexNet", "points",
+            Row("accuracy lost to exits", counted_devices(count), "AlexNet", "points",
                 ACCURACY[-1] - accuracy_within(times, target), x=float(target))
             for target in TARGETS_MS
             if 1e-3 * target >= times[0]
@@ -77,10 +79,6 @@ def _first_exit_ms(speed: float, count: int) -> float:
     changed = owner.model_copy(update={"devices": devices})
     (studied,) = study(network("alexnet_cifar10"), changed, PartitionOptions(), [count])
     return 1e3 * studied.every.exit_s[0]
-
-
-def _devices(count: int) -> str:
-    return "one device" if count == 1 else f"{count} devices"
 
 
 def accuracy_within(exit_s: list[float], target_ms: float) -> float:

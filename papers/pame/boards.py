@@ -10,7 +10,10 @@ from ...dse.exits.stage_times import stage_times
 from ...models import Network, load_network
 from ...models.candidates import find_candidates, load_with_exits
 from ...models.loader import read_network_file
-from ...rules.exit_choice import ExitGoal, Floats, Setting, choose_exits, log_of, replay_exits
+from ...rules.exit_choice import choose_exits
+from ...rules.exit_log import Floats, log_of
+from ...rules.exit_thresholds import ExitGoal, Setting
+from ...rules.exit_times import replay_exits
 from ...studies.scenario import Contender, GridPoint
 from ...traffic.answers import PRESETS, draw_answers
 from ...traffic.exits import PAPER_THRESHOLD

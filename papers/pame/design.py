@@ -8,7 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...rules.exit_choice import CandidateVerdict, ExitGoal, Log, average_latency, bin_sizes, replay_exits, time_row
+from ...rules.exit_choice import CandidateVerdict
+from ...rules.exit_log import Log
+from ...rules.exit_thresholds import ExitGoal
+from ...rules.exit_times import average_latency, bin_sizes, replay_exits, time_row
 from ..lab import Lab, row
 from ..rows import CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
@@ -17,9 +20,9 @@ from .rehearsal import GLUE, IMAGENET, QNLI, SEEDS, SIZES, TASKS, PaperTask, Reh
 MEDIUM = 32
 
 
-def change(found: float, original: float) -> float:
+def change(value: float, original: float) -> float:
     """In percent of the original."""
-    return 100 * (found / original - 1)
+    return 100 * (value / original - 1)
 
 
 def fate(verdict: CandidateVerdict) -> str:
@@ -224,7 +227,8 @@ def pame_fig12(lab: Lab) -> Item:
                 )
     rows = []
     columns = {
-        place: {key: np.array([alone[key] for alone in items]) for key in items[0]} for place, items in by_place.items()
+        place: {key: np.array([alone[key] for alone in of_place]) for key in of_place[0]}
+        for place, of_place in by_place.items()
     }
     for place, by_key in sorted(columns.items()):
         block = float(task.names[place - 1].removeprefix("H"))

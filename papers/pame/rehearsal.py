@@ -13,7 +13,10 @@ from ...dse.exits.stage_times import stage_times
 from ...models.candidates import find_candidates, load_with_exits
 from ...models.loader import read_network_file
 from ...platforms import Device, load_platform
-from ...rules.exit_choice import ExitChoice, ExitGoal, Floats, Log, LogReplay, choose_exits, log_of, replay_exits
+from ...rules.exit_choice import ExitChoice, choose_exits
+from ...rules.exit_log import Floats, Log, log_of
+from ...rules.exit_thresholds import ExitGoal
+from ...rules.exit_times import LogReplay, replay_exits
 from ...tables.latency import LatencyTable
 from ...traffic.answers import PRESETS, draw_answers
 from ..lab import Lab

@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...rules.exit_choice import NEARLY, ExitGoal, Log, choose_exits, replay_exits
+from ...rules.exit_choice import choose_exits
+from ...rules.exit_log import Log
+from ...rules.exit_thresholds import ExitGoal
+from ...rules.exit_times import NEARLY, replay_exits
 from ...serving import find_policy
 from ...serving.adaptation import DeviceTimes, Observation, PlannedExits, adapt
 from ...serving.judgement import Exits

@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element, fromstring
 import numpy as np
 from numpy.typing import NDArray
 
-from ...serving.event_loop import PREEMPTS
+from ...serving.batches import PREEMPTS
 from ...serving.outcome import Runs
 from ..canvas import COLOURS, canvas, durations, round_places
 from .markup import element, shortened

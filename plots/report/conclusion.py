@@ -31,7 +31,7 @@ def conclusions(report: Report) -> tuple[list[Node], list[list[Node]]]:
 
 def section_lines(report: Report, section: ReportEntry | ComparisonFolder) -> list[list[Node]]:
     """What holds for a section."""
-    lines = _of_design(report, section) if isinstance(section, ReportEntry) else _of_comparison(section.found)
+    lines = _of_design(report, section) if isinstance(section, ReportEntry) else _of_comparison(section.comparison)
     return [list(line) for line in lines]
 
 

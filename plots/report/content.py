@@ -19,7 +19,8 @@ from ...serving.networks import as_served, named_records, names_of, scheduler_on
 from ...serving.requirements import Requirement, RequirementVerdict, judge_all
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...studies.paired import differences
-from ...tables.latency import DESIGN_FILE, LatencyTable
+from ...tables.files import DESIGN_FILE
+from ...tables.latency import LatencyTable
 
 OPENING_PASSES = 20
 """Length of the picture of the first moments, in passes of one sample through the whole network."""
@@ -124,7 +125,7 @@ class ComparisonFolder:
     """The outcome of ``fluidb compare -o``, by the name of its folder."""
 
     name: str
-    found: Comparison
+    comparison: Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,8 @@ class Report:
             "best": first and best and {"design": first.name, "policy": best.policies[0]},
             "designs": [design.record(best) for design in self.designs],
             "comparisons": [
-                {"folder": folder.name, "scenario_sha256": folder.found.scenario_sha256} for folder in self.comparisons
+                {"folder": folder.name, "scenario_sha256": folder.comparison.scenario_sha256}
+                for folder in self.comparisons
             ],
         }
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, tostring
 
+from ...formats.display import printable
+
 Node = Element | str
 
 _OWN_LINE = {"body", "dd", "details", "figure", "head", "link", "main", "meta", "nav", "path", "rect", "section"}
 _OWN_LINE |= {"style", "summary", "svg", "table", "text", "title", "tr"}
 """Elements that end with a line break, for diffs by line."""
-
-
-def _visible(text: str) -> str:
-    """Escape control characters, which could reorder or hide the text beside them."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def element(tag: str, *children: Node, **attributes: object) -> Element:
@@ -26,7 +23,7 @@ def element(tag: str, *children: Node, **attributes: object) -> Element:
     '<b class="x">&lt;i&gt;</b>'
     """
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
-    made = Element(tag, {key: _visible(str(value)) for key, value in given.items()})
+    made = Element(tag, {key: printable(str(value)) for key, value in given.items()})
     if tag in _OWN_LINE:
         made.tail = "\n"
     last: Element | None = None
@@ -35,9 +32,9 @@ def element(tag: str, *children: Node, **attributes: object) -> Element:
             made.append(child)
             last = child
         elif last is None:
-            made.text = (made.text or "") + _visible(child)
+            made.text = (made.text or "") + printable(child)
         else:
-            last.tail = (last.tail or "") + _visible(child)
+            last.tail = (last.tail or "") + printable(child)
     return made
 
 
@@ -61,7 +58,7 @@ def named(text: str) -> Element:
 
 def shortened(text: str, most: int) -> str:
     """Shorten a name to fit beside a picture; the table below has it in full."""
-    visible = _visible(text)
+    visible = printable(text)
     return visible if len(visible) <= most else f"{visible[: most - 1]}…"
 
 

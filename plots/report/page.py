@@ -11,10 +11,12 @@ from xml.etree.ElementTree import Element
 from ... import __version__
 from ...dse.npu.design import DesignTable
 from ..canvas import COLOURS
+from .comparison_section import comparison_parts
 from .conclusion import conclusions, section_lines
 from .content import ComparisonFolder, Report, ReportEntry
+from .design_section import design_parts
 from .markup import Node, document, element, named, style_sheet, table
-from .sections import comparison_parts, design_parts, policy_parts
+from .policy_section import policy_parts
 
 SHEET = Path(__file__).with_name("style.css")
 
@@ -42,7 +44,7 @@ def report_text(report: Report) -> str:
         if isinstance(section, ReportEntry):
             body += [*design_parts(ident, section), *policy_parts(ident, section, best, report.requirements)]
         else:
-            body += comparison_parts(ident, section.found)
+            body += comparison_parts(ident, section.comparison)
         parts.append(_section(ident, named(section.name), body))
     skip = element("a", "Skip to the content", href="#content", class_="skip")
     made = element("footer", element("p", f"Made by fluidb {__version__}."))
@@ -59,7 +61,7 @@ def _section(ident: str, name: Node, body: Sequence[Element]) -> Element:
 
 def _title(section: ReportEntry | ComparisonFolder) -> str:
     if isinstance(section, ComparisonFolder):
-        return section.found.title
+        return section.comparison.title
     if section.design is None:
         return f"{section.network}, on {section.table.platform}"
     return f"{section.design.network.title}, on {section.design.platform.title}"

@@ -1,21 +1,8 @@
 """Scheduling policies: a new policy is a file beside the others and a line in ``POLICIES``."""
 
 from . import adaptb, batchcond, fluid, fluid_slack, lazy, pame, serial, sushi
-from .interface import (
-    DECIDE,
-    Decide,
-    Decision,
-    LaneView,
-    Parameter,
-    Policy,
-    at_least,
-    choice,
-    compile_policy,
-    duration,
-    go_on,
-    launch,
-    sleep,
-)
+from .interface import DECIDE, Decide, Decision, LaneView, Policy, compile_policy, go_on, launch, sleep
+from .parameters import Parameter, at_least, choice, duration
 
 POLICIES: dict[str, Policy] = {
     "serial": serial.POLICY,

@@ -1,6 +1,7 @@
 """AdaptB: adaptive batching with a timeout."""
 
-from .interface import Parameter, Policy, compile_policy, go_on, launch, sleep, timeout
+from .interface import Policy, compile_policy, go_on, launch, sleep
+from .parameters import Parameter, timeout
 
 TIMEOUT = 0  # place in settings
 

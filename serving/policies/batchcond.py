@@ -12,7 +12,8 @@ from ...jit import compiled
 from ...platforms.device import MAX_BATCH
 from ...rules.pad_or_split import ideal_batch_sizes, partition, reorganise_widths, split_pays
 from .estimates import between_s, expected_end, narrowest
-from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, duration, sleep, timeout
+from .interface import Decision, Policy, compile_policy, sleep
+from .parameters import Parameter, at_least, choice, duration, timeout
 from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike
 
 if TYPE_CHECKING:

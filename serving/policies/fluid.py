@@ -2,7 +2,8 @@
 
 from ...jit import compiled
 from .estimates import between_s, expected_end, fitting
-from .interface import Parameter, Policy, choice, compile_policy, go_on, launch
+from .interface import Policy, compile_policy, go_on, launch
+from .parameters import Parameter, choice
 from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike
 
 EXITS, CRITERION, ESTIMATE = range(3, 6)  # places in settings, behind the window's

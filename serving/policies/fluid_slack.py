@@ -5,7 +5,8 @@ import math
 from ...jit import compiled
 from .estimates import between_s
 from .fluid import overhead_s
-from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, go_on, launch
+from .interface import Decision, Policy, compile_policy, go_on, launch
+from .parameters import Parameter, at_least, choice
 
 PATIENCE, LAUNCH = 0, 1  # places in settings
 LATE, TURN_S, ENTERED, STAYED = range(4)  # places in memory; samples that entered, and that passed all inner exits

@@ -2,7 +2,8 @@
 
 import math
 
-from .interface import Decision, Parameter, Policy, at_least, compile_policy, go_on, sleep, timeout
+from .interface import Decision, Policy, compile_policy, go_on, sleep
+from .parameters import Parameter, at_least, timeout
 
 TIMEOUT, TAU_B = 0, 1  # places in settings
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...formats import InputError, read_number
 from ...jit import compiled
-from .interface import Decision, Parameter, Policy, choice, compile_policy, go_on
+from .interface import Decision, Policy, compile_policy, go_on
+from .parameters import Parameter, choice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...tables.latency import LatencyTable
     from ...traffic.trace import Trace
-    from .interface import ReadParameter
+    from .parameters import ReadParameter
 
 MODE, Q, DISTANCE, REFILL, GRAPH, SUBNET = range(6)  # places in settings
 ACCURACY, LATENCY, SLACK = range(3)  # modes

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit import compiled
-from .interface import Parameter, at_least, choice
+from .parameters import Parameter, at_least, choice
 
 if TYPE_CHECKING:
     from ...tables.latency import LatencyTable

@@ -49,5 +49,5 @@ class Unbeaten:
         return self._judged[row]
 
     def unknown(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of some rows that were not judged."""
+        """The rows that were not judged, of some."""
         return np.array([row for row in rows.tolist() if row not in self._judged], np.int64)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ...formats import InputError
 from ...models import Exit, Network
-from ...rules.exit_choice import ExitGoal, choose_exits, log_of
+from ...rules.exit_choice import choose_exits
+from ...rules.exit_log import log_of
+from ...rules.exit_thresholds import ExitGoal
 from ...traffic.exits import check_tried
 from ...traffic.measures import NEVER, Measure, Threshold, show_threshold
 from ...traffic.samples import Samples

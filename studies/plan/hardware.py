@@ -19,8 +19,9 @@ from ...models.rows import cut_into_rows
 from ...models.schema import NetworkFile
 from ...models.supernets.catalogue import is_family, load_family
 from ...platforms import Accelerator, Board, Cluster, Device, Platform, load_platform
-from ...tables.latency import SubNetEntry, read_latency
+from ...tables.latency import read_latency
 from ...tables.partition import PartitionOptions
+from ...tables.reuse import SubNetEntry
 from ...traffic.samples import Samples
 from .sources import BoardSource, Source, TableSource, subnet_sources
 

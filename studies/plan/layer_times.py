@@ -16,7 +16,8 @@ from ...dse.npu.tiles import Tiles
 from ...models import Exit, Network
 from ...models.network import Layer
 from ...platforms import ENERGY_KEYS, Board
-from ...tables.latency import LatencyTable, LayerUse, layer_groups
+from ...tables.latency import LatencyTable
+from ...tables.layer_use import LayerUse, layer_groups
 
 
 class TimesOfLayers(NamedTuple):

@@ -43,6 +43,6 @@ def alternatives(text: str) -> list[str]:
     if not equals:
         return [text]
     head = named[: max(named.rfind(":"), named.rfind(",")) + 1]
-    items = [parameter.partition("=") for parameter in text[len(head) :].split(",")]
-    each = [[f"{key}{sign}{value}" for value in values.split("|")] for key, sign, values in items]
+    parameters = [parameter.partition("=") for parameter in text[len(head) :].split(",")]
+    each = [[f"{key}{sign}{value}" for value in values.split("|")] for key, sign, values in parameters]
     return [head + ",".join(chosen) for chosen in product(*each)]

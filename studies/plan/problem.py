@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ...dse.exits.stage_times import stage_times
 from ...formats import InputError
 from ...models import Network
+from ...serving.deadlines import ANSWER
 from ...serving.networks import ServedNetwork
 from ...serving.requirements import Requirement, check_stated
 from ...serving.scheduler import Scheduler
-from ...serving.terms import ANSWER
 from ...tables.latency import LatencyTable
 from ...traffic.measures import NEVER, Threshold
 from ...traffic.samples import Samples

@@ -9,7 +9,7 @@ from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.search import search
 from ...formats import AnyPath, Table, check_own_folder, table_text, write_directory
 from ...serving.networks import named_records
-from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
+from ...tables.files import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
 from ...traffic.samples import samples_bytes
 from .exits import ExitSetting
 from .problem import PlanProblem

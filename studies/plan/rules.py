@@ -54,7 +54,7 @@ def limits_of(requirements: Sequence[Requirement], traffic: JointTraffic) -> lis
 
 
 def joint_limits(requirements: Sequence[Requirement], traffic: JointTraffic) -> list[Limit]:
-    """The same, and one more where they bound several networks: so many of all their requests may be late together."""
+    """The same, and one more where they bound several networks: how many of all their requests may be late."""
     limits = limits_of(requirements, traffic)
     of_each = {limit.requirement.network: limit for limit in limits if limit.requirement.network is not None}
     if len(of_each) < 2:

@@ -21,7 +21,8 @@ from ...serving.device_traffic import answers_per_s, prepare_requests
 from ...serving.inputs import Requests
 from ...serving.networks import NetworkKeys, NetworksFile, ServedNetwork, read_networks
 from ...serving.requirements import Requirement
-from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ...tables.files import LATENCY_FILE
+from ...tables.latency import LatencyTable, read_latency
 from ...traffic.exits import chosen_thresholds
 from ...traffic.measures import Measure, Threshold
 from ...traffic.own import MOST as MOST_REQUESTS

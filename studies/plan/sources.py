@@ -25,8 +25,9 @@ from ...dse.npu.tiles import Tile, tiles_of
 from ...formats import InputError
 from ...models import Network
 from ...platforms import Board
-from ...tables.latency import LatencyTable, SubNetEntry
+from ...tables.latency import LatencyTable
 from ...tables.partition import PartitionTable
+from ...tables.reuse import SubNetEntry
 from ...traffic.measures import Measure
 from .exits import ExitSetting
 from .layer_times import LayerTimes, TimesOfLayers

@@ -53,7 +53,7 @@ def test_figures_of_all_are_those_of_the_networks(fluidb: Run, folder: Path) -> 
 
 
 def test_one_network_is_served_as_its_table_alone(tiny_design: Path, tmp_path: Path) -> None:
-    """The figures of all, those of the network, and those of ``serve``, with the seed that is printed."""
+    """The figures of all, of the network, and of ``serve``, with the seed that is printed."""
     write_trace(poisson(8000, 2000, 5), tmp_path / "t.csv")
     requests = Requests(trace=tmp_path / "t.csv", slo_s=4e-4, seed=3)
     served = serve([ServedNetwork(name="only", table=tiny_design)], requests, "fluid:between=shares")
@@ -87,9 +87,9 @@ def test_requirements_are_those_of_a_network_or_of_all(fluidb: Run, folder: Path
     done = fluidb(*SERVE, "--json", "--require", asked[0], "--require", asked[1], "--require", "fairness >= 1 %")
     assert done.returncode == 1
     verdicts = json.loads(done.stdout)["requirements"]
-    assert [item["name"] for item in verdicts] == ["violation_rate[people]", "violation_rate[goods]", "fairness"]
-    assert [item["holds"] for item in verdicts] == [True, False, True]
-    assert [item["value"] for item in verdicts[:2]] == rates
+    assert [verdict["name"] for verdict in verdicts] == ["violation_rate[people]", "violation_rate[goods]", "fairness"]
+    assert [verdict["holds"] for verdict in verdicts] == [True, False, True]
+    assert [verdict["value"] for verdict in verdicts[:2]] == rates
 
 
 def test_clients_and_deadlines_serve_several_networks_too(fluidb: Run, folder: Path) -> None:

@@ -282,3 +282,12 @@ def test_a_name_that_no_file_can_have_is_a_fault_of_the_input(name):
     assert not is_folder(name)
     with pytest.raises(InputError, match=r"could not be read \((File name too long|embedded null byte)\)"):
         read_text(name)
+
+
+@given(st.text(max_size=12))
+def test_every_text_has_a_plain_name(text: str) -> None:
+    form = Form.name("_.", 8)
+    name = form.plain(text)
+    assert form.check(name) == name
+    assert form.plain(name) == name
+    assert len(name) == min(max(len(text), 1), 8)

@@ -159,7 +159,7 @@ def test_the_samples_of_a_request_are_admitted_together(spec):
 
 
 def test_where_all_are_admitted_each_sample_leaves_by_itself():
-    """Only those of a request whose deadlines have passed are dropped; nothing asks for rules of admission."""
+    """Only samples of a request whose deadlines have passed are dropped; nothing asks for rules of admission."""
     sent, _ = samples_of("serial:on_deadline=drop", [3] * COUNT, np.arange(0.0, COUNT), np.ones((3 * COUNT, 2)))
     lost = np.array([sample.outcome is Outcome.DROPPED for sample in sent]).reshape(-1, 3).sum(axis=1)
     assert {1, 2} & set(lost.tolist())

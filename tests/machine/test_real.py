@@ -86,9 +86,9 @@ def made(tmp_path_factory):
     network = RealNetwork(str(network_file(folder)), folder / "in.npz")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring_protocol, "ALONE", 3)
-        found = measure(network, b_max=3, repeats=2, name="here")
-    write_measurement(network, found, folder / "dev")
-    return network, found, folder
+        measured = measure(network, b_max=3, repeats=2, name="here")
+    write_measurement(network, measured, folder / "dev")
+    return network, measured, folder
 
 
 def test_a_measured_network_is_an_ordinary_device(made):
@@ -216,7 +216,7 @@ def test_the_simulator_is_held_against_networks_that_are_served_together(made):
 
 
 def test_networks_side_by_side_answer_as_each_alone(made):
-    """Two that leave at other confidences, of which one refuses; never in one batch.
+    """Two that leave at other confidences, and one of them refuses; never in one batch.
 
     All requests are there at the start, so that the queue overflows on a fast machine, too.
     """
@@ -231,7 +231,9 @@ def test_networks_side_by_side_answer_as_each_alone(made):
     assert (done.answers_wrong, done.outcome.failure) == (0, "")
     assert done.served.requirements[0].holds
     replay, samples = done.served.replay, network.samples()
-    seeds = prepare_requests([replace(item, samples=samples) for item in networks], requests, requests.read()).seeds
+    seeds = prepare_requests(
+        [replace(network, samples=samples) for network in networks], requests, requests.read()
+    ).seeds
     for number, (part, least) in enumerate(zip(replay.by_network, (0.5, 0.9), strict=True)):
         sure = samples.confidences[samples.drawn(len(part.traffic), seeds[number])] >= least
         sure[:, -1] = True
@@ -278,7 +280,7 @@ def test_a_stop_and_a_stage_that_raises_keep_what_was_served(made, monkeypatch):
 
 
 def test_samples_that_take_too_much_memory_are_refused_before_they_take_it(made, tmp_path, monkeypatch):
-    """Bytes that compress to next to nothing, and of which the network takes four for each."""
+    """Bytes that compress to next to nothing; the network takes four for each."""
     monkeypatch.setattr("fluidb.machine.network.MAX_BYTES", 2**26)
     np.savez_compressed(tmp_path / "many.npz", input=np.zeros((2**22, 6), np.int8))
     tracemalloc.start()
@@ -364,7 +366,7 @@ def test_a_verdict_is_refused_where_noise_explains_more_than_is_asked():
     assert (mean.figure, mean.median, mean.least, mean.most) == ("mean_s", *map(pytest.approx, (0.02, -0.04, 0.04)))
     assert (mean.size, mean.replayed_size) == pytest.approx((0.04, 0.01))
     assert judge_point(near, 0.03).says == "refused"
-    wild = trial(1.5, 0.5)  # moves neither the median of the errors nor that of their doubts
+    wild = trial(1.5, 0.5)  # moves neither the median of the errors nor the median of their doubts
     assert judge_point([trial(1.01, 0.0), trial(1.02, 0.0), wild], 0.05).says == "within"
     assert judge_point([trial(1.01, 0.0), wild, wild], 0.05).says == "refused"
     assert judge_point([trial(1.2, 0.01), trial(1.1, -0.01)], 0.05).says == "off"

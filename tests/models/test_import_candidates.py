@@ -19,7 +19,7 @@ LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     [
         ("resnet50", [3, 4, 6, 3]),
         ("vgg19", [2, 2, 4, 4, 4]),  # a plain chain: every product is a block
-        ("squeezenet", [2, 2, 2, 2]),  # the first convolution and that of the classifier are no blocks
+        ("squeezenet", [2, 2, 2, 2]),  # the first convolution and the classifier's are no blocks
         ("shufflenet", [4, 8, 4]),
     ],
 )

@@ -259,7 +259,7 @@ def test_a_user_says_what_an_operator_costs(tmp_path):
 
 
 def test_models_of_scikit_learn_are_read(tmp_path):
-    """Their products are those of the coefficients; labels and ranges cost nothing or move data."""
+    """Their products have the coefficients' sizes; labels and ranges cost nothing or move data."""
     coefficients = f"[{', '.join(['0.5'] * 21)}]"
     text = f"""g (float[1,7] x) => (int64[1] label, float[1,3] z) {{
         s = ai.onnx.ml.Scaler <offset=[0.0], scale=[1.0]> (x)

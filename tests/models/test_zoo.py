@@ -299,7 +299,7 @@ def test_the_exits_of_batchcond_carry_its_distributions(name, shares):
 
 
 def test_the_widths_of_the_slimmable_network_are_its_multiply_accumulates():
-    """Published with the gate and pools: 133, 153, 319 and 565 M, of which the products are 2 to 3 M less."""
+    """Published with the gate and pools: 133, 153, 319 and 565 M; the products are 2 to 3 M less."""
     device = load_platform("rtx-2080-ti-ds-mobilenet", kind=StagedDevice)
     assert device.widths is not None
     assert [device.widths[choice] for choice in (0, 1, 7, 13)] == [133, 153, 319, 565]

@@ -70,7 +70,7 @@ def evidence(
 ) -> dict[str, list[tuple[float, int]]]:  # fmt: skip
     """Logarithm of the stake of each bet, and the first request that counts, after batches from the first on.
 
-    ``allowed`` is the share of each batch that may be slow, ``shares`` are those of samples that leave at each exit or
+    ``allowed`` is the share of each batch that may be slow, ``shares`` are of samples that leave at each exit or
     before it in the log.
     """
     bets: dict[str, list[Bet]] = {

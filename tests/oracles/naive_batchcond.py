@@ -50,7 +50,7 @@ def split_s(sub_batches: Sequence[Sequence[Any]], time_s: WidthTime, gather_s: T
 def width_decision(
     widths: Sequence[Any], time_s: WidthTime, gather_s: Time, ideal: Mapping[Any, int]
 ) -> tuple[list[list[Any]], float]:
-    """Sub-batches of a batch, and their time: those of Algorithm 1, or one that is padded if that takes no longer."""
+    """Sub-batches of a batch by Algorithm 1, or one padded batch if that takes no longer; and their time."""
     whole = sorted(widths, reverse=True)
     parts = algorithm_1(widths, ideal)
     pad_s, apart_s = time_s(len(whole), whole[0]), split_s(parts, time_s, gather_s)

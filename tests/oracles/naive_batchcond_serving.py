@@ -1,7 +1,7 @@
 """A slow, obvious simulator of BatchCond under any traffic, for comparison with the fast compiled one.
 
 It is written from BatchCond, Section III, and from ``docs/policies.md``, which says when a window is filled; it
-shares no code with the package. Decisions are those of ``naive_batchcond``. Requests are numbers in order of arrival;
+shares no code with the package. It decides as ``naive_batchcond``. Requests are numbers in order of arrival;
 stages count from 1, and each step of a stage that repeats is one.
 """
 
@@ -190,7 +190,7 @@ def fluid(
 ) -> Outcome:
     """Serve by Algorithm 1 of Fluid Batching, with windows of similar requests.
 
-    As ``naive_serving.fluid``; of the options those of the window count.
+    As ``naive_serving.fluid``; of the options, the window's count.
     """
     total, last, queue = len(arrival_s), len(latency[0]) - 1, _Queue()
     start_s, finish_s, preempted = [float("nan")] * total, [float("nan")] * total, [0] * total

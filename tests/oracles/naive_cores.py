@@ -1,7 +1,7 @@
-"""A slow, obvious simulator of several cores on one memory, on top of that of clients, deadlines and admission.
+"""A slow, obvious simulator of several cores on one memory, on top of the one of clients, deadlines and admission.
 
 It shares no code with the package. A core runs one stage of one batch at a time, and a batch is of one network. Every
-core is a list of batches, of which the last runs; from event to event the ends of running stages are moved, because
+core is a list of batches, and the last one runs; from event to event the ends of running stages are moved, because
 cores that move words at the same time wait for each other. At one instant stages end first, core by core, then
 deadlines pass, then requests are sent, then the policy decides, core by core.
 """

@@ -90,7 +90,7 @@ def behind(T, place, N, stays, some_leave):
 def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", guard=None, sizes=None, allowed=None):
     """Sections 6.1 to 6.4.  Returns the chain of exits, and the fate of each candidate by step.
 
-    Batches are whole, or of ``sizes``; then slow batches and the average are those of every single batch.
+    Batches are whole, or of ``sizes``; then slow batches and the average count every single batch.
     """
     N = K + 1
     searched = guard if isinstance(guard, float) else eta

@@ -1,4 +1,4 @@
-"""A slow, obvious simulator of several networks on one NPU, on top of that of clients and deadlines.
+"""A slow, obvious simulator of several networks on one NPU, on top of the one of clients and deadlines.
 
 It shares no code with the package. The NPU runs one stage of one batch at a time, and a batch is of one network.
 """

@@ -216,7 +216,7 @@ def run_shares(
                     local[name][k] = rows
                 continue
             source = inputs[0][busy[0]]
-            if isinstance(ops[name], GlobalPool):  # each row counts once; those of the block's input have been computed
+            if isinstance(ops[name], GlobalPool):  # each row counts once; rows of the block's input have been computed
                 (read,) = sources[name]
                 source = maps[read] if read in maps else np.full(shapes[read], np.nan)
                 for layer_ in block.layers:
@@ -233,7 +233,7 @@ def run_shares(
 
 
 def _steps(file: NetworkFile, block: BlockRows) -> list[tuple[str, LayerRows | None]]:
-    """The layers of a block of the trunk in execution order; those of gates have no rows."""
+    """The layers of a block of the trunk in execution order; layers of gates have no rows."""
     found: dict[str, LayerRows | None] = {layer.name: layer for layer in block.layers}
     found |= {name: None for gate in block.gates for name in gate.layers}
     return [(op.name, found[op.name]) for op in file.layers if op.name in found]
@@ -284,9 +284,9 @@ def cost_of(
 ) -> list[tuple[list[float], list[float], float]]:
     """Computation and bytes by device, and the time, of every block of the trunk, from the rows of the record alone."""
     cluster, flops = table.cluster, flops_of(file, shapes)
-    members = [item for item in cluster.devices if item.name in table.devices]
+    members = [device for device in cluster.devices if device.name in table.devices]
     alone = len(members) == 1
-    wires = [cluster.uplink or next(link for link in cluster.links if link.device == item.name) for item in members]
+    wires = [cluster.uplink or next(link for link in cluster.links if link.device == member.name) for member in members]
     ops = {op.name: op for op in file.layers}
     file_reads = dict(zip(ops, (read[0] for read in sources_of(file)), strict=True))
     pools = {name: isinstance(op, GlobalPool) for name, op in ops.items()}

@@ -53,7 +53,7 @@ class RandomGraph:
         return self.constant(self.rng.normal(size=sizes) / np.sqrt(max(1.0, float(np.prod(sizes[1:])))))
 
     def add(self, op: str, inputs: Sequence[str], rows: int | None = None, results: int = 1, **attributes: Any) -> str:
-        """Add a node; the rows of its output stand where those of its first input do, unless told otherwise."""
+        """Add a node; the rows of its output stand where its first input has them, unless told otherwise."""
         names = [f"t{len(self.sizes)}_{i}" for i in range(results)]
         node = helper.make_node(op, inputs, names, name=f"n{len(self.nodes)}", **attributes)
         tensors = {name: self.sizes[name] for name in inputs if name in self.sizes}
@@ -407,7 +407,7 @@ def run_shares(graph: RandomGraph, file: NetworkFile, table: PartitionTable, ima
 def _sources(file: NetworkFile) -> dict[str, list[str]]:
     """What each layer reads, heads included."""
     found = {}
-    for layers in (file.layers, *(item.layers or [] for item in file.exits)):
+    for layers in (file.layers, *(exit_.layers or [] for exit_ in file.exits)):
         before = "input"
         for op in layers:
             found[op.name], before = op.inputs or [before], op.name

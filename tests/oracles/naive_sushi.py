@@ -28,7 +28,7 @@ def dense(K, C, R, side_in, side_out):
 
 
 def ofa_resnet50(d, e, w, side=224):
-    """All 62 layers with weights, ``None`` for those of absent blocks."""
+    """All 62 layers with weights, ``None`` for layers of absent blocks."""
     mid, width = divisible(int(divisible(64 * w[0]) / 2)), divisible(64 * w[1])
     half = (side + 1) // 2
     found = [dense(mid, 3, 3, side, half)]
@@ -148,7 +148,7 @@ def used(layers, graph):
 
 
 def hit_ratio(layers, graph):
-    """Appendix A.4, over the layers of which both have something."""
+    """Appendix A.4, over the layers that both have a part of."""
     both = whole = 0
     for one, box in zip(layers, graph, strict=True):
         if one is None:

@@ -34,7 +34,7 @@ class Request:
 
 
 class Bucket:
-    """Tokens that admit requests: so many a second, and at most so many; without a rule all are admitted."""
+    """Tokens that admit requests: their rate, and the most of them; without a rule all are admitted."""
 
     def __init__(self, rule: tuple[float, float] | None) -> None:
         self.rule, self.tokens, self.looked_s = rule, 0.0 if rule is None else rule[1], 0.0
@@ -127,7 +127,7 @@ class World:
             self.sends = dict(enumerate(arrival_s))
 
     def let_send(self, owns: Sequence[Own]) -> None:
-        """Let each network have requests for itself, in place of those of all."""
+        """Let each network have requests for itself, in place of shared ones."""
         self.owns, self.network, self.exits, self.slo_s = list(owns), [], [], []
         self.sends = {
             (net, k): at_s for net, own in enumerate(owns) for k, at_s in enumerate(own.first_s or own.arrival_s)

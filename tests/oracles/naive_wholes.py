@@ -1,4 +1,4 @@
-"""Networks of which a part cannot be cut into rows, in plain loops: random ones, their operations and times."""
+"""Networks with a part that cannot be cut into rows, in plain loops: random ones, their operations and times."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def weights_of(op: Any, source: Shape) -> int:
 
 
 def works_of(file: NetworkFile, shapes: dict[str, Shape]) -> list[dict[str, tuple[int, bool]]]:
-    """Operations of the layers of each stage by name, with those of its exit."""
+    """Operations of the layers of each stage by name, with the layers of its exit."""
     stages: list[dict[str, tuple[int, bool]]] = [{}]
     ends = {exit_.after: exit_ for exit_ in file.exits}
     for op, read in zip(file.layers, sources_of(file), strict=True):

@@ -1,4 +1,4 @@
-"""Measured hardware: the constants that ship are those of the extract, errors are as aimed, cycles are equal."""
+"""Measured hardware: the constants that ship come from the extract, errors are as aimed, cycles are equal."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_readme_says_how_far_measured_engines_are_off() -> None:
 
 
 def test_rows_state_the_operations_of_the_network_that_predicts_them() -> None:
-    """Two a MAC; those of torch state MACs. Of Caffe's ResNet-50 the newer boards run fewer: those of TF-Slim's."""
+    """Two a MAC; rows of torch state MACs. Of Caffe's ResNet-50 the newer boards run fewer, as TF-Slim's has."""
     with MEASUREMENTS.open(newline="") as file:
         for cells in csv.DictReader(file):
             label, _, stated = cells["row"].partition("_imagenet_")
@@ -100,7 +100,7 @@ def test_rows_state_the_operations_of_the_network_that_predicts_them() -> None:
 def test_the_resnet_of_caffe_has_the_layers_of_nvidia_s_sheet() -> None:
     """Products, window and stride of each; the sheet begins a stage with the shortcut.
 
-    It has 256 inputs for the first 1x1 of all blocks of the first stage; that of the first block reads the pool's 64.
+    It has 256 inputs for the first 1x1 of all blocks of the first stage; in the first block it reads the pool's 64.
     """
     products = [work for work in layer_works(*read_network_file("resnet50_caffe")) if work.gemm]
     blocks = groupby(products, key=lambda work: work.name.rpartition(".")[0])
@@ -123,7 +123,7 @@ def test_cycles_of_the_sheet_are_equal_but_in_first_layers() -> None:
 
 
 def test_times_of_the_sheet_are_near_where_it_counts_our_weights() -> None:
-    """Its total times are those of its summary; where they are far, only layers with other weights are."""
+    """Its total times are equal to its summary's; where they are far, only layers with other weights are."""
     found = {(row.of, row.at): row for row in SHEET.rows if row.quantity == "time"}
     printed = {"alexnet": 0.8954435625, "googlenet": 1.222071, "resnet50": 7.113691}
     for name, time_ms in printed.items():

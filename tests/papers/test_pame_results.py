@@ -15,7 +15,9 @@ from fluidb.papers.pictures import draw
 from fluidb.papers.rows import Item, Row
 from fluidb.platforms import Device, load_platform
 from fluidb.plots import save
-from fluidb.rules.exit_choice import CandidateVerdict, ExitGoal, Setting, choose_exits, moving_on
+from fluidb.rules.exit_choice import CandidateVerdict, choose_exits
+from fluidb.rules.exit_thresholds import ExitGoal, Setting
+from fluidb.rules.exit_times import moving_on
 
 RESULTS = Path(__file__).parents[2] / "results" / "pame"
 
@@ -26,7 +28,7 @@ def kept(name: str) -> dict[tuple[str, str, str], dict[str, str]]:
 
 
 def test_what_the_reference_computed_comes_out():
-    """Bands of the page that pins the paper down; the tests of the choice of exits have those of the choice."""
+    """Bands of the page that pins the paper down; the tests of the choice of exits have the choice's bands."""
     latency = kept("pame_fig9")
     for task, quantity, low, high in (
         ("ImageNet", "change of the average, all n", -43, -39), ("ImageNet", "change of the tail, all n", -26, -22),

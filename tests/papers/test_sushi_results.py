@@ -43,7 +43,7 @@ BANDS: Bands = {
     ("sushi_fig16", "latency saved", "clairvoyant", "MobileNet-V3, potential, ideal utilisation, smallest at 160"):
         (22, 25),
 }  # fmt: skip
-"""Of the page that pins the paper down; those of Fig. 16, of 21 and 25 % in the paper, on an array that layers do not
+"""Of the page that pins the paper down; bands of Fig. 16, of 21 and 25 % in the paper, on an array that layers do not
 fill and on one that is never idle."""
 
 NOT_EXPECTED = ("sushi_fig14", "sushi_fig16", "sushi_table5")

@@ -43,7 +43,7 @@ def shown(figure: Any) -> list[tuple[str, Any]]:
 
 
 def covered(figure: Any) -> list[tuple[str, str]]:
-    """Pairs of texts of which one covers the other by more than a pixel."""
+    """Pairs of texts where one covers the other by more than a pixel."""
     boxes = shown(figure)
     return [
         (one, other)

@@ -25,7 +25,7 @@ bounded = settings(max_examples=40)
 
 
 class Machine(NamedTuple):
-    """Times of a device by width and batch size, and those of gathers. Row 0 is the widest, of width W."""
+    """Times of a device by width and batch size, and of gathers. Row 0 is the widest, of width W."""
 
     time_s: NDArray[np.float64]
     gather_s: NDArray[np.float64]

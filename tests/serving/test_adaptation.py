@@ -14,7 +14,10 @@ from fluidb.dse.exits.stage_times import stage_times
 from fluidb.formats import InputError
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
-from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, kept_thresholds, log_of, replay_exits
+from fluidb.rules.exit_choice import choose_exits
+from fluidb.rules.exit_log import Log, log_of
+from fluidb.rules.exit_thresholds import ExitGoal, kept_thresholds
+from fluidb.rules.exit_times import replay_exits
 from fluidb.serving import find_policy
 from fluidb.serving.adaptation import AdaptiveRun, Change, DeviceTimes, Hardware, Observation, PlannedExits, adapt
 from fluidb.serving.judgement import FALSE_ALARM, Exits, Judge, Verdict
@@ -131,7 +134,7 @@ def choose_new(found: AdaptiveRun, log: Log, change: Change) -> Exits:
 
 
 def test_precision_is_found_where_as_many_leave_as_before():
-    """Confidences are those of the log, and answers at the exit are wrong more often."""
+    """Confidences are the log's, and answers at the exit are wrong more often."""
     log = drawn(3, 2000)
     place = FOUND.places[0] - 1
     wrong = np.random.default_rng(0).random(len(log.scores)) < 0.05

@@ -16,7 +16,7 @@ from fluidb.serving.play import Loop
 from fluidb.serving.policies import Decision, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
 from fluidb.serving.state import DeviceArrays, OneNetwork, Rules, networks_of
-from fluidb.tables.latency import SubNetEntry
+from fluidb.tables.reuse import SubNetEntry
 from fluidb.traffic import Trace, Traffic
 
 # PAME: several batches in flight that slow each other, compaction at chosen exits, thresholds that change
@@ -260,7 +260,7 @@ def test_batches_merge_at_the_wider_of_two_widths():
 def supernet(view, data):
     """The smallest of two SubNets that is accurate enough; after every second query the cache holds the one used last.
 
-    Tables: SubNet 0 and 1 with the cache of SubNet 0, then with that of SubNet 1.
+    Tables: SubNet 0 and 1 with the cache of SubNet 0, then of SubNet 1.
     """
     if view.depth > 0:
         return go_on(view.segments)

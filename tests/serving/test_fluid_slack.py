@@ -11,10 +11,10 @@ other way. A request that waits at t_j and is not good in j is good in no later 
 
 - Neither is good in j: nothing changes.
 - Only x is good in j: x is now in time, and y would have been late anywhere.
-- y is good in j: rule 3 left it out for older good requests, of which x is one. If x was in time in j', so is y,
-  whose deadline is not before that of x.
+- y is good in j: rule 3 left it out for older good requests, one of them x. If x was in time in j', so is y,
+  whose deadline is not before the deadline of x.
 
-So step by step the other way becomes that of rule 3, and loses no request in time.
+So step by step the other way becomes the way of rule 3, and loses no request in time.
 
 Bound: a request waits at most S + P (2 + H_M) + (M + 2) T.
 
@@ -63,7 +63,7 @@ PAGE = (Path(__file__).parents[2] / "benchmarks" / "README.md").read_text()
 
 
 def longest_s(ahead: int, slo_s: float, patience: float, whole_s: float, b_max: int) -> float:
-    """The page's bound on a latency, with so many older requests waiting at the arrival."""
+    """The page's bound on a latency, with a number of older requests waiting at the arrival."""
     turns = ahead // b_max
     harmonic = sum(1 / m for m in range(1, turns + 1))
     return slo_s + patience * slo_s * (2 + harmonic) + (turns + 2) * whole_s
@@ -127,7 +127,7 @@ def test_fluidb_s_launches_with_late_requests_last_never_violate_more(workload):
 
 
 def flood(count: int, slo_s: float = 2.5):
-    """Five at once, of which some come too late; then two that can be saved, just in time, again and again."""
+    """Five at once, and some come too late; then two that can be saved, just in time, again and again."""
     return trace_of([0.0] * 5 + [2.0 * (k // 2) for k in range(2, count)], slo_s)
 
 
@@ -209,7 +209,7 @@ def test_the_page_s_claim_on_table_2(tmp_path):
     found, _ = compare(load_scenario(str(tmp_path / "few.toml")))
     for point in found.points:
         assert point.slo_s is not None
-        fluid, slack = (item.metrics for item in point.contenders)
+        fluid, slack = (contender.metrics for contender in point.contenders)
 
         def beyond(metric, factor, fluid=fluid, slack=slack):
             mine, theirs = (np.array(list(of[metric].seeds.values())) for of in (slack, fluid))
@@ -303,4 +303,4 @@ def test_the_shipped_scenarios_have_seeds_enough_and_one_npu_for_all(name):
     scenario = load_scenario(name)
     assert len(scenario.file.seeds) >= 20
     assert min(scenario.file.seeds) > 120  # it was designed on those
-    assert all(item.options == scenario.contenders[0].options for item in scenario.contenders)
+    assert all(contender.options == scenario.contenders[0].options for contender in scenario.contenders)

@@ -57,7 +57,7 @@ INCEPTION = [(1, 67.8, 14710), (2, 89.8, 22280), (3, 80.4, 37283), (4, 83.0, 480
 
 @pytest.mark.parametrize(("measured", "device_rate", "within"), [(CAFFE2, 204.8, 0.065), (INCEPTION, 83.0, 0.085)])
 def test_two_constants_give_a_table_by_concurrency(measured, device_rate: float, within: float):
-    """The device's time is that of the busiest row, and the host's the rest of the first."""
+    """The device's time comes from the busiest row, and the host's is the rest of the first."""
     device_s = 1 / device_rate
     table = hosted([[device_s]], 1 / measured[0][1] - device_s, 0.0)
     for clients, rate, latency_us in measured:

@@ -9,7 +9,8 @@ from builders import table_of
 from fluidb.formats import InputError
 from fluidb.serving import ServedNetwork
 from fluidb.serving.networks import as_served
-from fluidb.tables.latency import BuiltNpu, LatencyTable
+from fluidb.tables.hardware import BuiltNpu
+from fluidb.tables.latency import LatencyTable
 
 NPU = BuiltNpu(board="zc706", tile=[1024, 7, 128], clock_mhz=150.0, bandwidth_gb_s=4.267, word_bits=16)
 TEXT = "<1024,7,128> on zc706 (16-bit words, 150 MHz, 4.267 GB/s)"

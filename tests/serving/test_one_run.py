@@ -122,7 +122,7 @@ def test_a_difference_needs_two_runs_that_are_long_enough():
 
 
 def test_a_heavy_queue_is_worth_few_requests_and_says_how_many_more():
-    """The mean of M/M/1 waits at 0.95 varies as that of about 1,500 times fewer independent ones (Whitt, 1989)."""
+    """The mean of M/M/1 waits at 0.95 varies as the mean of about 1,500 times fewer independent ones (Whitt, 1989)."""
     runs = [OneRun(*run) for run in zip(*queues(0.95, 10_000, 40), strict=True)]
     assert all(run.mean().interval is None and run.quantile(0.5).interval is None for run in runs)
     assert 50_000 < np.median([run.mean().more_requests_needed for run in runs]) < 500_000

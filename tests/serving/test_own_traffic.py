@@ -83,7 +83,7 @@ def test_frames_are_a_D_D_1_queue():
 
 
 def test_jitter_delays_each_frame_by_itself():
-    """The phase of a frame in its period is normal, about that of the camera."""
+    """The phase of a frame in its period is normal, about the camera's phase."""
     arrival_s = OwnTraffic(frames_per_s=10.0, jitter_s=0.01, lasts_s=2000.0).draw(3, 0).arrival_s
     turns = np.exp(2j * np.pi * 10 * arrival_s)
     late_s = np.angle(turns / turns.mean()) / (2 * np.pi * 10)
@@ -285,10 +285,10 @@ def test_own_traffic_stands_beside_no_other():
         serve(networks, Requests(trace=trace_of([0.0])), "serial")
     with pytest.raises(InputError, match="expected none with traffic of its own"):
         serve(networks, Requests(clients=Clients(1)), "serial")
-    plain = [replace(item, traffic=None) for item in networks]
+    plain = [replace(network, traffic=None) for network in networks]
     with pytest.raises(InputError, match="trace: expected a file of requests"):
         serve(plain, Requests(), "serial")
-    without = [replace(item, priority=None) for item in networks]
+    without = [replace(network, priority=None) for network in networks]
     with pytest.raises(InputError, match='expected a priority of every network, found none of "best"'):
         serve(without, Requests(), "serial:between=priority")
 

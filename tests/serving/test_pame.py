@@ -14,7 +14,10 @@ from fluidb.models.candidates import find_candidates, load_with_exits
 from fluidb.models.loader import read_network_file
 from fluidb.platforms import PLATFORMS, Device, Platform, kind_of, load_platform
 from fluidb.platforms.by_stage import TimedDevice
-from fluidb.rules.exit_choice import ExitGoal, average_latency, bin_sizes, choose_exits, log_of
+from fluidb.rules.exit_choice import choose_exits
+from fluidb.rules.exit_log import log_of
+from fluidb.rules.exit_thresholds import ExitGoal
+from fluidb.rules.exit_times import average_latency, bin_sizes
 from fluidb.serving import Replay, Scheduler, find_policy, simulate
 from fluidb.tables import LatencyTable
 from fluidb.traffic import Trace, prepare

@@ -17,7 +17,10 @@ from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.dse.exits.stage_times import stage_times
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
-from fluidb.rules.exit_choice import NEARLY, ExitGoal, Log, choose_exits, log_of
+from fluidb.rules.exit_choice import choose_exits
+from fluidb.rules.exit_log import Log, log_of
+from fluidb.rules.exit_thresholds import ExitGoal
+from fluidb.rules.exit_times import NEARLY
 from fluidb.serving import find_policy
 from fluidb.serving.adaptation import AdaptiveRun, DeviceTimes, Hardware, PlannedExits, adapt
 from fluidb.serving.judgement import Exits

@@ -95,7 +95,7 @@ def test_a_device_that_is_never_empty_may_be_stable() -> None:
 
 
 def test_a_policy_may_be_overloaded_where_another_is_not() -> None:
-    """A batch of two takes no longer than one request, of which the serial policy serves one after the other."""
+    """A batch of two takes no longer than one request; the serial policy serves one after the other."""
     trace = poisson(1.2 / SERVICE_S, 2000, 1)
     traffic, table = traffic_of(trace, np.ones(2000, int), 1.0), table_of([[SERVICE_S] * 2])
     serial, fluid = (judged(simulate(table, traffic, policy)) for policy in ("serial", "fluid"))

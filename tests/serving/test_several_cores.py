@@ -15,7 +15,8 @@ from fluidb.serving import find_policy, simulate, summarise
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.policies import go_on, launch
 from fluidb.serving.state import BETWEEN, DISPATCH
-from fluidb.tables.latency import Cores, LatencyTable
+from fluidb.tables.hardware import Cores
+from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson, prepare
 from test_networks import random_admission, random_requests, traffic_with
 
@@ -118,7 +119,7 @@ COUNT = 40_000 if COMPILED else 4_000
 def exponential() -> tuple[list[list[float]], list[float]]:
     """Times of stages and rates of exits whose service times have the first 19 moments of an exponential one, mean 1 s.
 
-    They are those of Gauss and Laguerre's quadrature.
+    They are from Gauss and Laguerre's quadrature.
     """
     ends_s, rates = np.polynomial.laguerre.laggauss(10)
     return [[time_s] for time_s in np.diff(ends_s, prepend=0.0).tolist()], rates.tolist()
@@ -135,7 +136,7 @@ def mean_latencies(table: LatencyTable, spec: str, rate_per_s: float) -> np.ndar
 
 
 def erlang_c(servers: int, load: float) -> float:
-    """Probability that a request waits, of so many servers at a load each: Erlang, 1917."""
+    """Probability that a request waits, of a number of servers at a load each: Erlang, 1917."""
     offered = servers * load
     blocked = 1.0
     for n in range(1, servers + 1):

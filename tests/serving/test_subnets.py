@@ -25,7 +25,7 @@ COSTS = {
 
 
 def two_subnets(**more) -> LatencyTable:
-    """Two SubNets, and a SubGraph like each; the refill of the first has 1000 bytes, that of the second 2000."""
+    """Two SubNets, and a SubGraph like each; the refill of the first has 1000 bytes, of the second 2000."""
     times = [[1.0, 0.5, 0.75], [4.0, 3.0, 2.0]]
     return supernet_table(times, [0.5, 1.0], [[1, 1], [8, 8]], [[0, 0], [1, 1], [7, 7]], **more)
 

@@ -19,7 +19,7 @@ MODES = ["accuracy", "latency", "slack"]
 
 @st.composite
 def supernets(draw):
-    """SubNets and SubGraphs of which several are alike, so that ties are common."""
+    """SubNets and SubGraphs; several are alike, so that ties are common."""
     subnets, states, places = draw(st.integers(1, 4)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
     vector = st.lists(st.integers(0, 3), min_size=places, max_size=places)
     times = st.lists(ticks(1, 6), min_size=states, max_size=states)

@@ -26,11 +26,11 @@ from fluidb.formats import InputError
 from fluidb.plots.replay import waiting
 from fluidb.serving import find_policy, least_violations, serve, simulate, summarise
 from fluidb.serving.admission import parse_admission
+from fluidb.serving.deadlines import ON_DEADLINE
 from fluidb.serving.inputs import Requests
 from fluidb.serving.networks import ServedNetwork, as_served
 from fluidb.serving.policies import Policy, go_on, launch, sleep
 from fluidb.serving.replay import record_runs
-from fluidb.serving.terms import ON_DEADLINE
 from fluidb.serving.timeline import timeline_events
 from fluidb.traffic import cameras, offline, poisson, prepare
 from fluidb.traffic.clients import Clients, parse_think
@@ -117,7 +117,7 @@ def test_exponential_service_is_that_of_mean_value_analysis(clients: int) -> Non
 
 
 def blocking(servers: int, places: int, load: float) -> float:
-    """Share of requests lost by M/M/c/c+q: Erlang's formula B without places, and that of M/M/1/K with one server."""
+    """Share of requests lost by M/M/c/c+q: Erlang's formula B without places, and M/M/1/K with one server."""
     weights = [1.0]
     for number in range(1, servers + places + 1):
         weights.append(weights[-1] * load / min(number, servers))
@@ -165,7 +165,7 @@ def test_a_token_bucket_lets_in_its_burst_and_then_its_rate() -> None:
 
 
 def test_the_newest_frame_of_a_camera_is_answered_sooner_than_the_next_one() -> None:
-    """A frame every 33 ms, of which a device serves one in 100 ms: it takes the last one, and not the one that waits.
+    """A frame every 33 ms, while a device serves one in 100 ms: it takes the last one, and not the one that waits.
 
     docs/policies.md has the figures.
     """
@@ -517,7 +517,7 @@ def test_think_times_and_clients_that_cannot_be_are_refused() -> None:
 
 
 def test_a_late_request_that_was_dropped_is_late_no_more() -> None:
-    """Two late ones wait, of which one is dropped meanwhile: the next in time is still the oldest of these."""
+    """Two late ones wait, and one is dropped meanwhile: the next in time is still the oldest of these."""
     table = table_of([[5.0], [5.0]], [0.5, 0.5])
     trace = trace_of([0.0, 0.25, 0.5, 0.75, 1.0], [100.0, 5.75, 13.5, 39.25, 49.0])
     replay = simulate(table, traffic_of(trace, np.full(5, 2)), "fluid-slack:patience=inf,on_deadline=drop")

@@ -14,8 +14,8 @@ from builders import Run, scheduler_named, table_of, ticks, trace_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.formats.trace_events import timeline_text
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
+from fluidb.serving.batches import MERGES
 from fluidb.serving.device_traffic import DeviceTraffic
-from fluidb.serving.event_loop import MERGES
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.timeline import check_timeline_size, timeline_events
 from hypothesis import given, settings
@@ -245,7 +245,7 @@ def test_a_timeline_in_the_way_is_refused_before_any_work(fluidb: Run, tmp_path:
 
 
 def test_networks_that_never_meet_have_the_timelines_of_each_alone():
-    """On tracks one behind the other; runs, members and ends are those of the network."""
+    """On tracks one behind the other; runs, members and ends are the network's."""
     tables = [table_of([[0.5, 0.75], [0.25, 0.375]]), table_of([[0.25, 0.5], [0.5, 0.75], [0.25, 0.25]])]
     networks = [ServedNetwork(name=name, table=table) for name, table in zip("ab", tables, strict=True)]
     network = np.arange(60) // 10 % 2

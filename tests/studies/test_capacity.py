@@ -234,7 +234,7 @@ def test_saturation_counts_steps_and_the_largest_width():
 
 
 def repeating_exits(stage_s, rates, steps):
-    """The exits of a network with these rates, whose last stage runs up to so many times."""
+    """The exits of a network with these rates, whose last stage runs up to a number of times."""
     *before, last = table_of(stage_s, rates).exits
     return [*before, last.model_copy(update={"steps": steps})]
 
@@ -416,7 +416,7 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
 
 
 def test_requests_are_those_of_the_single_commands(fluidb: Run, tmp_path: Path) -> None:
-    """A figure at a rate is the mean of those of ``serve-sim`` over ``trace poisson`` and ``trace add``."""
+    """A figure at a rate is the mean of the figures of ``serve-sim`` over ``trace poisson`` and ``trace add``."""
     stage_s = [[0.02, 0.03], [0.03, 0.04]]
     table = with_variants(stage_s, widths=[9.0, 3.0], exits=repeating_exits(stage_s, [0.4, 0.6], 5))
     write_table(table, tmp_path / "latency.json")

@@ -22,7 +22,7 @@ NAMES = ["a", "b"]
 
 @pytest.mark.parametrize("clients", [None, Clients(1, 0.2, exponential=True)])
 def test_one_network_has_the_capacity_of_its_table(clients: Clients | None) -> None:
-    """The figure of the network and that of all are the same too."""
+    """The figure of the network and the figure of all are the same too."""
     given: dict[str, Any] = {
         "slo_s": 0.3,
         "seeds": 2,

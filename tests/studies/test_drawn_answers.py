@@ -18,7 +18,7 @@ from fluidb.traffic.measures import CONFIDENCE
 
 
 def test_an_exit_at_a_candidate_answers_as_the_candidate() -> None:
-    """The same samples, of which fewer answers are seen; the exits of ResNet-50 are at three of its 15 candidates."""
+    """The same samples, but fewer answers are seen; the exits of ResNet-50 are at three of its 15 candidates."""
     file, path = read_network_file("resnet50")
     layers = [candidate.after for candidate in find_candidates(file, path)]
     every, own = find_exits("resnet50"), find_exits("resnet50", own=True)

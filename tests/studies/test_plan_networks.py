@@ -40,7 +40,8 @@ from fluidb.studies.plan.search import find_plans
 from fluidb.studies.plan.several import one_behind_another, several_problem
 from fluidb.studies.plan.several_tables import multipliers_of
 from fluidb.studies.plan.sources import BoardSource
-from fluidb.tables.latency import BuiltNpu, Cores, LatencyTable, read_latency
+from fluidb.tables.hardware import BuiltNpu, Cores
+from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import poisson
 from fluidb.traffic.samples import Samples, write_samples
 

@@ -132,8 +132,8 @@ def test_samples_of_each_network_and_those_that_are_not_tried() -> None:
         Requests(trace=replace(poisson(1.2, 400, 3), arrival_s=np.zeros(400)), seed=7, clients=Clients(5, 1.0)),
     ):
         sweep = sweep_thresholds(networks, requests, "fluid:between=edf", [0.4, 0.8])
-        assert [item.measure for item in sweep.networks] == ["confidence", None, None]
-        assert [[item.threshold for item in point.networks] for point in sweep.points] == [
+        assert [network.measure for network in sweep.networks] == ["confidence", None, None]
+        assert [[network.threshold for network in point.networks] for point in sweep.points] == [
             [0.4, None, None], [0.8, None, None],
         ]  # fmt: skip
         for point in sweep.points:
@@ -263,7 +263,7 @@ def test_requirements_of_one_network(fluidb: Run, tmp_path: Path, tiny_design: P
 def test_a_network_without_a_request_tries_no_threshold_and_has_no_figures(
     fluidb: Run, tmp_path: Path, tiny_design: Path
 ) -> None:
-    """The points are those of the other network alone."""
+    """The points are equal to the other network's alone."""
     (tmp_path / "tiny").symlink_to(tiny_design)
     text = (DATA / "networks.toml").read_text().replace("weight = 2", 'weight = 2\nsamples = "s.csv"')
     (tmp_path / "networks.toml").write_text(text)

@@ -14,7 +14,9 @@ from fluidb.serving import POLICIES, find_policy, least_violations, simulate, su
 from fluidb.serving.case import variants_of
 from fluidb.serving.policies import Decision, go_on
 from fluidb.serving.policies.estimates import between_s
-from fluidb.tables.latency import LatencyTable, PlannedService, SubNetEntry
+from fluidb.tables.exit_plan import PlannedService
+from fluidb.tables.latency import LatencyTable
+from fluidb.tables.reuse import SubNetEntry
 from hypothesis import given
 from hypothesis import strategies as st
 

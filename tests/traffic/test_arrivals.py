@@ -149,7 +149,7 @@ def mmpp_dispersion(quiet: float, burst: float, quiet_s: float, burst_s: float, 
 
 @pytest.mark.parametrize(("quiet", "burst", "quiet_s", "burst_s"), MMPPS)
 def test_the_formulas_of_the_mmpp_agree_with_its_matrices(quiet, burst, quiet_s, burst_s):
-    """Those of the docstring and of docs/traffic.md."""
+    """The formulas of the docstring and of docs/traffic.md."""
     l1, l2, s1, s2 = quiet, burst, 1 / quiet_s, 1 / burst_s
     theory = mmpp_theory(quiet, burst, quiet_s, burst_s)
     assert mmpp_dispersion(quiet, burst, quiet_s, burst_s, 1e9) == pytest.approx(theory["limit"])
@@ -178,7 +178,7 @@ def test_mmpp_has_the_moments_of_theory(quiet, burst, quiet_s, burst_s):
 
 
 def test_mmpp_starts_in_its_stationary_state():
-    """The first instants see the mean rate, not that of a state: 100/s for 1 s in 5."""
+    """The first instants see the mean rate, not the rate of a state: 100/s for 1 s in 5."""
     first = [(mmpp(0, 100, 400, 100, 3, seed).arrival_s[0] < 1).sum() for seed in range(3000)]
     share = 0.2 + 0.8 * (1 - math.exp(-1 / 400))
     assert np.mean(first) == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / 3000))

@@ -118,7 +118,7 @@ def test_azure_functions_2019_may_be_cut_to_its_first_minutes(tmp_path):
      "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type"],
 )  # fmt: skip
 def test_burstgpt_counts_from_its_first_midnight_and_keeps_failures(tmp_path, header):
-    """Rows at 5, 45 and 118 s, of which the second got no response."""
+    """Rows at 5, 45 and 118 s; the second got no response."""
     other = ["" for _ in header.split(",")[1:]]
     text = "\n".join([header, *(",".join([at, *other]) for at in ("5", "45.0", "118"))])
     made = made_of(tmp_path, "burstgpt", text)

@@ -129,7 +129,7 @@ def test_accuracy_by_hand():
         traffic = prepare(trace, rates, slo_s=9.0, threshold=threshold)
         assert traffic.exits.tolist() == leave
         summary = summarise(simulate(table, traffic, find_policy("fluid")))
-        assert [item.accuracy for item in summary.exits] == expected
+        assert [exit_.accuracy for exit_ in summary.exits] == expected
         parts = [share * leave.count(i) for i, share in enumerate(expected, 1) if share is not None]
         assert summary.accuracy == pytest.approx(sum(parts) / 3)
 
@@ -147,7 +147,7 @@ def test_a_trace_that_knows_its_exits_draws_no_samples(column):
 
 
 def test_faults_name_the_file_that_has_the_column(tmp_path):
-    """The objective is the trace's own, the answers are those of the samples."""
+    """The objective is the trace's own, the answers are the samples'."""
     samples = replace(samples_of(3, 2, 1, 0), source=tmp_path / "answers.npz")
     trace = Trace(np.arange(4), np.arange(4.0), slo_s=np.ones(4), source=tmp_path / "t.csv")
     drawn = draw_samples(trace, samples, 0)

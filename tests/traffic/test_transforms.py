@@ -70,7 +70,7 @@ def test_what_is_admitted_together_stays_together_in_a_merge():
 
 
 def test_superposed_poisson_traces_are_poisson():
-    """Mean and variance of counts, and gaps, are those of one Poisson process of the rates' sum."""
+    """Mean and variance of counts, and gaps, are as of one Poisson process of the rates' sum."""
     rates = (2.0, 5.0, 8.0)
     end_s = 12_000
     merged = superpose([poisson(rate, int(1.1 * rate * end_s), seed) for seed, rate in enumerate(rates)])
@@ -127,7 +127,7 @@ def test_rescale_rate_refuses_what_it_cannot_do():
 
 @given(st.lists(st.one_of(st.just(0.0), st.floats(0.1, 10)), min_size=1, max_size=30), st.floats(0.2, 3))
 def test_rescale_burstiness_raises_gaps_to_a_power(gaps, power):
-    """The target is that of a known power, which must be found again; rate, count, ends and ranks stay."""
+    """The target comes from a known power, which must be found again; rate, count, ends and ranks stay."""
     before = trace_of(gaps)
     raised = [gap**power if gap else 0.0 for gap in np.diff(before.arrival_s).tolist()]
     assume(len({round(gap, 6) for gap in gaps if gap}) > 1)

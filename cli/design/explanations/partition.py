@@ -32,7 +32,7 @@ class PartitionExplainOptions(KindOptions):
         from ....dse.partition.timeline import write_partition_timeline
         from ....formats import check_free, together
         from ....plots.partition import draw_partition
-        from ....tables.latency import TABLE_FILES
+        from ....tables.files import TABLE_FILES
         from ....tables.partition import read_partition
 
         if self.timeline is not None:

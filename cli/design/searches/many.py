@@ -98,7 +98,7 @@ def run(
     pairs = list(zip(asked, outcomes, strict=True))
     record = {"designs": [record for pair in pairs for record in _records(*pair, output)]}
     show(written.as_json, "fluidb.dse-many-output/2", record, _text(pairs))
-    reused = [found.reused for outcome in outcomes if not isinstance(outcome, InputError) for found in outcome]
+    reused = [searched.reused for outcome in outcomes if not isinstance(outcome, InputError) for searched in outcome]
     if output is not None and reused:
         note(f"wrote {output}; {sum(reused):,} of {len(reused):,} designs were kept there already")
     faulty = [(request, outcome.first_faults) for request, outcome in pairs if isinstance(outcome, InputError)]
@@ -120,9 +120,9 @@ def _records(request: DesignRequest, outcome: Outcome, output: Path | None) -> I
         yield {"network": request[0].name, "platform": request[1].name, "faults": outcome.faults}
         return
     limits = limits_record(limited_by(*request, outcome[0].design.ranking[0]))  # all networks have one design
-    for name, found in zip(names_of(request), outcome, strict=True):
+    for name, searched in zip(names_of(request), outcome, strict=True):
         folder = None if output is None else output / name
-        yield design_record(found.design, found.fbcb) | limits | {"output": folder, "reused": found.reused}
+        yield design_record(searched.design, searched.fbcb) | limits | {"output": folder, "reused": searched.reused}
 
 
 def _text(pairs: Sequence[Pair]) -> Iterator[str]:
@@ -141,10 +141,10 @@ def _text(pairs: Sequence[Pair]) -> Iterator[str]:
         yield facts((f"not judged on {name}", text) for name, text in boards.items())
 
 
-def _row(found: FoundDesign) -> tuple[object, ...]:
-    design = found.design
+def _row(searched: FoundDesign) -> tuple[object, ...]:
+    design = searched.design
     gop_s = [f"{value:,.1f}" for value in (design.gop_s[0], design.gop_s[-1])]
-    objective, made = design.options.text(design.ranking[0].objective), "kept" if found.reused else "searched"
+    objective, made = design.options.text(design.ranking[0].objective), "kept" if searched.reused else "searched"
     part = f", {percent(design.shares[design.network.name], 1)} of the requests" if design.together else ""
     name = f"{design.network.name} on {design.platform.name}{part}"
     return name, design.tile, objective, *gop_s, percent(design.dsp_share), made

@@ -11,7 +11,8 @@ from ..imported import ImportedNetwork, checked
 from ..read_as import ReadAs
 from .graph import Graph, read_graph
 from .outputs import own_exits
-from .walk import KINDS, MULTIPLYING, Walk, walk
+from .tensors import MULTIPLYING
+from .walk import KINDS, Walk, walk
 
 
 def read(path: Path, name: str, dims: Mapping[str, int], read_as: ReadAs) -> ImportedNetwork:

@@ -133,7 +133,7 @@ def test_a_table_worked_out_by_hand() -> None:
 
 @pytest.mark.parametrize("network", ["resnet50", "mobilenet_v2", "inception_v3", "bert_base", "transformer_seq2seq"])
 def test_the_works_of_a_network_are_its_layers(network: str) -> None:
-    """Names, stages, products and traffic are those of the network as lowered; additions come on top."""
+    """Names, stages, products and traffic are the lowered network's; additions come on top."""
     works = layer_works(*read_network_file(network))
     lowered = load_network(network).layers
     names = {layer.name for layer in lowered}
@@ -202,7 +202,7 @@ def test_words_of_winograd_and_of_a_batch_by_hand() -> None:
     engine = engine_of(**moves)
     need = needs(FILE, "n.toml", engine)
     assert [work.name for work in need.works] == ["a", "exit1/fc", "b", "fc"]
-    activations = [64, 32 + 16, 32 + 32 + 2, 2 + 3]  # b reads the map of a, too, and writes that of the pool
+    activations = [64, 32 + 16, 32 + 32 + 2, 2 + 3]  # b reads the map of a, too, and writes the map of the pool
     weights = [36 * 16 / 9, 2, 4, 6]
     assert need.bytes == pytest.approx([2 * sum(pair) for pair in zip(activations, weights, strict=True)])
     of_three = need.of_batch(3, engine)
@@ -241,7 +241,7 @@ def test_fully_connected_outputs_over_the_pixels_by_hand() -> None:
 
 
 def test_rates_of_additions_and_pools_and_what_stays_on_the_chip_by_hand() -> None:
-    """Layers of 3,000 words, of which 1,024 stay; 500 + 1,000 + 2,000 weights, of which the first 1,024 stay."""
+    """Layers of 3,000 words: 1,024 stay; 500 + 1,000 + 2,000 weights: the first 1,024 stay."""
     base = work_of(1, 1, (1, 1), 10, 50, 1)._replace(words=3000)
     works = [base._replace(weights=count) for count in (500, 1000, 2000)]
     works += [base._replace(gemm=None, weights=0, added=added) for added in (True, False)]
@@ -317,11 +317,11 @@ def test_the_best_shape_is_that_of_all_shapes(seed: int) -> None:
         keys = dict(zip(("pixels", "input_channels", "output_channels"), shape, strict=True))
         table = tabulate_engine(file, "n.toml", engine.model_copy(update=keys))
         times.append(sum(layer.time_s[0] for layer in table.layers))
-    found = search_shape(file, "n.toml", engine)
-    assert found.best.time_s == pytest.approx(min(times), rel=1e-12)
+    result = search_shape(file, "n.toml", engine)
+    assert result.best.time_s == pytest.approx(min(times), rel=1e-12)
     equal = [shape for shape, time_s in zip(shapes, times, strict=True) if time_s <= min(times) * (1 + 1e-12)]
-    assert found.best.engine.macs_per_cycle <= min(np.prod(shape) for shape in equal)
-    assert found.best.time_s <= found.given.time_s
+    assert result.best.engine.macs_per_cycle <= min(np.prod(shape) for shape in equal)
+    assert result.best.time_s <= result.given.time_s
     few = search_shape(file, "n.toml", engine, most_pixels=2).best
     assert few.engine.pixels <= 2
     of_few = [time_s for shape, time_s in zip(shapes, times, strict=True) if shape[0] <= 2]
@@ -329,9 +329,9 @@ def test_the_best_shape_is_that_of_all_shapes(seed: int) -> None:
 
 
 def test_an_engine_that_is_best_stays() -> None:
-    found = search_shape(*read_network_file("inception_v3"), load_platform("nvdla-2048", kind=Engine))
-    assert found.best == found.given
-    assert 0 < found.best.busy < 1
+    result = search_shape(*read_network_file("inception_v3"), load_platform("nvdla-2048", kind=Engine))
+    assert result.best == result.given
+    assert 0 < result.best.busy < 1
 
 
 def test_dse_writes_the_best_engine(fluidb: Run, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from fluidb.models import load_network
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.platforms.device import AnalyticDevice
-from fluidb.tables.latency import layer_groups
+from fluidb.tables.layer_use import layer_groups
 
 
 def device(name: str) -> Device:

@@ -28,7 +28,7 @@ CODES = OPTIONS.get("codes", {})
 
 BASE, MARGIN = 0x3000, 4096
 PART = 8192
-"""Words, of which one half of the memory is read while the other is written: four pages each."""
+"""Words; one half of the memory is read while the other is written: four pages each."""
 
 
 class FailingMemory:

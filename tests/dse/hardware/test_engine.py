@@ -81,7 +81,7 @@ def samples_side_by_side(C: int, T_C: int, B_P: int) -> int:
 
 
 def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
-    """A convolution of about so many inner rows, or a product of just these sizes."""
+    """A convolution of about P inner rows, or a product of just these sizes."""
     kernel: Any
     outputs: Any
     stride: Any
@@ -104,7 +104,7 @@ def random_window(rng: np.random.Generator, P: int, R: int) -> Window:
 
 
 def random_pool(rng: np.random.Generator, P: int, R: int) -> tuple[Window, int]:
-    """A pool of about so many inner rows: the window of a channel, and channels; or of whole maps, which are rows."""
+    """A pool of about P inner rows: the window of a channel, and channels; or of whole maps, which are rows."""
     if rng.random() < 0.3:
         return Window(1, (R, P), (1, P), (R, 1), in_rows=True), 1
     while True:
@@ -315,7 +315,7 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
 
 def test_an_assertion_sees_a_tile_that_loads_too_early(tmp_path: Path) -> None:
     """In a half of the buffers whose tile is not computed yet."""
-    design, mutant, rule = Design(16, 2, 1, 2, 2), tmp_path / "rtl", "occupied <= 1;"
+    design, mutant, rule = Design(16, 2, 1, 2, 2), tmp_path / "rtl", "!occupied[1] || tile_done;"
     mutant.mkdir()
     for path in SOURCE.glob("*.sv"):
         text = path.read_text(encoding="utf-8")

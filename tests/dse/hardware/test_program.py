@@ -44,7 +44,7 @@ from fluidb.models.digits import INPUTS, MODEL
 from fluidb.models.loader import build_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
-from fluidb.tables.latency import layer_groups
+from fluidb.tables.layer_use import layer_groups
 from fluidb.traffic import poisson
 from test_engine import verilate
 from trained import blocks, pools, residual_blocks
@@ -255,7 +255,7 @@ def first_stage(script: Script, b: int) -> Script:
 
 
 def test_the_npu_runs_an_entry_that_the_host_writes(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
-    """Five samples as 2 x 3, of which the last column holds one; the record of this layout is in the memory."""
+    """Five samples as 2 x 3, with one in the last column; the record of this layout is in the memory."""
     rtl, command = npu
     design, fbcb = designed(digits)
     with np.load(INPUTS) as held:
@@ -288,7 +288,7 @@ def test_a_record_of_another_entry_does_not_run(digits: Quantised, npu: tuple[Pa
     with np.load(INPUTS) as held:
         script = first_stage(script_of(digits, reference.encode(digits.network, held["input"][:1])), 1)
     assert len(ran(rtl, command, script)) == 5
-    for bit in (0, 16, 24):  # B_R, the code of the blocks of rows, that of k
+    for bit in (0, 16, 24):  # B_R, the code of the blocks of rows, the code of k
         memory = np.frombuffer((rtl / "memory.bin").read_bytes(), "<u4").copy()
         memory[len(jobs.FIELDS) - len(jobs.LAYOUT_FIELDS) + 2] ^= 1 << bit  # behind two addresses
         (rtl / "changed.bin").write_bytes(memory.tobytes())

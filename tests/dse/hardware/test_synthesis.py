@@ -39,14 +39,14 @@ def synthesised(sources: str, top: str, folder: Path, family: str = "xc7") -> di
 
 def expected(board: Board, tile: Tile) -> Counter[str]:
     """Cells by the model: a bank is of blocks of 36 Kb, or of 18 Kb if it takes an odd number of those."""
-    found = Counter({"DSP48E1": tile.macs})
+    counts = Counter({"DSP48E1": tile.macs})
     for bank in banks_of(board, tile).values():
         each, cell = int(halves(bank.width, bank.rows)), "RAMB36E1"
         if each % 2:
             cell = "RAMB18E1"
-        found[cell] += int(bank.number) * (each if each % 2 else each // 2)
-        found["RAM"] += int(bank.number * cells(bank.width, bank.rows)) * (each == 0)
-    return +found
+        counts[cell] += int(bank.number) * (each if each % 2 else each // 2)
+        counts["RAM"] += int(bank.number * cells(bank.width, bank.rows)) * (each == 0)
+    return +counts
 
 
 MORE = [
@@ -84,7 +84,7 @@ def test_yosys_places_as_many_blocks_and_ultra_rams(tiny_design, tmp_path):
 
 
 def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):
-    """Shapes of which a rule by whole rows of blocks, one that uses no parity bit or one by rows counts otherwise."""
+    """Shapes that other rules count otherwise: by whole rows of blocks, without parity bits, or by rows."""
     shapes = [(10, 16384), (48, 1536), (16, 2050), (48, 2560), (256, 582), (3, 5000), (16, 65), (16, 128), (16, 129)]
     shapes += [(48, 65), (48, 128), (148, 128), (48, 33), (3, 64), (2, 8192)]
     text = "module shapes(input clk, we, input [15:0] w, r, input [255:0] d);"
@@ -104,7 +104,7 @@ def test_yosys_places_as_many_blocks_for_a_bank(tmp_path):
 
 LONGEST = {
     "element": 5, "weights": 8, "inputs": 9, "outputs": 9, "sums": 5, "tiles": 6, "load_beats": 10, "store_beats": 7,
-    "port": 22, "residual": 4, "fbe": 7, "npu": 18,
+    "port": 17, "residual": 4, "fbe": 7, "npu": 18,
 }  # fmt: skip
 """Operators in a row on the longest path of each module, at most: a longer one lowers the clock of docs/npu.md."""
 

@@ -171,7 +171,7 @@ def test_no_design_costs_less_than_its_bound_nor_than_a_larger_one_s(product, ti
 
 
 def side_by_side(board, V):
-    """The most samples in a tile of columns of which the same row lies in banks of its own."""
+    """The most samples in a tile of columns whose same row lies in banks of its own."""
     return max(int(port_for(board).words) // V, 1) if V > 1 else 99
 
 
@@ -198,7 +198,7 @@ def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s, aligned):
 
 
 def test_a_memory_only_layer_is_no_faster_than_the_port():
-    """That of U50 has 64 words at most, and its memory brings 767 a cycle."""
+    """The port of U50 has 64 words at most, and its memory brings 767 a cycle."""
     board, network = load_platform("u50"), load_network("vit_b_16")
     assert board.words_per_cycle > board.usual_port_words
     for overlap, rate in (("tiles", board.usual_port_words), ("ideal", board.words_per_cycle)):

@@ -41,7 +41,7 @@ def test_parts_of_a_layer_equal_counting_by_hand(gemm, tile, code, b, gb_s, mode
         return
     found, cycles = parts_of(gemm, tile, code, b, B_R, gb_s, mode)
     nothing = Fraction(0)
-    expected = [*expected[:5], nothing, *expected[5:], *[nothing] * 5]  # none of those of an engine as built
+    expected = [*expected[:5], nothing, *expected[5:], *[nothing] * 5]  # none of an engine as built
     assert found == pytest.approx([float(part) for part in expected], rel=1e-9, abs=1e-9 * cycles)
     assert min(found) >= 0
     assert sum(found) == pytest.approx(cycles, rel=1e-12)

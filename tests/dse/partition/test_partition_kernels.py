@@ -103,7 +103,7 @@ def drawn_block(rng: np.random.Generator, height: int) -> kernels.Block:
 
 
 def drawn_devices(rng: np.random.Generator, count: int, height: int, row: float, reading: int) -> kernels.Devices:
-    """Unequal devices, of which each has room for some rows only, with the two beside them."""
+    """Unequal devices, each with room for some rows only, with the two beside them."""
     room = row * (rng.integers(1, height, count) + 2)
     return kernels.Devices(
         flop_s=rng.integers(0, 40, count) + 1.0, layer_s=rng.random(count), bytes_s=rng.integers(1, 20, count) + 0.0,

@@ -123,14 +123,14 @@ def chain(height: int, **layers: dict[str, Any]) -> RowNetwork:
 
 
 def devices(*memory: float, rates: tuple[float, ...] = (), **changes: Any) -> Cluster:
-    """Devices with room for so many words."""
+    """Devices with room for these numbers of words."""
     members = [
         {"name": f"d{k}", "gflop_s": rate, "memory_gb": 4e-9 * (words + 0.1)}
         for k, (words, rate) in enumerate(zip(memory, rates or [1.0] * len(memory), strict=True))
     ]
     content = {
         "schema": "fluidb.cluster/1", "name": "some", "title": "Some", "owner": "d0", "devices": members,
-        "links": [{"device": item["name"], "mbit_s": 1000.0} for item in members],
+        "links": [{"device": member["name"], "mbit_s": 1000.0} for member in members],
     }  # fmt: skip
     return validate(Cluster, content | changes, naive.PATH)
 

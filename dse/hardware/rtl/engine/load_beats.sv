@@ -20,12 +20,14 @@ module load_beats (
 
   localparam int NUMBER = engine_pkg::NUMBER_BITS;
   localparam int SIZE = engine_pkg::SIZE_BITS;
+  localparam int SLOTS = $clog2(engine_pkg::S + 2);  // bits of a count of samples side by side
   localparam int WORDS = engine_pkg::W;
   localparam logic [SIZE-1:0] W = SIZE'(WORDS);
   localparam int LINE_BITS = $clog2(WORDS + 2);  // lines of the map that a beat may touch
   localparam int MADE_BITS = $clog2(WORDS + 2);
 
   typedef logic [SIZE-1:0] size_t;
+  typedef logic [SLOTS-1:0] slots_t;
   typedef logic [LINE_BITS-1:0] lines_t;
 
   // Of a job: the place of row i of a beat on the map, from the place of its first row, in words and lines; what is left
@@ -120,7 +122,7 @@ module load_beats (
   size_t p, depth_left, column, row, slot_row;
   size_t most, piece, after;  // words or rows of a beat, of this piece, rows after this piece
   engine_pkg::number_t sample_left;  // rows of the sample after this line
-  size_t slots_left, loads_left;
+  slots_t slots_left, loads_left;
   size_t row_x, row_y, window_x, window_y;  // places of the first row, and of the inner row in the window
   size_t from_x, from_y, first_x, first_y, at_x, at_y;  // on the map: of the window; of a slot's first row; of this one
   size_t edge_x, edge_y;  // of a slot's first row, in the window's first column or row
@@ -237,8 +239,8 @@ module load_beats (
           p          <= (weights || one) ? '0 : p + 1'b1;
           depth_left <= weights ? of.depth[SIZE-1:0] : depth_left - 1'b1;
           last_p     <= weights ? of.depth == 1 : depth_left == 2;
-          slots_left <= of.slots[SIZE-1:0];
-          loads_left <= of.loaded[SIZE-1:0];
+          slots_left <= of.slots[SLOTS-1:0];
+          loads_left <= of.loaded[SLOTS-1:0];
           last_slot  <= of.loaded == 1;
           base       <= next_base;
           if (!weights) begin

@@ -13,8 +13,8 @@ module tiles (
     // verilator lint_off UNUSEDSIGNAL
     input  wire  engine_pkg::job_t  job,
     // verilator lint_on UNUSEDSIGNAL
-    output logic                    valid,
-    output logic                    ready,  // so is the tile after it
+    output logic                    comes,  // `tile` is there in the next cycle
+    output logic                    ready,  // so it is in this one, and the tile after it
     output       engine_pkg::tile_t tile
 );
 
@@ -28,13 +28,14 @@ module tiles (
   engine_pkg::number_t x_run, x_group, x_column, x_block, x_row, x_p, w_group, w_p, y_run, y_group, y_column, y_c, y_block;
   engine_pkg::number_t at, in_line, row_x, row_y, window_x, window_y;
   logic [PHASE_BITS-1:0] phase;
-  logic advance;
+  logic at_last, valid, advance;  // at_last: phase == LAST
 
-  assign ready   = valid && phase == LAST;
-  assign advance = phase == LAST && (!valid || next);
+  assign comes   = at_last || (valid && !next);
+  assign ready   = valid && at_last;
+  assign advance = at_last && (!valid || next);
 
   // First cycle: sums, and what is left.
-  engine_pkg::number_t left_p, left_rows, left_columns, left_q, left_filled;
+  engine_pkg::number_t left_p, left_rows, left_columns, left_q, left_filled, rows_left;
   engine_pkg::number_t sum_offset, sum_c, sum_at, sum_in_line, sum_row_x, sum_row_y, sum_window_x, sum_window_y;
   engine_pkg::number_t sum_x_block, sum_x_row, sum_y_block, sum_x_column, sum_y_column, sum_y_c, sum_q;
   engine_pkg::number_t x_outer, x_middle, x_inner, w_inner, y_outer, y_middle;
@@ -58,6 +59,7 @@ module tiles (
     left_columns <= job.columns - column;
     left_q       <= job.B_P - q;
     left_filled  <= job.filled - top;
+    rows_left    <= job.R - offset;
     none_filled  <= job.filled <= top;
     last_group   <= group + 1 == job.groups;
     last_run     <= run + 1 == job.runs;
@@ -169,9 +171,11 @@ module tiles (
   assign empty_last  = has_last && none_filled;
 
   always_ff @(posedge clk) begin
-    if (phase != LAST) phase <= phase + 1'b1;
+    if (!at_last) phase <= phase + 1'b1;
+    at_last <= at_last || phase == LAST - 1;
     if (next) valid <= 1'b0;
     if (advance) begin
+      at_last  <= 1'b0;
       phase    <= FIRST;
       valid    <= 1'b1;
       p        <= p + job.T_P;
@@ -214,7 +218,7 @@ module tiles (
     if (start || next_column) {top, offset, x_block, y_block, x_row, at, in_line, row_x, row_y} <= '0;
     if (start || next_group) {column, q, c, x_column, y_column, y_c} <= '0;
     if (start || next_run) {group, x_group, w_group, y_group} <= '0;
-    if (start) {run, x_run, y_run, phase, valid} <= '0;
+    if (start) {run, x_run, y_run, phase, at_last, valid} <= '0;
   end
 
   // Fourth cycle.
@@ -228,6 +232,7 @@ module tiles (
       tile.stored      <= empty_last ? before_last : wide;
       tile.column      <= c;
       tile.offset      <= offset;
+      tile.rows_left   <= rows_left;
       tile.at          <= at;
       tile.in_line     <= in_line;
       tile.row_x       <= row_x;
