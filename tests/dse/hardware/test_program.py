@@ -444,7 +444,7 @@ def test_jobs_of_an_aligned_board_take_the_cycles_of_the_engine_alone(digits: Qu
     design, fbcb = designed(digits)
     aligned = design.model_copy(update={"platform": BOARD.model_copy(update={"port_aligned": True})})
     assert jobs_of(digits.network, aligned, fbcb) == jobs_of(digits.network, design, fbcb)
-    assert tabulate_latency(aligned, fbcb).array()[0, -1, 1] > 1.02 * tabulate_latency(design, fbcb).array()[0, -1, 1]
+    assert tabulate_latency(aligned, fbcb).array()[0, -1, 1] > tabulate_latency(design, fbcb).array()[0, -1, 1]
 
 
 def test_a_design_for_another_network_is_refused(digits: Quantised) -> None:
