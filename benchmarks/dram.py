@@ -125,10 +125,11 @@ def layers_of(board: str, name: str) -> list[str]:
 
 
 def kind_of(name: str, layer: str) -> str:
-    """What the tables call a product."""
+    """What the tables call a layer."""
     network = quantised(name).network
     product = network.layer(layer)
-    assert isinstance(product, ProductLayer)
+    if not isinstance(product, ProductLayer):
+        return "pool"
     window = network.window(product)
     return "depthwise" if product.groups > 1 else "fc" if window.R == 1 else "x".join(map(str, window.kernel))
 
@@ -325,7 +326,8 @@ def board_text(board: str, run: dict[str, Any]) -> str:
     text += [line("calibrated", [row for row in rows if row.calibrated])]
     for name in NETWORKS:
         own = [row for row in predicted if row.network == name]
-        text += [line(f"{name}, {kind}", of) for kind in KINDS if (of := [row for row in own if row.kind == kind])]
+        by_kind = {kind: [row for row in own if row.kind == kind] for kind in (*KINDS, "pool")}
+        text += [line(f"{name}, {kind}", rows) for kind, rows in by_kind.items() if rows]
     text.append(line("predicted, in all", predicted))
     for other in others:
         by = [row for row in rows_of(run, other) if not row.calibrated]
