@@ -65,9 +65,9 @@ class Machine(NamedTuple):
 def machines() -> list[Machine]:
     """Every machine."""
     folder = HERE / "machines"
-    found = [(load_platform(name, kind=Engine), MEASUREMENTS) for name in DPUS]
-    found += [(load_platform(folder / f"{name}.toml", kind=Engine), folder / file) for name, file in MACHINES]
-    return [Machine(engine, read_measurements(file, engine)) for engine, file in found]
+    engines = [(load_platform(name, kind=Engine), MEASUREMENTS) for name in DPUS]
+    engines += [(load_platform(folder / f"{name}.toml", kind=Engine), folder / file) for name, file in MACHINES]
+    return [Machine(engine, read_measurements(file, engine)) for engine, file in engines]
 
 
 def measure(machine: Machine, splits: int) -> dict[str, Any]:
@@ -93,15 +93,15 @@ def measure(machine: Machine, splits: int) -> dict[str, Any]:
 
 def check_more() -> list[dict[str, Any]]:
     """Errors of the DPUs that ship on rows that nothing of them was fitted to or judged by."""
-    file, found = HERE / "machines" / "dpu-more.csv", []
+    file, errors = HERE / "machines" / "dpu-more.csv", []
     for name in MORE:
         engine = load_platform(name, kind=Engine)
         low, high = engine.measured_low or 0.0, engine.measured_high or 0.0
         for row in calibrate(engine, read_measurements(file, engine), keep=CONSTANTS).rows:
             inside = low <= row.measured_s / row.predicted_s <= high
             network = row.network.removesuffix(".toml")
-            found.append({"machine": name, "network": network, "error": round(row.error, 4), "inside": inside})
-    return found
+            errors.append({"machine": name, "network": network, "error": round(row.error, 4), "inside": inside})
+    return errors
 
 
 def tables(run: dict[str, Any]) -> str:
@@ -118,9 +118,9 @@ def tables(run: dict[str, Any]) -> str:
         rows.append([machine["machine"], f"{machine['networks']}", f"{machine['rows']}", *errors, said, inside])
     within, judged = (sum(machine[key] for machine in run["machines"]) for key in ("within", "judged"))
     more: dict[str, dict[str, list[str]]] = {}
-    for item in run["more"]:
-        cell = f"{item['error']:+.1%}{'' if item['inside'] else ', outside'}"
-        more.setdefault(item["network"], {}).setdefault(item["machine"], []).append(cell)
+    for row in run["more"]:
+        cell = f"{row['error']:+.1%}{'' if row['inside'] else ', outside'}"
+        more.setdefault(row["network"], {}).setdefault(row["machine"], []).append(cell)
     others = [[network, *(" and ".join(of[name]) for name in MORE)] for network, of in more.items()]
     return (
         f"Measured with {run['splits']} splits of each machine by\n`{run['command']}`, {run['version']}.\n"
@@ -144,13 +144,13 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="measure nothing; write the page from engines.json")
     options = parser.parse_args()
     if not options.render:
-        found = []
+        measured = []
         for machine in machines():
-            found.append(measure(machine, options.splits))
-            print(found[-1], file=sys.stderr)
+            measured.append(measure(machine, options.splits))
+            print(measured[-1], file=sys.stderr)
         run = {
             "schema": SCHEMA, "command": f"python benchmarks/engines.py --splits {options.splits}",
-            "version": f"fluidb {__version__}", "splits": options.splits, "machines": found, "more": check_more(),
+            "version": f"fluidb {__version__}", "splits": options.splits, "machines": measured, "more": check_more(),
         }  # fmt: skip
         RESULTS.write_text(json.dumps(run, indent=1) + "\n")
     write_part(PAGE, "engines", tables(json.loads(RESULTS.read_text())))

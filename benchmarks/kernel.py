@@ -146,10 +146,10 @@ def _scaled(row: BenchmarkRow, problem: SearchProblem) -> BenchmarkRow:
     return replace(row, seconds=[factor * seconds for seconds in row.seconds], work=problem.evaluations)
 
 
-def _effective(rows: list[BenchmarkRow], problem: SearchProblem, found: SearchResult) -> str:
+def _effective(rows: list[BenchmarkRow], problem: SearchProblem, result: SearchResult) -> str:
     row = next(row for row in rows if row.name == "fluidb, 2 threads")
     return (
         f"Counting only what is left without equal layers and needless B_R, fluidb makes "
         f"{quantity(problem.evaluated / row.median_s, '')} evaluations/s on 2 threads. The whole search evaluates "
-        f"{found.designs_evaluated:,} designs; a bound rules the other {found.designs_ruled_out:,} out."
+        f"{result.designs_evaluated:,} designs; a bound rules the other {result.designs_ruled_out:,} out."
     )

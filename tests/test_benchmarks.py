@@ -7,6 +7,7 @@ import itertools
 import json
 from pathlib import Path
 
+import bitstream
 import clock
 import compare
 import dram
@@ -224,6 +225,18 @@ def test_the_page_of_the_clock_shows_its_table():
 def test_the_page_of_the_dram_shows_its_table():
     page, results = (clock.TABLE.parents[1] / "docs" / "hardware.md").read_text(), dram.read_results()
     assert f"dram.py table\n{dram.table_text(results)}\n```" in page
+
+
+def test_the_page_of_the_bitstream_shows_its_table():
+    """The board's clock is met, and its file says so."""
+    page, result = (clock.TABLE.parents[1] / "docs" / "hardware.md").read_text(), bitstream.read_result()
+    assert f"bitstream.py table\n{bitstream.table_text(result)}\n```" in page
+    assert bitstream.met(result)
+    assert not bitstream.met(result | {"clocks_mhz": {"system": {"asked": 50, "reached": 49.9}}})
+    system = result["clocks_mhz"]["system"]
+    assert system["asked"] == bitstream.BOARD.clock_mhz
+    assert f"{result['design']} for digits reaches {system['reached']:g} MHz" in bitstream.BOARD.sources["clock_mhz"]
+    assert "older sources" in bitstream.table_text(result | {"sources": ""})
 
 
 @pytest.mark.parametrize("board", dram.MEMORIES)
