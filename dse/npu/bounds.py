@@ -26,7 +26,7 @@ def overlapping(work, cycles_per_word):
 
 def of_beats(work, cycles_per_word, port):
     """Paces of designs as built, whose words come in beats of a :class:`..engine.Port`."""
-    R, line, stride = work.gemms[:, :1], work.sources[:, :1], work.sources[:, 1:]
+    R, line, stride = work.gemms[:, :1], work.sources[:, :1], work.sources[:, 1:2]
     beat = port.cycles / port.ready
     line = np.where(line > 0, line, R)
     inputs = beat * np.ceil(line / np.maximum(np.floor(port.words / np.maximum(stride, 1)), 1)) / line

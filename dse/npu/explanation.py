@@ -52,6 +52,7 @@ class Explanation:
     time_s: NDArray[np.float64]  # (L, b_max)
     dram_bytes: NDArray[np.float64]  # (L, b_max)
     parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max); they sum to the time
+    beats: NDArray[np.float64]  # (2, L, b_max), of the NPU, and of its bus
     bound: NDArray[np.object_]  # (L, b_max), the largest part; the first of two that are equal
     chosen: list[list[tuple[str, int]]]  # k and B_R by layer and batch; a memory-only layer has no choice
     candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, the fastest first
@@ -77,6 +78,7 @@ class Explanation:
             **{f"{cause.value}_s": part.ravel().tolist() for cause, part in self.parts_s.items()},
             "bound": [cause.value for cause in self.bound.ravel()],
             "dram_bytes": self.dram_bytes.ravel().tolist(),
+            "lost_beat_share": [share for i in range(len(self.layers)) for share in self.lost_share([i]).tolist()],
             "block_rows": ["" for _ in self.bound.flat]
             if self.block_rows is None
             else self.block_rows.ravel().tolist(),
@@ -94,6 +96,11 @@ class Explanation:
             next((choice for choice in column if choice[:2] != pair), None)
             for pair, column in zip(pairs, self.candidates[index], strict=False)
         ]
+
+    def lost_share(self, layers: Sequence[int] | None = None) -> NDArray[np.float64]:
+        """Share of the beats of an aligned bus that some layers lose, all by default; 0 without beats. (b_max,)."""
+        asked, moved = self.beats[:, slice(None) if layers is None else layers].sum(axis=1)
+        return np.where(moved, 1 - asked / np.where(moved, moved, np.inf), 0.0)
 
     def index(self, name: str) -> int:
         """Index of a layer in ``layers``."""
@@ -198,6 +205,7 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         time_s=costs.time_s[takes_time],
         dram_bytes=costs.words[takes_time] * platform.word_bits / 8,
         parts_s={cause: part[takes_time] for cause, part in costs.parts_s.items()},
+        beats=costs.beats[:, takes_time],
         bound=bound[takes_time],
         chosen=[chosen[index] for index in takes_time],
         candidates=[candidates[index] for index in takes_time],
